@@ -1,0 +1,3 @@
+import { main } from "./src/cli.ts";
+
+if (import.meta.main) Deno.exit(await main(Deno.args));

@@ -1,0 +1,99 @@
+import type { Config } from "./config.ts";
+import { LISTEN_AGAIN_MS_MAX } from "./limits.ts";
+import type { Log } from "./log.ts";
+import { EXIT_FAILURE, StartError } from "./start_error.ts";
+
+/** How long to rest between two tries to listen again. */
+const LISTEN_AGAIN_MS = 100;
+
+/** How requests are answered, and faults of the program in doing so. */
+export interface Answers {
+  readonly answer: (request: Request) => Promise<Response>;
+  readonly answerFault: (error: unknown) => Response;
+}
+
+/**
+ * Listens for HTTP, and again where the runtime gave up listening: it does so
+ * when it is out of file descriptors.
+ */
+export class Listener {
+  readonly #options: Deno.ServeTcpOptions & Partial<Deno.TlsCertifiedKeyPem>;
+  readonly #answers: Answers;
+  readonly #log: Log;
+  #server: Deno.HttpServer;
+  #isClosing = false;
+
+  /** @throws {StartError} where the address cannot be listened on */
+  constructor({ host, port, tls }: Config, answers: Answers, log: Log) {
+    this.#answers = answers;
+    this.#log = log;
+    this.#options = { hostname: host, port, ...tls };
+    try {
+      this.#server = this.#listen();
+    } catch (error) {
+      throw new StartError(
+        `cannot listen on ${host} port ${port}: ${reason(error)}`,
+        EXIT_FAILURE,
+      );
+    }
+    // The same port again, should it have been a free one.
+    const { addr } = this.#server;
+    if (addr.transport === "tcp") this.#options.port = addr.port;
+  }
+
+  /** What was bound, as the origin of a URL that this machine can use. */
+  get origin(): string {
+    const addr: Deno.Addr = this.#server.addr;
+    const scheme = this.#options.cert === undefined ? "http" : "https";
+    if (addr.transport !== "tcp") return JSON.stringify(addr);
+    const { hostname, port } = addr;
+    const host = hostname === "0.0.0.0" || hostname === "::"
+      ? "localhost"
+      : hostname.includes(":")
+      ? `[${hostname}]`
+      : hostname;
+    return `${scheme}://${host}:${port}`;
+  }
+
+  /** Takes no more connections; resolves when all requests are answered. */
+  async shutdown(): Promise<void> {
+    this.#isClosing = true;
+    await this.#server.shutdown();
+  }
+
+  #listen(): Deno.HttpServer {
+    const server = Deno.serve({
+      ...this.#options,
+      handler: this.#answers.answer,
+      onError: this.#answers.answerFault,
+      onListen: () => {},
+    });
+    server.finished.catch((error) => this.#listenAgain(error));
+    return server;
+  }
+
+  async #listenAgain(error: unknown): Promise<void> {
+    if (this.#isClosing) return;
+    this.#log.error("listener lost", `cannot listen: ${reason(error)}`);
+    const untilMs = performance.now() + LISTEN_AGAIN_MS_MAX;
+    while (!this.#isClosing) {
+      await new Promise((resolve) => setTimeout(resolve, LISTEN_AGAIN_MS));
+      try {
+        this.#server = this.#listen();
+        this.#log.info("listener back", `listening again on ${this.origin}`);
+        return;
+      } catch (error) {
+        if (performance.now() < untilMs) continue;
+        this.#log.error("stopped", `gave up listening: ${reason(error)}`);
+        Deno.exit(EXIT_FAILURE);
+      }
+    }
+  }
+}
+
+function reason(error: unknown): string {
+  if (error instanceof Deno.errors.AddrInUse) {
+    return "another program listens there: stop it or choose another --port";
+  }
+  return error instanceof Error ? error.message : String(error);
+}

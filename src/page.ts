@@ -1,0 +1,315 @@
+/**
+ * The API reference for people: `page.html` with its tables filled from the
+ * description, so that the two cannot disagree.
+ */
+import {
+  AUTHENTICATION,
+  CREATED,
+  describe,
+  type Description,
+  EXAMPLE,
+  INTRODUCTION,
+  LIMITS,
+  REFUSALS,
+  REFUSING,
+  REPEATING,
+  type Schema,
+} from "./openapi.ts";
+
+/** The page as it is served. */
+export interface Page {
+  readonly html: string;
+  /** The value of the header Content-Security-Policy. */
+  readonly contentSecurityPolicy: string;
+}
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+function escaped(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? "");
+}
+
+/** Text in which backticks mark code, as in the description's CommonMark. */
+function marked(text: string): string {
+  return escaped(text).replace(/`([^`]+)`/g, "<code>$1</code>");
+}
+
+/** A member of a schema, with what `allOf` and `$ref` bring in. */
+interface Field {
+  readonly name: string;
+  readonly schema: Schema;
+  readonly required: boolean;
+}
+
+function fieldsOf(schema: Schema, api: Description): Field[] {
+  const name = schema.$ref?.split("/").at(-1);
+  if (name === "Plant" || name === "NewPlant" || name === "Error") {
+    return fieldsOf(api.components.schemas[name], api);
+  }
+  const own = Object.entries(schema.properties ?? {}).map(([name, schema]) => ({
+    name,
+    schema,
+    required: false,
+  }));
+  const fields = [
+    ...own,
+    // What a schema adds comes before what it extends: the id first.
+    ...(schema.allOf ?? []).toReversed().flatMap((part) => fieldsOf(part, api)),
+  ];
+  return fields.map((field) => ({
+    ...field,
+    required: field.required || (schema.required ?? []).includes(field.name),
+  }));
+}
+
+function boundsOf({ minimum, maximum }: Schema): string {
+  return minimum === undefined || maximum === undefined
+    ? ""
+    : `<span class="bounds"><code>${minimum}</code> to <code>${maximum}</code></span>`;
+}
+
+function fieldsTable(schema: Schema, api: Description): string {
+  const rows = fieldsOf(schema, api).map(({ name, schema, required }) => {
+    const format = schema.format === undefined ? "" : ` (${schema.format})`;
+    return `<tr>
+  <th scope="row"><code>${escaped(name)}</code></th>
+  <td class="soft">${schema.type ?? ""}${format}, ${
+      required ? "required" : "optional"
+    }</td>
+  <td class="wide">${marked(schema.description ?? "")}${boundsOf(schema)}</td>
+</tr>`;
+  });
+  return `<table class="fields">
+<thead><tr><th scope="col">Member</th><th scope="col">Type</th><th scope="col">Meaning</th></tr></thead>
+<tbody>
+${rows.join("\n")}
+</tbody>
+</table>`;
+}
+
+function inputs(schema: Schema, api: Description): string {
+  return fieldsOf(schema, api).map(({ name, schema, required }) => {
+    const id = escaped(name);
+    return `<div class="field">
+  <label for="${id}">${id}${required ? "" : " (optional)"}</label>
+  <input id="${id}" type="text" autocomplete="off" autocapitalize="none" spellcheck="false" aria-describedby="${id}-wrong ${id}-hint">
+  <span class="wrong" id="${id}-wrong"></span>
+  <span class="hint" id="${id}-hint">${marked(schema.description ?? "")}</span>
+</div>`;
+  }).join("\n");
+}
+
+function repliesTable(api: Description): string {
+  const { 200: created } = api.paths["/plants"].post.responses;
+  const groups = REFUSALS.map(({ status, description, headers, errors }) => {
+    const headerLines = Object.entries(headers ?? {}).map(([name, header]) =>
+      `<span class="header"><code>${escaped(name)}</code>: ${
+        marked(header.description)
+      }</span>`
+    );
+    const rows = errors.map(({ error, when, remedy, message }) =>
+      `<tr id="error-${error}">
+  <th scope="row" class="number"><code>${error}</code></th>
+  <td class="when">${marked(when)}<code class="message">${
+        escaped(message)
+      }</code></td>
+  <td class="remedy">${marked(remedy)}</td>
+</tr>`
+    );
+    return `<tbody>
+<tr><th scope="rowgroup" colspan="3" class="wide"><span class="status">${status}</span>${
+      marked(description)
+    }${headerLines.join("")}</th></tr>
+${rows.join("\n")}
+</tbody>`;
+  });
+  return `<table class="replies">
+<thead><tr><th scope="col">error</th><th scope="col">When, and a message of its kind</th><th scope="col">What to do</th></tr></thead>
+<tbody>
+<tr><th scope="rowgroup" colspan="3" class="wide"><span class="status">200</span>${
+    marked(created?.description ?? "")
+  }</th></tr>
+<tr>
+  <th scope="row" class="number">none</th>
+  <td class="when">${marked(CREATED)}</td>
+  <td class="remedy">Nothing.</td>
+</tr>
+</tbody>
+${groups.join("\n")}
+</table>`;
+}
+
+function limitsTable(): string {
+  const rows = LIMITS.map(({ of, bound, error }) =>
+    `<tr>
+  <th scope="row">${marked(of)}</th>
+  <td class="wide">${marked(bound)}</td>
+  <td class="wide">${
+      error === undefined
+        ? "none"
+        : `<a href="#error-${error}"><code>${error}</code></a>`
+    }</td>
+</tr>`
+  );
+  return `<table class="limits">
+<thead><tr><th scope="col">Of</th><th scope="col">Bound</th><th scope="col">error beyond it</th></tr></thead>
+<tbody>
+${rows.join("\n")}
+</tbody>
+</table>`;
+}
+
+function shellQuoted(text: string): string {
+  return /^[\w:/.-]+$/.test(text)
+    ? text
+    : `'${text.replaceAll("'", String.raw`'\''`)}'`;
+}
+
+function curlSample(url: string): string {
+  const { id, name, tag } = EXAMPLE;
+  const body = `{"id":${id},"name":${JSON.stringify(name)},"tag":${
+    JSON.stringify(tag)
+  }}`;
+  return String.raw`curl ${shellQuoted(url)} \
+  -H "Authorization: Bearer $ACCESS_TOKEN" \
+  -H 'Content-Type: application/json' \
+  -d ${shellQuoted(body)}`;
+}
+
+function typescriptSample(url: string): string {
+  const { id, name, tag } = EXAMPLE;
+  return `import process from "node:process";
+
+const id = ${id}n; // a bigint: exact above 2 ** 53 too
+const name = ${JSON.stringify(name)};
+const tag = ${JSON.stringify(tag)};
+
+const reply = await fetch(${JSON.stringify(url)}, {
+  method: "POST",
+  headers: {
+    "Authorization": \`Bearer \${process.env.ACCESS_TOKEN}\`,
+    "Content-Type": "application/json",
+  },
+  body: \`{"id":\${id},"name":\${JSON.stringify(name)},"tag":\${JSON.stringify(tag)}}\`,
+});
+const body = await reply.json();
+if (!reply.ok) throw new Error(\`\${body.error}: \${body.message}\`);
+console.log(body);`;
+}
+
+function pythonSample(url: string): string {
+  const { id, name, tag } = EXAMPLE;
+  return `import json, os, urllib.error, urllib.request
+
+plant = {"id": ${id}, "name": ${JSON.stringify(name)}, "tag": ${
+    JSON.stringify(tag)
+  }}
+request = urllib.request.Request(
+    ${JSON.stringify(url)},
+    data=json.dumps(plant).encode(),
+    headers={
+        "Authorization": f"Bearer {os.environ['ACCESS_TOKEN']}",
+        "Content-Type": "application/json",
+    },
+)
+try:
+    with urllib.request.urlopen(request, timeout=30) as reply:
+        print(json.load(reply))
+except urllib.error.HTTPError as refusal:
+    body = json.load(refusal)
+    raise SystemExit(f"{body['error']}: {body['message']}")`;
+}
+
+/** The calls that the page shows, by language. */
+export function samples(baseUrl: string): Readonly<Record<string, string>> {
+  const url = `${baseUrl.replace(/\/+$/, "")}/plants`;
+  return {
+    curl: curlSample(url),
+    TypeScript: typescriptSample(url),
+    Python: pythonSample(url),
+  };
+}
+
+function sampleFigures(baseUrl: string): string {
+  return Object.entries(samples(baseUrl)).map(([language, code]) =>
+    `<figure>
+<figcaption>${language} <button type="button" class="copy">Copy<span class="unseen"> the ${language} call</span></button></figcaption>
+<pre tabindex="0" aria-label="${language}"><code>${escaped(code)}</code></pre>
+</figure>`
+  ).join("\n");
+}
+
+async function sourcesOf(element: string, html: string): Promise<string> {
+  const inline = html.matchAll(
+    new RegExp(`<${element}>(.*?)</${element}>`, "gs"),
+  );
+  const hashes = [];
+  for (const [, code = ""] of inline) {
+    const bytes = new TextEncoder().encode(code);
+    const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+    hashes.push(`'sha256-${btoa(String.fromCharCode(...hash))}'`);
+  }
+  return hashes.join(" ");
+}
+
+/**
+ * The page for a base URL. It is made once, at the start.
+ *
+ * The template is read from beside this file: text imports would do without,
+ * but need a flag before Deno 2.8. `deno compile --include src/page.html` puts
+ * it into a binary.
+ */
+export async function renderPage(baseUrl: string): Promise<Page> {
+  const api = describe(baseUrl);
+  const { schemas } = api.components;
+  const url = api.servers[0]?.url ?? "";
+  const { post } = api.paths["/plants"];
+  const parts: Readonly<Record<string, string>> = {
+    title: escaped(api.info.title),
+    version: escaped(api.info.version),
+    license: escaped(api.info.license.name),
+    summary: escaped(api.info.summary),
+    introduction: escaped(INTRODUCTION),
+    description: escaped(post.description),
+    plants_url: escaped(`${url}/plants`),
+    description_path: escaped(
+      `${new URL(url).pathname.replace(/\/$/, "")}/openapi.json`,
+    ),
+    authentication: marked(AUTHENTICATION),
+    content_type: Object.keys(post.requestBody.content).join(),
+    new_plant_fields: fieldsTable(schemas.NewPlant, api),
+    repeating: marked(REPEATING),
+    samples: sampleFigures(baseUrl),
+    inputs: inputs(schemas.NewPlant, api),
+    refusing: marked(REFUSING),
+    replies: repliesTable(api),
+    plant_fields: fieldsTable(schemas.Plant, api),
+    error_fields: fieldsTable(schemas.Error, api),
+    limits: limitsTable(),
+  };
+  const template = Deno.readTextFileSync(
+    new URL("./page.html", import.meta.url),
+  );
+  const html = template.replace(/\{\{ (\w+) \}\}/g, (_, name: string) => {
+    const part = parts[name];
+    if (part === undefined) throw new Error(`page.html wants ${name}`);
+    return part;
+  });
+  const contentSecurityPolicy = [
+    "default-src 'none'",
+    `script-src ${await sourcesOf("script", html)}`,
+    `style-src ${await sourcesOf("style", html)}`,
+    "img-src data:",
+    "connect-src 'self'",
+    "form-action 'none'",
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ].join("; ");
+  return { html, contentSecurityPolicy };
+}

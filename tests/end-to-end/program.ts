@@ -1,0 +1,184 @@
+import tasks from "../../deno.json" with { type: "json" };
+
+/** The token that a program under test accepts unless told otherwise. */
+export const TOKEN = "test-token";
+
+/** The folder of the project. */
+const PROJECT = new URL("../../", import.meta.url).pathname;
+
+/** Where the test environment names a compiled binary, that is the program. */
+const BINARY = Deno.env.get("PLANT_STORE");
+
+/** What a started program is given beside its arguments. */
+export interface ProgramOptions {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  readonly stdin?: "piped" | "null";
+}
+
+/** The ended run of a program. */
+export interface Ended {
+  readonly status: number;
+  readonly signal: Deno.Signal | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The program, not yet started: the binary, or what `deno task start` runs. */
+function command(
+  args: readonly string[],
+  { env = {}, cwd, stdin = "null" }: ProgramOptions,
+): Deno.Command {
+  const [, ...run] = tasks.tasks.start.command.split(" ");
+  const home = Deno.env.get("HOME");
+  const cache = Deno.env.get("DENO_DIR");
+  return new Deno.Command(BINARY ?? Deno.execPath(), {
+    args: BINARY === undefined
+      ? [...run.with(-1, `${PROJECT}main.ts`), ...args]
+      : [...args],
+    clearEnv: true,
+    env: {
+      ...(BINARY === undefined && home !== undefined && { HOME: home }),
+      ...(BINARY === undefined && cache !== undefined && { DENO_DIR: cache }),
+      NO_COLOR: "1",
+      ...env,
+    },
+    ...(cwd !== undefined && { cwd }),
+    stdin,
+    stdout: "piped",
+    stderr: "piped",
+  });
+}
+
+/** Runs the program to its end. */
+export async function runProgram(
+  args: readonly string[],
+  options: ProgramOptions = {},
+): Promise<Ended> {
+  const { code, signal, stdout, stderr } = await command(args, options)
+    .output();
+  const decoder = new TextDecoder();
+  return {
+    status: code,
+    signal,
+    stdout: decoder.decode(stdout),
+    stderr: decoder.decode(stderr),
+  };
+}
+
+/** A running service. */
+export class Program implements AsyncDisposable {
+  readonly process: Deno.ChildProcess;
+  /** What it printed on stderr so far. */
+  stderr = "";
+  /** Where it listens. */
+  origin = "";
+  readonly #ended: Promise<Ended>;
+  #watchers: (() => void)[] = [];
+
+  private constructor(process: Deno.ChildProcess) {
+    this.process = process;
+    this.#ended = this.#collect();
+  }
+
+  /** Starts the service on a free port and waits until it listens. */
+  static async start(
+    args: readonly string[],
+    options: ProgramOptions = {},
+  ): Promise<Program> {
+    const env = { ACCESS_TOKEN: TOKEN, ...options.env };
+    if ("ACCESS_TOKEN_FILE" in env) Reflect.deleteProperty(env, "ACCESS_TOKEN");
+    const program = new Program(
+      command(["--port", "0", ...args], { ...options, env }).spawn(),
+    );
+    const [, origin = ""] = await program.printed(
+      /listen(?:s|ing) on (https?:\/\/[^\s"]+)/,
+    );
+    program.origin = origin;
+    return program;
+  }
+
+  /** The port it listens on. */
+  get port(): number {
+    return Number(new URL(this.origin).port);
+  }
+
+  /** Waits until it printed something on stderr; throws where it ended first. */
+  async printed(pattern: RegExp): Promise<RegExpExecArray> {
+    let hasEnded = false;
+    this.#ended.then(() => {
+      hasEnded = true;
+      this.#tell();
+    });
+    for (;;) {
+      const match = pattern.exec(this.stderr);
+      if (match !== null) return match;
+      if (hasEnded) throw new Error(`ended without ${pattern}: ${this.stderr}`);
+      await new Promise<void>((resolve) => this.#watchers.push(resolve));
+    }
+  }
+
+  /** Waits for its end. */
+  ended(): Promise<Ended> {
+    return this.#ended;
+  }
+
+  /** Sends a signal and waits for its end. */
+  stop(signal: Deno.Signal = "SIGTERM"): Promise<Ended> {
+    try {
+      this.process.kill(signal);
+    } catch {
+      // It ended already.
+    }
+    return this.#ended;
+  }
+
+  /** Ends it at once, whatever it does. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop("SIGKILL");
+  }
+
+  /** Sends POST /plants with the body given, as text or as a value. */
+  create(body: unknown, token: string = TOKEN): Promise<Response> {
+    return fetch(`${this.origin}/plants`, {
+      method: "POST",
+      headers: {
+        "authorization": `Bearer ${token}`,
+        "content-type": "application/json",
+      },
+      body: typeof body === "string" ? body : JSON.stringify(body),
+    });
+  }
+
+  async #collect(): Promise<Ended> {
+    const stdout = new Response(this.process.stdout).text();
+    const decoder = new TextDecoder();
+    for await (const chunk of this.process.stderr) {
+      this.stderr += decoder.decode(chunk, { stream: true });
+      this.#tell();
+    }
+    const { code, signal } = await this.process.status;
+    const { stderr } = this;
+    return { status: code, signal, stdout: await stdout, stderr };
+  }
+
+  #tell(): void {
+    const watchers = this.#watchers;
+    this.#watchers = [];
+    for (const watcher of watchers) watcher();
+  }
+}
+
+/** The path of a new store in a temporary folder, removed with it. */
+export class TemporaryFolder implements Disposable {
+  readonly path = Deno.makeTempDirSync({ prefix: "plant-store-" });
+
+  /** A path in the folder. */
+  file(name: string): string {
+    return `${this.path}/${name}`;
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.path, { recursive: true });
+  }
+}
