@@ -24,7 +24,7 @@ const CUT_OFF = new Refusal(
 /** A body that is still arriving. */
 interface Reading {
   readonly deadlineMs: number;
-  readonly end: (body: Uint8Array | Refusal) => void;
+  readonly refuse: (refusal: Refusal) => void;
 }
 
 /** Reads the bodies of requests, bounded in bytes and in time. */
@@ -36,49 +36,48 @@ export class BodyReader {
    * whatever Content-Length says; it only serves to refuse early.
    *
    * @returns the text, or why there is none: too large, too slow, not UTF-8,
-   * cut off, or {@link refuseAll} was called meanwhile
+   * cut off, or {@link refuseAll} was called meanwhile. Never rejects.
    */
-  async read(request: Request): Promise<string | Refusal> {
+  read(request: Request): Promise<string | Refusal> {
     const length = Number(request.headers.get("content-length") ?? NaN);
-    if (length > BODY_BYTES_MAX) {
-      await request.body?.cancel();
-      return TOO_LARGE;
-    }
-    const bytes = await this.#arrival(request, length <= BODY_BYTES_MAX);
-    return bytes instanceof Refusal ? bytes : decodeUtf8(bytes);
+    if (length > BODY_BYTES_MAX) return refuseUnread(request);
+    return new Promise((resolve) => {
+      const reading: Reading = {
+        deadlineMs: performance.now() + BODY_MS_MAX,
+        refuse: (refusal) => {
+          this.#arriving.delete(reading);
+          resolve(refusal);
+        },
+      };
+      this.#arriving.add(reading);
+      // The runtime holds a body to its Content-Length.
+      const arrival = length <= BODY_BYTES_MAX
+        ? request.bytes()
+        : readBounded(request);
+      arrival.then((bytes) => {
+        this.#arriving.delete(reading);
+        resolve(bytes instanceof Refusal ? bytes : decodeUtf8(bytes));
+      }, () => reading.refuse(CUT_OFF));
+    });
   }
 
   /** Gives up bodies that did not arrive in time. */
   sweep(): void {
     const nowMs = performance.now();
     for (const reading of this.#arriving) {
-      if (reading.deadlineMs <= nowMs) reading.end(TIMED_OUT);
+      if (reading.deadlineMs <= nowMs) reading.refuse(TIMED_OUT);
     }
   }
 
   /** Gives up every body that is still arriving, because the service stops. */
   refuseAll(refusal: Refusal): void {
-    for (const reading of this.#arriving) reading.end(refusal);
+    for (const reading of this.#arriving) reading.refuse(refusal);
   }
+}
 
-  #arrival(
-    request: Request,
-    isShort: boolean,
-  ): Promise<Uint8Array | Refusal> {
-    return new Promise((resolve) => {
-      const reading: Reading = {
-        deadlineMs: performance.now() + BODY_MS_MAX,
-        end: (body) => {
-          this.#arriving.delete(reading);
-          resolve(body);
-        },
-      };
-      this.#arriving.add(reading);
-      // The runtime holds a body to its Content-Length.
-      const arrival = isShort ? request.bytes() : readBounded(request);
-      arrival.then(reading.end, () => reading.end(CUT_OFF));
-    });
-  }
+async function refuseUnread(request: Request): Promise<Refusal> {
+  await request.body?.cancel();
+  return TOO_LARGE;
 }
 
 async function readBounded(request: Request): Promise<Uint8Array | Refusal> {
@@ -100,7 +99,8 @@ async function readBounded(request: Request): Promise<Uint8Array | Refusal> {
 const lenient = new TextDecoder("utf-8", { ignoreBOM: true });
 const strict = new TextDecoder("utf-8", { ignoreBOM: true, fatal: true });
 
-function decodeUtf8(bytes: Uint8Array): string | Refusal {
+/** Bytes as text, or a refusal where they are not well-formed UTF-8. */
+export function decodeUtf8(bytes: Uint8Array): string | Refusal {
   // The lenient decoder takes a third of the time of the strict one, and puts
   // U+FFFD in the place of what is not UTF-8; only then a second look is due.
   const text = lenient.decode(bytes);

@@ -1,12 +1,62 @@
-import { type Flags, readConfig, type Setting, SETTINGS } from "./config.ts";
+import { backUp } from "./backup.ts";
+import { type Address, type Setting, SETTINGS, Settings } from "./config.ts";
+import { exportPlants } from "./export.ts";
+import { healthcheck } from "./healthcheck.ts";
+import { importPlants } from "./import.ts";
+import { descriptionText } from "./openapi.ts";
 import { serve } from "./serve.ts";
 import { StartError } from "./start_error.ts";
 import { VERSION } from "./version.ts";
 
+/** What the program can be told to do. */
+interface Command {
+  /** What stands for its operand in the help, if it takes one. */
+  readonly operand?: string;
+  readonly help: string;
+  /** @returns the exit status */
+  readonly run: (
+    settings: Settings,
+    operand: string,
+  ) => number | Promise<number>;
+}
+
+/** Every command, in the order of the help. */
+const COMMANDS: ReadonlyMap<string, Command> = new Map(
+  [
+    ["serve", {
+      help: "run the service; so does naming no command",
+      run: (settings) => serve(settings.config()),
+    }],
+    ["export", {
+      help: "write every plant to stdout, one JSON object a line",
+      run: (settings) => exportPlants(settings.store()),
+    }],
+    ["import", {
+      operand: "FILE",
+      help: "create the plants of such lines; - reads stdin",
+      run: (settings, file) => importPlants(settings.store(), file),
+    }],
+    ["backup", {
+      operand: "FILE",
+      help: "copy the store to a new file, also while the service runs",
+      run: (settings, file) => backUp(settings.store(), file),
+    }],
+    ["healthcheck", {
+      help: "ask the running service whether it is ready",
+      run: (settings) => healthcheck(settings.address()),
+    }],
+    ["openapi", {
+      help: "write the OpenAPI description to stdout",
+      run: (settings) => writeDescription(settings.address()),
+    }],
+  ] satisfies [string, Command][],
+);
+
 /** What was written behind the program's name. */
 interface CommandLine {
   readonly words: readonly string[];
-  readonly flags: Flags;
+  /** Values of flags, by flag. */
+  readonly flags: ReadonlyMap<string, string>;
 }
 
 /**
@@ -25,14 +75,9 @@ export async function main(args: readonly string[]): Promise<number> {
       console.log(`plant-store ${VERSION}`);
       return 0;
     }
-    const { words: [command = "serve", ...operands], flags } = parse(args);
-    if (command !== "serve") {
-      throw new StartError(`there is no command ${command}: see --help`);
-    }
-    if (operands.length > 0) {
-      throw new StartError(`${operands[0]} is not expected here: see --help`);
-    }
-    return await serve(readConfig(flags, Deno.env));
+    const { words, flags } = parse(args);
+    const { run, operand } = readCommand(words);
+    return await run(new Settings(flags, Deno.env), operand);
   } catch (error) {
     if (!(error instanceof StartError)) throw error;
     console.error(`plant-store: ${error.message}`);
@@ -68,8 +113,42 @@ function parse(args: readonly string[]): CommandLine {
   return { words, flags };
 }
 
+/** The command that the words name, and its operand; empty where it has none. */
+function readCommand(
+  [name = "serve", ...operands]: readonly string[],
+): { run: Command["run"]; operand: string } {
+  const command = COMMANDS.get(name);
+  if (command === undefined) {
+    throw new StartError(`there is no command ${name}: see --help`);
+  }
+  const { operand, run } = command;
+  if (operand !== undefined && (operands[0] ?? "") === "") {
+    throw new StartError(`${name} needs a ${operand}: see --help`);
+  }
+  const unexpected = operands[operand === undefined ? 0 : 1];
+  if (unexpected !== undefined) {
+    throw new StartError(`${unexpected} is not expected here: see --help`);
+  }
+  return { run, operand: operands[0] ?? "" };
+}
+
+/** The description at the public address, or else at the configured one. */
+function writeDescription({ host, port, baseUrl, isTls }: Address): number {
+  const name = host === "0.0.0.0" || host === "::"
+    ? "localhost"
+    : host.includes(":")
+    ? `[${host}]`
+    : host;
+  const origin = `${isTls ? "https" : "http"}://${name}:${port}`;
+  console.log(descriptionText(baseUrl ?? origin).trimEnd());
+  return 0;
+}
+
 function help(): string {
-  const rows = Object.values(SETTINGS).map((setting: Setting) => {
+  const commands = COMMANDS.entries().map(([name, { operand = "", help }]) =>
+    `  ${`${name} ${operand}`.padEnd(15)} ${help}`
+  );
+  const settings = Object.values(SETTINGS).map((setting: Setting) => {
     const { flag = "", variable, value, fallback, help } = setting;
     const left = `  ${`${flag} ${value}`.trim()}`.padEnd(28);
     const unless = fallback === undefined ? "" : ` (${fallback})`;
@@ -77,10 +156,12 @@ function help(): string {
   });
   return `plant-store ${VERSION}: creates plants over HTTP, POST /plants
 
-Usage: plant-store [serve] [flags]
+Usage: plant-store [command] [flags]
+
+${commands.toArray().join("\n")}
 
 Flags, the environment variables beside them, and defaults; a flag wins:
-${rows.join("\n")}
+${settings.join("\n")}
   --help
   --version
 
@@ -88,5 +169,6 @@ Examples:
   plant-store
   plant-store --port 9000 --kv /var/lib/plant-store/plants.db
   ACCESS_TOKEN=secret plant-store --host 0.0.0.0
-  DENO_KV_ACCESS_TOKEN=secret plant-store --kv https://kv.example`;
+  DENO_KV_ACCESS_TOKEN=secret plant-store --kv https://kv.example
+  plant-store export --kv plants.db | plant-store import - --kv other.db`;
 }

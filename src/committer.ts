@@ -57,7 +57,7 @@ interface Create extends NewPlant {
   /** `undefined` once the create is answered. */
   answer: ((outcome: Outcome) => void) | undefined;
   /** Later creates of the same id: they wait for the outcome of this one. */
-  followers: Create[];
+  followers: Create[] | undefined;
 }
 
 /**
@@ -104,7 +104,7 @@ export class Committer {
     this.#waiting++;
     return new Promise((answer) => {
       const deadlineMs = this.#clock.nowMs() + COMMIT_MS_MAX;
-      this.#enqueue({ id, plant, deadlineMs, answer, followers: [] });
+      this.#enqueue({ id, plant, deadlineMs, answer, followers: undefined });
     });
   }
 
@@ -113,17 +113,16 @@ export class Committer {
     const nowMs = this.#clock.nowMs();
     let expired = false;
     for (const leader of this.#byId.values()) {
-      if (leader.deadlineMs <= nowMs) {
+      if (leader.answer !== undefined && leader.deadlineMs <= nowMs) {
         this.#answer(leader, "failed");
         expired = true;
       }
-      if (leader.followers.length > 0) {
-        leader.followers = leader.followers.filter((follower) => {
-          if (follower.deadlineMs > nowMs) return true;
-          this.#answer(follower, "failed");
-          return false;
-        });
-      }
+      leader.followers = leader.followers?.filter((follower) => {
+        if (follower.deadlineMs > nowMs) return true;
+        this.#answer(follower, "failed");
+        expired = true;
+        return false;
+      });
     }
     if (!expired) return;
     this.#failing(`no answer within ${COMMIT_MS_MAX / 1000} s`);
@@ -144,19 +143,26 @@ export class Committer {
   #enqueue(create: Create): void {
     const leader = this.#byId.get(create.id);
     if (leader !== undefined) {
-      leader.followers.push(create);
+      (leader.followers ??= []).push(create);
       return;
     }
     this.#byId.set(create.id, create);
     this.#queue.push(create);
-    if (this.#inFlight < this.#store.commitsInFlightMax) this.#work();
+    this.#startCommits();
   }
 
-  /** Commits batch after batch until the queue is empty. Never rejects. */
-  async #work(): Promise<void> {
-    this.#inFlight++;
-    while (this.#queue.length > 0) await this.#commit(this.#nextBatch());
-    this.#inFlight--;
+  /**
+   * Commits what waits, at once where a commit may begin. The last place is
+   * kept for a full batch: a commit costs the store much, and a plant little.
+   */
+  #startCommits(): void {
+    const { commitPlantsMax, commitsInFlightMax } = this.#store;
+    while (
+      this.#queue.length > 0 &&
+      (this.#inFlight === 0 || this.#inFlight < commitsInFlightMax - 1 ||
+        (this.#inFlight < commitsInFlightMax &&
+          this.#queue.length >= commitPlantsMax))
+    ) this.#commit(this.#nextBatch());
   }
 
   #nextBatch(): Create[] {
@@ -172,8 +178,12 @@ export class Committer {
     return this.#queue.splice(0, count);
   }
 
-  /** Brings every create of a batch to an outcome, if the store answers. */
+  /**
+   * Brings every create of a batch to an outcome, if the store answers. Never
+   * rejects.
+   */
   async #commit(batch: Create[]): Promise<void> {
+    this.#inFlight++;
     let open = batch;
     try {
       while (open.length > 0) {
@@ -181,7 +191,7 @@ export class Committer {
         if (result !== "busy") this.#well();
         if (result === "committed") {
           for (const create of open) this.#settle(create, create.plant, true);
-          return;
+          break;
         }
         if (result === "exists") open = await this.#settleExisting(open);
         else await this.#clock.sleep(Math.random() * BUSY_MS_MAX);
@@ -198,6 +208,8 @@ export class Committer {
         this.#release(create);
       }
     }
+    this.#inFlight--;
+    this.#startCommits();
   }
 
   /** Settles the creates whose ids exist, and returns the others. */
@@ -215,7 +227,7 @@ export class Committer {
   #settle(create: Create, stored: Plant | null, isNew: boolean): void {
     this.#byId.delete(create.id);
     this.#answer(create, isNew ? "stored" : compare(create.plant, stored));
-    for (const follower of create.followers) {
+    for (const follower of create.followers ?? []) {
       this.#answer(follower, compare(follower.plant, stored));
     }
   }
@@ -223,7 +235,7 @@ export class Committer {
   /** Lets go of an answered create; those that follow it are tried anew. */
   #release(create: Create): void {
     this.#byId.delete(create.id);
-    for (const follower of create.followers) this.#enqueue(follower);
+    for (const follower of create.followers ?? []) this.#enqueue(follower);
   }
 
   #failing(problem: string): void {

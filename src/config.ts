@@ -82,7 +82,7 @@ type SettingName = keyof typeof SETTINGS;
 const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
 const KV_MODE_VARIABLE = "DENO_KV_DB_MODE";
 
-/** The configuration of a run, checked. */
+/** The configuration of a run of the service, checked. */
 export interface Config {
   readonly host: string;
   /** From 0 to 65535; 0 stands for a free one. */
@@ -90,10 +90,28 @@ export interface Config {
   readonly store: StoreLocation;
   /** Empty where no token was configured. */
   readonly tokens: readonly string[];
+  /** Where the tokens came from, to read them again. */
+  readonly tokenFile: TokenFile | undefined;
   /** Without a slash at its end; `undefined` stands for the bound address. */
   readonly baseUrl: string | undefined;
   readonly tls: { readonly cert: string; readonly key: string } | undefined;
   readonly logFormat: LogFormat;
+}
+
+/** A file of tokens, and the flag or variable that named it. */
+export interface TokenFile {
+  readonly name: string;
+  /** Absolute. */
+  readonly path: string;
+}
+
+/** Where a running service is: what its clients and its probes need to know. */
+export interface Address {
+  readonly host: string;
+  readonly port: number;
+  readonly baseUrl: string | undefined;
+  /** Whether it serves https. */
+  readonly isTls: boolean;
 }
 
 /** What was given for a setting, and by what name. */
@@ -107,33 +125,76 @@ interface Given {
 export type Flags = ReadonlyMap<string, string>;
 
 /**
- * The configuration of flags and environment.
- * @throws {StartError} that says what to write
+ * The configuration of flags and environment. Each reader looks only at the
+ * settings that it is for: who makes a backup needs not read the TLS key.
  */
-export function readConfig(flags: Flags, env: typeof Deno.env): Config {
-  function given(setting: SettingName): Given | undefined {
+export class Settings {
+  readonly #flags: Flags;
+  readonly #env: typeof Deno.env;
+
+  constructor(flags: Flags, env: typeof Deno.env) {
+    this.#flags = flags;
+    this.#env = env;
+  }
+
+  /**
+   * What the service needs.
+   * @throws {StartError} that says what to write
+   */
+  config(): Config {
+    const tokenFile = this.#tokenFile();
+    return {
+      host: readHost(this.#givenOr("host")),
+      port: readPort(this.#givenOr("port")),
+      store: this.store(),
+      tokens: readTokens(this.#given("accessToken"), tokenFile),
+      tokenFile,
+      baseUrl: readBaseUrl(this.#given("baseUrl")),
+      tls: readTls(this.#given("tlsCert"), this.#given("tlsKey")),
+      logFormat: readLogFormat(this.#givenOr("logFormat")),
+    };
+  }
+
+  /**
+   * Where the plants are.
+   * @throws {StartError} that says what to write
+   */
+  store(): StoreLocation {
+    return readStore(this.#givenOr("kv"), this.#env);
+  }
+
+  /**
+   * Where the service is.
+   * @throws {StartError} that says what to write
+   */
+  address(): Address {
+    return {
+      host: readHost(this.#givenOr("host")),
+      port: readPort(this.#givenOr("port")),
+      baseUrl: readBaseUrl(this.#given("baseUrl")),
+      isTls: this.#given("tlsCert") !== undefined,
+    };
+  }
+
+  #given(setting: SettingName): Given | undefined {
     const { flag, variable }: Setting = SETTINGS[setting];
-    const value = flag === undefined ? undefined : flags.get(flag);
+    const value = flag === undefined ? undefined : this.#flags.get(flag);
     if (flag !== undefined && value !== undefined) return { name: flag, value };
-    const fromEnv = env.get(variable);
+    const fromEnv = this.#env.get(variable);
     return fromEnv === undefined
       ? undefined
       : { name: variable, value: fromEnv };
   }
-  function givenOr(setting: "host" | "port" | "kv" | "logFormat"): Given {
+
+  #givenOr(setting: "host" | "port" | "kv" | "logFormat"): Given {
     const { flag, fallback } = SETTINGS[setting];
-    return given(setting) ?? { name: flag, value: fallback };
+    return this.#given(setting) ?? { name: flag, value: fallback };
   }
 
-  return {
-    host: readHost(givenOr("host")),
-    port: readPort(givenOr("port")),
-    store: readStore(givenOr("kv"), env),
-    tokens: readTokens(given("accessToken"), given("tokenFile")),
-    baseUrl: readBaseUrl(given("baseUrl")),
-    tls: readTls(given("tlsCert"), given("tlsKey")),
-    logFormat: readLogFormat(givenOr("logFormat")),
-  };
+  #tokenFile(): TokenFile | undefined {
+    const file = this.#given("tokenFile");
+    return file && { name: file.name, path: resolve(file.value) };
+  }
 }
 
 function readHost({ name, value }: Given): string {
@@ -193,24 +254,23 @@ function readStore(
 
 function readTokens(
   list: Given | undefined,
-  file: Given | undefined,
+  file: TokenFile | undefined,
 ): readonly string[] {
   if (list !== undefined && file !== undefined) {
     throw new StartError(
       `${list.name} and ${file.name} are both given: give one of them`,
     );
   }
-  if (file !== undefined) return readTokenFile(file.name, resolve(file.value));
+  if (file !== undefined) return readTokenFile(file);
   if (list !== undefined) return toTokens(list.name, list.value.split(","));
   return [];
 }
 
 /**
  * The tokens of a file, one a line; empty lines do not count.
- * @param name what named the file, for the message
  * @throws {StartError} for an unreadable file or a line that is no token
  */
-export function readTokenFile(name: string, path: string): readonly string[] {
+export function readTokenFile({ name, path }: TokenFile): readonly string[] {
   const lines = readFile(name, path).split(/\r?\n/);
   return toTokens(
     `${name}: ${path}`,

@@ -1,4 +1,4 @@
-import { type AcceptedTokens, bearerToken } from "./auth.ts";
+import type { AcceptedTokens } from "./auth.ts";
 import type { BodyReader } from "./body.ts";
 import type { Committer } from "./committer.ts";
 import { ERROR, type ErrorNumber, Refusal } from "./errors.ts";
@@ -62,17 +62,17 @@ const STORE_FAILED = new Refusal(
 /** Answers every request of a service, in the order of its checks. */
 export function makeHandler(
   service: Service,
-): (request: Request) => Promise<Response> {
+): (request: Request) => Response | Promise<Response> {
   const plantsPath = `${service.prefix}/plants`;
 
-  return async function handle(request) {
+  return function handle(request) {
     if (service.draining) return refuse(SHUTTING_DOWN);
     const path = pathOf(request.url);
     if (path !== plantsPath) return refuse(noSuchPath(path));
     if (request.method !== "POST") {
       return refuse(methodNotAllowed(request.method), { allow: "POST" });
     }
-    return await createPlant(service, request);
+    return createPlant(service, request);
   };
 }
 
@@ -80,9 +80,11 @@ async function createPlant(
   service: Service,
   request: Request,
 ): Promise<Response> {
-  const token = bearerToken(request.headers.get("authorization"));
-  if (token === undefined) return refuse(NO_TOKEN);
-  if (!service.tokens.accept(token)) return refuse(TOKEN_NOT_ACCEPTED);
+  const authorization = service.tokens.check(
+    request.headers.get("authorization"),
+  );
+  if (authorization === "no token") return refuse(NO_TOKEN);
+  if (authorization === "not accepted") return refuse(TOKEN_NOT_ACCEPTED);
 
   const contentType = request.headers.get("content-type");
   if (!isJson(contentType)) return refuse(contentTypeNotJson(contentType));

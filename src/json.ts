@@ -27,33 +27,12 @@ export interface Members {
   readonly members: readonly (Member | undefined)[];
 }
 
-/** What stands where a character would be, at the end of the text. */
-const END = -1;
 const TAB = 0x09;
 const LF = 0x0a;
 const CR = 0x0d;
 const SPACE = 0x20;
 const QUOTE = 0x22;
-const PLUS = 0x2b;
-const COMMA = 0x2c;
-const MINUS = 0x2d;
-const DOT = 0x2e;
-const SLASH = 0x2f;
-const ZERO = 0x30;
-const NINE = 0x39;
-const COLON = 0x3a;
-const BRACKET_OPEN = 0x5b;
 const BACKSLASH = 0x5c;
-const BRACKET_CLOSE = 0x5d;
-const BRACE_OPEN = 0x7b;
-const BRACE_CLOSE = 0x7d;
-const LOWER_E = 0x65;
-const LOWER_F = 0x66;
-const LOWER_N = 0x6e;
-const LOWER_T = 0x74;
-const LOWER_U = 0x75;
-/** With this bit an ASCII letter is a lower case one. */
-const LOWER_CASE = 0x20;
 
 /** The escapes of one letter that do not stand for themselves (section 7). */
 const ESCAPED: Readonly<Record<string, string>> = {
@@ -63,12 +42,10 @@ const ESCAPED: Readonly<Record<string, string>> = {
   r: "\r",
   t: "\t",
 };
-const ESCAPE = /^["\\/bfnrtu]$/;
-const HEX_DIGIT = /^[0-9A-Fa-f]$/;
+const ESCAPE_LETTER = /["\\/bfnrtu]/;
+const HEX_DIGIT = /[0-9A-Fa-f]/;
 /** What a terminal would not show, or would show as something else. */
-const INVISIBLE = /^[\p{C}\p{M}\p{Z}]$/u;
-
-const NOTHING_WANTED: readonly string[] = [];
+const INVISIBLE = /[\p{C}\p{M}\p{Z}]/u;
 
 /** The text breaks the grammar. Never leaves this file. */
 class GrammarError extends SyntaxError {}
@@ -100,249 +77,220 @@ function found(text: string, offset: number): string {
   return character === '"' ? `'"'` : `"${character}"`;
 }
 
-/** What a string stands for. Its grammar has been checked before. */
-function decode(raw: string): string {
+function fail(text: string, at: number, expected: string): never {
+  throw new GrammarError(
+    `${place(text, at)}: expected ${expected}, found ${found(text, at)}`,
+  );
+}
+
+// Each skip function walks over one piece of the grammar, from the place where
+// it begins to the place after it, and fails where the text leaves the grammar.
+
+function skipSpace(text: string, at: number): number {
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code > SPACE) break;
+    if (code !== SPACE && code !== LF && code !== CR && code !== TAB) break;
+    at++;
+  }
+  return at;
+}
+
+/** An escape (section 7), from its backslash. */
+function skipEscape(text: string, at: number): number {
+  const letter = text.charAt(at + 1);
+  if (!ESCAPE_LETTER.test(letter)) {
+    fail(text, at + 1, String.raw`one of " \ / b f n r t u after a backslash`);
+  }
+  at += 2;
+  if (letter !== "u") return at;
+  for (const end = at + 4; at < end; at++) {
+    if (!HEX_DIGIT.test(text.charAt(at))) {
+      fail(text, at, String.raw`four hexadecimal digits after \u`);
+    }
+  }
+  return at;
+}
+
+/** A string (section 7), from its opening quote. */
+function skipString(text: string, at: number): number {
+  at++;
+  while (at < text.length) {
+    const code = text.charCodeAt(at);
+    if (code === QUOTE) return at + 1;
+    if (code === BACKSLASH) {
+      at = skipEscape(text, at);
+    } else if (code < SPACE) {
+      fail(text, at, "an escape in place of a control character");
+    } else {
+      at++;
+    }
+  }
+  return fail(text, at, "the closing quote of a string");
+}
+
+function isDigitAt(text: string, at: number): boolean {
+  const code = at < text.length ? text.charCodeAt(at) : 0;
+  return code >= 0x30 && code <= 0x39;
+}
+
+function skipDigits(text: string, at: number, where: string): number {
+  if (!isDigitAt(text, at)) fail(text, at, `a digit ${where}`);
+  do at++; while (isDigitAt(text, at));
+  return at;
+}
+
+/** A number (section 6). */
+function skipNumber(text: string, at: number): number {
+  if (text[at] === "-") at++;
+  if (text[at] === "0") {
+    at++;
+    if (isDigitAt(text, at)) fail(text, at, "no digit after a leading zero");
+  } else {
+    at = skipDigits(text, at, 'after "-"');
+  }
+  if (text[at] === ".") at = skipDigits(text, at + 1, 'after "."');
+  if (text[at] === "e" || text[at] === "E") {
+    at++;
+    if (text[at] === "+" || text[at] === "-") at++;
+    at = skipDigits(text, at, "in the exponent");
+  }
+  return at;
+}
+
+function skipLiteral(text: string, at: number, word: string): number {
+  for (const letter of word) {
+    if (text[at] !== letter) fail(text, at, `the "${letter}" of ${word}`);
+    at++;
+  }
+  return at;
+}
+
+/** An opening bracket. The bound keeps the recursion within the stack. */
+function skipOpening(text: string, at: number, level: number): number {
+  if (level > JSON_DEPTH_MAX) {
+    fail(text, at, `at most ${JSON_DEPTH_MAX} levels of arrays and objects`);
+  }
+  return skipSpace(text, at + 1);
+}
+
+function skipArray(text: string, at: number, level: number): number {
+  at = skipOpening(text, at, level);
+  if (text[at] === "]") return at + 1;
+  while (true) {
+    at = skipSpace(text, skipValue(text, at, level));
+    if (text[at] === "]") return at + 1;
+    if (text[at] !== ",") fail(text, at, '"," or "]" after an element');
+    at = skipSpace(text, at + 1);
+  }
+}
+
+/** An object. Those of its members that are wanted go into `members`. */
+function skipObject(
+  text: string,
+  at: number,
+  level: number,
+  wanted?: readonly string[],
+  members: (Member | undefined)[] = [],
+): number {
+  at = skipOpening(text, at, level);
+  if (text[at] === "}") return at + 1;
+  let expected = 'a quoted member name or "}"';
+  while (true) {
+    if (text[at] !== '"') fail(text, at, expected);
+    const name = at;
+    const nameEnd = skipString(text, at);
+    at = skipSpace(text, nameEnd);
+    if (text[at] !== ":") fail(text, at, '":" after a member name');
+    const value = skipSpace(text, at + 1);
+    const valueEnd = skipValue(text, value, level);
+    if (wanted !== undefined) {
+      const index = wanted.indexOf(decode(text, name, nameEnd));
+      if (index >= 0) {
+        members[index] = memberOf(text, value, valueEnd, members[index]);
+      }
+    }
+    at = skipSpace(text, valueEnd);
+    if (text[at] === "}") return at + 1;
+    if (text[at] !== ",") fail(text, at, '"," or "}" after a member');
+    at = skipSpace(text, at + 1);
+    expected = 'a quoted member name after ","';
+  }
+}
+
+/** A value inside so many levels of arrays and objects. */
+function skipValue(text: string, at: number, level: number): number {
+  switch (text[at]) {
+    case '"':
+      return skipString(text, at);
+    case "{":
+      return skipObject(text, at, level + 1);
+    case "[":
+      return skipArray(text, at, level + 1);
+    case "t":
+      return skipLiteral(text, at, "true");
+    case "f":
+      return skipLiteral(text, at, "false");
+    case "n":
+      return skipLiteral(text, at, "null");
+  }
+  if (text[at] === "-" || isDigitAt(text, at)) return skipNumber(text, at);
+  return fail(text, at, "a value");
+}
+
+/** What the string between two places stands for. */
+function decode(text: string, from: number, to: number): string {
+  const raw = text.slice(from + 1, to - 1);
   let escape = raw.indexOf("\\");
   if (escape < 0) return raw;
   let decoded = "";
-  let from = 0;
+  let copied = 0;
   while (escape >= 0) {
-    decoded += raw.slice(from, escape);
+    decoded += raw.slice(copied, escape);
     const letter = raw.charAt(escape + 1);
     if (letter === "u") {
-      from = escape + 6;
-      const unit = parseInt(raw.slice(escape + 2, from), 16);
+      copied = escape + 6;
+      const unit = parseInt(raw.slice(escape + 2, copied), 16);
       decoded += String.fromCharCode(unit);
     } else {
-      from = escape + 2;
+      copied = escape + 2;
       decoded += ESCAPED[letter] ?? letter;
     }
-    escape = raw.indexOf("\\", from);
+    escape = raw.indexOf("\\", copied);
   }
-  return decoded + raw.slice(from);
+  return decoded + raw.slice(copied);
 }
 
-function isDigit(code: number): boolean {
-  return code >= ZERO && code <= NINE;
-}
-
-/**
- * Walks over a text and throws a {@link GrammarError} where the grammar ends.
- * It makes no values: whoever wants one cuts it out of the text between the
- * two places.
- */
-class Walker {
-  readonly text: string;
-  at = 0;
-
-  constructor(text: string) {
-    this.text = text;
-  }
-
-  fail(expected: string): never {
-    const { text, at } = this;
-    throw new GrammarError(
-      `${place(text, at)}: expected ${expected}, found ${found(text, at)}`,
-    );
-  }
-
-  /** The code unit here. Reading past the end would cost V8 its fast path. */
-  code(): number {
-    return this.at < this.text.length ? this.text.charCodeAt(this.at) : END;
-  }
-
-  space(): void {
-    let code = this.code();
-    while (code === SPACE || code === LF || code === CR || code === TAB) {
-      this.at++;
-      code = this.code();
-    }
-  }
-
-  /** A value inside so many levels of arrays and objects. */
-  value(level: number): JsonKind {
-    const code = this.code();
-    if (code === QUOTE) {
-      this.string();
+/** The kind of a value tells from its first character. */
+function kindAt(text: string, at: number): JsonKind {
+  switch (text[at]) {
+    case '"':
       return "string";
-    }
-    if (code === MINUS || isDigit(code)) {
-      this.number();
-      return "number";
-    }
-    switch (code) {
-      case BRACE_OPEN:
-        this.object(level + 1, NOTHING_WANTED, []);
-        return "object";
-      case BRACKET_OPEN:
-        this.array(level + 1);
-        return "array";
-      case LOWER_T:
-        this.literal("true");
-        return "boolean";
-      case LOWER_F:
-        this.literal("false");
-        return "boolean";
-      case LOWER_N:
-        this.literal("null");
-        return "null";
-    }
-    return this.fail("a value");
+    case "{":
+      return "object";
+    case "[":
+      return "array";
+    case "t":
+    case "f":
+      return "boolean";
+    case "n":
+      return "null";
   }
+  return "number";
+}
 
-  /** Over an opening bracket. The bound keeps the recursion off the stack's end. */
-  open(level: number): void {
-    if (level > JSON_DEPTH_MAX) {
-      this.fail(`at most ${JSON_DEPTH_MAX} levels of arrays and objects`);
-    }
-    this.at++;
-    this.space();
-  }
-
-  /** An object; the wanted ones of its members go into `members`. */
-  object(
-    level: number,
-    wanted: readonly string[],
-    members: (Member | undefined)[],
-  ): void {
-    this.open(level);
-    if (this.code() === BRACE_CLOSE) {
-      this.at++;
-      return;
-    }
-    if (this.code() !== QUOTE) this.fail('a quoted member name or "}"');
-    while (true) {
-      const nameFrom = this.at;
-      this.string();
-      const nameTo = this.at;
-      this.space();
-      if (this.code() !== COLON) this.fail('":" after a member name');
-      this.at++;
-      this.space();
-      const from = this.at;
-      const kind = this.value(level);
-      if (wanted.length > 0) {
-        const name = decode(this.text.slice(nameFrom + 1, nameTo - 1));
-        const index = wanted.indexOf(name);
-        if (index >= 0) {
-          const earlier = members[index];
-          members[index] = earlier === undefined
-            ? { kind, text: this.valueText(kind, from), twice: false }
-            : { kind: earlier.kind, text: earlier.text, twice: true };
-        }
-      }
-      this.space();
-      const code = this.code();
-      if (code !== COMMA && code !== BRACE_CLOSE) {
-        this.fail('"," or "}" after a member');
-      }
-      this.at++;
-      if (code === BRACE_CLOSE) return;
-      this.space();
-      if (this.code() !== QUOTE) this.fail('a quoted member name after ","');
-    }
-  }
-
-  /** The `text` of a member whose value ends here. */
-  valueText(kind: JsonKind, from: number): string {
-    if (kind === "string") {
-      return decode(this.text.slice(from + 1, this.at - 1));
-    }
-    return kind === "number" ? this.text.slice(from, this.at) : "";
-  }
-
-  array(level: number): void {
-    this.open(level);
-    if (this.code() === BRACKET_CLOSE) {
-      this.at++;
-      return;
-    }
-    while (true) {
-      this.value(level);
-      this.space();
-      const code = this.code();
-      if (code !== COMMA && code !== BRACKET_CLOSE) {
-        this.fail('"," or "]" after an element');
-      }
-      this.at++;
-      if (code === BRACKET_CLOSE) return;
-      this.space();
-    }
-  }
-
-  literal(word: string): void {
-    for (const letter of word) {
-      if (this.text[this.at] !== letter) {
-        this.fail(`the "${letter}" of ${word}`);
-      }
-      this.at++;
-    }
-  }
-
-  digits(where: string): void {
-    if (!isDigit(this.code())) this.fail(`a digit ${where}`);
-    do this.at++; while (isDigit(this.code()));
-  }
-
-  /** A number (section 6). */
-  number(): void {
-    if (this.code() === MINUS) this.at++;
-    if (this.code() === ZERO) {
-      this.at++;
-      if (isDigit(this.code())) this.fail("no digit after a leading zero");
-    } else {
-      this.digits('after "-"');
-    }
-    if (this.code() === DOT) {
-      this.at++;
-      this.digits('after "."');
-    }
-    if ((this.code() | LOWER_CASE) === LOWER_E) {
-      this.at++;
-      const sign = this.code();
-      if (sign === PLUS || sign === MINUS) this.at++;
-      this.digits("in the exponent");
-    }
-  }
-
-  /** A string (section 7), from its opening quote. */
-  string(): void {
-    const { text } = this;
-    let at = this.at + 1;
-    for (; at < text.length; at++) {
-      const code = text.charCodeAt(at);
-      if (code === QUOTE) {
-        this.at = at + 1;
-        return;
-      }
-      if (code === BACKSLASH) {
-        this.at = at;
-        this.escape();
-        at = this.at - 1;
-      } else if (code < SPACE) {
-        this.at = at;
-        this.fail("an escape in place of a control character");
-      }
-    }
-    this.at = at;
-    this.fail("the closing quote of a string");
-  }
-
-  escape(): void {
-    this.at++;
-    if (!ESCAPE.test(this.text.charAt(this.at))) {
-      this.fail(String.raw`one of " \ / b f n r t u after a backslash`);
-    }
-    const unicode = this.code() === LOWER_U;
-    this.at++;
-    if (!unicode) return;
-    for (let digit = 0; digit < 4; digit++) {
-      if (!HEX_DIGIT.test(this.text.charAt(this.at))) {
-        this.fail(String.raw`four hexadecimal digits after \u`);
-      }
-      this.at++;
-    }
-  }
+function memberOf(
+  text: string,
+  from: number,
+  to: number,
+  earlier: Member | undefined,
+): Member {
+  if (earlier !== undefined) return { ...earlier, twice: true };
+  const kind = kindAt(text, from);
+  let value = "";
+  if (kind === "string") value = decode(text, from, to);
+  if (kind === "number") value = text.slice(from, to);
+  return { kind, text: value, twice: false };
 }
 
 /**
@@ -368,18 +316,15 @@ export function readMembers(
       "expected a JSON text without a byte order mark (U+FEFF) before it",
     );
   }
-  const walker = new Walker(text);
-  const members: (Member | undefined)[] = [];
+  const members: (Member | undefined)[] = wanted.map(() => undefined);
   try {
-    let kind: JsonKind = "object";
-    walker.space();
-    if (walker.code() === BRACE_OPEN) {
-      walker.object(1, wanted, members);
-    } else {
-      kind = walker.value(0);
-    }
-    walker.space();
-    if (walker.code() !== END) walker.fail("the end of the text");
+    const from = skipSpace(text, 0);
+    const kind = kindAt(text, from);
+    const to = kind === "object"
+      ? skipObject(text, from, 1, wanted, members)
+      : skipValue(text, from, 0);
+    const end = skipSpace(text, to);
+    if (end < text.length) fail(text, end, "the end of the text");
     return { kind, members };
   } catch (error) {
     if (!(error instanceof GrammarError)) throw error;

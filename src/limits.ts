@@ -49,6 +49,12 @@ export const COMMITS_IN_FLIGHT_MAX_REMOTE = 32;
 /** How many keys one read of the store may name: Deno KV's `getMany` limit. */
 export const READ_KEYS_MAX = 10;
 
+/** How many keys one page of a whole store has: Deno KV's limit. */
+export const LIST_KEYS_MAX = 1_000;
+
+/** How long to wait for such a page; a KV Connect server may never answer. */
+export const LIST_MS_MAX = 10_000;
+
 /** How long the start waits for the store to open and take a first write. */
 export const STORE_OPEN_MS_MAX = 9_000;
 
@@ -63,3 +69,13 @@ export const SWEEP_MS = 250;
 
 /** How long the service tries to listen again after its listener died. */
 export const LISTEN_AGAIN_MS_MAX = 60_000;
+
+/**
+ * What an import has waiting for the store: enough for full commits, and few
+ * enough that lines of any size take little memory.
+ */
+export const IMPORT_CREATES_WAITING_MAX = 2_000;
+export const IMPORT_CHARACTERS_WAITING_MAX = 4 * 1024 * 1024;
+
+/** How long the program waits for its own service to say that it is ready. */
+export const HEALTHCHECK_MS_MAX = 3_000;

@@ -8,7 +8,7 @@ const LISTEN_AGAIN_MS = 100;
 
 /** How requests are answered, and faults of the program in doing so. */
 export interface Answers {
-  readonly answer: (request: Request) => Promise<Response>;
+  readonly answer: (request: Request) => Response | Promise<Response>;
   readonly answerFault: (error: unknown) => Response;
 }
 

@@ -8,6 +8,7 @@ import {
   BODY_MS_MAX,
   COMMIT_MS_MAX,
   CREATES_WAITING_MAX,
+  DRAIN_MS_MAX,
   ID_MAX,
   ID_MIN,
   JSON_DEPTH_MAX,
@@ -202,26 +203,26 @@ export const ERROR_REPLIES: {
     error: ERROR.NO_TOKEN,
     when: "The request carries no bearer token.",
     remedy: "Send the header `Authorization: Bearer <ACCESS_TOKEN>`.",
-    message: "expected the header Authorization: Bearer <token>, found none",
+    message: 'Authorization: expected "Bearer" and one token',
   },
   TOKEN_NOT_ACCEPTED: {
     error: ERROR.TOKEN_NOT_ACCEPTED,
     when: "The token is not one that the service accepts.",
     remedy:
       "Check that the token is whole, or ask the operator for a current one.",
-    message: "the token is not accepted",
+    message: "Authorization: this token is not accepted",
   },
   NO_SUCH_PATH: {
     error: ERROR.NO_SUCH_PATH,
     when: "There is nothing at this path.",
     remedy: "Check the address: creates go to `/plants` below the base URL.",
-    message: "no such path",
+    message: "there is no /plant",
   },
   METHOD_NOT_ALLOWED: {
     error: ERROR.METHOD_NOT_ALLOWED,
     when: "The path exists, but not with this method.",
     remedy: "Use a method that the header `Allow` names: `POST` for `/plants`.",
-    message: "expected POST, found GET",
+    message: "expected the method POST, got GET",
   },
   BODY_TIMED_OUT: {
     error: ERROR.BODY_TIMED_OUT,
@@ -245,35 +246,35 @@ export const ERROR_REPLIES: {
     error: ERROR.CONTENT_TYPE_NOT_JSON,
     when: "The content type is not application/json.",
     remedy: "Send the header `Content-Type: application/json`.",
-    message: "expected Content-Type: application/json, found text/plain",
+    message: "Content-Type: expected application/json, got text/plain",
   },
   FAULT: {
     error: ERROR.FAULT,
     when: "The service has a fault.",
     remedy:
       "Send the same request again. If that does not help, give the operator the id in the message: it stands in the log.",
-    message: "a fault of the service, logged as 0f8d2c51",
+    message:
+      "a fault of the service, logged as 6f1d3a52-0c5e-4b1c-9d43-2f0a7e9b8c10",
   },
   SHUTTING_DOWN: {
     error: ERROR.SHUTTING_DOWN,
     when: "The service is shutting down.",
     remedy: SEND_AGAIN,
-    message: "the service is shutting down",
+    message: "the service is shutting down: send the same request again",
   },
   QUEUE_FULL: {
     error: ERROR.QUEUE_FULL,
     when: "Too many creates are waiting.",
     remedy: SEND_AGAIN,
-    message: "too many creates are waiting",
+    message: "too many creates are waiting: send the same request again",
   },
   STORE_FAILED: {
     error: ERROR.STORE_FAILED,
     when:
       "The store failed, or did not take the plant in time. It may have been stored all the same.",
     remedy: `${SEND_AGAIN} Repeating a create does no harm.`,
-    message: `the store did not take the plant within ${
-      COMMIT_MS_MAX / 1000
-    } s`,
+    message:
+      "the store failed or did not answer in time, so the plant may or may not be stored: send the same request again",
   },
 };
 
@@ -332,7 +333,11 @@ const REFUSAL_STATUSES: Readonly<
         description: "After how many seconds to send the same request again",
         required: true,
         schema: { type: "integer", minimum: 0n },
-        examples: { seconds: { value: 1 } },
+        examples: {
+          [ERROR.SHUTTING_DOWN]: { value: DRAIN_MS_MAX / 1000 },
+          [ERROR.QUEUE_FULL]: { value: 1 },
+          [ERROR.STORE_FAILED]: { value: COMMIT_MS_MAX / 1000 },
+        },
       },
     },
   },
@@ -349,18 +354,18 @@ export interface Limit {
 /** Every bound that a client can meet. */
 export const LIMITS: readonly Limit[] = [
   {
-    of: "id",
+    of: "`id`",
     bound:
-      `an integer from ${ID_MIN} to ${ID_MAX}, kept to the last digit and counted by its value: 1.0 and 1e2 are 1 and 100`,
+      `an integer from ${ID_MIN} to ${ID_MAX}, kept to the last digit and counted by its value: 1.0 is 1, 1e2 is 100`,
     error: ERROR.NOT_A_NEW_PLANT,
   },
   {
-    of: "id, name and tag",
+    of: "`id`, `name` and `tag`",
     bound: "each given once; members with other names are allowed and dropped",
     error: ERROR.NOT_A_NEW_PLANT,
   },
   {
-    of: "name and tag",
+    of: "`name` and `tag`",
     bound: "any text, an empty one too, without unpaired surrogates",
     error: ERROR.NOT_A_NEW_PLANT,
   },
@@ -371,7 +376,9 @@ export const LIMITS: readonly Limit[] = [
   },
   {
     of: "Size of the body",
-    bound: `${BODY_BYTES_MAX / 1024} KiB (${BODY_BYTES_MAX} bytes)`,
+    bound: `${BODY_BYTES_MAX / 1024} KiB (${
+      BODY_BYTES_MAX.toLocaleString("en")
+    } bytes)`,
     error: ERROR.BODY_TOO_LARGE,
   },
   {
@@ -386,7 +393,7 @@ export const LIMITS: readonly Limit[] = [
   },
   {
     of: "Creates waiting at one time",
-    bound: String(CREATES_WAITING_MAX),
+    bound: CREATES_WAITING_MAX.toLocaleString("en"),
     error: ERROR.QUEUE_FULL,
   },
   {

@@ -2,6 +2,8 @@
  * The API reference for people: `page.html` with its tables filled from the
  * description, so that the two cannot disagree.
  */
+import { hash } from "node:crypto";
+import type { ErrorNumber } from "./errors.ts";
 import {
   AUTHENTICATION,
   CREATED,
@@ -13,6 +15,7 @@ import {
   REFUSALS,
   REFUSING,
   REPEATING,
+  type Reply,
   type Schema,
 } from "./openapi.ts";
 
@@ -105,38 +108,41 @@ function inputs(schema: Schema, api: Description): string {
   }).join("\n");
 }
 
-function repliesTable(api: Description): string {
-  const { 200: created } = api.paths["/plants"].post.responses;
-  const groups = REFUSALS.map(({ status, description, headers, errors }) => {
-    const headerLines = Object.entries(headers ?? {}).map(([name, header]) =>
-      `<span class="header"><code>${escaped(name)}</code>: ${
-        marked(header.description)
-      }</span>`
-    );
-    const rows = errors.map(({ error, when, remedy, message }) =>
-      `<tr id="error-${error}">
+/** The headers of a reply as they are sent, for the error with this number. */
+function headerLines({ headers }: Reply, error: ErrorNumber): string {
+  return Object.entries(headers ?? {}).map(([name, { examples = {} }]) => {
+    const example = examples[error] ?? Object.values(examples)[0];
+    return `<code class="sent">${escaped(name)}: ${
+      escaped(String(example?.value))
+    }</code>`;
+  }).join("");
+}
+
+function repliesTable(): string {
+  const groups = REFUSALS.map((reply) => {
+    const rows = reply.errors.map(({ error, when, remedy, message }, index) => {
+      const status = index > 0
+        ? ""
+        : `<th scope="rowgroup" rowspan="${reply.errors.length}" class="status">${reply.status}</th>`;
+      return `<tr id="error-${error}">
+  ${status}
   <th scope="row" class="number"><code>${error}</code></th>
-  <td class="when">${marked(when)}<code class="message">${
-        escaped(message)
-      }</code></td>
+  <td class="when">${marked(when)}${
+        headerLines(reply, error)
+      }<code class="sent">${escaped(message)}</code></td>
   <td class="remedy">${marked(remedy)}</td>
-</tr>`
-    );
+</tr>`;
+    });
     return `<tbody>
-<tr><th scope="rowgroup" colspan="3" class="wide"><span class="status">${status}</span>${
-      marked(description)
-    }${headerLines.join("")}</th></tr>
 ${rows.join("\n")}
 </tbody>`;
   });
   return `<table class="replies">
-<thead><tr><th scope="col">error</th><th scope="col">When, and a message of its kind</th><th scope="col">What to do</th></tr></thead>
+<thead><tr><th scope="col">Status</th><th scope="col">error</th><th scope="col">When, with its header and a message</th><th scope="col">What to do</th></tr></thead>
 <tbody>
-<tr><th scope="rowgroup" colspan="3" class="wide"><span class="status">200</span>${
-    marked(created?.description ?? "")
-  }</th></tr>
 <tr>
-  <th scope="row" class="number">none</th>
+  <th scope="rowgroup" class="status">200</th>
+  <td class="number"></td>
   <td class="when">${marked(CREATED)}</td>
   <td class="remedy">Nothing.</td>
 </tr>
@@ -158,7 +164,7 @@ function limitsTable(): string {
 </tr>`
   );
   return `<table class="limits">
-<thead><tr><th scope="col">Of</th><th scope="col">Bound</th><th scope="col">error beyond it</th></tr></thead>
+<thead><tr><th scope="col">Of</th><th scope="col">Bound</th><th scope="col">error</th></tr></thead>
 <tbody>
 ${rows.join("\n")}
 </tbody>
@@ -245,17 +251,15 @@ function sampleFigures(baseUrl: string): string {
   ).join("\n");
 }
 
-async function sourcesOf(element: string, html: string): Promise<string> {
+/** The hashes of the inline code in these elements, as CSP sources. */
+function sourcesOf(element: "script" | "style", html: string): string {
   const inline = html.matchAll(
     new RegExp(`<${element}>(.*?)</${element}>`, "gs"),
   );
-  const hashes = [];
-  for (const [, code = ""] of inline) {
-    const bytes = new TextEncoder().encode(code);
-    const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-    hashes.push(`'sha256-${btoa(String.fromCharCode(...hash))}'`);
-  }
-  return hashes.join(" ");
+  return Array.from(
+    inline,
+    ([, code = ""]) => `'sha256-${hash("sha256", code, "base64")}'`,
+  ).join(" ");
 }
 
 /**
@@ -265,7 +269,7 @@ async function sourcesOf(element: string, html: string): Promise<string> {
  * but need a flag before Deno 2.8. `deno compile --include src/page.html` puts
  * it into a binary.
  */
-export async function renderPage(baseUrl: string): Promise<Page> {
+export function renderPage(baseUrl: string): Page {
   const api = describe(baseUrl);
   const { schemas } = api.components;
   const url = api.servers[0]?.url ?? "";
@@ -288,7 +292,7 @@ export async function renderPage(baseUrl: string): Promise<Page> {
     samples: sampleFigures(baseUrl),
     inputs: inputs(schemas.NewPlant, api),
     refusing: marked(REFUSING),
-    replies: repliesTable(api),
+    replies: repliesTable(),
     plant_fields: fieldsTable(schemas.Plant, api),
     error_fields: fieldsTable(schemas.Error, api),
     limits: limitsTable(),
@@ -303,8 +307,8 @@ export async function renderPage(baseUrl: string): Promise<Page> {
   });
   const contentSecurityPolicy = [
     "default-src 'none'",
-    `script-src ${await sourcesOf("script", html)}`,
-    `style-src ${await sourcesOf("style", html)}`,
+    `script-src ${sourcesOf("script", html)}`,
+    `style-src ${sourcesOf("style", html)}`,
     "img-src data:",
     "connect-src 'self'",
     "form-action 'none'",

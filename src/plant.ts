@@ -17,6 +17,16 @@ export interface NewPlant {
 
 const MEMBERS = ["id", "name", "tag"];
 
+/**
+ * A NewPlant as most clients spell it: its members in this order and no other,
+ * an id of at most 18 digits, strings without escapes and without surrogates.
+ * One expression reads it in less than half the time. It refuses nothing: what
+ * it does not match is read step by step. No two neighbouring parts of it can
+ * match the same character, so its time is linear.
+ */
+const USUAL =
+  /^\{"id": ?(-?(?:0|[1-9]\d{0,17})), ?"name": ?"([ !#-[\]-\ud7ff\ue000-\uffff]*)"(?:, ?"tag": ?"([ !#-[\]-\ud7ff\ue000-\uffff]*)")?\}$/;
+
 const AN_ID = `an integer from ${ID_MIN} to ${ID_MAX}`;
 /** The digits of the longest id. */
 const ID_DIGITS_MAX = String(ID_MAX).length;
@@ -32,6 +42,9 @@ const IN_WORDS: Readonly<Record<JsonKind, string>> = {
   null: "null",
 };
 
+/** A JSON number that is an int64 at first sight. */
+const PLAIN_ID = /^-?\d{1,18}$/;
+
 function refuse(message: string): Refusal {
   return new Refusal(ERROR.NOT_A_NEW_PLANT, message);
 }
@@ -42,22 +55,13 @@ function cut(source: string): string {
     : `${source.slice(0, SHOWN_CHARACTERS_MAX)}…`;
 }
 
-/** Whether a number is spelled with digits and a sign only, at most 19. */
-function isPlainInteger(source: string): boolean {
-  if (source.length > ID_DIGITS_MAX) return false;
-  for (let at = 0; at < source.length; at++) {
-    if (source.charCodeAt(at) > 0x39 || source[at] === ".") return false;
-  }
-  return true;
-}
-
 /**
  * The value of a JSON number if that is an int64, judged from its digits: the
  * way over a double would make integers of numbers that are none. No power of
  * ten is built before its length is known to fit.
  */
 function readInt64(source: string): bigint | undefined {
-  if (isPlainInteger(source)) return BigInt(source);
+  if (PLAIN_ID.test(source)) return BigInt(source);
   const [mantissa = "", exponent = "0"] = source.toLowerCase().split("e");
   const [whole = "", fraction = ""] = mantissa.replace("-", "").split(".");
   const digits = whole + fraction;
@@ -113,6 +117,13 @@ function readString(
  * an import alike. Members that the API description does not name are dropped.
  */
 export function readNewPlant(text: string): NewPlant | Refusal {
+  const [, usualId, usualName, usualTag] = USUAL.exec(text) ?? [];
+  if (usualId !== undefined && usualName !== undefined) {
+    const plant = usualTag === undefined
+      ? { name: usualName }
+      : { name: usualName, tag: usualTag };
+    return { id: BigInt(usualId), plant };
+  }
   const read = readMembers(text, MEMBERS);
   if (read instanceof Refusal) return read;
   if (read.kind !== "object") {

@@ -1,16 +1,21 @@
-import { dirname } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import type { CommitResult, CommitStore } from "./committer.ts";
 import {
   COMMIT_PLANTS_MAX_FILE,
   COMMIT_PLANTS_MAX_REMOTE,
   COMMITS_IN_FLIGHT_MAX_FILE,
   COMMITS_IN_FLIGHT_MAX_REMOTE,
+  LIST_KEYS_MAX,
+  LIST_MS_MAX,
   READ_KEYS_MAX,
   STORE_OPEN_MS_MAX,
 } from "./limits.ts";
 import type { NewPlant, Plant } from "./plant.ts";
 import { EXIT_FAILURE, StartError } from "./start_error.ts";
+import {
+  assertStoreExists,
+  assertStoreFile,
+  OpenedFile,
+} from "./store_file.ts";
 
 /** Where plants are kept: an absolute path, or a KV Connect server. */
 export type StoreLocation = string | URL;
@@ -51,7 +56,8 @@ export class Store implements CommitStore {
     const operation = this.#kv.atomic();
     for (const { id, plant } of plants) {
       const key = [PLANTS, id];
-      operation.check({ key, versionstamp: null }).set(key, plant);
+      operation.check({ key, versionstamp: null })
+        .mutate({ type: "set", key, value: plant });
     }
     try {
       const { ok } = await operation.commit();
@@ -77,41 +83,35 @@ export class Store implements CommitStore {
     return found;
   }
 
+  /**
+   * Every plant in the order of their ids, page by page, while the next page
+   * is read. A string names a key that holds no plant of ours.
+   */
+  async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
+    const entries = this.#kv.list(
+      { prefix: [PLANTS] },
+      { batchSize: LIST_KEYS_MAX },
+    );
+    let next = entries.next();
+    for (;;) {
+      const page: (NewPlant | string)[] = [];
+      let entry = await within(LIST_MS_MAX, next);
+      while (entry.done !== true) {
+        page.push(toNewPlant(entry.value));
+        next = entries.next();
+        if (page.length === LIST_KEYS_MAX) break;
+        entry = await next;
+      }
+      // Who stops here does not ask what became of the next page.
+      next.catch(() => {});
+      if (page.length > 0) yield page;
+      if (entry.done === true) return;
+    }
+  }
+
   /** Closes the store; nothing may be under way. */
   close(): void {
     this.#kv.close();
-  }
-}
-
-/** The file of an embedded store, by what tells it from a later one. */
-class OpenedFile {
-  readonly #path: string;
-  readonly #inode: number | null;
-  readonly #device: number;
-
-  constructor(path: string) {
-    const { ino, dev } = Deno.statSync(path);
-    this.#path = path;
-    this.#inode = ino;
-    this.#device = dev;
-  }
-
-  /**
-   * Throws where the path no longer leads to the file that is open: SQLite
-   * goes on writing into a deleted file, where nobody will find a plant.
-   */
-  assertInPlace(): void {
-    let found: Deno.FileInfo;
-    try {
-      found = Deno.statSync(this.#path);
-    } catch {
-      throw new Error(`${this.#path} is gone: restart to begin a new store`);
-    }
-    if (found.ino !== this.#inode || found.dev !== this.#device) {
-      throw new Error(
-        `${this.#path} was replaced: restart to open the new one`,
-      );
-    }
   }
 }
 
@@ -122,25 +122,60 @@ class OpenedFile {
  */
 export async function openStore(location: StoreLocation): Promise<Store> {
   if (typeof location === "string") assertStoreFile(location);
+  try {
+    return await within(STORE_OPEN_MS_MAX, openAndProbe(location));
+  } catch (error) {
+    throw storeError("store anything in", location, error);
+  }
+}
+
+/**
+ * Opens a store to read it: it must exist, and nothing is written to it.
+ * @throws {StartError} that says what is wrong with it
+ */
+export async function openStoreToRead(location: StoreLocation): Promise<Store> {
+  if (typeof location === "string") assertStoreExists(location);
+  try {
+    return await within(STORE_OPEN_MS_MAX, open(location));
+  } catch (error) {
+    throw storeError("open", location, error);
+  }
+}
+
+/** What to say where something cannot be done with a store. */
+export function storeError(
+  what: string,
+  location: StoreLocation,
+  error: unknown,
+): StartError {
   const name = typeof location === "string" ? location : location.href;
+  const reason = error instanceof Error ? error.message : String(error);
+  return new StartError(
+    `cannot ${what} ${name}: ${reason.replaceAll("\n", " ")}`,
+    EXIT_FAILURE,
+  );
+}
+
+/** Rejects where there is no answer in time; the work itself may go on. */
+async function within<T>(ms: number, work: Promise<T>): Promise<T> {
   let timer: ReturnType<typeof setTimeout> | undefined;
   const tooLate = new Promise<never>((_, reject) => {
     timer = setTimeout(
-      () => reject(new Error(`no answer in ${STORE_OPEN_MS_MAX / 1000} s`)),
-      STORE_OPEN_MS_MAX,
+      () => reject(new Error(`no answer in ${ms / 1000} s`)),
+      ms,
     );
   });
   try {
-    return await Promise.race([openAndProbe(location), tooLate]);
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new StartError(
-      `cannot store anything in ${name}: ${reason.replaceAll("\n", " ")}`,
-      EXIT_FAILURE,
-    );
+    return await Promise.race([work, tooLate]);
   } finally {
     clearTimeout(timer);
   }
+}
+
+async function open(location: StoreLocation): Promise<Store> {
+  return typeof location === "string"
+    ? new Store(await Deno.openKv(location), new OpenedFile(location))
+    : new Store(await Deno.openKv(location.href), undefined);
 }
 
 async function openAndProbe(location: StoreLocation): Promise<Store> {
@@ -158,55 +193,6 @@ async function openAndProbe(location: StoreLocation): Promise<Store> {
   }
 }
 
-/** Refuses what SQLite would take for a store, or fail on later. */
-function assertStoreFile(path: string): void {
-  const file = statOrUndefined(path);
-  if (file === undefined) {
-    const folder = dirname(path);
-    if (statOrUndefined(folder)?.isDirectory) return;
-    throw new StartError(
-      `there is no folder ${folder}: make it, or name ` +
-        "another file with --kv or KV_PATH",
-    );
-  }
-  if (file.isDirectory) {
-    throw new StartError(
-      `${path} is a folder: name a file in it with --kv ` +
-        "or KV_PATH",
-    );
-  }
-  if (file.size > 0 && !hasKvTable(path)) {
-    throw new StartError(
-      `${path} is no Deno KV store: name another file ` +
-        "with --kv or KV_PATH",
-    );
-  }
-}
-
-function statOrUndefined(path: string): Deno.FileInfo | undefined {
-  try {
-    return Deno.statSync(path);
-  } catch {
-    return undefined;
-  }
-}
-
-function hasKvTable(path: string): boolean {
-  try {
-    const database = new DatabaseSync(path, { readOnly: true });
-    try {
-      return database.prepare(
-        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'kv'",
-      ).get() !== undefined;
-    } finally {
-      database.close();
-    }
-  } catch (error) {
-    // Anything else, such as a lock, is for the opening itself to report.
-    return !(error instanceof Error && /not a database/.test(error.message));
-  }
-}
-
 /** A stored value as a plant, or `null` where it is none. */
 function toPlant(value: unknown): Plant | null {
   if (typeof value !== "object" || value === null) return null;
@@ -214,4 +200,13 @@ function toPlant(value: unknown): Plant | null {
   if (!("tag" in value)) return { name: value.name };
   if (typeof value.tag !== "string") return null;
   return { name: value.name, tag: value.tag };
+}
+
+/** What stands under a key, or the name of the key where it is no plant. */
+function toNewPlant({ key, value }: Deno.KvEntry<unknown>): NewPlant | string {
+  const id = key[1];
+  const plant = toPlant(value);
+  return typeof id === "bigint" && key.length === 2 && plant !== null
+    ? { id, plant }
+    : Deno.inspect(key);
 }

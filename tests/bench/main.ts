@@ -7,6 +7,16 @@
  * new process and a new store.
  */
 import { parseArgs } from "node:util";
+import {
+  ECHO,
+  type Ids,
+  measure,
+  ONE_COMMIT,
+  type Result,
+  type Server,
+  SERVICE,
+  stopAll,
+} from "./load.ts";
 
 const USAGE = `usage: deno task bench [options]
 
@@ -16,62 +26,14 @@ const USAGE = `usage: deno task bench [options]
   --preload N        compare the service holding N plants with an empty one
   --dir DIR          where the databases go (the system's temporary directory)`;
 
-const WARM_UP = { connections: 64, seconds: 1 };
-const START_SECONDS_MAX = 10;
-const TOKEN = "bench";
-
-// More ids than any measurement sends. The preloaded ones lie below the first.
-const IDS_PER_RUN = 1e10;
-
 // KV takes at most 100 checks in a commit; the preload keeps to the same size.
 const PLANTS_PER_COMMIT = 100;
 const COMMITS_IN_FLIGHT = 4;
 
 const PLANT = { name: "Monstera deliciosa", tag: "climber" };
 
-const HERE = import.meta.dirname ?? ".";
-
-type Ids = "rising" | "random";
-
-interface Server {
-  name: string;
-  ids: Ids[];
-  args(store: string): string[];
-  /** A store that stays from round to round, in place of a new one. */
-  store?: string;
-}
-
-interface Result {
-  rate: number;
-  p50: number;
-  p99: number;
-  errors: number;
-}
-
-const ECHO: Server = {
-  name: "echo",
-  // It does not look at the ids.
-  ids: ["rising"],
-  args: () => [`${HERE}/echo.ts`],
-};
-
-const ONE_COMMIT: Server = {
-  name: "one commit a request",
-  ids: ["rising", "random"],
-  args: (store) => [`${HERE}/one_commit.ts`, store],
-};
-
-const SERVICE: Server = {
-  name: "this service",
-  ids: ["rising", "random"],
-  args: (store) => [`${HERE}/../../main.ts`, "--port", "0", "--kv", store],
-};
-
-/** Ended and removed whatever happens. */
-const children = new Set<Deno.ChildProcess>();
+// Removed whatever happens.
 let dir: string | undefined;
-
-let runs = 0;
 
 function readOptions(args: string[]) {
   const { values } = parseArgs({
@@ -103,90 +65,6 @@ function readNumber(flag: string, text: string, min: number): number {
   return Number(text);
 }
 
-async function start(server: Server, store: string) {
-  const home = Deno.env.get("DENO_DIR") ?? Deno.env.get("HOME") ?? store;
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--no-prompt", "-A", ...server.args(store)],
-    cwd: `${HERE}/../..`,
-    // Whatever else is set must not configure the servers.
-    clearEnv: true,
-    env: { ACCESS_TOKEN: TOKEN, DENO_DIR: home, HOME: home },
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).spawn();
-  children.add(child);
-  const timer = setTimeout(() => child.kill(), START_SECONDS_MAX * 1000);
-  const lines = child.stderr.pipeThrough(new TextDecoderStream());
-  let printed = "";
-  let url: string | undefined;
-  for await (const text of lines.values({ preventCancel: true })) {
-    printed += text;
-    url = printed.match(/http:\/\/127\.0\.0\.1:\d+(?=\s)/)?.[0];
-    if (url) break;
-  }
-  clearTimeout(timer);
-  if (!url) throw new Error(`Cannot start ${server.name}: ${printed}`);
-  // Read on, or a server that prints more than a pipe holds would stop.
-  lines.pipeTo(new WritableStream()).catch(() => {});
-  return { child, url };
-}
-
-async function stop(child: Deno.ChildProcess): Promise<void> {
-  try {
-    child.kill("SIGKILL");
-  } catch {
-    // It has ended already.
-  }
-  await child.status;
-  children.delete(child);
-}
-
-async function load(
-  url: string,
-  ids: Ids,
-  { connections, seconds }: { connections: number; seconds: number },
-): Promise<Result> {
-  const from = String(++runs * IDS_PER_RUN);
-  const { stdout, stderr } = await new Deno.Command("wrk", {
-    args: ["-t1", `-c${connections}`, `-d${seconds}s`, "-s", `${HERE}/load.lua`]
-      .concat(url, "--", ids, from, TOKEN),
-  }).output();
-  const text = new TextDecoder().decode(stdout);
-  const numbers = text.match(/^result .*$/m)?.[0].match(/[\d.]+(?= |$)/g);
-  const [rate, p50, p99, refused, broken] = (numbers ?? []).map(Number);
-  if (
-    rate === undefined || p50 === undefined || p99 === undefined ||
-    refused === undefined || broken === undefined
-  ) {
-    throw new Error(`wrk failed: ${text}${new TextDecoder().decode(stderr)}`);
-  }
-  return { rate, p50, p99, errors: refused + broken };
-}
-
-async function measure(
-  server: Server,
-  ids: Ids,
-  options: { connections: number; seconds: number },
-): Promise<Result> {
-  const store = server.store ?? `${dir}/${runs}.db`;
-  const { child, url } = await start(server, store);
-  try {
-    const warm = await load(url, ids, WARM_UP);
-    const result = await load(url, ids, options);
-    return { ...result, errors: warm.errors + result.errors };
-  } finally {
-    await stop(child);
-    if (store !== server.store) await removeStore(store);
-  }
-}
-
-async function removeStore(store: string): Promise<void> {
-  for (const suffix of ["", "-wal", "-shm"]) {
-    await Deno.remove(store + suffix).catch(() => {});
-  }
-}
-
 /** Fills a store with half rising ids and half ids from all over int64. */
 async function preload(store: string, plants: number): Promise<void> {
   using kv = await Deno.openKv(store);
@@ -213,17 +91,6 @@ function median(numbers: number[]): number {
     (sorted[Math.floor(half)] ?? NaN)) / 2;
 }
 
-function format(rows: string[][]): string {
-  const widths =
-    rows[0]?.map((_, column) =>
-      Math.max(...rows.map((row) => row[column]?.length ?? 0))
-    ) ?? [];
-  const line = (row: string[]) =>
-    `| ${row.map((cell, i) => cell.padEnd(widths[i] ?? 0)).join(" | ")} |`;
-  const rule = widths.map((width) => "-".repeat(width));
-  return [...rows.slice(0, 1), rule, ...rows.slice(1)].map(line).join("\n");
-}
-
 /** Prints the table and says whether every request was answered with 200. */
 async function bench(options: ReturnType<typeof readOptions>) {
   const { seconds, rounds } = options;
@@ -248,7 +115,11 @@ async function bench(options: ReturnType<typeof readOptions>) {
     for (const connections of options.connections) {
       for (const ids of ["rising", "random"] as const) {
         for (const server of servers.filter((each) => each.ids.includes(ids))) {
-          const result = await measure(server, ids, { connections, seconds });
+          const result = await measure(server, ids, {
+            connections,
+            seconds,
+            dir,
+          });
           resultsOf(server, ids, connections).push(result);
           console.error(
             `round ${round}, ${server.name}, ${ids} ids, ${connections}:`,
@@ -287,12 +158,13 @@ async function bench(options: ReturnType<typeof readOptions>) {
       }
     }
   }
-  console.log(format(rows));
+  rows.splice(1, 0, Array(rows[0]?.length).fill("---"));
+  for (const row of rows) console.log(`| ${row.join(" | ")} |`);
   return errors === 0;
 }
 
 async function cleanUp(): Promise<void> {
-  await Promise.all([...children].map(stop));
+  await stopAll();
   if (dir) await Deno.remove(dir, { recursive: true });
 }
 
