@@ -14,6 +14,8 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly stdin?: "piped" | "null";
+  /** How many file descriptors it may have; as many as the test if absent. */
+  readonly openFilesMax?: number;
 }
 
 /** The ended run of a program. */
@@ -24,22 +26,41 @@ export interface Ended {
   readonly stderr: string;
 }
 
+/** What `deno task start` runs: environment, then flags and main.ts. */
+function startCommand(): { env: Record<string, string>; args: string[] } {
+  const words = tasks.tasks.start.command.split(" ");
+  const deno = words.indexOf("deno");
+  const env = words.slice(0, deno).map((word) => word.split("=", 2));
+  return {
+    env: Object.fromEntries(env),
+    args: words.slice(deno + 1).with(-1, `${PROJECT}main.ts`),
+  };
+}
+
 /** The program, not yet started: the binary, or what `deno task start` runs. */
 function command(
   args: readonly string[],
-  { env = {}, cwd, stdin = "null" }: ProgramOptions,
+  { env = {}, cwd, stdin = "null", openFilesMax }: ProgramOptions,
 ): Deno.Command {
-  const [, ...run] = tasks.tasks.start.command.split(" ");
+  const start = startCommand();
+  const program = BINARY === undefined
+    ? [Deno.execPath(), ...start.args, ...args]
+    : [BINARY, ...args];
+  const [first = "", ...rest] = openFilesMax === undefined ? program : [
+    "/bin/sh",
+    "-c",
+    `ulimit -n ${openFilesMax}; exec "$0" "$@"`,
+    ...program,
+  ];
   const home = Deno.env.get("HOME");
   const cache = Deno.env.get("DENO_DIR");
-  return new Deno.Command(BINARY ?? Deno.execPath(), {
-    args: BINARY === undefined
-      ? [...run.with(-1, `${PROJECT}main.ts`), ...args]
-      : [...args],
+  return new Deno.Command(first, {
+    args: rest,
     clearEnv: true,
     env: {
       ...(BINARY === undefined && home !== undefined && { HOME: home }),
       ...(BINARY === undefined && cache !== undefined && { DENO_DIR: cache }),
+      ...(BINARY === undefined && start.env),
       NO_COLOR: "1",
       ...env,
     },
