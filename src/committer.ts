@@ -96,6 +96,11 @@ export class Committer {
     return this.#waiting;
   }
 
+  /** Whether the last that was heard of the store is that it failed. */
+  get isFailing(): boolean {
+    return this.#isFailing;
+  }
+
   /** Creates a plant, or finds that it is there already. Never rejects. */
   create({ id, plant }: NewPlant): Promise<Outcome> {
     if (this.#waiting >= CREATES_WAITING_MAX) {

@@ -4,18 +4,24 @@ import type { Committer } from "./committer.ts";
 import { ERROR, type ErrorNumber, Refusal } from "./errors.ts";
 import { COMMIT_MS_MAX, DRAIN_MS_MAX } from "./limits.ts";
 import type { Log } from "./log.ts";
+import { type Metrics, METRICS_CONTENT_TYPE } from "./metrics.ts";
+import { descriptionText } from "./openapi.ts";
+import { renderPage } from "./page.ts";
 import { type NewPlant, readNewPlant } from "./plant.ts";
+import type { Store } from "./store.ts";
 
 /** What answering a request needs. */
 export interface Service {
   readonly tokens: AcceptedTokens;
   readonly bodies: BodyReader;
   readonly committer: Committer;
+  readonly store: Pick<Store, "isReady">;
   readonly log: Log;
-  /** The path of the public address, without a slash at its end. */
-  readonly prefix: string;
+  readonly metrics: Metrics;
+  /** The public address, without a slash at its end. */
+  readonly baseUrl: string;
   /** Whether the service stops and takes no more creates. */
-  draining: boolean;
+  isDraining: boolean;
 }
 
 /** RFC 9110, section 11.6.1; RFC 6750, section 3. */
@@ -32,6 +38,9 @@ const HEADERS: Partial<Record<ErrorNumber, Record<string, string>>> = {
   [ERROR.QUEUE_FULL]: { "retry-after": "1" },
   [ERROR.STORE_FAILED]: { "retry-after": `${COMMIT_MS_MAX / 1000}` },
 };
+
+/** Methods of what can be read (RFC 9110, section 9.3.2: HEAD as GET). */
+const READ = ["GET", "HEAD"];
 
 export const SHUTTING_DOWN = new Refusal(
   ERROR.SHUTTING_DOWN,
@@ -59,52 +68,144 @@ const STORE_FAILED = new Refusal(
     "be stored: send the same request again",
 );
 
+/** What answers at a path, and to which methods. */
+interface Route {
+  readonly methods: readonly string[];
+  readonly answer: (
+    request: Request,
+  ) => Response | Refusal | Promise<Response | Refusal>;
+}
+
 /** Answers every request of a service, in the order of its checks. */
 export function makeHandler(
   service: Service,
-): (request: Request) => Response | Promise<Response> {
-  const plantsPath = `${service.prefix}/plants`;
+): (request: Request) => Promise<Response> {
+  const routes = makeRoutes(service);
 
-  return function handle(request) {
-    if (service.draining) return refuse(SHUTTING_DOWN);
+  function answer(
+    request: Request,
+  ): Response | Refusal | Promise<Response | Refusal> {
     const path = pathOf(request.url);
-    if (path !== plantsPath) return refuse(noSuchPath(path));
-    if (request.method !== "POST") {
-      return refuse(methodNotAllowed(request.method), { allow: "POST" });
-    }
-    return createPlant(service, request);
+    const route = routes.get(path);
+    if (route === undefined) return noSuchPath(path);
+    if (route.methods.includes(request.method)) return route.answer(request);
+    return refuse(methodNotAllowed(route.methods, request.method), {
+      allow: route.methods.join(", "),
+    });
+  }
+
+  return async function handle(request) {
+    const startMs = performance.now();
+    const answered = await answer(request);
+    const response = answered instanceof Refusal ? refuse(answered) : answered;
+    service.metrics.request(
+      response.status,
+      (performance.now() - startMs) / 1000,
+    );
+    return response;
   };
+}
+
+function makeRoutes(service: Service): ReadonlyMap<string, Route> {
+  const prefix = new URL(service.baseUrl).pathname.replace(/\/$/, "");
+  const description = descriptionText(service.baseUrl);
+  const { html, contentSecurityPolicy } = renderPage(service.baseUrl);
+  const pageHeaders = {
+    "content-type": "text/html; charset=utf-8",
+    "content-security-policy": contentSecurityPolicy,
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+  };
+  return new Map<string, Route>([
+    [`${prefix}/plants`, {
+      methods: ["POST"],
+      answer: (request) => createPlant(service, request),
+    }],
+    [`${prefix}/openapi.json`, {
+      methods: READ,
+      answer: () =>
+        new Response(description, {
+          headers: { "content-type": "application/json" },
+        }),
+    }],
+    [`${prefix}/`, {
+      methods: READ,
+      answer: () => new Response(html, { headers: pageHeaders }),
+    }],
+    [`${prefix}/livez`, { methods: READ, answer: () => ok() }],
+    [`${prefix}/readyz`, {
+      methods: READ,
+      answer: () => answerReady(service),
+    }],
+    [`${prefix}/metrics`, {
+      methods: READ,
+      answer: (request) => answerMetrics(service, request),
+    }],
+  ]);
 }
 
 async function createPlant(
   service: Service,
   request: Request,
-): Promise<Response> {
-  const authorization = service.tokens.check(
-    request.headers.get("authorization"),
-  );
-  if (authorization === "no token") return refuse(NO_TOKEN);
-  if (authorization === "not accepted") return refuse(TOKEN_NOT_ACCEPTED);
+): Promise<Response | Refusal> {
+  if (service.isDraining) return SHUTTING_DOWN;
+  const unauthorized = authorize(service, request);
+  if (unauthorized !== undefined) return unauthorized;
 
   const contentType = request.headers.get("content-type");
-  if (!isJson(contentType)) return refuse(contentTypeNotJson(contentType));
+  if (!isJson(contentType)) return contentTypeNotJson(contentType);
 
   const body = await service.bodies.read(request);
-  if (body instanceof Refusal) return refuse(body);
+  if (body instanceof Refusal) return body;
 
   const newPlant = readNewPlant(body);
-  if (newPlant instanceof Refusal) return refuse(newPlant);
+  if (newPlant instanceof Refusal) return newPlant;
 
-  switch (await service.committer.create(newPlant)) {
+  const outcome = await service.committer.create(newPlant);
+  service.metrics.create(outcome);
+  switch (outcome) {
     case "stored":
     case "replayed":
       return Response.json(newPlant.plant);
     case "conflict":
-      return refuse(idTaken(newPlant));
+      return idTaken(newPlant);
     case "queue full":
-      return refuse(QUEUE_FULL);
+      return QUEUE_FULL;
     case "failed":
-      return refuse(STORE_FAILED);
+      return STORE_FAILED;
+  }
+}
+
+/** Whether a plant could be stored now; load balancers ask. */
+async function answerReady(service: Service): Promise<Response | Refusal> {
+  if (service.isDraining) return SHUTTING_DOWN;
+  return await service.store.isReady() ? ok() : STORE_FAILED;
+}
+
+function answerMetrics(
+  service: Service,
+  request: Request,
+): Response | Refusal {
+  const unauthorized = authorize(service, request);
+  if (unauthorized !== undefined) return unauthorized;
+  const { committer, metrics } = service;
+  const text = metrics.text({
+    creates: committer.waiting,
+    isStoreWell: !committer.isFailing,
+  });
+  return new Response(text, {
+    headers: { "content-type": METRICS_CONTENT_TYPE },
+  });
+}
+
+function authorize(service: Service, request: Request): Refusal | undefined {
+  switch (service.tokens.check(request.headers.get("authorization"))) {
+    case "accepted":
+      return undefined;
+    case "no token":
+      return NO_TOKEN;
+    case "not accepted":
+      return TOKEN_NOT_ACCEPTED;
   }
 }
 
@@ -114,6 +215,10 @@ export function answerFault(service: Service, error: unknown): Response {
   return refuse(
     new Refusal(ERROR.FAULT, `a fault of the service, logged as ${id}`),
   );
+}
+
+function ok(): Response {
+  return Response.json({ status: "ok" });
 }
 
 function refuse(
@@ -146,10 +251,13 @@ function noSuchPath(path: string): Refusal {
   return new Refusal(ERROR.NO_SUCH_PATH, `there is no ${cut(path)}`);
 }
 
-function methodNotAllowed(method: string): Refusal {
+function methodNotAllowed(
+  methods: readonly string[],
+  method: string,
+): Refusal {
   return new Refusal(
     ERROR.METHOD_NOT_ALLOWED,
-    `expected the method POST, got ${cut(method)}`,
+    `expected the method ${methods.join(" or ")}, got ${cut(method)}`,
   );
 }
 

@@ -49,14 +49,23 @@ export const COMMITS_IN_FLIGHT_MAX_REMOTE = 32;
 /** How many keys one read of the store may name: Deno KV's `getMany` limit. */
 export const READ_KEYS_MAX = 10;
 
-/** How many keys one page of a whole store has: Deno KV's limit. */
+/** How many keys one page of a whole store has at the most: Deno KV's limit. */
 export const LIST_KEYS_MAX = 1_000;
+
+/** How many it has at first, and of the largest plants. */
+export const LIST_KEYS_MIN = 20;
+
+/** How much text one page has, more or less; this bounds an export's memory. */
+export const LIST_CHARACTERS = 512 * 1024;
 
 /** How long to wait for such a page; a KV Connect server may never answer. */
 export const LIST_MS_MAX = 10_000;
 
 /** How long the start waits for the store to open and take a first write. */
 export const STORE_OPEN_MS_MAX = 9_000;
+
+/** How long the store may take to answer the read that shows it is ready. */
+export const READY_MS_MAX = 1_000;
 
 /** How long a stop waits for running creates: two commits that time out. */
 export const DRAIN_MS_MAX = 10_000;

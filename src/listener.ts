@@ -41,17 +41,25 @@ export class Listener {
     if (addr.transport === "tcp") this.#options.port = addr.port;
   }
 
-  /** What was bound, as the origin of a URL that this machine can use. */
+  /** What was bound, which DENO_SERVE_ADDRESS can choose too. */
+  get address(): string {
+    const addr: Deno.Addr = this.#server.addr;
+    return addr.transport === "tcp"
+      ? this.#url(addr.hostname, addr.port)
+      : JSON.stringify(addr);
+  }
+
+  /** The origin of a URL under which this machine reaches the listener. */
   get origin(): string {
     const addr: Deno.Addr = this.#server.addr;
+    if (addr.transport !== "tcp") return "http://localhost";
+    const isAny = addr.hostname === "0.0.0.0" || addr.hostname === "::";
+    return this.#url(isAny ? "localhost" : addr.hostname, addr.port);
+  }
+
+  #url(hostname: string, port: number): string {
     const scheme = this.#options.cert === undefined ? "http" : "https";
-    if (addr.transport !== "tcp") return JSON.stringify(addr);
-    const { hostname, port } = addr;
-    const host = hostname === "0.0.0.0" || hostname === "::"
-      ? "localhost"
-      : hostname.includes(":")
-      ? `[${hostname}]`
-      : hostname;
+    const host = hostname.includes(":") ? `[${hostname}]` : hostname;
     return `${scheme}://${host}:${port}`;
   }
 
@@ -80,7 +88,7 @@ export class Listener {
       await new Promise((resolve) => setTimeout(resolve, LISTEN_AGAIN_MS));
       try {
         this.#server = this.#listen();
-        this.#log.info("listener back", `listening again on ${this.origin}`);
+        this.#log.info("listener back", `listening again on ${this.address}`);
         return;
       } catch (error) {
         if (performance.now() < untilMs) continue;

@@ -27,6 +27,9 @@ const MEMBERS = ["id", "name", "tag"];
 const USUAL =
   /^\{"id": ?(-?(?:0|[1-9]\d{0,17})), ?"name": ?"([ !#-[\]-\ud7ff\ue000-\uffff]*)"(?:, ?"tag": ?"([ !#-[\]-\ud7ff\ue000-\uffff]*)")?\}$/;
 
+/** A JSON number that is an int64 at first sight. */
+const PLAIN_ID = /^-?\d{1,18}$/;
+
 const AN_ID = `an integer from ${ID_MIN} to ${ID_MAX}`;
 /** The digits of the longest id. */
 const ID_DIGITS_MAX = String(ID_MAX).length;
@@ -41,9 +44,6 @@ const IN_WORDS: Readonly<Record<JsonKind, string>> = {
   boolean: "a boolean",
   null: "null",
 };
-
-/** A JSON number that is an int64 at first sight. */
-const PLAIN_ID = /^-?\d{1,18}$/;
 
 function refuse(message: string): Refusal {
   return new Refusal(ERROR.NOT_A_NEW_PLANT, message);
@@ -112,18 +112,25 @@ function readString(
   return member.text;
 }
 
+/** The NewPlant that a text is in its {@link USUAL} spelling. */
+function readUsual(text: string): NewPlant | undefined {
+  const match = USUAL.exec(text);
+  if (match === null) return undefined;
+  const [, id, name, tag] = match;
+  if (id === undefined || name === undefined) return undefined;
+  return {
+    id: BigInt(id),
+    plant: tag === undefined ? { name } : { name, tag },
+  };
+}
+
 /**
  * Makes a NewPlant of a JSON text: of the body of a request and of a line of
  * an import alike. Members that the API description does not name are dropped.
  */
 export function readNewPlant(text: string): NewPlant | Refusal {
-  const [, usualId, usualName, usualTag] = USUAL.exec(text) ?? [];
-  if (usualId !== undefined && usualName !== undefined) {
-    const plant = usualTag === undefined
-      ? { name: usualName }
-      : { name: usualName, tag: usualTag };
-    return { id: BigInt(usualId), plant };
-  }
+  const usual = readUsual(text);
+  if (usual !== undefined) return usual;
   const read = readMembers(text, MEMBERS);
   if (read instanceof Refusal) return read;
   if (read.kind !== "object") {

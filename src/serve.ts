@@ -1,7 +1,7 @@
 import { AcceptedTokens } from "./auth.ts";
 import { BodyReader } from "./body.ts";
-import { Committer } from "./committer.ts";
-import type { Config } from "./config.ts";
+import { type CommitStore, Committer } from "./committer.ts";
+import { type Config, readTokenFile, type TokenFile } from "./config.ts";
 import {
   answerFault,
   makeHandler,
@@ -11,8 +11,9 @@ import {
 import { DRAIN_MS_MAX, SWEEP_MS } from "./limits.ts";
 import { Listener } from "./listener.ts";
 import { Log } from "./log.ts";
-import { EXIT_FAILURE } from "./start_error.ts";
-import { openStore } from "./store.ts";
+import { Metrics } from "./metrics.ts";
+import { EXIT_FAILURE, StartError } from "./start_error.ts";
+import { openStore, type Store } from "./store.ts";
 import { VERSION } from "./version.ts";
 
 /** Windows has no SIGTERM; closing a console sends SIGBREAK there. */
@@ -43,25 +44,33 @@ export async function serve(config: Config): Promise<number> {
   if (typeof store === "string") return 0;
 
   const ownToken = config.tokens.length === 0 ? makeToken() : undefined;
+  const listener = new Listener(config, {
+    answer: (request) => handle(request),
+    answerFault: (error) => answerFault(service, error),
+  }, log);
+  const metrics = new Metrics();
   const service: Service = {
     tokens: new AcceptedTokens(
       ownToken === undefined ? config.tokens : [ownToken],
     ),
     bodies: new BodyReader(),
-    committer: new Committer(store, (problem) => logStore(log, problem)),
+    committer: new Committer(
+      measured(store, metrics),
+      (problem) => logStore(log, problem),
+    ),
+    store,
     log,
-    prefix: prefixOf(config.baseUrl),
-    draining: false,
+    metrics,
+    baseUrl: config.baseUrl ?? listener.origin,
+    isDraining: false,
   };
-  const listener = new Listener(config, {
-    answer: makeHandler(service),
-    answerFault: (error) => answerFault(service, error),
-  }, log);
+  const handle = makeHandler(service);
+  reloadTokens(config.tokenFile, service);
   const sweeping = setInterval(() => {
     service.bodies.sweep();
     service.committer.sweep();
   }, SWEEP_MS);
-  logStart(config, listener.origin, ownToken, log);
+  logStart(config, listener.address, service, ownToken);
 
   const signal = await stop;
   log.info("stopping", `${signal}: answering what runs, then stopping`);
@@ -112,7 +121,7 @@ function surviveFaults(log: Log): void {
 
 /** Whether all was answered within {@link DRAIN_MS_MAX}. */
 async function drain(service: Service, listener: Listener): Promise<boolean> {
-  service.draining = true;
+  service.isDraining = true;
   service.bodies.refuseAll(SHUTTING_DOWN);
   return await Promise.race([
     Promise.all([listener.shutdown(), service.committer.idle()])
@@ -125,10 +134,46 @@ function makeToken(): string {
   return crypto.getRandomValues(new Uint8Array(OWN_TOKEN_BYTES)).toHex();
 }
 
-function prefixOf(baseUrl: string | undefined): string {
-  if (baseUrl === undefined) return "";
-  const { pathname } = new URL(baseUrl);
-  return pathname === "/" ? "" : pathname;
+/**
+ * Reads the token file again on SIGHUP, which Windows does not have. A file
+ * that has become bad leaves the tokens as they are.
+ */
+function reloadTokens(
+  file: TokenFile | undefined,
+  { tokens, log }: Service,
+): void {
+  if (Deno.build.os === "windows") return;
+  Deno.addSignalListener("SIGHUP", () => {
+    if (file === undefined) return;
+    try {
+      const read = readTokenFile(file);
+      tokens.replace(read);
+      log.info("tokens read", `${read.length} tokens read from ${file.path}`);
+    } catch (error) {
+      if (!(error instanceof StartError)) throw error;
+      log.error(
+        "tokens kept",
+        `the tokens stay as they were: ${error.message}`,
+      );
+    }
+  });
+}
+
+/** The store, with its commits measured. */
+function measured(store: Store, metrics: Metrics): CommitStore {
+  return {
+    commitPlantsMax: store.commitPlantsMax,
+    commitsInFlightMax: store.commitsInFlightMax,
+    read: (ids) => store.read(ids),
+    async commit(plants) {
+      const startMs = performance.now();
+      const result = await store.commit(plants);
+      if (result === "committed") {
+        metrics.commit(plants.length, (performance.now() - startMs) / 1000);
+      }
+      return result;
+    },
+  };
 }
 
 /** Once when the store begins to fail, and once when it is well again. */
@@ -140,39 +185,42 @@ function logStore(log: Log, problem: string | undefined): void {
 /** Says where the service is, where its data is, and how to create a plant. */
 function logStart(
   config: Config,
-  origin: string,
+  address: string,
+  { baseUrl, log }: Service,
   ownToken: string | undefined,
-  log: Log,
 ): void {
-  const url = config.baseUrl ?? origin;
   const store = typeof config.store === "string"
     ? config.store
     : config.store.href;
+  const bearer = ownToken === undefined
+    ? '"Authorization: Bearer $ACCESS_TOKEN"'
+    : `'Authorization: Bearer ${ownToken}'`;
   const curl = [
-    `curl -i ${url}/plants`,
-    `-H 'Authorization: Bearer ${ownToken ?? "'\"$ACCESS_TOKEN\"'"}'`,
+    `curl -i ${baseUrl}/plants`,
+    `-H ${bearer}`,
     "-H 'Content-Type: application/json'",
     `-d '{"id": 1, "name": "Monstera", "tag": "climber"}'`,
   ];
   if (config.logFormat === "json") {
-    log.info("started", `listening on ${origin}`, {
+    log.info("started", `listening on ${address}`, {
       version: VERSION,
-      origin,
-      url,
+      address,
+      baseUrl,
       store,
       curl: curl.join(" "),
     });
     return;
   }
-  console.error(`Plant Store ${VERSION} listens on ${origin}
-It keeps the plants in ${store}
-${
-    ownToken === undefined
-      ? ""
-      : "No token was configured: this run accepts the one below, and no other\n"
-  }
+  const aboutToken = ownToken === undefined
+    ? ""
+    : "\nNo token was configured: this run made the one in the line below";
+  console.error(`Plant Store ${VERSION} listens on ${address}
+It keeps the plants in ${store}${aboutToken}
+
 Create a plant:
 
   ${curl.join(" \\\n    ")}
+
+Read about the API: ${baseUrl}/
 `);
 }

@@ -4,9 +4,12 @@ import {
   COMMIT_PLANTS_MAX_REMOTE,
   COMMITS_IN_FLIGHT_MAX_FILE,
   COMMITS_IN_FLIGHT_MAX_REMOTE,
+  LIST_CHARACTERS,
   LIST_KEYS_MAX,
+  LIST_KEYS_MIN,
   LIST_MS_MAX,
   READ_KEYS_MAX,
+  READY_MS_MAX,
   STORE_OPEN_MS_MAX,
 } from "./limits.ts";
 import type { NewPlant, Plant } from "./plant.ts";
@@ -39,6 +42,8 @@ export class Store implements CommitStore {
   readonly #kv: Deno.Kv;
   /** The file that was opened; `undefined` for a KV Connect server. */
   readonly #file: OpenedFile | undefined;
+  /** The read that shows whether the store is ready, while it is under way. */
+  #probe: Promise<unknown> | undefined;
 
   constructor(kv: Deno.Kv, file: OpenedFile | undefined) {
     this.#kv = kv;
@@ -88,30 +93,60 @@ export class Store implements CommitStore {
    * is read. A string names a key that holds no plant of ours.
    */
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
-    const entries = this.#kv.list(
-      { prefix: [PLANTS] },
-      { batchSize: LIST_KEYS_MAX },
-    );
+    let size = LIST_KEYS_MIN;
+    let entries = this.#list(size, undefined);
     let next = entries.next();
     for (;;) {
       const page: (NewPlant | string)[] = [];
+      let characters = 1;
       let entry = await within(LIST_MS_MAX, next);
       while (entry.done !== true) {
-        page.push(toNewPlant(entry.value));
-        next = entries.next();
-        if (page.length === LIST_KEYS_MAX) break;
-        entry = await next;
+        const found = toNewPlant(entry.value);
+        page.push(found);
+        if (typeof found !== "string") characters += charactersOf(found.plant);
+        entry = await entries.next();
       }
+      if (page.length < size) {
+        yield page;
+        return;
+      }
+      // Fewer plants where they are large, so that memory stays small.
+      size = Math.floor(LIST_CHARACTERS * page.length / characters);
+      size = Math.max(LIST_KEYS_MIN, Math.min(size, LIST_KEYS_MAX));
+      entries = this.#list(size, entries.cursor);
+      next = entries.next();
       // Who stops here does not ask what became of the next page.
       next.catch(() => {});
-      if (page.length > 0) yield page;
-      if (entry.done === true) return;
+      yield page;
+    }
+  }
+
+  /** Whether the store answers a read, within {@link READY_MS_MAX}. */
+  async isReady(): Promise<boolean> {
+    // A KV Connect server that is away never settles a read: one is enough.
+    this.#probe ??= this.#kv.get(PROBE_KEY)
+      .finally(() => this.#probe = undefined);
+    try {
+      await within(READY_MS_MAX, this.#probe);
+      this.#file?.assertInPlace();
+      return true;
+    } catch {
+      return false;
     }
   }
 
   /** Closes the store; nothing may be under way. */
   close(): void {
     this.#kv.close();
+  }
+
+  /** The next so many entries, in one read. */
+  #list(size: number, cursor: string | undefined) {
+    return this.#kv.list({ prefix: [PLANTS] }, {
+      batchSize: size,
+      limit: size,
+      ...(cursor !== undefined && { cursor }),
+    });
   }
 }
 
@@ -200,6 +235,10 @@ function toPlant(value: unknown): Plant | null {
   if (!("tag" in value)) return { name: value.name };
   if (typeof value.tag !== "string") return null;
   return { name: value.name, tag: value.tag };
+}
+
+function charactersOf({ name, tag }: Plant): number {
+  return name.length + (tag?.length ?? 0);
 }
 
 /** What stands under a key, or the name of the key where it is no plant. */

@@ -501,7 +501,19 @@ Deno.test("readMembers() refuses what RFC 8259 does not allow, says where and wh
   }
 });
 
-Deno.test("readMembers() refuses it at every other place too", () => {
+Deno.test("readMembers() allows nine letters after a backslash and no other", () => {
+  for (let code = 0; code < 0x180; code++) {
+    const letter = String.fromCharCode(code);
+    const text = `"\\${letter}0041"`;
+    if ('"\\/bfnrtu'.includes(letter)) {
+      assert.ok(accept(text) && parses(text));
+    } else {
+      assert.match(refuse(text), /^line 1, column 3: expected one of /);
+    }
+  }
+});
+
+Deno.test("readMembers() refuses the same at every other place", () => {
   for (const [bad] of REFUSED) {
     for (const text of everywhere(bad)) {
       // Some are allowed inside an array: `1,5`, or no value at all.

@@ -4,11 +4,13 @@ import {
   describe,
   type Description,
   descriptionText,
+  ERROR_REPLIES,
   type Example,
   type Json,
   REFUSALS,
   type Schema,
 } from "../src/openapi.ts";
+import { readNewPlant } from "../src/plant.ts";
 
 const BASE_URL = "https://plants.test/api";
 const api = describe(BASE_URL);
@@ -211,5 +213,19 @@ Deno.test("every header of a reply has an example of its type", () => {
         assert.deepEqual(faults(value, schema, api), []);
       }
     }
+  }
+});
+
+Deno.test("the messages about a body are those that the service writes", () => {
+  for (
+    const [body, documented] of [
+      ['{"id":1,"name":}', ERROR_REPLIES.NOT_JSON],
+      ['{"id":"1","name":"Pilea"}', ERROR_REPLIES.NOT_A_NEW_PLANT],
+    ] as const
+  ) {
+    const refusal = readNewPlant(body);
+    assert.ok("error" in refusal);
+    assert.equal(refusal.error, documented.error);
+    assert.equal(refusal.message, documented.message);
   }
 });

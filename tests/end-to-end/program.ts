@@ -14,6 +14,8 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly stdin?: "piped" | "null";
+  /** Whether no token is configured by ACCESS_TOKEN. */
+  readonly ownToken?: boolean;
   /** How many file descriptors it may have; as many as the test if absent. */
   readonly openFilesMax?: number;
 }
@@ -30,7 +32,10 @@ export interface Ended {
 function startCommand(): { env: Record<string, string>; args: string[] } {
   const words = tasks.tasks.start.command.split(" ");
   const deno = words.indexOf("deno");
-  const env = words.slice(0, deno).map((word) => word.split("=", 2));
+  const env = words.slice(0, deno).map((word) => {
+    const equals = word.indexOf("=");
+    return [word.slice(0, equals), word.slice(equals + 1)];
+  });
   return {
     env: Object.fromEntries(env),
     args: words.slice(deno + 1).with(-1, `${PROJECT}main.ts`),
@@ -107,16 +112,23 @@ export class Program implements AsyncDisposable {
     args: readonly string[],
     options: ProgramOptions = {},
   ): Promise<Program> {
-    const env = { ACCESS_TOKEN: TOKEN, ...options.env };
-    if ("ACCESS_TOKEN_FILE" in env) Reflect.deleteProperty(env, "ACCESS_TOKEN");
-    const program = new Program(
-      command(["--port", "0", ...args], { ...options, env }).spawn(),
-    );
+    const program = Program.spawn(["--port", "0", ...args], options);
     const [, origin = ""] = await program.printed(
       /listen(?:s|ing) on (https?:\/\/[^\s"]+)/,
     );
     program.origin = origin;
     return program;
+  }
+
+  /** Starts the program and does not wait. */
+  static spawn(
+    args: readonly string[],
+    options: ProgramOptions = {},
+  ): Program {
+    const env = { ACCESS_TOKEN: TOKEN, ...options.env };
+    const { ownToken = "ACCESS_TOKEN_FILE" in env } = options;
+    if (ownToken) Reflect.deleteProperty(env, "ACCESS_TOKEN");
+    return new Program(command(args, { ...options, env }).spawn());
   }
 
   /** The port it listens on. */
