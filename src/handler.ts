@@ -85,7 +85,7 @@ export function makeHandler(
   function answer(
     request: Request,
   ): Response | Refusal | Promise<Response | Refusal> {
-    const path = pathOf(request.url);
+    const path = pathOf(request);
     const route = routes.get(path);
     if (route === undefined) return noSuchPath(path);
     if (route.methods.includes(request.method)) return route.answer(request);
@@ -232,13 +232,18 @@ function refuse(
 }
 
 /**
- * The path of a request's URL. Not by `new URL`, which throws where a client
- * sent a strange Host.
+ * The path of a request. Not by `new URL`: the runtime puts the Host header
+ * into the URL as it came, and that can be anything.
  */
-function pathOf(url: string): string {
-  const start = url.indexOf("/", url.indexOf("//") + 2);
-  const end = url.indexOf("?", start);
-  return end === -1 ? url.slice(start) : url.slice(start, end);
+function pathOf({ url, headers }: Request): string {
+  const authority = url.indexOf("//") + 2;
+  const host = headers.get("host") ?? "";
+  let start = authority + host.length;
+  if (!url.startsWith(host, authority) || url[start] !== "/") {
+    start = authority + url.slice(authority).search(/[/?#]|$/);
+  }
+  const end = url.slice(start).search(/[?#]|$/);
+  return end === 0 ? "/" : url.slice(start, start + end);
 }
 
 /** RFC 9110, section 8.3: any case, parameters allowed. */

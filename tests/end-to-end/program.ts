@@ -18,6 +18,8 @@ export interface ProgramOptions {
   readonly ownToken?: boolean;
   /** How many file descriptors it may have; as many as the test if absent. */
   readonly openFilesMax?: number;
+  /** What a shell runs instead; `"$0" "$@"` stands for the program. */
+  readonly shell?: string;
 }
 
 /** The ended run of a program. */
@@ -45,18 +47,18 @@ function startCommand(): { env: Record<string, string>; args: string[] } {
 /** The program, not yet started: the binary, or what `deno task start` runs. */
 function command(
   args: readonly string[],
-  { env = {}, cwd, stdin = "null", openFilesMax }: ProgramOptions,
+  { env = {}, cwd, stdin = "null", openFilesMax, shell }: ProgramOptions,
 ): Deno.Command {
   const start = startCommand();
   const program = BINARY === undefined
     ? [Deno.execPath(), ...start.args, ...args]
     : [BINARY, ...args];
-  const [first = "", ...rest] = openFilesMax === undefined ? program : [
-    "/bin/sh",
-    "-c",
-    `ulimit -n ${openFilesMax}; exec "$0" "$@"`,
-    ...program,
-  ];
+  const script = openFilesMax === undefined
+    ? shell
+    : `ulimit -n ${openFilesMax}; exec "$0" "$@"`;
+  const [first = "", ...rest] = script === undefined
+    ? program
+    : ["/bin/sh", "-c", script, ...program];
   const home = Deno.env.get("HOME");
   const cache = Deno.env.get("DENO_DIR");
   return new Deno.Command(first, {
