@@ -43,7 +43,7 @@ export async function backUp(
     claim(target);
     Deno.renameSync(partial, target);
     sync(dirname(target));
-    console.error(`${target} is a whole copy with ${entries} plants`);
+    console.error(`${target} is a whole copy, ${entries} entries`);
     return 0;
   } catch (error) {
     if (error instanceof StartError) throw error;
@@ -92,7 +92,7 @@ function createEmpty(path: string, mode: number | null): void {
   }).close();
 }
 
-/** The number of plants in a copy, which must be whole. */
+/** The number of entries in a copy, which must be whole. */
 function verify(path: string): number {
   const copy = new DatabaseSync(path);
   try {

@@ -75,7 +75,6 @@ export class Committer {
   #inFlight = 0;
   #waiting = 0;
   #isFailing = false;
-  #whenIdle: (() => void) | undefined;
 
   /**
    * @param report is told what is wrong when the store begins to fail, and
@@ -137,12 +136,6 @@ export class Committer {
       if (create.answer === undefined) this.#release(create);
       else this.#queue.push(create);
     }
-  }
-
-  /** Resolves as soon as no create waits. */
-  idle(): Promise<void> {
-    if (this.#waiting === 0) return Promise.resolve();
-    return new Promise((resolve) => this.#whenIdle = resolve);
   }
 
   #enqueue(create: Create): void {
@@ -258,7 +251,6 @@ export class Committer {
     create.answer(outcome);
     create.answer = undefined;
     this.#waiting--;
-    if (this.#waiting === 0) this.#whenIdle?.();
   }
 }
 

@@ -230,7 +230,14 @@ function readStore(
     }
     return resolve(value);
   }
-  if (!URL.canParse(value)) {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (url?.username || url?.password) {
+    throw new StartError(
+      `${name}: expected a URL without a user or a password: the token of a ` +
+        `KV Connect server goes into ${KV_TOKEN_VARIABLE}`,
+    );
+  }
+  if (url === undefined) {
     throw new StartError(
       `${name}: expected a URL such as https://kv.example, got "${value}"`,
     );
@@ -249,7 +256,7 @@ function readStore(
   }
   // Deno reads the variable itself, and would not trim it.
   env.set(KV_TOKEN_VARIABLE, token);
-  return new URL(value);
+  return url;
 }
 
 function readTokens(

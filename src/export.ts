@@ -59,7 +59,7 @@ export async function exportPlants(location: StoreLocation): Promise<number> {
     store.close();
   }
   if (foreign === 0) return 0;
-  console.error(`${exported} plants exported, ${foreign} entries left out`);
+  console.error(`${exported} exported, ${foreign} left out`);
   return EXIT_FAILURE;
 }
 

@@ -20,6 +20,8 @@ export interface Service {
   readonly metrics: Metrics;
   /** The public address, without a slash at its end. */
   readonly baseUrl: string;
+  /** Requests that are not answered yet. */
+  running: number;
   /** Whether the service stops and takes no more creates. */
   isDraining: boolean;
 }
@@ -33,7 +35,6 @@ const HEADERS: Partial<Record<ErrorNumber, Record<string, string>>> = {
   [ERROR.TOKEN_NOT_ACCEPTED]: {
     "www-authenticate": `${CHALLENGE}, error="invalid_token"`,
   },
-  [ERROR.BODY_TIMED_OUT]: { "connection": "close" },
   [ERROR.SHUTTING_DOWN]: { "retry-after": `${DRAIN_MS_MAX / 1000}` },
   [ERROR.QUEUE_FULL]: { "retry-after": "1" },
   [ERROR.STORE_FAILED]: { "retry-after": `${COMMIT_MS_MAX / 1000}` },
@@ -96,13 +97,20 @@ export function makeHandler(
 
   return async function handle(request) {
     const startMs = performance.now();
-    const answered = await answer(request);
-    const response = answered instanceof Refusal ? refuse(answered) : answered;
-    service.metrics.request(
-      response.status,
-      (performance.now() - startMs) / 1000,
-    );
-    return response;
+    service.running++;
+    try {
+      const answered = await answer(request);
+      const response = answered instanceof Refusal
+        ? refuse(answered)
+        : answered;
+      service.metrics.request(
+        response.status,
+        (performance.now() - startMs) / 1000,
+      );
+      return response;
+    } finally {
+      service.running--;
+    }
   };
 }
 
@@ -110,11 +118,15 @@ function makeRoutes(service: Service): ReadonlyMap<string, Route> {
   const prefix = new URL(service.baseUrl).pathname.replace(/\/$/, "");
   const description = descriptionText(service.baseUrl);
   const { html, contentSecurityPolicy } = renderPage(service.baseUrl);
-  const pageHeaders = {
+  const headers = {
     "content-type": "text/html; charset=utf-8",
     "content-security-policy": contentSecurityPolicy,
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
+  };
+  const page: Route = {
+    methods: READ,
+    answer: () => new Response(html, { headers }),
   };
   return new Map<string, Route>([
     [`${prefix}/plants`, {
@@ -128,10 +140,9 @@ function makeRoutes(service: Service): ReadonlyMap<string, Route> {
           headers: { "content-type": "application/json" },
         }),
     }],
-    [`${prefix}/`, {
-      methods: READ,
-      answer: () => new Response(html, { headers: pageHeaders }),
-    }],
+    // A prefix is an address that people type without a slash, too.
+    [prefix, page],
+    [`${prefix}/`, page],
     [`${prefix}/livez`, { methods: READ, answer: () => ok() }],
     [`${prefix}/readyz`, {
       methods: READ,

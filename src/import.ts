@@ -107,11 +107,10 @@ class Import {
         this.#creates--;
         this.#characters -= characters;
         this.#count(outcome, number, newPlant.id);
-        if (this.#isFilled(1 / 2)) return;
-        this.#whenRoom?.();
+        if (!this.#isFull) this.#whenRoom?.();
         if (this.#creates === 0) this.#whenDone?.();
       });
-      if (!this.#isFilled(1)) continue;
+      if (!this.#isFull) continue;
       await new Promise<void>((resolve) => this.#whenRoom = resolve);
       if (this.counts.failed > 0) return;
     }
@@ -123,10 +122,9 @@ class Import {
     await new Promise<void>((resolve) => this.#whenDone = resolve);
   }
 
-  /** Whether as much is waiting as this part of what may wait. */
-  #isFilled(part: number): boolean {
-    return this.#creates >= IMPORT_CREATES_WAITING_MAX * part ||
-      this.#characters >= IMPORT_CHARACTERS_WAITING_MAX * part;
+  get #isFull(): boolean {
+    return this.#creates >= IMPORT_CREATES_WAITING_MAX ||
+      this.#characters >= IMPORT_CHARACTERS_WAITING_MAX;
   }
 
   #count(outcome: Outcome, line: number, id: bigint): void {
@@ -155,7 +153,10 @@ interface Input {
 function openInput(path: string): Input {
   if (path === "-") {
     return {
-      read: (buffer) => Deno.stdin.read(buffer),
+      read: (buffer) =>
+        Deno.stdin.read(buffer).catch((error) => {
+          throw readError("stdin", error);
+        }),
       part: () => undefined,
       close: () => {},
     };

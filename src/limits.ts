@@ -70,6 +70,9 @@ export const READY_MS_MAX = 1_000;
 /** How long a stop waits for running creates: two commits that time out. */
 export const DRAIN_MS_MAX = 10_000;
 
+/** How long a stop waits for the last replies to leave: a slow round trip. */
+export const REPLIES_MS_MAX = 1_000;
+
 /**
  * How often deadlines are looked at. One timer for all requests costs next to
  * nothing; a deadline is met late by this much at the most.

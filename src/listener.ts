@@ -6,6 +6,9 @@ import { EXIT_FAILURE, StartError } from "./start_error.ts";
 /** How long to rest between two tries to listen again. */
 const LISTEN_AGAIN_MS = 100;
 
+/** How long to listen without a loss before it is said. */
+const LISTEN_STEADY_MS = 1_000;
+
 /** How requests are answered, and faults of the program in doing so. */
 export interface Answers {
   readonly answer: (request: Request) => Response | Promise<Response>;
@@ -22,6 +25,9 @@ export class Listener {
   readonly #log: Log;
   #server: Deno.HttpServer;
   #isClosing = false;
+  /** Whether it was said that the listener is lost, and not yet that it is back. */
+  #isLost = false;
+  #steady: ReturnType<typeof setTimeout> | undefined;
 
   /** @throws {StartError} where the address cannot be listened on */
   constructor({ host, port, tls }: Config, answers: Answers, log: Log) {
@@ -31,6 +37,9 @@ export class Listener {
     try {
       this.#server = this.#listen();
     } catch (error) {
+      if (tls !== undefined && !isOfAddress(error)) {
+        throw new StartError(`--tls-cert, --tls-key: ${reason(error)}`);
+      }
       throw new StartError(
         `cannot listen on ${host} port ${port}: ${reason(error)}`,
         EXIT_FAILURE,
@@ -82,13 +91,17 @@ export class Listener {
 
   async #listenAgain(error: unknown): Promise<void> {
     if (this.#isClosing) return;
-    this.#log.error("listener lost", `cannot listen: ${reason(error)}`);
+    clearTimeout(this.#steady);
+    if (!this.#isLost) {
+      this.#log.error("listener lost", `cannot listen: ${reason(error)}`);
+    }
+    this.#isLost = true;
     const untilMs = performance.now() + LISTEN_AGAIN_MS_MAX;
     while (!this.#isClosing) {
       await new Promise((resolve) => setTimeout(resolve, LISTEN_AGAIN_MS));
       try {
         this.#server = this.#listen();
-        this.#log.info("listener back", `listening again on ${this.address}`);
+        this.#steady = setTimeout(() => this.#isBack(), LISTEN_STEADY_MS);
         return;
       } catch (error) {
         if (performance.now() < untilMs) continue;
@@ -97,6 +110,18 @@ export class Listener {
       }
     }
   }
+
+  #isBack(): void {
+    this.#isLost = false;
+    this.#log.info("listener back", `listening again on ${this.address}`);
+  }
+}
+
+/** Whether the address is at fault, and not what is served there. */
+function isOfAddress(error: unknown): boolean {
+  return error instanceof Deno.errors.AddrInUse ||
+    error instanceof Deno.errors.AddrNotAvailable ||
+    error instanceof Deno.errors.PermissionDenied;
 }
 
 function reason(error: unknown): string {

@@ -8,7 +8,7 @@ import {
   type Service,
   SHUTTING_DOWN,
 } from "./handler.ts";
-import { DRAIN_MS_MAX, SWEEP_MS } from "./limits.ts";
+import { DRAIN_MS_MAX, REPLIES_MS_MAX, SWEEP_MS } from "./limits.ts";
 import { Listener } from "./listener.ts";
 import { Log } from "./log.ts";
 import { Metrics } from "./metrics.ts";
@@ -26,6 +26,9 @@ const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
  * the SIGINT of a terminal, which the program gets from the terminal as well.
  */
 const SAME_SIGNAL_MS_MAX = 500;
+
+/** How often a stop looks whether all is answered. */
+const DRAIN_LOOK_MS = 10;
 
 /** A token made for a run has as many random bytes as a SHA-256 half. */
 const OWN_TOKEN_BYTES = 16;
@@ -62,6 +65,7 @@ export async function serve(config: Config): Promise<number> {
     log,
     metrics,
     baseUrl: config.baseUrl ?? listener.origin,
+    running: 0,
     isDraining: false,
   };
   const handle = makeHandler(service);
@@ -69,6 +73,7 @@ export async function serve(config: Config): Promise<number> {
   const sweeping = setInterval(() => {
     service.bodies.sweep();
     service.committer.sweep();
+    store.sweep();
   }, SWEEP_MS);
   logStart(config, listener.address, service, ownToken);
 
@@ -121,13 +126,22 @@ function surviveFaults(log: Log): void {
 
 /** Whether all was answered within {@link DRAIN_MS_MAX}. */
 async function drain(service: Service, listener: Listener): Promise<boolean> {
+  const untilMs = performance.now() + DRAIN_MS_MAX;
   service.isDraining = true;
   service.bodies.refuseAll(SHUTTING_DOWN);
-  return await Promise.race([
-    Promise.all([listener.shutdown(), service.committer.idle()])
-      .then(() => true),
-    new Promise<boolean>((resolve) => setTimeout(resolve, DRAIN_MS_MAX, false)),
-  ]);
+  const closed = listener.shutdown();
+  while (service.running > 0) {
+    if (performance.now() > untilMs) return false;
+    await sleep(DRAIN_LOOK_MS);
+  }
+  // A client that never sends the rest of its request holds its connection
+  // open; the replies to the others have left by then.
+  await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
+  return true;
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function makeToken(): string {
@@ -148,7 +162,10 @@ function reloadTokens(
     try {
       const read = readTokenFile(file);
       tokens.replace(read);
-      log.info("tokens read", `${read.length} tokens read from ${file.path}`);
+      log.info(
+        "tokens read",
+        `tokens read again from ${file.path}: ${read.length}`,
+      );
     } catch (error) {
       if (!(error instanceof StartError)) throw error;
       log.error(

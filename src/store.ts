@@ -135,8 +135,18 @@ export class Store implements CommitStore {
     }
   }
 
+  /** Looks whether the file is in its place, and sees to what is left of it. */
+  sweep(): void {
+    try {
+      this.#file?.assertInPlace();
+    } catch {
+      // The next create says so.
+    }
+  }
+
   /** Closes the store; nothing may be under way. */
   close(): void {
+    this.sweep();
     this.#kv.close();
   }
 

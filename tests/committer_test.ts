@@ -468,20 +468,3 @@ Deno.test("no tag and an empty tag are two plants", async () => {
     assert.equal(again.outcome, i === 0 ? "replayed" : expected[i]);
   }
 });
-
-Deno.test("idle() waits for the last create and no longer", async () => {
-  const { store, committer, create } = setUp();
-  await committer.idle();
-  create(1);
-  create(2);
-  create(1);
-  let idle = false;
-  committer.idle().then(() => idle = true);
-  while (store.asked.length > 0) {
-    await settled();
-    assert.equal(idle, false);
-    await store.write();
-  }
-  assert.equal(committer.waiting, 0);
-  assert.equal(idle, true);
-});

@@ -122,7 +122,7 @@ Deno.test("serve: a deleted database file is 503, logged once, and a restart beg
     await using program = await Program.start(["--kv", path]);
     assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 200);
     Deno.removeSync(path);
-    await assertRefuses(program, /the store fails: .*plants\.db is gone/g);
+    await assertRefuses(program, /the store fails: .*plants\.db was deleted/g);
     await program.stop();
   }
   await using program = await Program.start(["--kv", path]);
@@ -148,7 +148,10 @@ Deno.test("serve: a replaced database file is 503, logged once, and a restart op
     await using program = await Program.start(["--kv", path]);
     assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 200);
     Deno.renameSync(other, path);
-    await assertRefuses(program, /the store fails: .*plants\.db was replaced/g);
+    await assertRefuses(
+      program,
+      /the store fails: .*plants\.db was .*replaced/g,
+    );
     await program.stop();
   }
   await using program = await Program.start(["--kv", path]);
@@ -157,6 +160,28 @@ Deno.test("serve: a replaced database file is 503, logged once, and a restart op
   assert.equal(id8.status, 200);
   await program.stop();
   assert.equal(await ledger.assertFile(path), 2);
+});
+
+Deno.test("serve: a database file replaced while no create came is whole after a restart", async () => {
+  using folder = new TemporaryFolder();
+  const path = folder.file("plants.db");
+  const other = folder.file("other.db");
+  const ledger = new Ledger();
+  {
+    await using program = await Program.start(["--kv", other]);
+    await ledger.send(program, { id: 7n, plant: PLANT });
+    await program.stop();
+  }
+  {
+    await using program = await Program.start(["--kv", path]);
+    assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 200);
+    Deno.renameSync(other, path);
+    await program.stop();
+  }
+  await using program = await Program.start(["--kv", path]);
+  await ledger.replay(program);
+  await program.stop();
+  assert.equal(await ledger.assertFile(path), 1);
 });
 
 /** No create is acknowledged, new or known, and one line says why. */

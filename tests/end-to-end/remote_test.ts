@@ -27,7 +27,7 @@ const PLANT = { name: "Monstera", tag: "climber" };
 const PATIENCE_MS = 15_000;
 
 /** For how long the server is away under load. */
-const AWAY_SECONDS = numberFromEnv("AWAY_SECONDS", 12);
+const AWAY_SECONDS = numberFromEnv("AWAY_SECONDS", 8);
 
 /** Connections that create all the while the server is away. */
 const CONNECTIONS = 400;

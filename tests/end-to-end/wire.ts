@@ -20,7 +20,7 @@ export interface Differences {
 const END_OF_HEAD = "\r\n\r\n";
 
 /** A test whose reply does not come by then fails; it would wait for ever. */
-const WAIT_MS_MAX = 60_000;
+const WAIT_MS_MAX = 20_000;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

@@ -1,0 +1,325 @@
+import assert from "node:assert/strict";
+import http2 from "node:http2";
+import { DatabaseSync } from "node:sqlite";
+import { ERROR } from "../../src/errors.ts";
+import { BODY_MS_MAX, CREATES_WAITING_MAX } from "../../src/limits.ts";
+import type { NewPlant } from "../../src/plant.ts";
+import {
+  type Answer,
+  Ledger,
+  pause,
+  send,
+  Tally,
+  toBody,
+  together,
+  until,
+} from "./load.ts";
+import { Program, TemporaryFolder, TOKEN } from "./program.ts";
+
+const PLANT = { name: "Monstera", tag: "climber" };
+
+/** Far more than the service needs, for machines that do other things too. */
+const PATIENCE_MS = 15_000;
+
+/** Creates above those that may wait. */
+const EXCESS = 500;
+
+/** As many requests as the service takes on one HTTP/2 connection. */
+const STREAMS_MAX = 200;
+
+const FAULT = /fault [0-9a-f-]{36}/;
+
+const encoder = new TextEncoder();
+
+const isStored = ({ status }: Answer) => status === 200;
+
+/** HTTP/2 connections: thousands of requests at a time on few sockets. */
+class Crowd implements Disposable {
+  readonly #sessions: http2.ClientHttp2Session[];
+  #next = 0;
+
+  constructor(origin: string, requests: number) {
+    const count = Math.ceil(requests / STREAMS_MAX);
+    this.#sessions = Array.from(
+      { length: count },
+      () => http2.connect(origin),
+    );
+  }
+
+  /** Sends a create; resolves with its answer. */
+  send(newPlant: NewPlant): Promise<Answer> {
+    const session = this.#sessions[this.#next++ % this.#sessions.length];
+    assert.ok(session !== undefined);
+    const body = encoder.encode(toBody(newPlant));
+    const stream = session.request({
+      ":method": "POST",
+      ":path": "/plants",
+      "authorization": `Bearer ${TOKEN}`,
+      "content-type": "application/json",
+      "content-length": body.length,
+    });
+    return new Promise((resolve, reject) => {
+      let answer: Answer = { status: 0 };
+      let text = "";
+      stream.on("response", (headers) => {
+        answer = {
+          status: Number(headers[":status"]),
+          ...(headers["retry-after"] !== undefined &&
+            { retryAfter: String(headers["retry-after"]) }),
+        };
+      });
+      stream.setEncoding("utf8");
+      stream.on("data", (chunk: string) => text += chunk);
+      stream.on("end", () => {
+        const error = Number(/"error":(\d+)/.exec(text)?.[1] ?? 0);
+        resolve(error === 0 ? answer : { ...answer, error });
+      });
+      stream.on("error", reject);
+      stream.end(body);
+    });
+  }
+
+  [Symbol.dispose](): void {
+    for (const session of this.#sessions) session.destroy();
+  }
+}
+
+/** Memory of a process that is in use. */
+function residentBytes(program: Program): number {
+  const status = Deno.readTextFileSync(`/proc/${program.process.pid}/status`);
+  return 1_024 * Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]);
+}
+
+Deno.test("serve: creates above CREATES_WAITING_MAX are 503 with Retry-After at once, and all is normal after it", async () => {
+  using folder = new TemporaryFolder();
+  const path = folder.file("plants.db");
+  await using program = await Program.start(["--kv", path]);
+  assert.ok(isStored(await send(program, { id: 0n, plant: PLANT })));
+  const residents = await flood(program, path);
+
+  // The first waves make the heap what it is; the others find room in it.
+  const [before = 0, , , after = Infinity] = residents.slice(4);
+  const grown = after - before;
+  assert.ok(grown < 64 * 2 ** 20, `grew by ${grown} bytes: ${residents}`);
+  assert.doesNotMatch(program.stderr, FAULT);
+  assert.equal((await program.stop()).status, 0);
+});
+
+/**
+ * Sends more creates than may wait while the store takes none, over and over.
+ * @returns the memory of the program at each height of it
+ */
+async function flood(program: Program, path: string): Promise<number[]> {
+  const requests = CREATES_WAITING_MAX + EXCESS;
+  using crowd = new Crowd(program.origin, requests);
+
+  // A store that takes nothing: another process holds its lock.
+  const other = new DatabaseSync(path);
+  const residents: number[] = [];
+  try {
+    for (let wave = 1n; wave <= 8n; wave++) {
+      other.exec("BEGIN IMMEDIATE");
+      const tally = new Tally();
+      const excess = Promise.withResolvers<void>();
+      const answers = Array.from({ length: requests }, async (_, i) => {
+        const id = wave * 1_000_000n + BigInt(i);
+        const answer = await crowd.send({ id, plant: PLANT });
+        tally.add(answer);
+        if (answer.error === ERROR.QUEUE_FULL) {
+          assert.equal(answer.retryAfter, "1");
+        }
+        if (tally.of(ERROR.QUEUE_FULL) === EXCESS) excess.resolve();
+        return answer;
+      });
+      // They are answered while all the others wait.
+      await Promise.race([excess.promise, Promise.all(answers)]);
+      assert.deepEqual(tally.counts, { [ERROR.QUEUE_FULL]: EXCESS });
+      residents.push(residentBytes(program));
+
+      other.exec("ROLLBACK");
+      await Promise.all(answers);
+      assert.deepEqual(
+        tally.counts,
+        { [ERROR.QUEUE_FULL]: EXCESS, 200: CREATES_WAITING_MAX },
+      );
+      const ids = Array.from(
+        { length: 100 },
+        (_, i) => -wave * 100n + BigInt(i),
+      );
+      await together(ids, async (id) => {
+        assert.ok(isStored(await send(program, { id, plant: PLANT })));
+      });
+    }
+  } finally {
+    other.close();
+  }
+  return residents;
+}
+
+const HEAD = [
+  "POST /plants HTTP/1.1",
+  "Host: plants.test",
+  `Authorization: Bearer ${TOKEN}`,
+  "Content-Type: application/json",
+].join("\r\n");
+
+/** A connection on which something was sent. */
+async function sent(port: number, text: string): Promise<Deno.TcpConn> {
+  const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  await connection.write(encoder.encode(text));
+  return connection;
+}
+
+/** The next reply, which must fit one read. */
+async function received(connection: Deno.TcpConn): Promise<string> {
+  const buffer = new Uint8Array(4_096);
+  const length = await connection.read(buffer);
+  assert.ok(length !== null, "closed without a reply");
+  return new TextDecoder().decode(buffer.subarray(0, length));
+}
+
+/** Whether the other side closes a connection within some time. */
+async function isClosed(
+  connection: Deno.TcpConn,
+  withinMs: number,
+): Promise<boolean> {
+  const timer = setTimeout(() => connection.close(), withinMs);
+  try {
+    return await connection.read(new Uint8Array(1)) === null;
+  } catch (error) {
+    // Ours after the time is up, or a reset of theirs.
+    return error instanceof Deno.errors.ConnectionReset;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+Deno.test("serve: creates go on beside 2,000 half requests, and bodies that never come are 408", async () => {
+  using folder = new TemporaryFolder();
+  const path = folder.file("plants.db");
+  const ledger = new Ledger();
+  await using program = await Program.start(["--kv", path]);
+  const { port } = program;
+  const halfBody = `${HEAD}\r\nContent-Length: 100\r\n\r\n{"id": 1, "na`;
+  const halfChunk = `${HEAD}\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{"id"`;
+  const halfHead = `${HEAD}\r\nContent-Le`;
+  const each = Array.from({ length: 500 }, (_, i) => i);
+
+  const heads: Deno.TcpConn[] = [];
+  const bodies: Deno.TcpConn[] = [];
+  const startMs = performance.now();
+  await together(each, async () => {
+    heads.push(await sent(port, halfHead), await sent(port, halfHead));
+    bodies.push(await sent(port, halfBody), await sent(port, halfChunk));
+  });
+  const givenUp = Promise.all(bodies.map(async (connection) => {
+    const text = await received(connection);
+    return { text, afterMs: performance.now() - startMs };
+  }));
+
+  // Others vanish in the midst of a body, while whole creates go on.
+  const vanish = together(each, async () => {
+    (await sent(port, halfBody)).close();
+    (await sent(port, halfChunk)).close();
+  }, 8);
+  const ids = Array.from({ length: 2_000 }, (_, i) => BigInt(i + 1));
+  await together(ids, async (id) => {
+    assert.ok(isStored(await ledger.send(program, { id, plant: PLANT })));
+  });
+  await vanish;
+
+  for (const { text, afterMs } of await givenUp) {
+    assert.match(text, /^HTTP\/1\.1 408 /);
+    assert.match(text, new RegExp(`"error":${ERROR.BODY_TIMED_OUT}\\b`));
+    assert.ok(afterMs < BODY_MS_MAX + PATIENCE_MS, `after ${afterMs} ms`);
+  }
+  const nothing = await ledger.send(program, { id: 0n, plant: PLANT });
+  assert.ok(isStored(nothing));
+  for (const connection of [...heads, ...bodies]) connection.close();
+  assert.doesNotMatch(program.stderr, FAULT);
+  assert.equal((await program.stop()).status, 0);
+  assert.equal(await ledger.assertFile(path), ids.length + 1);
+});
+
+Deno.test("serve: a connection whose body never came is closed after its 408", async () => {
+  using folder = new TemporaryFolder();
+  await using program = await Program.start([
+    "--kv",
+    folder.file("plants.db"),
+  ]);
+  const texts = [
+    `${HEAD}\r\nContent-Length: 100\r\n\r\n{"id"`,
+    `${HEAD}\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{"id"`,
+  ];
+  const closed = await Promise.all(texts.map(async (text) => {
+    using connection = await sent(program.port, text);
+    assert.match(await received(connection), /^HTTP\/1\.1 408 /);
+    return await isClosed(connection, 2_000);
+  }));
+  assert.deepEqual(closed, [true, true], "with Content-Length, chunked");
+});
+
+Deno.test({
+  name:
+    "serve: a program out of file descriptors stays, and serves again when the connections are gone",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    using folder = new TemporaryFolder();
+    const path = folder.file("plants.db");
+    const ledger = new Ledger();
+    await using program = await Program.start(["--kv", path], {
+      openFilesMax: 256,
+    });
+    const { port } = program;
+    assert.ok(isStored(await ledger.send(program, { id: 0n, plant: PLANT })));
+
+    // Silent, with half a head, with half a body, and with a whole request.
+    const body = toBody({ id: 1n, plant: PLANT });
+    const whole = `${HEAD}\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    const texts = [
+      "",
+      `${HEAD}\r\n`,
+      `${HEAD}\r\nContent-Length: 100\r\n\r\n{"id"`,
+      whole,
+    ];
+    ledger.sent.set(1n, [PLANT]);
+    for (const text of texts) {
+      const connections: Deno.TcpConn[] = [];
+      await together(Array.from({ length: 1_000 }), async () => {
+        try {
+          connections.push(await sent(port, text));
+        } catch {
+          // Refused while nobody listens.
+        }
+      });
+      assert.ok(connections.length > 100, `${connections.length} connected`);
+      // The runtime gave up its listener, and the program took a new one.
+      await program.printed(/listening again/);
+      // Knocking goes on while there is no room.
+      for (let i = 0; i < 20; i++) {
+        await sent(port, text).then(
+          (connection) => connections.push(connection),
+          () => {},
+        );
+        await pause(20);
+      }
+      for (const connection of connections) connection.close();
+      // On a new connection: one of before would say nothing of listening.
+      await until(
+        (reply) => reply.startsWith("HTTP/1.1 200 "),
+        async () => {
+          try {
+            using connection = await sent(port, whole);
+            return await received(connection);
+          } catch (error) {
+            return String(error);
+          }
+        },
+        { withinMs: PATIENCE_MS },
+      );
+    }
+    assert.doesNotMatch(program.stderr, FAULT);
+    assert.equal((await program.stop()).status, 0);
+    await ledger.assertFile(path);
+  },
+});
