@@ -3,11 +3,11 @@ import { LISTEN_AGAIN_MS_MAX } from "./limits.ts";
 import type { Log } from "./log.ts";
 import { EXIT_FAILURE, StartError } from "./start_error.ts";
 
+/** How often to look whether the listener still listens. */
+const LISTEN_LOOK_MS = 1_000;
+
 /** How long to rest between two tries to listen again. */
 const LISTEN_AGAIN_MS = 100;
-
-/** How long to listen without a loss before it is said. */
-const LISTEN_STEADY_MS = 1_000;
 
 /** How requests are answered, and faults of the program in doing so. */
 export interface Answers {
@@ -25,9 +25,6 @@ export class Listener {
   readonly #log: Log;
   #server: Deno.HttpServer;
   #isClosing = false;
-  /** Whether it was said that the listener is lost, and not yet that it is back. */
-  #isLost = false;
-  #steady: ReturnType<typeof setTimeout> | undefined;
 
   /** @throws {StartError} where the address cannot be listened on */
   constructor({ host, port, tls }: Config, answers: Answers, log: Log) {
@@ -45,9 +42,11 @@ export class Listener {
         EXIT_FAILURE,
       );
     }
-    // The same port again, should it have been a free one.
     const { addr } = this.#server;
-    if (addr.transport === "tcp") this.#options.port = addr.port;
+    if (addr.transport !== "tcp") return;
+    // The same port again, should it have been a free one.
+    this.#options.port = addr.port;
+    this.#watch(addr);
   }
 
   /** What was bound, which DENO_SERVE_ADDRESS can choose too. */
@@ -85,35 +84,55 @@ export class Listener {
       onError: this.#answers.answerFault,
       onListen: () => {},
     });
-    server.finished.catch((error) => this.#listenAgain(error));
+    // What is the matter then shows when nobody listens.
+    server.finished.catch(() => {});
     return server;
   }
 
-  async #listenAgain(error: unknown): Promise<void> {
-    if (this.#isClosing) return;
-    clearTimeout(this.#steady);
-    if (!this.#isLost) {
-      this.#log.error("listener lost", `cannot listen: ${reason(error)}`);
-    }
-    this.#isLost = true;
-    const untilMs = performance.now() + LISTEN_AGAIN_MS_MAX;
+  /** Knocks on the own door, and listens again where nobody opens. */
+  async #watch(addr: Deno.NetAddr): Promise<void> {
+    let isLost = false;
     while (!this.#isClosing) {
-      await new Promise((resolve) => setTimeout(resolve, LISTEN_AGAIN_MS));
-      try {
-        this.#server = this.#listen();
-        this.#steady = setTimeout(() => this.#isBack(), LISTEN_STEADY_MS);
-        return;
-      } catch (error) {
-        if (performance.now() < untilMs) continue;
-        this.#log.error("stopped", `gave up listening: ${reason(error)}`);
-        Deno.exit(EXIT_FAILURE);
+      await sleep(LISTEN_LOOK_MS);
+      const isDeaf = await isRefused(addr);
+      if (isDeaf && !isLost) {
+        this.#log.error("listener lost", "the runtime gave up listening");
+        isLost = true;
+      } else if (!isDeaf && isLost) {
+        this.#log.info("listener back", `listening on ${this.address} again`);
+        isLost = false;
       }
+      if (isDeaf) await this.#listenAgain();
     }
   }
 
-  #isBack(): void {
-    this.#isLost = false;
-    this.#log.info("listener back", `listening again on ${this.address}`);
+  async #listenAgain(): Promise<void> {
+    const untilMs = performance.now() + LISTEN_AGAIN_MS_MAX;
+    while (!this.#isClosing) {
+      try {
+        this.#server = this.#listen();
+        return;
+      } catch (error) {
+        if (performance.now() > untilMs) {
+          this.#log.error("stopped", `gave up listening: ${reason(error)}`);
+          Deno.exit(EXIT_FAILURE);
+        }
+        await sleep(LISTEN_AGAIN_MS);
+      }
+    }
+  }
+}
+
+/**
+ * Whether nobody listens at an address. Without a file descriptor for the
+ * question the answer is no: there would be none to listen with, either.
+ */
+async function isRefused({ hostname, port }: Deno.NetAddr): Promise<boolean> {
+  try {
+    (await Deno.connect({ hostname, port })).close();
+    return false;
+  } catch (error) {
+    return error instanceof Deno.errors.ConnectionRefused;
   }
 }
 
@@ -129,4 +148,8 @@ function reason(error: unknown): string {
     return "another program listens there: stop it or choose another --port";
   }
   return error instanceof Error ? error.message : String(error);
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }

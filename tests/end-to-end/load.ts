@@ -178,6 +178,20 @@ export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
+/** Memory of a program that is in use, or 0 where the system has no /proc. */
+export async function residentBytes({ process }: Program): Promise<number> {
+  // By another process: Deno reads there itself with all permissions only.
+  const { success, stdout } = await new Deno.Command("cat", {
+    args: [`/proc/${process.pid}/status`],
+    stderr: "null",
+  }).output();
+  if (!success) return 0;
+  const [, kilobytes] = /^VmRSS:\s+(\d+) kB$/m.exec(
+    new TextDecoder().decode(stdout),
+  ) ?? [];
+  return 1_024 * Number(kilobytes);
+}
+
 /** How often a pattern occurs in a text. */
 export function occurrences(text: string, pattern: RegExp): number {
   return [...text.matchAll(pattern)].length;

@@ -8,6 +8,7 @@ import {
   type Answer,
   Ledger,
   pause,
+  residentBytes,
   send,
   Tally,
   toBody,
@@ -56,7 +57,7 @@ class Crowd implements Disposable {
       ":path": "/plants",
       "authorization": `Bearer ${TOKEN}`,
       "content-type": "application/json",
-      "content-length": body.length,
+      "content-length": String(body.length),
     });
     return new Promise((resolve, reject) => {
       let answer: Answer = { status: 0 };
@@ -82,12 +83,6 @@ class Crowd implements Disposable {
   [Symbol.dispose](): void {
     for (const session of this.#sessions) session.destroy();
   }
-}
-
-/** Memory of a process that is in use. */
-function residentBytes(program: Program): number {
-  const status = Deno.readTextFileSync(`/proc/${program.process.pid}/status`);
-  return 1_024 * Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]);
 }
 
 Deno.test("serve: creates above CREATES_WAITING_MAX are 503 with Retry-After at once, and all is normal after it", async () => {
@@ -134,7 +129,7 @@ async function flood(program: Program, path: string): Promise<number[]> {
       // They are answered while all the others wait.
       await Promise.race([excess.promise, Promise.all(answers)]);
       assert.deepEqual(tally.counts, { [ERROR.QUEUE_FULL]: EXCESS });
-      residents.push(residentBytes(program));
+      residents.push(await residentBytes(program));
 
       other.exec("ROLLBACK");
       await Promise.all(answers);
@@ -166,7 +161,12 @@ const HEAD = [
 /** A connection on which something was sent. */
 async function sent(port: number, text: string): Promise<Deno.TcpConn> {
   const connection = await Deno.connect({ hostname: "127.0.0.1", port });
-  await connection.write(encoder.encode(text));
+  try {
+    await connection.write(encoder.encode(text));
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
   return connection;
 }
 
@@ -241,24 +241,6 @@ Deno.test("serve: creates go on beside 2,000 half requests, and bodies that neve
   assert.equal(await ledger.assertFile(path), ids.length + 1);
 });
 
-Deno.test("serve: a connection whose body never came is closed after its 408", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start([
-    "--kv",
-    folder.file("plants.db"),
-  ]);
-  const texts = [
-    `${HEAD}\r\nContent-Length: 100\r\n\r\n{"id"`,
-    `${HEAD}\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{"id"`,
-  ];
-  const closed = await Promise.all(texts.map(async (text) => {
-    using connection = await sent(program.port, text);
-    assert.match(await received(connection), /^HTTP\/1\.1 408 /);
-    return await isClosed(connection, 2_000);
-  }));
-  assert.deepEqual(closed, [true, true], "with Content-Length, chunked");
-});
-
 Deno.test({
   name:
     "serve: a program out of file descriptors stays, and serves again when the connections are gone",
@@ -293,8 +275,6 @@ Deno.test({
         }
       });
       assert.ok(connections.length > 100, `${connections.length} connected`);
-      // The runtime gave up its listener, and the program took a new one.
-      await program.printed(/listening again/);
       // Knocking goes on while there is no room.
       for (let i = 0; i < 20; i++) {
         await sent(port, text).then(
