@@ -178,22 +178,6 @@ async function received(connection: Deno.TcpConn): Promise<string> {
   return new TextDecoder().decode(buffer.subarray(0, length));
 }
 
-/** Whether the other side closes a connection within some time. */
-async function isClosed(
-  connection: Deno.TcpConn,
-  withinMs: number,
-): Promise<boolean> {
-  const timer = setTimeout(() => connection.close(), withinMs);
-  try {
-    return await connection.read(new Uint8Array(1)) === null;
-  } catch (error) {
-    // Ours after the time is up, or a reset of theirs.
-    return error instanceof Deno.errors.ConnectionReset;
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
 Deno.test("serve: creates go on beside 2,000 half requests, and bodies that never come are 408", async () => {
   using folder = new TemporaryFolder();
   const path = folder.file("plants.db");
