@@ -43,7 +43,7 @@ export class Listener {
       );
     }
     const { addr } = this.#server;
-    if (addr.transport !== "tcp") return;
+    if (!isOfNetwork(addr)) return;
     // The same port again, should it have been a free one.
     this.#options.port = addr.port;
     this.#watch(addr);
@@ -52,7 +52,7 @@ export class Listener {
   /** What was bound, which DENO_SERVE_ADDRESS can choose too. */
   get address(): string {
     const addr: Deno.Addr = this.#server.addr;
-    return addr.transport === "tcp"
+    return isOfNetwork(addr)
       ? this.#url(addr.hostname, addr.port)
       : JSON.stringify(addr);
   }
@@ -60,7 +60,7 @@ export class Listener {
   /** The origin of a URL under which this machine reaches the listener. */
   get origin(): string {
     const addr: Deno.Addr = this.#server.addr;
-    if (addr.transport !== "tcp") return "http://localhost";
+    if (!isOfNetwork(addr)) return "http://localhost";
     const isAny = addr.hostname === "0.0.0.0" || addr.hostname === "::";
     return this.#url(isAny ? "localhost" : addr.hostname, addr.port);
   }
@@ -121,6 +121,11 @@ export class Listener {
       }
     }
   }
+}
+
+/** Not by `transport`, which says something else of TLS before Deno 2.9. */
+function isOfNetwork(addr: Deno.Addr): addr is Deno.NetAddr {
+  return "port" in addr;
 }
 
 /**

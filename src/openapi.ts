@@ -398,7 +398,8 @@ export const LIMITS: readonly Limit[] = [
   },
   {
     of: "Headers of a request",
-    bound: "64 KiB and 127 headers; more gets a bare 400 without an Error body",
+    bound:
+      "64 KiB and 100 headers; more may get a bare 400 or 431 without an Error body",
   },
 ];
 
