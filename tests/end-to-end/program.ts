@@ -9,6 +9,9 @@ const PROJECT = new URL("../../", import.meta.url).pathname;
 /** Where the test environment names a compiled binary, that is the program. */
 const BINARY = Deno.env.get("PLANT_STORE");
 
+/** How long to wait for a line of a program: none takes near as long. */
+const PRINTED_MS_MAX = 30_000;
+
 /** What a started program is given beside its arguments. */
 export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>;
@@ -138,18 +141,27 @@ export class Program implements AsyncDisposable {
     return Number(new URL(this.origin).port);
   }
 
-  /** Waits until it printed something on stderr; throws where it ended first. */
+  /**
+   * Waits until it printed something on stderr; throws where it ended first, or
+   * let {@link PRINTED_MS_MAX} go by.
+   */
   async printed(pattern: RegExp): Promise<RegExpExecArray> {
-    let hasEnded = false;
-    this.#ended.then(() => {
-      hasEnded = true;
+    let isOver = false;
+    const end = () => {
+      isOver = true;
       this.#tell();
-    });
-    for (;;) {
-      const match = pattern.exec(this.stderr);
-      if (match !== null) return match;
-      if (hasEnded) throw new Error(`ended without ${pattern}: ${this.stderr}`);
-      await new Promise<void>((resolve) => this.#watchers.push(resolve));
+    };
+    this.#ended.then(end);
+    const timer = setTimeout(end, PRINTED_MS_MAX);
+    try {
+      for (;;) {
+        const match = pattern.exec(this.stderr);
+        if (match !== null) return match;
+        if (isOver) throw new Error(`no ${pattern} in: ${this.stderr}`);
+        await new Promise<void>((resolve) => this.#watchers.push(resolve));
+      }
+    } finally {
+      clearTimeout(timer);
     }
   }
 
