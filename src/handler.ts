@@ -35,6 +35,8 @@ const HEADERS: Partial<Record<ErrorNumber, Record<string, string>>> = {
   [ERROR.TOKEN_NOT_ACCEPTED]: {
     "www-authenticate": `${CHALLENGE}, error="invalid_token"`,
   },
+  // RFC 9110, section 15.5.9. Deno 2.9 adds the same by itself.
+  [ERROR.BODY_TIMED_OUT]: { "connection": "close" },
   [ERROR.SHUTTING_DOWN]: { "retry-after": `${DRAIN_MS_MAX / 1000}` },
   [ERROR.QUEUE_FULL]: { "retry-after": "1" },
   [ERROR.STORE_FAILED]: { "retry-after": `${COMMIT_MS_MAX / 1000}` },

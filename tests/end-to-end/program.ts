@@ -70,7 +70,7 @@ function command(
     env: {
       ...(BINARY === undefined && home !== undefined && { HOME: home }),
       ...(BINARY === undefined && cache !== undefined && { DENO_DIR: cache }),
-      ...(BINARY === undefined && start.env),
+      ...start.env,
       NO_COLOR: "1",
       ...env,
     },
