@@ -1,5 +1,9 @@
 import { ERROR, Refusal } from "./errors.ts";
-import { BODY_BYTES_MAX, BODY_MS_MAX } from "./limits.ts";
+import {
+  BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
+  BODY_MS_MAX,
+} from "./limits.ts";
 
 const TOO_LARGE = new Refusal(
   ERROR.BODY_TOO_LARGE,
@@ -21,6 +25,8 @@ const CUT_OFF = new Refusal(
   "body: expected all of it, got a part",
 );
 
+type BodyBytes = ReadableStreamDefaultReader<Uint8Array>;
+
 /** A body that is still arriving. */
 interface Reading {
   readonly deadlineMs: number;
@@ -40,10 +46,7 @@ export class BodyReader {
    */
   read(request: Request): Promise<string | Refusal> {
     const length = Number(request.headers.get("content-length") ?? NaN);
-    if (length > BODY_BYTES_MAX) {
-      discard(request);
-      return Promise.resolve(TOO_LARGE);
-    }
+    if (length > BODY_BYTES_MAX) return Promise.resolve(TOO_LARGE);
     return new Promise((resolve) => {
       const reading: Reading = {
         deadlineMs: performance.now() + BODY_MS_MAX,
@@ -79,13 +82,33 @@ export class BodyReader {
 }
 
 /**
- * Lets the rest of a refused body go. Cancelled before the reply, the runtime
- * would read on to its end, were it a gigabyte; cancelled after the reply, it
- * closes the connection.
+ * Sees to the body of a request that was refused without reading it. The
+ * runtime would read it to its end, were it a gigabyte; a short one it may.
  */
-function discard(request: Request): void {
+export function discardBody(request: Request): void {
+  const length = Number(request.headers.get("content-length") ?? NaN);
+  if (length <= BODY_BYTES_MAX || request.bodyUsed) return;
   const reader = request.body?.getReader();
-  setTimeout(() => reader?.cancel().catch(() => {}), 0);
+  if (reader !== undefined) discardRest(reader);
+}
+
+/**
+ * Reads on for a while, so that most clients are done with sending and see the
+ * reply, and then ends the connection. Not before the reply has left: a body
+ * cancelled sooner is read to its end by the runtime.
+ */
+async function discardRest(reader: BodyBytes): Promise<void> {
+  try {
+    for (let bytes = 0; bytes < BODY_DISCARD_BYTES_MAX;) {
+      const { value } = await reader.read();
+      if (value === undefined) return;
+      bytes += value.length;
+    }
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    await reader.cancel();
+  } catch {
+    // The client left.
+  }
 }
 
 async function readBounded(request: Request): Promise<Uint8Array | Refusal> {
@@ -97,7 +120,7 @@ async function readBounded(request: Request): Promise<Uint8Array | Refusal> {
     if (chunk?.value === undefined) return concatenate(chunks, length);
     length += chunk.value.length;
     if (length > BODY_BYTES_MAX) {
-      await reader?.cancel();
+      if (reader !== undefined) discardRest(reader);
       return TOO_LARGE;
     }
     chunks.push(chunk.value);

@@ -81,6 +81,7 @@ type SettingName = keyof typeof SETTINGS;
 /** Deno's own variables that the service has to look at. */
 const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
 const KV_MODE_VARIABLE = "DENO_KV_DB_MODE";
+const KV_PREFIX_VARIABLE = "DENO_KV_PATH_PREFIX";
 
 /** The configuration of a run of the service, checked. */
 export interface Config {
@@ -180,10 +181,12 @@ export class Settings {
     const { flag, variable }: Setting = SETTINGS[setting];
     const value = flag === undefined ? undefined : this.#flags.get(flag);
     if (flag !== undefined && value !== undefined) return { name: flag, value };
-    const fromEnv = this.#env.get(variable);
-    return fromEnv === undefined
-      ? undefined
-      : { name: variable, value: fromEnv };
+    try {
+      const value = this.#env.get(variable);
+      return value === undefined ? undefined : { name: variable, value };
+    } catch {
+      throw new StartError(`${variable}: expected UTF-8`);
+    }
   }
 
   #givenOr(setting: "host" | "port" | "kv" | "logFormat"): Given {
@@ -228,6 +231,11 @@ function readStore(
         `${KV_MODE_VARIABLE}=memory would keep no plant: unset it`,
       );
     }
+    if (env.get(KV_PREFIX_VARIABLE) !== undefined) {
+      throw new StartError(
+        `${KV_PREFIX_VARIABLE} would move the store elsewhere: unset it`,
+      );
+    }
     return resolve(value);
   }
   const url = URL.canParse(value) ? new URL(value) : undefined;
@@ -239,7 +247,7 @@ function readStore(
   }
   if (url === undefined) {
     throw new StartError(
-      `${name}: expected a URL such as https://kv.example, got "${value}"`,
+      `${name}: expected a URL such as https://kv.example, got ${shown(value)}`,
     );
   }
   const token = env.get(KV_TOKEN_VARIABLE)?.trim() ?? "";
@@ -312,8 +320,9 @@ function readBaseUrl(given: Given | undefined): string | undefined {
     url.password !== ""
   ) {
     throw new StartError(
-      `${name}: expected a URL such as https://plants.example/api, got ` +
-        `"${value}"`,
+      `${name}: expected a URL such as https://plants.example/api, got ${
+        shown(value)
+      }`,
     );
   }
   return url.href.replace(/\/+$/, "");
@@ -362,4 +371,9 @@ function readFile(name: string, path: string): string {
 function readLogFormat({ name, value }: Given): LogFormat {
   if (value === "text" || value === "json") return value;
   throw new StartError(`${name}: expected text or json, got "${value}"`);
+}
+
+/** A URL for a message, unless it may hold a password. */
+function shown(url: string): string {
+  return url.includes("@") ? "one with an @" : `"${url}"`;
 }

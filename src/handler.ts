@@ -1,5 +1,5 @@
 import type { AcceptedTokens } from "./auth.ts";
-import type { BodyReader } from "./body.ts";
+import { type BodyReader, discardBody } from "./body.ts";
 import type { Committer } from "./committer.ts";
 import { ERROR, type ErrorNumber, Refusal } from "./errors.ts";
 import { COMMIT_MS_MAX, DRAIN_MS_MAX } from "./limits.ts";
@@ -45,6 +45,7 @@ const HEADERS: Partial<Record<ErrorNumber, Record<string, string>>> = {
 /** Methods of what can be read (RFC 9110, section 9.3.2: HEAD as GET). */
 const READ = ["GET", "HEAD"];
 
+/** Why a stopping service creates nothing more. */
 export const SHUTTING_DOWN = new Refusal(
   ERROR.SHUTTING_DOWN,
   "the service is shutting down: send the same request again",
@@ -79,7 +80,10 @@ interface Route {
   ) => Response | Refusal | Promise<Response | Refusal>;
 }
 
-/** Answers every request of a service, in the order of its checks. */
+/**
+ * Answers every request of a service, in the order of its checks. What it
+ * returns never rejects.
+ */
 export function makeHandler(
   service: Service,
 ): (request: Request) => Promise<Response> {
@@ -100,19 +104,20 @@ export function makeHandler(
   return async function handle(request) {
     const startMs = performance.now();
     service.running++;
+    let response: Response;
     try {
       const answered = await answer(request);
-      const response = answered instanceof Refusal
-        ? refuse(answered)
-        : answered;
-      service.metrics.request(
-        response.status,
-        (performance.now() - startMs) / 1000,
-      );
-      return response;
-    } finally {
-      service.running--;
+      response = answered instanceof Refusal ? refuse(answered) : answered;
+      if (!response.ok) discardBody(request);
+    } catch (error) {
+      response = answerFault(service, error);
     }
+    service.running--;
+    service.metrics.request(
+      response.status,
+      (performance.now() - startMs) / 1000,
+    );
+    return response;
   };
 }
 
@@ -161,9 +166,9 @@ async function createPlant(
   service: Service,
   request: Request,
 ): Promise<Response | Refusal> {
-  if (service.isDraining) return SHUTTING_DOWN;
   const unauthorized = authorize(service, request);
   if (unauthorized !== undefined) return unauthorized;
+  if (service.isDraining) return SHUTTING_DOWN;
 
   const contentType = request.headers.get("content-type");
   if (!isJson(contentType)) return contentTypeNotJson(contentType);
@@ -223,7 +228,7 @@ function authorize(service: Service, request: Request): Refusal | undefined {
 }
 
 /** Answers a fault of the program: logged whole, answered blandly. */
-export function answerFault(service: Service, error: unknown): Response {
+function answerFault(service: Service, error: unknown): Response {
   const id = service.log.fault(error);
   return refuse(
     new Refusal(ERROR.FAULT, `a fault of the service, logged as ${id}`),

@@ -8,6 +8,12 @@
  */
 export const BODY_BYTES_MAX = 32 * 1024;
 
+/**
+ * How much of a refused body is read before its connection is ended: a client
+ * that is still sending then does not see the reply.
+ */
+export const BODY_DISCARD_BYTES_MAX = 1024 * 1024;
+
 /** How long a body may take to arrive: 32 KiB at the pace of a slow modem. */
 export const BODY_MS_MAX = 10_000;
 
@@ -37,7 +43,7 @@ export const COMMIT_PLANTS_MAX_FILE = 100;
 export const COMMIT_PLANTS_MAX_REMOTE = 10;
 
 /**
- * The most bytes in one commit, as {@link plantBytesMax} counts them: Deno KV
+ * The most bytes in one commit, as `commitBytesMax` counts them: Deno KV
  * takes 819,200.
  */
 export const COMMIT_BYTES_MAX = 800_000;

@@ -9,11 +9,8 @@ const LISTEN_LOOK_MS = 1_000;
 /** How long to rest between two tries to listen again. */
 const LISTEN_AGAIN_MS = 100;
 
-/** How requests are answered, and faults of the program in doing so. */
-export interface Answers {
-  readonly answer: (request: Request) => Response | Promise<Response>;
-  readonly answerFault: (error: unknown) => Response;
-}
+/** Answers every request, faults of the program included. */
+export type Handler = (request: Request) => Promise<Response>;
 
 /**
  * Listens for HTTP, and again where the runtime gave up listening: it does so
@@ -21,14 +18,14 @@ export interface Answers {
  */
 export class Listener {
   readonly #options: Deno.ServeTcpOptions & Partial<Deno.TlsCertifiedKeyPem>;
-  readonly #answers: Answers;
+  readonly #handler: Handler;
   readonly #log: Log;
   #server: Deno.HttpServer;
   #isClosing = false;
 
   /** @throws {StartError} where the address cannot be listened on */
-  constructor({ host, port, tls }: Config, answers: Answers, log: Log) {
-    this.#answers = answers;
+  constructor({ host, port, tls }: Config, handler: Handler, log: Log) {
+    this.#handler = handler;
     this.#log = log;
     this.#options = { hostname: host, port, ...tls };
     try {
@@ -80,8 +77,7 @@ export class Listener {
   #listen(): Deno.HttpServer {
     const server = Deno.serve({
       ...this.#options,
-      handler: this.#answers.answer,
-      onError: this.#answers.answerFault,
+      handler: this.#handler,
       onListen: () => {},
     });
     // What is the matter then shows when nobody listens.
@@ -95,6 +91,7 @@ export class Listener {
     while (!this.#isClosing) {
       await sleep(LISTEN_LOOK_MS);
       const isDeaf = await isRefused(addr);
+      if (this.#isClosing) return;
       if (isDeaf && !isLost) {
         this.#log.error("listener lost", "the runtime gave up listening");
         isLost = true;

@@ -31,9 +31,7 @@ export class Log {
    */
   fault(error: unknown): string {
     const id = crypto.randomUUID();
-    const stack = error instanceof Error && error.stack !== undefined
-      ? error.stack
-      : String(error);
+    const stack = Deno.inspect(error);
     this.#write("error", "fault", `fault ${id}`, { id, stack });
     return id;
   }
@@ -41,9 +39,10 @@ export class Log {
   #write(
     level: "info" | "error",
     event: string,
-    message: string,
+    text: string,
     fields: LogFields,
   ): void {
+    const message = text.replaceAll("\n", " ");
     const time = new Date().toISOString();
     if (this.#format === "json") {
       console.error(JSON.stringify({ time, level, event, message, ...fields }));

@@ -171,7 +171,8 @@ ${rows.join("\n")}
 </table>`;
 }
 
-function shellQuoted(text: string): string {
+/** A text as one word of a POSIX shell, in quotes where it needs them. */
+export function shellQuoted(text: string): string {
   return /^[\w:/.-]+$/.test(text)
     ? text
     : `'${text.replaceAll("'", String.raw`'\''`)}'`;

@@ -2,16 +2,12 @@ import { AcceptedTokens } from "./auth.ts";
 import { BodyReader } from "./body.ts";
 import { type CommitStore, Committer } from "./committer.ts";
 import { type Config, readTokenFile, type TokenFile } from "./config.ts";
-import {
-  answerFault,
-  makeHandler,
-  type Service,
-  SHUTTING_DOWN,
-} from "./handler.ts";
+import { makeHandler, type Service, SHUTTING_DOWN } from "./handler.ts";
 import { DRAIN_MS_MAX, REPLIES_MS_MAX, SWEEP_MS } from "./limits.ts";
 import { Listener } from "./listener.ts";
 import { Log } from "./log.ts";
 import { Metrics } from "./metrics.ts";
+import { shellQuoted } from "./page.ts";
 import { EXIT_FAILURE, StartError } from "./start_error.ts";
 import { openStore, type Store } from "./store.ts";
 import { VERSION } from "./version.ts";
@@ -47,10 +43,7 @@ export async function serve(config: Config): Promise<number> {
   if (typeof store === "string") return 0;
 
   const ownToken = config.tokens.length === 0 ? makeToken() : undefined;
-  const listener = new Listener(config, {
-    answer: (request) => handle(request),
-    answerFault: (error) => answerFault(service, error),
-  }, log);
+  const listener = new Listener(config, (request) => handle(request), log);
   const metrics = new Metrics();
   const service: Service = {
     tokens: new AcceptedTokens(
@@ -213,7 +206,7 @@ function logStart(
     ? '"Authorization: Bearer $ACCESS_TOKEN"'
     : `'Authorization: Bearer ${ownToken}'`;
   const curl = [
-    `curl -i ${baseUrl}/plants`,
+    `curl -i ${shellQuoted(`${baseUrl}/plants`)}`,
     `-H ${bearer}`,
     "-H 'Content-Type: application/json'",
     `-d '{"id": 1, "name": "Monstera", "tag": "climber"}'`,

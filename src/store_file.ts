@@ -5,54 +5,82 @@ import { StartError } from "./start_error.ts";
 /** What SQLite puts beside the file: its log of writes, and an index of that. */
 const COMPANIONS = ["-wal", "-shm"];
 
-/** The file of an open embedded store, by what tells it from a later one. */
-export class OpenedFile {
-  readonly #path: string;
-  readonly #isFile: (path: string) => boolean;
-  /** The companions that belong to the open file. */
-  readonly #companions: readonly OpenedFile[];
-  #isInPlace = true;
+/** A file by what tells it from another one of the same name. */
+interface Identity {
+  readonly path: string;
+  readonly inode: number | null;
+  readonly device: number;
+}
 
-  constructor(path: string, companions: readonly string[] = COMPANIONS) {
-    const { ino, dev } = Deno.statSync(path);
-    this.#path = path;
-    this.#isFile = (path) => {
-      const file = statOrUndefined(path);
-      return file?.ino === ino && file.dev === dev;
-    };
-    this.#companions = companions
-      .map((ending) => path + ending)
-      .filter((companion) => statOrUndefined(companion) !== undefined)
-      .map((companion) => new OpenedFile(companion, []));
+/** The files of an open embedded store. */
+export class OpenedFile {
+  readonly #file: Identity;
+  readonly #companions: readonly Identity[];
+  /** Set once another file stands in the place of the open one. */
+  #replaced: string | undefined;
+
+  constructor(path: string) {
+    this.#file = identify(path);
+    this.#companions = COMPANIONS.map((ending) => path + ending)
+      .filter((path) => statOrUndefined(path) !== undefined)
+      .map(identify);
   }
 
   /**
-   * Throws where the path no longer leads to the file that is open: SQLite
-   * goes on writing into a deleted file, where nobody will find a plant.
+   * Throws where a path no longer leads to the file that is open: SQLite goes
+   * on writing into a deleted file, where nobody will find a plant. A file that
+   * is only moved away for a while loses nothing.
    */
   assertInPlace(): void {
-    if (this.#isInPlace && this.#isFile(this.#path)) return;
-    if (this.#isInPlace) {
-      this.#isInPlace = false;
-      // Else the next start would write what they hold into the file that
-      // stands here then.
-      for (const companion of this.#companions) companion.setAside();
+    if (this.#replaced === undefined && isReplaced(this.#file)) {
+      this.#replaced = `${this.#file.path} was replaced while it was open: ` +
+        `restart to open what is there now${this.#setCompanionsAside()}`;
     }
-    throw new Error(
-      `${this.#path} was deleted or replaced while it was open: restart to ` +
-        "open what is there now",
-    );
+    if (this.#replaced !== undefined) throw new Error(this.#replaced);
+    for (const companion of this.#companions) {
+      if (isReplaced(companion)) {
+        throw new Error(`${companion.path} was replaced while it was open`);
+      }
+    }
   }
 
-  /** Gives the file a name that SQLite does not look for. */
-  setAside(): void {
-    if (!this.#isFile(this.#path)) return;
-    const aside = `${this.#path}.${new Date().toISOString()}`;
-    try {
-      Deno.renameSync(this.#path, aside.replaceAll(":", "-"));
-    } catch {
-      // Where the folder cannot be written to, nothing is gained or lost.
-    }
+  /**
+   * Gives what SQLite keeps beside the file names that it does not look for:
+   * else the next start would write that into the file which stands here now.
+   * @returns what was done, for the message
+   */
+  #setCompanionsAside(): string {
+    const now = new Date().toISOString().replaceAll(":", "-");
+    const done = this.#companions.map((companion) => {
+      const aside = `${companion.path}.${now}`;
+      try {
+        if (isReplaced(companion)) return "";
+        Deno.renameSync(companion.path, aside);
+        return `; ${companion.path} of the old one is now ${aside}`;
+      } catch {
+        return "";
+      }
+    });
+    return done.join("");
+  }
+}
+
+function identify(path: string): Identity {
+  const { ino, dev } = Deno.statSync(path);
+  return { path, inode: ino, device: dev };
+}
+
+/**
+ * Whether another file has the path now.
+ * @throws {Error} where none has it, or it cannot be told
+ */
+function isReplaced({ path, inode, device }: Identity): boolean {
+  try {
+    const { ino, dev } = Deno.statSync(path);
+    return ino !== inode || dev !== device;
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    throw new Error(`${path} was deleted while it was open: restart`);
   }
 }
 

@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
-import { BodyReader, decodeUtf8 } from "../src/body.ts";
+import { BodyReader, decodeUtf8, discardBody } from "../src/body.ts";
 import { ERROR, Refusal } from "../src/errors.ts";
-import { BODY_BYTES_MAX, BODY_MS_MAX } from "../src/limits.ts";
+import {
+  BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
+  BODY_MS_MAX,
+} from "../src/limits.ts";
 
 /** A body that gives its parts and then ends, fails, or does neither. */
 function streamOf(
   parts: readonly (string | Uint8Array)[],
   end: "ends" | "fails" | "hangs" = "ends",
-  onCancel: () => void = () => {},
 ): ReadableStream<Uint8Array<ArrayBuffer>> {
   let next = 0;
   return new ReadableStream({
@@ -23,7 +26,6 @@ function streamOf(
       else if (end === "fails") controller.error(new TypeError("cut off"));
       else await new Promise(() => {});
     },
-    cancel: onCancel,
   }, { highWaterMark: 0 });
 }
 
@@ -88,24 +90,63 @@ Deno.test("read() refuses a body of one byte too many", async () => {
   ) assert.equal(await errorOf(bodies.read(request)), ERROR.BODY_TOO_LARGE);
 });
 
-Deno.test("read() takes no more than it must of a body without end", async () => {
-  let isCancelled = false;
-  const stream = streamOf(
-    Array.from({ length: 100 }, () => "x".repeat(1000)),
-    "hangs",
-    () => isCancelled = true,
-  );
+/** A body without end, and what becomes of it. */
+function endlessBody(): {
+  readonly stream: ReadableStream<Uint8Array<ArrayBuffer>>;
+  /** Fulfilled on cancel, with how many bytes were taken. */
+  readonly cancelled: Promise<number>;
+  readonly takenBytes: () => number;
+} {
+  const cancelled = Promise.withResolvers<number>();
+  let bytes = 0;
+  const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    pull(controller) {
+      controller.enqueue(new Uint8Array(1024));
+      bytes += 1024;
+    },
+    cancel: () => cancelled.resolve(bytes),
+  }, { highWaterMark: 0 });
+  return { stream, cancelled: cancelled.promise, takenBytes: () => bytes };
+}
+
+Deno.test("read() refuses a body without end, and takes a bounded part of it", async () => {
+  const { stream, cancelled } = endlessBody();
   const read = new BodyReader().read(requestOf(stream));
   assert.equal(await errorOf(read), ERROR.BODY_TOO_LARGE);
-  assert.ok(isCancelled);
+  assert.equal(
+    await cancelled,
+    BODY_BYTES_MAX + 1024 + BODY_DISCARD_BYTES_MAX,
+  );
 });
 
 Deno.test("read() refuses a length beyond the limit without reading", async () => {
-  const cancelled = Promise.withResolvers<void>();
-  const stream = streamOf([], "hangs", cancelled.resolve);
+  const { stream, takenBytes } = endlessBody();
   const read = new BodyReader().read(requestOf(stream, BODY_BYTES_MAX + 1));
   assert.equal(await errorOf(read), ERROR.BODY_TOO_LARGE);
-  await cancelled.promise;
+  assert.equal(takenBytes(), 0);
+});
+
+for (const length of [undefined, BODY_BYTES_MAX + 1]) {
+  Deno.test(`discardBody() takes a bounded part of a body with the length ${length}`, async () => {
+    const { stream, cancelled } = endlessBody();
+    discardBody(requestOf(stream, length));
+    assert.equal(await cancelled, BODY_DISCARD_BYTES_MAX);
+  });
+}
+
+Deno.test("discardBody() leaves a short body to the runtime", async () => {
+  const { stream, takenBytes } = endlessBody();
+  const request = requestOf(stream, BODY_BYTES_MAX);
+  discardBody(request);
+  await new Promise((resolve) => setTimeout(resolve, 0));
+  assert.equal(takenBytes(), 0);
+  assert.equal(request.bodyUsed, false);
+});
+
+Deno.test("discardBody() is quiet where there is no body, or it breaks off", async () => {
+  discardBody(requestOf(null));
+  discardBody(requestOf(streamOf(["{}"], "fails")));
+  await new Promise((resolve) => setTimeout(resolve, 0));
 });
 
 Deno.test("read() refuses a body that is cut off", async () => {

@@ -216,6 +216,7 @@ for (
     assert.throws(() => read({ "--base-url": url }), (error) => {
       assert.ok(error instanceof StartError);
       assert.match(error.message, /^--base-url: expected a URL such as https:/);
+      assert.doesNotMatch(error.message, /secret/);
       return true;
     });
   });
@@ -237,6 +238,23 @@ Deno.test("a KV Connect URL needs a token, which is trimmed for Deno", () => {
 Deno.test("a KV Connect URL that is none is refused", () => {
   const env = { DENO_KV_ACCESS_TOKEN: "secret" };
   assertRefused(() => read({ "--kv": "https://" }, env), /^--kv: /);
+});
+
+for (const url of ["http://u:secret@kv.test", "http://u:secret@"]) {
+  Deno.test(`the KV Connect URL "${url}" is refused and not shown`, () => {
+    const env = { DENO_KV_ACCESS_TOKEN: "secret" };
+    assert.throws(() => read({ "--kv": url }, env), (error) => {
+      assert.ok(error instanceof StartError);
+      assert.match(error.message, /^--kv: expected a URL /);
+      assert.doesNotMatch(error.message, /secret|@kv/);
+      return true;
+    });
+  });
+}
+
+Deno.test("a store that Deno's own variable moves elsewhere is refused", () => {
+  const env = { DENO_KV_PATH_PREFIX: "/elsewhere/" };
+  assertRefused(() => read({}, env), /^DENO_KV_PATH_PREFIX .*: unset it$/);
 });
 
 Deno.test("a store in memory is refused, also where a file is named", () => {

@@ -5,7 +5,7 @@ import { AcceptedTokens } from "../../src/auth.ts";
 import { BodyReader } from "../../src/body.ts";
 import { Committer } from "../../src/committer.ts";
 import { ERROR } from "../../src/errors.ts";
-import { answerFault, makeHandler, type Service } from "../../src/handler.ts";
+import { makeHandler, type Service } from "../../src/handler.ts";
 import {
   BODY_BYTES_MAX,
   CREATES_WAITING_MAX,
@@ -211,16 +211,15 @@ class FaultyCommitter extends Committer {
 /** The reply of a service with a fault, and what it logs. */
 async function faultOf(
   format: LogFormat,
-): Promise<{ reply: Reply; logged: string[] }> {
+): Promise<{ reply: Reply; logged: string[]; metrics: Metrics }> {
   const service = serviceWith(new FaultyCommitter(), format);
   const logged: string[] = [];
   const { error } = console;
   console.error = (line: string) => logged.push(line);
   try {
-    // The runtime gives what the handler throws to answerFault().
-    const response = await makeHandler(service)(createOf(1))
-      .catch((error) => answerFault(service, error));
-    return { reply: await toReply(response), logged };
+    const response = await makeHandler(service)(createOf(1));
+    const { metrics } = service;
+    return { reply: await toReply(response), logged, metrics };
   } finally {
     console.error = error;
   }
@@ -411,7 +410,7 @@ Deno.test("more headers than the limits of the description allow get a refusal w
 
 Deno.test("a fault is logged with its stack and an id, and answered with the id alone", async () => {
   for (const format of ["text", "json"] as const) {
-    const { reply, logged } = await faultOf(format);
+    const { reply, logged, metrics } = await faultOf(format);
     assert.equal(reply.status, 500);
     const [id = "no id"] = UUID.exec(reply.text) ?? [];
     assert.deepEqual(JSON.parse(reply.text), {
@@ -420,6 +419,9 @@ Deno.test("a fault is logged with its stack and an id, and answered with the id 
     });
     const told = JSON.stringify([reply.text, ...reply.headers]);
     assert.ok(!told.includes(FAULT) && !told.includes(".ts"), told);
+
+    const counted = metrics.text({ creates: 0, isStoreWell: true });
+    assert.match(counted, /_requests_total\{code="500"\} 1\n/);
 
     assert.equal(logged.length, 1);
     const [line = ""] = logged;

@@ -134,6 +134,45 @@ Deno.test("serve: a deleted database file is 503, logged once, and a restart beg
   assert.equal(await stored.assertFile(path), 1);
 });
 
+Deno.test("serve: a database file that was away for a while loses nothing", async () => {
+  using folder = new TemporaryFolder();
+  const path = folder.file("plants.db");
+  const away = folder.file("away.db");
+  const ledger = new Ledger();
+  await using program = await Program.start(["--kv", path]);
+  await ledger.send(program, { id: 1n, plant: PLANT });
+  Deno.renameSync(path, away);
+  const refused = await send(program, { id: 2n, plant: PLANT });
+  assert.equal(refused.error, ERROR.STORE_FAILED);
+  await program.printed(/the store fails: .*plants\.db was deleted/);
+  Deno.renameSync(away, path);
+  const answer = await ledger.send(program, { id: 2n, plant: PLANT });
+  assert.equal(answer.status, 200);
+  await program.printed(/the store is well again/);
+  await ledger.replay(program);
+  await program.stop();
+  assert.equal(await ledger.assertFile(path), 2);
+});
+
+Deno.test("serve: a deleted log of SQLite is 503, and a restart has what was acknowledged", async () => {
+  using folder = new TemporaryFolder();
+  const path = folder.file("plants.db");
+  const ledger = new Ledger();
+  {
+    await using program = await Program.start(["--kv", path]);
+    await ledger.send(program, { id: 100n, plant: PLANT });
+    Deno.removeSync(`${path}-wal`);
+    await assertRefuses(
+      program,
+      /the store fails: .*plants\.db-wal was deleted/g,
+    );
+    await program.stop();
+  }
+  await using program = await Program.start(["--kv", path]);
+  await ledger.replay(program);
+  await program.stop();
+});
+
 Deno.test("serve: a replaced database file is 503, logged once, and a restart opens the new one", async () => {
   using folder = new TemporaryFolder();
   const path = folder.file("plants.db");
