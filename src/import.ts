@@ -29,7 +29,10 @@ export async function importPlants(
   const committer = new Committer(store, (problem) => {
     if (problem !== undefined) progress.say(`the store fails: ${problem}`);
   });
-  const sweeping = setInterval(() => committer.sweep(), SWEEP_MS);
+  const sweeping = setInterval(() => {
+    committer.sweep();
+    store.sweep();
+  }, SWEEP_MS);
   const run = new Import(committer, progress);
   try {
     for await (const lines of readLines(input.read)) {

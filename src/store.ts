@@ -128,6 +128,7 @@ export class Store implements CommitStore {
       .finally(() => this.#probe = undefined);
     try {
       await within(READY_MS_MAX, this.#probe);
+      this.#file?.look();
       this.#file?.assertInPlace();
       return true;
     } catch {
@@ -138,6 +139,7 @@ export class Store implements CommitStore {
   /** Looks whether the file is in its place, and sees to what is left of it. */
   sweep(): void {
     try {
+      this.#file?.look();
       this.#file?.assertInPlace();
     } catch {
       // The next create says so.

@@ -18,6 +18,8 @@ export class OpenedFile {
   readonly #companions: readonly Identity[];
   /** Set once another file stands in the place of the open one. */
   #replaced: string | undefined;
+  /** What the last look found wrong beside the file. */
+  #problem: string | undefined;
 
   constructor(path: string) {
     this.#file = identify(path);
@@ -36,11 +38,25 @@ export class OpenedFile {
       this.#replaced = `${this.#file.path} was replaced while it was open: ` +
         `restart to open what is there now${this.#setCompanionsAside()}`;
     }
-    if (this.#replaced !== undefined) throw new Error(this.#replaced);
-    for (const companion of this.#companions) {
-      if (isReplaced(companion)) {
-        throw new Error(`${companion.path} was replaced while it was open`);
+    const problem = this.#replaced ?? this.#problem;
+    if (problem !== undefined) throw new Error(problem);
+  }
+
+  /**
+   * Looks at what SQLite keeps beside the file, for {@link assertInPlace}. Not
+   * after each commit: since Linux 6.13 a file whose times were asked for gets
+   * new ones with its next write, which made each commit a third slower.
+   */
+  look(): void {
+    this.#problem = undefined;
+    try {
+      for (const companion of this.#companions) {
+        if (isReplaced(companion)) {
+          throw new Error(`${companion.path} was replaced while it was open`);
+        }
       }
+    } catch (error) {
+      this.#problem = error instanceof Error ? error.message : String(error);
     }
   }
 

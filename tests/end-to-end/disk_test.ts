@@ -162,6 +162,10 @@ Deno.test("serve: a deleted log of SQLite is 503, and a restart has what was ack
     await using program = await Program.start(["--kv", path]);
     await ledger.send(program, { id: 100n, plant: PLANT });
     Deno.removeSync(`${path}-wal`);
+    // The service looks for it now and then, and when it is asked.
+    const ready = await fetch(`${program.origin}/readyz`);
+    assert.equal(ready.status, 503);
+    await ready.body?.cancel();
     await assertRefuses(
       program,
       /the store fails: .*plants\.db-wal was deleted/g,
