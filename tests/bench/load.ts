@@ -2,7 +2,8 @@
 
 const WARM_UP = { connections: 64, seconds: 1 };
 const START_SECONDS_MAX = 10;
-const TOKEN = "bench";
+/** The token of every server of the bench. */
+export const TOKEN = "bench";
 
 // More ids than any run sends. The preloaded ones lie below the first.
 const IDS_PER_RUN = 1e10;
@@ -92,7 +93,8 @@ async function stop(child: Deno.ChildProcess): Promise<void> {
   children.delete(child);
 }
 
-async function load(
+/** Loads a service; every run sends ids of its own. */
+export async function load(
   url: string,
   ids: Ids,
   { connections, seconds }: { connections: number; seconds: number },
