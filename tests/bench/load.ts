@@ -1,6 +1,6 @@
 /** Starts the servers that the bench compares and puts load on them with wrk. */
 
-const WARM_UP = { connections: 64, seconds: 1 };
+const WARM_UP_SECONDS = 1;
 const START_SECONDS_MAX = 10;
 /** The token of every server of the bench. */
 export const TOKEN = "bench";
@@ -130,7 +130,10 @@ export async function measure(
   const store = server.store ?? `${options.dir}/${runs}.db`;
   const { child, url } = await start(server, store);
   try {
-    const warm = await load(url, ids, WARM_UP);
+    const warm = await load(url, ids, {
+      ...options,
+      seconds: WARM_UP_SECONDS,
+    });
     const result = await load(url, ids, options);
     return { ...result, errors: warm.errors + result.errors };
   } finally {
