@@ -403,8 +403,8 @@ export const LIMITS: readonly Limit[] = [
   },
 ];
 
-/** The plant of the examples, here and on the page. */
-export const EXAMPLE = { id: 1n, name: "Monstera deliciosa", tag: "tropical" };
+/** The plant of all examples, so that one follows another without a 409. */
+export const EXAMPLE = { id: 1n, name: "Monstera", tag: "climber" };
 
 const SUMMARY =
   "Keeps plants, each with a name and an optional tag, under an id that the client chooses.";

@@ -172,19 +172,20 @@ ${rows.join("\n")}
 }
 
 /** A text as one word of a POSIX shell, in quotes where it needs them. */
-export function shellQuoted(text: string): string {
+function shellQuoted(text: string): string {
   return /^[\w:/.-]+$/.test(text)
     ? text
     : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-function curlSample(url: string): string {
+/** A create with curl, over several lines. */
+export function curlSample(url: string, token = "$ACCESS_TOKEN"): string {
   const { id, name, tag } = EXAMPLE;
   const body = `{"id":${id},"name":${JSON.stringify(name)},"tag":${
     JSON.stringify(tag)
   }}`;
-  return String.raw`curl ${shellQuoted(url)} \
-  -H "Authorization: Bearer $ACCESS_TOKEN" \
+  return String.raw`curl -i ${shellQuoted(url)} \
+  -H "Authorization: Bearer ${token}" \
   -H 'Content-Type: application/json' \
   -d ${shellQuoted(body)}`;
 }

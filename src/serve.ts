@@ -7,7 +7,7 @@ import { DRAIN_MS_MAX, REPLIES_MS_MAX, SWEEP_MS } from "./limits.ts";
 import { Listener } from "./listener.ts";
 import { Log } from "./log.ts";
 import { Metrics } from "./metrics.ts";
-import { shellQuoted } from "./page.ts";
+import { curlSample } from "./page.ts";
 import { EXIT_FAILURE, StartError } from "./start_error.ts";
 import { openStore, type Store } from "./store.ts";
 import { VERSION } from "./version.ts";
@@ -202,34 +202,26 @@ function logStart(
   const store = typeof config.store === "string"
     ? config.store
     : config.store.href;
-  const bearer = ownToken === undefined
-    ? '"Authorization: Bearer $ACCESS_TOKEN"'
-    : `'Authorization: Bearer ${ownToken}'`;
-  const curl = [
-    `curl -i ${shellQuoted(`${baseUrl}/plants`)}`,
-    `-H ${bearer}`,
-    "-H 'Content-Type: application/json'",
-    `-d '{"id": 1, "name": "Monstera", "tag": "climber"}'`,
-  ];
+  const curl = curlSample(`${baseUrl}/plants`, ownToken);
   if (config.logFormat === "json") {
     log.info("started", `listening on ${address}`, {
       version: VERSION,
       address,
       baseUrl,
       store,
-      curl: curl.join(" "),
+      curl: curl.replaceAll("\\\n  ", ""),
     });
     return;
   }
   const aboutToken = ownToken === undefined
     ? ""
-    : "\nNo token was configured: this run made the one in the line below";
+    : "\nNo token was configured: this run made the one below";
   console.error(`Plant Store ${VERSION} listens on ${address}
 It keeps the plants in ${store}${aboutToken}
 
 Create a plant:
 
-  ${curl.join(" \\\n    ")}
+  ${curl.replaceAll("\n", "\n  ")}
 
 Read about the API: ${baseUrl}/
 `);

@@ -24,7 +24,7 @@ import { chunked, exchange, type Reply, request, Wire } from "./wire.ts";
 
 /** The example that documents a reply, and a request that gets it at once. */
 const SENT: readonly (readonly [string | number, Uint8Array])[] = [
-  ["tagged", request('{"id":1,"name":"Monstera deliciosa","tag":"tropical"}')],
+  ["tagged", request('{"id":1,"name":"Monstera","tag":"climber"}')],
   ["untagged", request('{"id":2,"name":"Ficus lyrata"}')],
   [ERROR.NOT_UTF8, request(new Uint8Array([0x22, 0xff, 0x22]))],
   [ERROR.NOT_JSON, request('{"id":1,"name":}')],

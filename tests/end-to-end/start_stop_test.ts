@@ -174,7 +174,7 @@ Deno.test("a first start shows where it is and a curl command that works", async
   assert.ok(program.stderr.includes(`listens on ${program.origin}\n`));
   assert.ok(program.stderr.includes(file));
   const curl = curlOf(program.stderr);
-  assert.match(curl, /Bearer [0-9a-f]{32}'/);
+  assert.match(curl, /Bearer [0-9a-f]{32}"/);
   assert.ok(curl.includes(`${program.origin}/plants`), curl);
   if (!await hasCurl()) return;
   for (let i = 0; i < 2; i++) {
@@ -212,7 +212,7 @@ Deno.test("each run without a token makes another", async () => {
     const program = await Program.start(["--kv", folder.file("plants.db")], {
       ownToken: true,
     });
-    const [, token = ""] = await program.printed(/Bearer ([0-9a-f]{32})'/);
+    const [, token = ""] = await program.printed(/Bearer ([0-9a-f]{32})"/);
     tokens.add(token);
     assert.equal(await statusOf(program, BODY, token), 200);
     assert.equal(await statusOf(program, BODY, "0".repeat(32)), 401);
