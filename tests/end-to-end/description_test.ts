@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { DatabaseSync } from "node:sqlite";
 import { AcceptedTokens } from "../../src/auth.ts";
 import { BodyReader } from "../../src/body.ts";
 import { Committer } from "../../src/committer.ts";
@@ -19,7 +18,13 @@ import {
   type Json,
 } from "../../src/openapi.ts";
 import { faults } from "../schema.ts";
-import { Program, runProgram, TemporaryFolder, TOKEN } from "./program.ts";
+import {
+  Program,
+  runProgram,
+  StoreLock,
+  TemporaryFolder,
+  TOKEN,
+} from "./program.ts";
 import { chunked, exchange, type Reply, request, Wire } from "./wire.ts";
 
 /** The example that documents a reply, and a request that gets it at once. */
@@ -95,13 +100,12 @@ async function givenInDistress(): Promise<Given[]> {
   using folder = new TemporaryFolder();
   const path = folder.file("plants.db");
   await using program = await Program.start(["--kv", path]);
-  const other = new DatabaseSync(path);
-  other.exec("BEGIN IMMEDIATE");
+  const lock = new StoreLock(path);
   const failed = await exchange(
     program.port,
     request('{"id":1,"name":"Fern"}'),
   );
-  other.close();
+  lock[Symbol.dispose]();
   return [
     [String(ERROR.STORE_FAILED), failed],
     [String(ERROR.SHUTTING_DOWN), await givenAtStop(program)],

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { DatabaseSync } from "node:sqlite";
 import { ERROR } from "../../src/errors.ts";
 import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import { Random, seedOfRun } from "../random.ts";
@@ -13,7 +12,7 @@ import {
   together,
   until,
 } from "./load.ts";
-import { Program, TemporaryFolder } from "./program.ts";
+import { Program, StoreLock, TemporaryFolder } from "./program.ts";
 
 const PLANT = { name: "Monstera", tag: "climber" };
 
@@ -284,11 +283,15 @@ Deno.test("serve: of two processes on one file one wins each id, and no plant is
 });
 
 Deno.test("serve: a lock of another process makes creates wait no longer than the deadline", async () => {
-  await Promise.all(["IMMEDIATE", "EXCLUSIVE"].map(assertWaitsForLock));
+  await Promise.all(
+    (["IMMEDIATE", "EXCLUSIVE"] as const).map(assertWaitsForLock),
+  );
 });
 
 /** A lock as SQLite calls it, held by another process until creates time out. */
-async function assertWaitsForLock(kind: string): Promise<void> {
+async function assertWaitsForLock(
+  kind: "IMMEDIATE" | "EXCLUSIVE",
+): Promise<void> {
   using folder = new TemporaryFolder();
   const path = folder.file("plants.db");
   const ledger = new Ledger();
@@ -296,9 +299,8 @@ async function assertWaitsForLock(kind: string): Promise<void> {
   assert.ok(isStored(await ledger.send(program, { id: 0n, plant: PLANT })));
   const ids = Array.from({ length: 50 }, (_, i) => BigInt(i + 1));
 
-  const other = new DatabaseSync(path);
-  try {
-    other.exec(`BEGIN ${kind}`);
+  {
+    using lock = new StoreLock(path, kind);
     const startMs = performance.now();
     await Promise.all(ids.map(async (id) => {
       const answer = await ledger.send(program, { id, plant: PLANT });
@@ -313,10 +315,8 @@ async function assertWaitsForLock(kind: string): Promise<void> {
       ledger.send(program, { id: id + 100n, plant: PLANT })
     );
     await fetch(`${program.origin}/nowhere`).then((it) => it.body?.cancel());
-    other.exec("ROLLBACK");
+    lock[Symbol.dispose]();
     assert.ok((await Promise.all(waiting)).every(isStored));
-  } finally {
-    other.close();
   }
 
   await together(ids, async (id) => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { DatabaseSync } from "node:sqlite";
 import { ERROR } from "../../src/errors.ts";
 import { METRICS_CONTENT_TYPE } from "../../src/metrics.ts";
 import { occurrences } from "./load.ts";
@@ -7,6 +6,7 @@ import {
   Program,
   type ProgramOptions,
   runProgram,
+  StoreLock,
   TemporaryFolder,
   TOKEN,
 } from "./program.ts";
@@ -455,9 +455,8 @@ async function eventfulRun(
   await reload(program);
 
   // Another process holds the store, until creates time out.
-  const other = new DatabaseSync(file);
-  try {
-    other.exec("BEGIN IMMEDIATE");
+  {
+    using _lock = new StoreLock(file);
     const ids = Array.from({ length: 20 }, (_, i) => i + 10);
     const replies = await Promise.all(
       ids.map((id) => program.create({ id, name: "Fern" })),
@@ -466,8 +465,6 @@ async function eventfulRun(
       assert.equal(status, 503);
       await body?.cancel();
     }
-  } finally {
-    other.close();
   }
   for (let id = 30; id < 40; id++) {
     const response = await program.create({ id, name: "Fern" });

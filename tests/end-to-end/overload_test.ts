@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import http2 from "node:http2";
-import { DatabaseSync } from "node:sqlite";
 import { ERROR } from "../../src/errors.ts";
 import { BODY_MS_MAX, CREATES_WAITING_MAX } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant.ts";
@@ -15,7 +14,7 @@ import {
   together,
   until,
 } from "./load.ts";
-import { Program, TemporaryFolder, TOKEN } from "./program.ts";
+import { Program, StoreLock, TemporaryFolder, TOKEN } from "./program.ts";
 
 const PLANT = { name: "Monstera", tag: "climber" };
 
@@ -108,45 +107,39 @@ async function flood(program: Program, path: string): Promise<number[]> {
   const requests = CREATES_WAITING_MAX + EXCESS;
   using crowd = new Crowd(program.origin, requests);
 
-  // A store that takes nothing: another process holds its lock.
-  const other = new DatabaseSync(path);
   const residents: number[] = [];
-  try {
-    for (let wave = 1n; wave <= 8n; wave++) {
-      other.exec("BEGIN IMMEDIATE");
-      const tally = new Tally();
-      const excess = Promise.withResolvers<void>();
-      const answers = Array.from({ length: requests }, async (_, i) => {
-        const id = wave * 1_000_000n + BigInt(i);
-        const answer = await crowd.send({ id, plant: PLANT });
-        tally.add(answer);
-        if (answer.error === ERROR.QUEUE_FULL) {
-          assert.equal(answer.retryAfter, "1");
-        }
-        if (tally.of(ERROR.QUEUE_FULL) === EXCESS) excess.resolve();
-        return answer;
-      });
-      // They are answered while all the others wait.
-      await Promise.race([excess.promise, Promise.all(answers)]);
-      assert.deepEqual(tally.counts, { [ERROR.QUEUE_FULL]: EXCESS });
-      residents.push(await residentBytes(program));
+  for (let wave = 1n; wave <= 8n; wave++) {
+    const lock = new StoreLock(path);
+    const tally = new Tally();
+    const excess = Promise.withResolvers<void>();
+    const answers = Array.from({ length: requests }, async (_, i) => {
+      const id = wave * 1_000_000n + BigInt(i);
+      const answer = await crowd.send({ id, plant: PLANT });
+      tally.add(answer);
+      if (answer.error === ERROR.QUEUE_FULL) {
+        assert.equal(answer.retryAfter, "1");
+      }
+      if (tally.of(ERROR.QUEUE_FULL) === EXCESS) excess.resolve();
+      return answer;
+    });
+    // They are answered while all the others wait.
+    await Promise.race([excess.promise, Promise.all(answers)]);
+    assert.deepEqual(tally.counts, { [ERROR.QUEUE_FULL]: EXCESS });
+    residents.push(await residentBytes(program));
 
-      other.exec("ROLLBACK");
-      await Promise.all(answers);
-      assert.deepEqual(
-        tally.counts,
-        { [ERROR.QUEUE_FULL]: EXCESS, 200: CREATES_WAITING_MAX },
-      );
-      const ids = Array.from(
-        { length: 100 },
-        (_, i) => -wave * 100n + BigInt(i),
-      );
-      await together(ids, async (id) => {
-        assert.ok(isStored(await send(program, { id, plant: PLANT })));
-      });
-    }
-  } finally {
-    other.close();
+    lock[Symbol.dispose]();
+    await Promise.all(answers);
+    assert.deepEqual(
+      tally.counts,
+      { [ERROR.QUEUE_FULL]: EXCESS, 200: CREATES_WAITING_MAX },
+    );
+    const ids = Array.from(
+      { length: 100 },
+      (_, i) => -wave * 100n + BigInt(i),
+    );
+    await together(ids, async (id) => {
+      assert.ok(isStored(await send(program, { id, plant: PLANT })));
+    });
   }
   return residents;
 }

@@ -1,3 +1,4 @@
+import { DatabaseSync } from "node:sqlite";
 import tasks from "../../deno.json" with { type: "json" };
 
 /** The token that a program under test accepts unless told otherwise. */
@@ -227,5 +228,21 @@ export class TemporaryFolder implements Disposable {
 
   [Symbol.dispose](): void {
     Deno.removeSync(this.path, { recursive: true });
+  }
+}
+
+/** A store that takes no write until this is disposed of: another has its lock. */
+export class StoreLock implements Disposable {
+  readonly #database: DatabaseSync;
+
+  /** @param kind a lock as SQLite calls it */
+  constructor(file: string, kind: "IMMEDIATE" | "EXCLUSIVE" = "IMMEDIATE") {
+    this.#database = new DatabaseSync(file);
+    // The program may be at the end of a write of its own.
+    this.#database.exec(`PRAGMA busy_timeout = 10000; BEGIN ${kind}`);
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#database.isOpen) this.#database.close();
   }
 }

@@ -6,6 +6,7 @@ import {
   Program,
   type ProgramOptions,
   runProgram,
+  StoreLock,
   TemporaryFolder,
   TOKEN,
 } from "./program.ts";
@@ -70,18 +71,6 @@ function silence(): Deno.TcpListener {
 function freePort(): number {
   using listener = silence();
   return listener.addr.port;
-}
-
-/** A store that takes no write until it is disposed of. */
-function lock(file: string): Disposable {
-  const database = new DatabaseSync(file);
-  database.exec("BEGIN IMMEDIATE");
-  return {
-    [Symbol.dispose]: () => {
-      database.exec("ROLLBACK");
-      database.close();
-    },
-  };
 }
 
 /** Sends a create and gives the status of its reply. */
@@ -566,7 +555,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
       assert.equal((await idle.reply())?.status, 200);
       using running = await Wire.connect(port);
       {
-        using _lock = lock(file);
+        using _lock = new StoreLock(file);
         await running.send(request(BODY));
         // A reply that was asked for later says that the create has come in.
         for (let i = 0; i < 3; i++) await exchange(port, request("[]"));
@@ -654,7 +643,7 @@ Deno.test({
     const file = folder.file("plants.db");
     await using program = await Program.start(["--kv", file]);
     using running = await Wire.connect(program.port);
-    using _lock = lock(file);
+    using _lock = new StoreLock(file);
     await running.send(request(BODY));
     for (let i = 0; i < 3; i++) await exchange(program.port, request("[]"));
     program.process.kill("SIGTERM");
