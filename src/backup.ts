@@ -1,5 +1,6 @@
 import { dirname, resolve } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
+import { printError } from "./output.ts";
 import { EXIT_FAILURE, StartError } from "./start_error.ts";
 import type { StoreLocation } from "./store.ts";
 import { assertStoreExists } from "./store_file.ts";
@@ -29,7 +30,7 @@ export async function backUp(
   assertStoreExists(location);
   const target = resolve(path);
   assertFree(target);
-  const partial = `${target}.${crypto.randomUUID()}.partial`;
+  const partial = `${target}.${crypto.randomUUID().slice(0, 8)}.partial`;
   try {
     createEmpty(partial, Deno.statSync(location).mode);
     const source = new DatabaseSync(location, { readOnly: true });
@@ -43,7 +44,7 @@ export async function backUp(
     claim(target);
     Deno.renameSync(partial, target);
     sync(dirname(target));
-    console.error(`${target} is a whole copy, ${entries} entries`);
+    printError(`${target} is a whole copy, ${entries} entries`);
     return 0;
   } catch (error) {
     if (error instanceof StartError) throw error;
@@ -121,7 +122,7 @@ function sync(path: string): void {
 function removeIfThere(path: string): void {
   try {
     Deno.removeSync(path);
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  } catch {
+    // What went wrong before is what has to be said.
   }
 }

@@ -98,8 +98,10 @@ export function discardBody(request: Request): void {
  * cancelled sooner is read to its end by the runtime.
  */
 async function discardRest(reader: BodyBytes): Promise<void> {
+  const untilMs = performance.now() + BODY_MS_MAX;
   try {
-    for (let bytes = 0; bytes < BODY_DISCARD_BYTES_MAX;) {
+    let bytes = 0;
+    while (bytes < BODY_DISCARD_BYTES_MAX && performance.now() < untilMs) {
       const { value } = await reader.read();
       if (value === undefined) return;
       bytes += value.length;

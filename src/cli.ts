@@ -3,7 +3,9 @@ import { type Address, type Setting, SETTINGS, Settings } from "./config.ts";
 import { exportPlants } from "./export.ts";
 import { healthcheck } from "./healthcheck.ts";
 import { importPlants } from "./import.ts";
+import { originOf } from "./listener.ts";
 import { descriptionText } from "./openapi.ts";
+import { printError, writeOut } from "./output.ts";
 import { serve } from "./serve.ts";
 import { StartError } from "./start_error.ts";
 import { VERSION } from "./version.ts";
@@ -52,6 +54,9 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
   ] satisfies [string, Command][],
 );
 
+/** What a shell reports of a program that a closed pipe ended: SIGPIPE. */
+const EXIT_PIPE_CLOSED = 128 + 13;
+
 /** What was written behind the program's name. */
 interface CommandLine {
   readonly words: readonly string[];
@@ -68,19 +73,23 @@ interface CommandLine {
 export async function main(args: readonly string[]): Promise<number> {
   try {
     if (args.includes("--help") || args.includes("-h")) {
-      console.log(help());
+      await writeOut(`${help()}\n`);
       return 0;
     }
     if (args.includes("--version")) {
-      console.log(`plant-store ${VERSION}`);
+      await writeOut(`plant-store ${VERSION}\n`);
       return 0;
     }
     const { words, flags } = parse(args);
     const { run, operand } = readCommand(words);
     return await run(new Settings(flags, Deno.env), operand);
   } catch (error) {
+    if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
     if (!(error instanceof StartError)) throw error;
-    console.error(`plant-store: ${error.message}`);
+    // What it quotes can have line ends.
+    printError(
+      `plant-store: ${error.message.replaceAll(/\s*[\r\n]\s*/g, " ")}`,
+    );
     return error.exitStatus;
   }
 }
@@ -133,14 +142,10 @@ function readCommand(
 }
 
 /** The description at the public address, or else at the configured one. */
-function writeDescription({ host, port, baseUrl, isTls }: Address): number {
-  const name = host === "0.0.0.0" || host === "::"
-    ? "localhost"
-    : host.includes(":")
-    ? `[${host}]`
-    : host;
-  const origin = `${isTls ? "https" : "http"}://${name}:${port}`;
-  console.log(descriptionText(baseUrl ?? origin).trimEnd());
+async function writeDescription(
+  { host, port, baseUrl, isTls }: Address,
+): Promise<number> {
+  await writeOut(descriptionText(baseUrl ?? originOf(host, port, isTls)));
   return 0;
 }
 

@@ -186,8 +186,8 @@ export class Committer {
     try {
       while (open.length > 0) {
         const result = await this.#store.commit(open);
-        if (result !== "busy") this.#well();
         if (result === "committed") {
+          this.#well();
           for (const create of open) this.#settle(create, create.plant, true);
           break;
         }

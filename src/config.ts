@@ -181,12 +181,8 @@ export class Settings {
     const { flag, variable }: Setting = SETTINGS[setting];
     const value = flag === undefined ? undefined : this.#flags.get(flag);
     if (flag !== undefined && value !== undefined) return { name: flag, value };
-    try {
-      const value = this.#env.get(variable);
-      return value === undefined ? undefined : { name: variable, value };
-    } catch {
-      throw new StartError(`${variable}: expected UTF-8`);
-    }
+    const set = readVariable(this.#env, variable);
+    return set === undefined ? undefined : { name: variable, value: set };
   }
 
   #givenOr(setting: "host" | "port" | "kv" | "logFormat"): Given {
@@ -196,7 +192,21 @@ export class Settings {
 
   #tokenFile(): TokenFile | undefined {
     const file = this.#given("tokenFile");
+    if (file?.value === "") {
+      throw new StartError(`${file.name}: expected a file`);
+    }
     return file && { name: file.name, path: resolve(file.value) };
+  }
+}
+
+function readVariable(
+  env: typeof Deno.env,
+  variable: string,
+): string | undefined {
+  try {
+    return env.get(variable);
+  } catch {
+    throw new StartError(`${variable}: expected UTF-8`);
   }
 }
 
@@ -206,7 +216,8 @@ function readHost({ name, value }: Given): string {
       `${name}: expected an address such as 127.0.0.1, got "${value}"`,
     );
   }
-  return value;
+  // As an IPv6 address stands in a URL.
+  return /^\[(.+)\]$/.exec(value)?.[1] ?? value;
 }
 
 function readPort({ name, value }: Given): number {
@@ -223,15 +234,20 @@ function readStore(
   env: typeof Deno.env,
 ): StoreLocation {
   if (!/^https?:/i.test(value)) {
+    if (/^[a-z][a-z\d+.-]*:\/\//i.test(value)) {
+      throw new StartError(
+        `${name}: expected a file, or a URL that begins with https: or http:`,
+      );
+    }
     if (value === "" || value.includes("\0")) {
       throw new StartError(`${name}: expected a file or a URL, got "${value}"`);
     }
-    if (env.get(KV_MODE_VARIABLE) === "memory") {
+    if (readVariable(env, KV_MODE_VARIABLE) === "memory") {
       throw new StartError(
         `${KV_MODE_VARIABLE}=memory would keep no plant: unset it`,
       );
     }
-    if (env.get(KV_PREFIX_VARIABLE) !== undefined) {
+    if (readVariable(env, KV_PREFIX_VARIABLE) !== undefined) {
       throw new StartError(
         `${KV_PREFIX_VARIABLE} would move the store elsewhere: unset it`,
       );
@@ -250,7 +266,7 @@ function readStore(
       `${name}: expected a URL such as https://kv.example, got ${shown(value)}`,
     );
   }
-  const token = env.get(KV_TOKEN_VARIABLE)?.trim() ?? "";
+  const token = readVariable(env, KV_TOKEN_VARIABLE)?.trim() ?? "";
   if (token === "") {
     throw new StartError(
       `${KV_TOKEN_VARIABLE} is not set: a KV Connect server needs its token`,
@@ -346,6 +362,7 @@ function readTls(
 }
 
 function readPem({ name, value }: Given, begin: RegExp, what: string): string {
+  if (value === "") throw new StartError(`${name}: expected a file`);
   const text = readFile(name, value);
   if (!begin.test(text)) {
     throw new StartError(

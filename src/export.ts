@@ -1,11 +1,9 @@
 import { BODY_BYTES_MAX } from "./limits.ts";
+import { printError, writeOut } from "./output.ts";
 import type { NewPlant } from "./plant.ts";
 import { Progress } from "./progress.ts";
-import { EXIT_FAILURE, StartError } from "./start_error.ts";
+import { EXIT_FAILURE } from "./start_error.ts";
 import { openStoreToRead, storeError, type StoreLocation } from "./store.ts";
-
-/** What a shell reports of a program that a closed pipe ended: SIGPIPE. */
-const EXIT_PIPE_CLOSED = 128 + 13;
 
 /** Text goes out as soon as there is this much of it. */
 const WRITE_CHARACTERS = 64 * 1024;
@@ -19,6 +17,7 @@ const encoder = new TextEncoder();
  * Writes every plant to stdout, one NewPlant a line, in the order of ids.
  * @returns the exit status
  * @throws {StartError} where the store cannot be read or stdout not written
+ * @throws {Deno.errors.BrokenPipe} where nobody reads stdout any more
  */
 export async function exportPlants(location: StoreLocation): Promise<number> {
   const store = await openStoreToRead(location);
@@ -44,22 +43,19 @@ export async function exportPlants(location: StoreLocation): Promise<number> {
         exported++;
         text += line;
         if (text.length >= WRITE_CHARACTERS) {
-          await write(text);
+          await writeOut(text);
           text = "";
         }
       }
-      await write(text);
+      await writeOut(text);
       progress.update(exported);
     }
-  } catch (error) {
-    if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
-    throw error;
   } finally {
     progress.clear();
     store.close();
   }
   if (foreign === 0) return 0;
-  console.error(`${exported} exported, ${foreign} left out`);
+  printError(`${exported} exported, ${foreign} left out`);
   return EXIT_FAILURE;
 }
 
@@ -90,17 +86,4 @@ function fits(line: string): boolean {
 /** The shortest JSON number of this very value: 1e18 for a 1 and 18 zeros. */
 function shortestSpelling(id: bigint): string {
   return String(id).replace(/(?<=[1-9])0{3,}$/, (zeros) => `e${zeros.length}`);
-}
-
-async function write(text: string): Promise<void> {
-  let bytes = encoder.encode(text);
-  while (bytes.length > 0) {
-    try {
-      bytes = bytes.subarray(await Deno.stdout.write(bytes));
-    } catch (error) {
-      if (error instanceof Deno.errors.BrokenPipe) throw error;
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new StartError(`cannot write to stdout: ${reason}`, EXIT_FAILURE);
-    }
-  }
 }

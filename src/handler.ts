@@ -108,10 +108,10 @@ export function makeHandler(
     try {
       const answered = await answer(request);
       response = answered instanceof Refusal ? refuse(answered) : answered;
-      if (!response.ok) discardBody(request);
     } catch (error) {
       response = answerFault(service, error);
     }
+    if (!response.ok) discardBody(request);
     service.running--;
     service.metrics.request(
       response.status,
@@ -288,7 +288,7 @@ function contentTypeNotJson(contentType: string | null): Refusal {
   return new Refusal(
     ERROR.CONTENT_TYPE_NOT_JSON,
     `Content-Type: expected application/json, got ${
-      contentType === null ? "nothing" : cut(contentType)
+      contentType ? cut(contentType) : "nothing"
     }`,
   );
 }

@@ -45,7 +45,7 @@ export async function healthcheck(address: Address): Promise<number> {
 /** Who listens on all addresses is asked on the machine's own. */
 function reachable(host: string): string {
   if (host === "0.0.0.0") return "127.0.0.1";
-  return host === "::" || host === "[::]" ? "::1" : host;
+  return host === "::" ? "::1" : host;
 }
 
 /** The status of the reply to a GET. */

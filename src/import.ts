@@ -6,6 +6,7 @@ import {
   SWEEP_MS,
 } from "./limits.ts";
 import { readLines } from "./lines.ts";
+import { printError } from "./output.ts";
 import { readNewPlant } from "./plant.ts";
 import { Progress } from "./progress.ts";
 import { EXIT_FAILURE, StartError } from "./start_error.ts";
@@ -34,12 +35,19 @@ export async function importPlants(
     store.sweep();
   }, SWEEP_MS);
   const run = new Import(committer, progress);
+  let unreadable: StartError | undefined;
   try {
     for await (const lines of readLines(input.read)) {
       await run.take(lines);
       progress.update(run.done, input.part());
       if (run.counts.failed > 0) break;
     }
+  } catch (error) {
+    if (!(error instanceof StartError)) throw error;
+    // What was begun has an outcome, and that is told first.
+    unreadable = error;
+  }
+  try {
     await run.end();
   } finally {
     progress.clear();
@@ -48,16 +56,17 @@ export async function importPlants(
     input.close();
   }
   const { stored, replayed, conflict, refused, failed } = run.counts;
-  console.error(
+  printError(
     `${stored} created, ${replayed} already there, ${conflict} conflicting, ` +
       `${refused} refused`,
   );
   if (failed > 0) {
-    console.error(
+    printError(
       `stopped after line ${run.lines}, the store failed on ${failed} plants: ` +
         "run the same import again when it is well",
     );
   }
+  if (unreadable !== undefined) throw unreadable;
   return conflict + refused + failed > 0 ? EXIT_FAILURE : 0;
 }
 
@@ -98,8 +107,8 @@ class Import {
       const newPlant = line instanceof Refusal ? line : readNewPlant(line);
       if (newPlant instanceof Refusal) {
         this.counts.refused++;
-        // A grammar fault names its place; the line in that is always the first.
-        this.#say(this.lines, newPlant.message.replace(/^line 1, /, ""));
+        // A grammar fault names its place; a lone CR begins a line in that.
+        this.#say(this.lines, newPlant.message.replace(/^line \d+, /, ""));
         continue;
       }
       const { lines: number } = this;
@@ -177,7 +186,7 @@ function openInput(path: string): Input {
         bytes += count ?? 0;
         return count;
       },
-      part: () => isFile ? bytes / size : undefined,
+      part: () => isFile && size > 0 ? bytes / size : undefined,
       close: () => file.close(),
     };
   } catch (error) {

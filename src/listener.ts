@@ -50,22 +50,20 @@ export class Listener {
   get address(): string {
     const addr: Deno.Addr = this.#server.addr;
     return isOfNetwork(addr)
-      ? this.#url(addr.hostname, addr.port)
+      ? urlOf(addr.hostname, addr.port, this.#isTls)
       : JSON.stringify(addr);
   }
 
   /** The origin of a URL under which this machine reaches the listener. */
   get origin(): string {
     const addr: Deno.Addr = this.#server.addr;
-    if (!isOfNetwork(addr)) return "http://localhost";
-    const isAny = addr.hostname === "0.0.0.0" || addr.hostname === "::";
-    return this.#url(isAny ? "localhost" : addr.hostname, addr.port);
+    return isOfNetwork(addr)
+      ? originOf(addr.hostname, addr.port, this.#isTls)
+      : "http://localhost";
   }
 
-  #url(hostname: string, port: number): string {
-    const scheme = this.#options.cert === undefined ? "http" : "https";
-    const host = hostname.includes(":") ? `[${hostname}]` : hostname;
-    return `${scheme}://${host}:${port}`;
+  get #isTls(): boolean {
+    return this.#options.cert !== undefined;
   }
 
   /** Takes no more connections; resolves when all requests are answered. */
@@ -118,6 +116,17 @@ export class Listener {
       }
     }
   }
+}
+
+/** The origin of a URL under which this machine reaches a listener. */
+export function originOf(host: string, port: number, isTls: boolean): string {
+  const isAny = host === "0.0.0.0" || host === "::";
+  return urlOf(isAny ? "localhost" : host, port, isTls);
+}
+
+function urlOf(host: string, port: number, isTls: boolean): string {
+  const name = host.includes(":") ? `[${host}]` : host;
+  return `${isTls ? "https" : "http"}://${name}:${port}`;
 }
 
 /** Not by `transport`, which says something else of TLS before Deno 2.9. */

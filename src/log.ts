@@ -1,3 +1,5 @@
+import { printError } from "./output.ts";
+
 /** How lines on stderr look: for people, or one JSON object a line. */
 export type LogFormat = "text" | "json";
 
@@ -45,10 +47,10 @@ export class Log {
     const message = text.replaceAll("\n", " ");
     const time = new Date().toISOString();
     if (this.#format === "json") {
-      console.error(JSON.stringify({ time, level, event, message, ...fields }));
+      printError(JSON.stringify({ time, level, event, message, ...fields }));
     } else {
       const stack = fields.stack === undefined ? "" : `\n${fields.stack}`;
-      console.error(`${time} ${level}: ${message}${stack}`);
+      printError(`${time} ${level}: ${message}${stack}`);
     }
   }
 }

@@ -170,7 +170,7 @@ export class Metrics {
       ...family(
         "plant_store_up",
         "gauge",
-        "Whether the store takes commits: 1, or 0 while it fails.",
+        "Whether the last commit worked: 1, or 0 where the store failed.",
         (name) => [`${name} ${isStoreWell ? 1 : 0}`],
       ),
       ...family(

@@ -192,7 +192,8 @@ export function curlSample(url: string, token = "$ACCESS_TOKEN"): string {
 
 function typescriptSample(url: string): string {
   const { id, name, tag } = EXAMPLE;
-  return `import process from "node:process";
+  return `// Node.js 24, or: deno run --allow-net --allow-env create.ts
+import process from "node:process";
 
 const id = ${id}n; // a bigint: exact above 2 ** 53 too
 const name = ${JSON.stringify(name)};

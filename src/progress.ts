@@ -1,3 +1,5 @@
+import { printError } from "./output.ts";
+
 /** How often the line changes. */
 const SHOW_MS = 100;
 
@@ -38,7 +40,7 @@ export class Progress {
   /** Prints a line that stays. */
   say(line: string): void {
     this.clear();
-    console.error(line);
+    printError(line);
   }
 
   /** Takes the line away; the next update brings it back. */
@@ -57,5 +59,9 @@ function drawBar(part: number): string {
 const encoder = new TextEncoder();
 
 function write(text: string): void {
-  Deno.stderr.writeSync(encoder.encode(text));
+  try {
+    Deno.stderr.writeSync(encoder.encode(text));
+  } catch {
+    // The terminal is gone; the work goes on.
+  }
 }

@@ -7,6 +7,7 @@ import { DRAIN_MS_MAX, REPLIES_MS_MAX, SWEEP_MS } from "./limits.ts";
 import { Listener } from "./listener.ts";
 import { Log } from "./log.ts";
 import { Metrics } from "./metrics.ts";
+import { printError } from "./output.ts";
 import { curlSample } from "./page.ts";
 import { EXIT_FAILURE, StartError } from "./start_error.ts";
 import { openStore, type Store } from "./store.ts";
@@ -38,17 +39,19 @@ export async function serve(config: Config): Promise<number> {
   const stop = stopSignal();
   const log = new Log(config.logFormat);
   surviveFaults(log);
+  const ownToken = config.tokens.length === 0 ? makeToken() : undefined;
+  const tokens = new AcceptedTokens(
+    ownToken === undefined ? config.tokens : [ownToken],
+  );
+  reloadTokens(config.tokenFile, tokens, log);
 
   const store = await Promise.race([openStore(config.store), stop]);
   if (typeof store === "string") return 0;
 
-  const ownToken = config.tokens.length === 0 ? makeToken() : undefined;
   const listener = new Listener(config, (request) => handle(request), log);
   const metrics = new Metrics();
   const service: Service = {
-    tokens: new AcceptedTokens(
-      ownToken === undefined ? config.tokens : [ownToken],
-    ),
+    tokens,
     bodies: new BodyReader(),
     committer: new Committer(
       measured(store, metrics),
@@ -62,7 +65,6 @@ export async function serve(config: Config): Promise<number> {
     isDraining: false,
   };
   const handle = makeHandler(service);
-  reloadTokens(config.tokenFile, service);
   const sweeping = setInterval(() => {
     service.bodies.sweep();
     service.committer.sweep();
@@ -102,6 +104,11 @@ function stopSignal(): Promise<Deno.Signal> {
         resolve(signal);
       });
     }
+    // Whoever closes the terminal would not find the service any more.
+    if (!Deno.stderr.isTerminal() || Deno.build.os === "windows") return;
+    Deno.addSignalListener("SIGHUP", () => {
+      if (!Deno.stderr.isTerminal()) resolve("SIGHUP");
+    });
   });
 }
 
@@ -147,7 +154,8 @@ function makeToken(): string {
  */
 function reloadTokens(
   file: TokenFile | undefined,
-  { tokens, log }: Service,
+  tokens: AcceptedTokens,
+  log: Log,
 ): void {
   if (Deno.build.os === "windows") return;
   Deno.addSignalListener("SIGHUP", () => {
@@ -216,7 +224,7 @@ function logStart(
   const aboutToken = ownToken === undefined
     ? ""
     : "\nNo token was configured: this run made the one below";
-  console.error(`Plant Store ${VERSION} listens on ${address}
+  printError(`Plant Store ${VERSION} listens on ${address}
 It keeps the plants in ${store}${aboutToken}
 
 Create a plant:

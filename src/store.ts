@@ -35,6 +35,9 @@ const PROBE_AGAIN_MS = 50;
 /** What SQLite says when another process writes; nothing was written then. */
 const BUSY = /database is locked/;
 
+/** What SQLite says where the permissions of files are in its way. */
+const FORBIDDEN = /unable to open database file|readonly database/;
+
 /** The plants in Deno KV. No other file knows `Deno.Kv`. */
 export class Store implements CommitStore {
   readonly commitPlantsMax: number;
@@ -197,6 +200,11 @@ export function storeError(
 ): StartError {
   const name = typeof location === "string" ? location : location.href;
   const reason = error instanceof Error ? error.message : String(error);
+  if (FORBIDDEN.test(reason)) {
+    return new StartError(
+      `cannot ${what} ${name}: this user may not write it, or not in its folder`,
+    );
+  }
   return new StartError(
     `cannot ${what} ${name}: ${reason.replaceAll("\n", " ")}`,
     EXIT_FAILURE,

@@ -14,7 +14,10 @@ interface Identity {
 
 /** The files of an open embedded store. */
 export class OpenedFile {
-  readonly #file: Identity;
+  /** As it was named; that may be a link. */
+  readonly #named: Identity;
+  /** As SQLite knows it, and what SQLite keeps beside it. */
+  readonly #real: Identity;
   readonly #companions: readonly Identity[];
   /** Set once another file stands in the place of the open one. */
   #replaced: string | undefined;
@@ -22,8 +25,9 @@ export class OpenedFile {
   #problem: string | undefined;
 
   constructor(path: string) {
-    this.#file = identify(path);
-    this.#companions = COMPANIONS.map((ending) => path + ending)
+    this.#named = identify(path);
+    this.#real = identify(Deno.realPathSync(path));
+    this.#companions = COMPANIONS.map((ending) => this.#real.path + ending)
       .filter((path) => statOrUndefined(path) !== undefined)
       .map(identify);
   }
@@ -34,9 +38,20 @@ export class OpenedFile {
    * is only moved away for a while loses nothing.
    */
   assertInPlace(): void {
-    if (this.#replaced === undefined && isReplaced(this.#file)) {
-      this.#replaced = `${this.#file.path} was replaced while it was open: ` +
-        `restart to open what is there now${this.#setCompanionsAside()}`;
+    const { path } = this.#named;
+    if (this.#replaced === undefined) {
+      const place = placeOf(this.#named);
+      if (place === "empty") {
+        const companions = this.#companions.map(({ path }) => path);
+        throw new Error(
+          `${path} was deleted while it was open: put that very file back, ` +
+            `or remove ${companions.join(" and ")} too and restart`,
+        );
+      }
+      if (place === "taken") {
+        this.#replaced = `${path} was replaced while it was open: ` +
+          `restart to open what is there now${this.#setCompanionsAside()}`;
+      }
     }
     const problem = this.#replaced ?? this.#problem;
     if (problem !== undefined) throw new Error(problem);
@@ -48,13 +63,10 @@ export class OpenedFile {
    * new ones with its next write, which made each commit a third slower.
    */
   look(): void {
-    this.#problem = undefined;
     try {
-      for (const companion of this.#companions) {
-        if (isReplaced(companion)) {
-          throw new Error(`${companion.path} was replaced while it was open`);
-        }
-      }
+      const lost = this.#companions.find((it) => placeOf(it) !== "its own");
+      this.#problem = lost &&
+        `${lost.path} was deleted or replaced while it was open: restart`;
     } catch (error) {
       this.#problem = error instanceof Error ? error.message : String(error);
     }
@@ -70,7 +82,8 @@ export class OpenedFile {
     const done = this.#companions.map((companion) => {
       const aside = `${companion.path}.${now}`;
       try {
-        if (isReplaced(companion)) return "";
+        if (placeOf(this.#real) !== "taken") return "";
+        if (placeOf(companion) !== "its own") return "";
         Deno.renameSync(companion.path, aside);
         return `; ${companion.path} of the old one is now ${aside}`;
       } catch {
@@ -87,16 +100,18 @@ function identify(path: string): Identity {
 }
 
 /**
- * Whether another file has the path now.
- * @throws {Error} where none has it, or it cannot be told
+ * What stands at the path of a file: the file itself, another one, or nothing.
+ * @throws {Error} where it cannot be told
  */
-function isReplaced({ path, inode, device }: Identity): boolean {
+function placeOf(
+  { path, inode, device }: Identity,
+): "its own" | "taken" | "empty" {
   try {
     const { ino, dev } = Deno.statSync(path);
-    return ino !== inode || dev !== device;
+    return ino === inode && dev === device ? "its own" : "taken";
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-    throw new Error(`${path} was deleted while it was open: restart`);
+    if (error instanceof Deno.errors.NotFound) return "empty";
+    throw error;
   }
 }
 
@@ -121,6 +136,14 @@ export function assertStoreExists(path: string): void {
  */
 export function assertStoreFile(path: string): void {
   const file = statOrUndefined(path);
+  // SQLite would throw such a log away.
+  const log = `${path}-wal`;
+  if ((file?.size ?? 0) === 0 && (statOrUndefined(log)?.size ?? 0) > 0) {
+    throw new StartError(
+      `${path} is gone, but ${log} still has plants of it: put it back, or ` +
+        "move that away",
+    );
+  }
   if (file === undefined) {
     const folder = dirname(path);
     if (statOrUndefined(folder)?.isDirectory) return;

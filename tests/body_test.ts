@@ -134,6 +134,29 @@ for (const length of [undefined, BODY_BYTES_MAX + 1]) {
   });
 }
 
+Deno.test("discardBody() gives a body that trickles up when its time is up", async () => {
+  const { now } = performance;
+  let nowMs = now.call(performance);
+  performance.now = () => nowMs;
+  let chunks = 0;
+  const cancelled = Promise.withResolvers<void>();
+  const trickle = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    pull(controller) {
+      chunks++;
+      nowMs += 1000;
+      controller.enqueue(new Uint8Array(1));
+    },
+    cancel: () => cancelled.resolve(),
+  }, { highWaterMark: 0 });
+  try {
+    discardBody(requestOf(trickle));
+    await cancelled.promise;
+  } finally {
+    performance.now = now;
+  }
+  assert.equal(chunks, BODY_MS_MAX / 1000);
+});
+
 Deno.test("discardBody() leaves a short body to the runtime", async () => {
   const { stream, takenBytes } = endlessBody();
   const request = requestOf(stream, BODY_BYTES_MAX);

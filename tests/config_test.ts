@@ -38,6 +38,35 @@ function assertRefused(run: () => unknown, says: RegExp): void {
   });
 }
 
+Deno.test("a variable that is not UTF-8 is refused by name", () => {
+  const remote = { KV_PATH: "https://kv.test" };
+  for (
+    const [broken, env] of [
+      ["PORT", {}],
+      ["DENO_KV_DB_MODE", {}],
+      ["DENO_KV_PATH_PREFIX", {}],
+      ["DENO_KV_ACCESS_TOKEN", remote],
+    ] as const
+  ) {
+    const given = environment(env);
+    const settings = new Settings(new Map(), {
+      ...given,
+      get: (name) => {
+        if (name === broken) throw new TypeError("invalid data");
+        return given.get(name);
+      },
+    });
+    assertRefused(
+      () => settings.config(),
+      new RegExp(`^${broken}: expected UTF-8$`),
+    );
+  }
+});
+
+Deno.test("a host is taken as it stands in a URL, too", () => {
+  assert.equal(read({ "--host": "[::1]" }).host, "::1");
+});
+
 Deno.test("config() has the defaults where nothing is given", () => {
   assert.deepEqual(read(), {
     host: "127.0.0.1",
@@ -265,7 +294,7 @@ Deno.test("a store in memory is refused, also where a file is named", () => {
   assert.equal(store, resolve("plants.db"));
 });
 
-for (const path of ["", "a\0b"]) {
+for (const path of ["", "a\0b", "ftp://kv.test", "file:///a"]) {
   Deno.test(`the store ${JSON.stringify(path)} is refused`, () => {
     assertRefused(() => read({ "--kv": path }), /^--kv: /);
   });

@@ -166,6 +166,16 @@ Deno.test("backup: a folder that is not there is one plain line", async () => {
   assert.equal(status, 1);
 });
 
+Deno.test("backup: a path that cannot be is one plain line", async () => {
+  using folder = new TemporaryFolder();
+  const store = await makeStore(folder.file("plants.db"), 10);
+  for (const path of [`${store}/copy.db`, folder.file("x".repeat(254))]) {
+    const { status, stderr } = await backUp(store, path);
+    assert.match(stderr, /^plant-store: cannot make [^\n]+\n$/);
+    assert.equal(status, 1);
+  }
+});
+
 Deno.test("backup: a KV Connect server is refused by name", async () => {
   using folder = new TemporaryFolder();
   const copy = folder.file("copy.db");

@@ -12,7 +12,7 @@ import {
   together,
   until,
 } from "./load.ts";
-import { Program, StoreLock, TemporaryFolder } from "./program.ts";
+import { Program, runProgram, StoreLock, TemporaryFolder } from "./program.ts";
 
 const PLANT = { name: "Monstera", tag: "climber" };
 
@@ -89,6 +89,14 @@ Deno.test({
       ]);
       await program.printed(/the store fails: .*full/);
 
+      // A replay needs no room; the store is not well again by that.
+      for (let round = 0; round < 3; round++) {
+        await ledger.replay(program);
+        const plant = { name: `${++id} `.repeat(1_000), tag: "" };
+        const answer = await ledger.send(program, { id, plant });
+        assert.equal(answer.error, ERROR.STORE_FAILED);
+      }
+
       // It is alive, and all that it acknowledged is there.
       const elsewhere = await fetch(`${program.origin}/nowhere`);
       assert.equal(elsewhere.status, 404);
@@ -114,7 +122,58 @@ Deno.test({
   },
 });
 
-Deno.test("serve: a deleted database file is 503, logged once, and a restart begins anew", async () => {
+Deno.test({
+  name: "serve: a full disk that has its log too does not end it",
+  ignore: !canMount(),
+  fn: async () => {
+    using disk = new SmallDisk(4);
+    const log = `${disk.path}/log`;
+    const ballast = `${disk.path}/ballast`;
+    await using program = Program.spawn(
+      ["--port", "0", "--kv", `${disk.path}/plants.db`],
+      { shell: `exec "$0" "$@" 2>>${log}` },
+    );
+    program.origin = await until(
+      (origin) => origin !== "",
+      async () => {
+        const text = await Deno.readTextFile(log).catch(() => "");
+        return /listens on (\S+)\n/.exec(text)?.[1] ?? "";
+      },
+      { withinMs: PATIENCE_MS },
+    );
+    fill(ballast);
+    for (let id = 1n; id <= 20n; id++) {
+      const plant = { name: "x".repeat(10_000) };
+      const { error } = await send(program, { id, plant });
+      assert.equal(error, ERROR.STORE_FAILED);
+    }
+    const alive = await fetch(`${program.origin}/livez`);
+    assert.equal(alive.status, 200);
+    await alive.body?.cancel();
+    Deno.removeSync(ballast);
+    await until(
+      isStored,
+      () => send(program, { id: 1n, plant: { name: "x".repeat(10_000) } }),
+      { withinMs: PATIENCE_MS },
+    );
+    assert.equal((await program.stop()).status, 0);
+    assert.match(Deno.readTextFileSync(log), /the store is well again/);
+  },
+});
+
+/** Writes a file until the disk is full. */
+function fill(path: string): void {
+  using file = Deno.openSync(path, { write: true, create: true });
+  for (const bytes of [64 * 1024, 1]) {
+    try {
+      for (;;) file.writeSync(new Uint8Array(bytes));
+    } catch {
+      // Full, for pieces of that size.
+    }
+  }
+}
+
+Deno.test("serve: a deleted database file is 503, logged once, and no restart throws its log away", async () => {
   using folder = new TemporaryFolder();
   const path = folder.file("plants.db");
   {
@@ -124,6 +183,14 @@ Deno.test("serve: a deleted database file is 503, logged once, and a restart beg
     await assertRefuses(program, /the store fails: .*plants\.db was deleted/g);
     await program.stop();
   }
+  const { status, stderr } = await runProgram(["--port", "0", "--kv", path]);
+  assert.match(
+    stderr,
+    /^plant-store: .*plants\.db is gone, but .*plants\.db-wal still has .*\n$/,
+  );
+  assert.equal(status, 2);
+  Deno.removeSync(`${path}-wal`);
+  Deno.removeSync(`${path}-shm`);
   await using program = await Program.start(["--kv", path]);
   assert.equal((await send(program, { id: 2n, plant: PLANT })).status, 200);
   await program.stop();
@@ -145,35 +212,14 @@ Deno.test("serve: a database file that was away for a while loses nothing", asyn
   assert.equal(refused.error, ERROR.STORE_FAILED);
   await program.printed(/the store fails: .*plants\.db was deleted/);
   Deno.renameSync(away, path);
-  const answer = await ledger.send(program, { id: 2n, plant: PLANT });
-  assert.equal(answer.status, 200);
+  for (const id of [2n, 3n]) {
+    const answer = await ledger.send(program, { id, plant: PLANT });
+    assert.equal(answer.status, 200);
+  }
   await program.printed(/the store is well again/);
   await ledger.replay(program);
   await program.stop();
-  assert.equal(await ledger.assertFile(path), 2);
-});
-
-Deno.test("serve: a deleted log of SQLite is 503, and a restart has what was acknowledged", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
-  const ledger = new Ledger();
-  {
-    await using program = await Program.start(["--kv", path]);
-    await ledger.send(program, { id: 100n, plant: PLANT });
-    Deno.removeSync(`${path}-wal`);
-    // The service looks for it now and then, and when it is asked.
-    const ready = await fetch(`${program.origin}/readyz`);
-    assert.equal(ready.status, 503);
-    await ready.body?.cancel();
-    await assertRefuses(
-      program,
-      /the store fails: .*plants\.db-wal was deleted/g,
-    );
-    await program.stop();
-  }
-  await using program = await Program.start(["--kv", path]);
-  await ledger.replay(program);
-  await program.stop();
+  assert.equal(await ledger.assertFile(path), 3);
 });
 
 Deno.test("serve: a replaced database file is 503, logged once, and a restart opens the new one", async () => {
@@ -204,27 +250,69 @@ Deno.test("serve: a replaced database file is 503, logged once, and a restart op
   assert.equal(await ledger.assertFile(path), 2);
 });
 
-Deno.test("serve: a database file replaced while no create came is whole after a restart", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
-  const other = folder.file("other.db");
-  const ledger = new Ledger();
-  {
-    await using program = await Program.start(["--kv", other]);
-    await ledger.send(program, { id: 7n, plant: PLANT });
-    await program.stop();
-  }
-  {
+for (
+  const [also, storeIn] of [["", plainStore], [
+    ", through a link",
+    linkedStore,
+  ]] as const
+) {
+  Deno.test(`serve: a deleted log of SQLite is 503, and a restart has what was acknowledged${also}`, async () => {
+    using folder = new TemporaryFolder();
+    const path = storeIn(folder);
+    const ledger = new Ledger();
+    {
+      await using program = await Program.start(["--kv", path]);
+      await ledger.send(program, { id: 100n, plant: PLANT });
+      Deno.removeSync(`${folder.file("plants.db")}-wal`);
+      // The service looks for it now and then, and when it is asked.
+      const ready = await fetch(`${program.origin}/readyz`);
+      assert.equal(ready.status, 503);
+      await ready.body?.cancel();
+      await assertRefuses(
+        program,
+        /the store fails: .*plants\.db-wal was deleted/g,
+      );
+      await program.stop();
+    }
     await using program = await Program.start(["--kv", path]);
-    assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 200);
-    Deno.renameSync(other, path);
+    await ledger.replay(program);
     await program.stop();
-  }
-  await using program = await Program.start(["--kv", path]);
-  await ledger.replay(program);
-  await program.stop();
-  assert.equal(await ledger.assertFile(path), 1);
-});
+  });
+
+  Deno.test(`serve: a database file replaced while no create came is whole after a restart${also}`, async () => {
+    using folder = new TemporaryFolder();
+    const path = storeIn(folder);
+    const other = folder.file("other.db");
+    const ledger = new Ledger();
+    {
+      await using program = await Program.start(["--kv", other]);
+      await ledger.send(program, { id: 7n, plant: PLANT });
+      await program.stop();
+    }
+    {
+      await using program = await Program.start(["--kv", path]);
+      assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 200);
+      Deno.renameSync(other, folder.file("plants.db"));
+      await program.stop();
+    }
+    await using program = await Program.start(["--kv", path]);
+    await ledger.replay(program);
+    await program.stop();
+    assert.equal(await ledger.assertFile(path), 1);
+  });
+}
+
+function plainStore(folder: TemporaryFolder): string {
+  return folder.file("plants.db");
+}
+
+/** The store behind a link in another folder. */
+function linkedStore(folder: TemporaryFolder): string {
+  Deno.mkdirSync(folder.file("links"));
+  const link = folder.file("links/plants.db");
+  Deno.symlinkSync(folder.file("plants.db"), link);
+  return link;
+}
 
 /** No create is acknowledged, new or known, and one line says why. */
 async function assertRefuses(program: Program, line: RegExp): Promise<void> {

@@ -1074,6 +1074,26 @@ Deno.test("a body cut off by a client that stops sending is refused", async () =
   assert.deepEqual(await stored(), before);
 });
 
+Deno.test("a refused body is not read to its end", async () => {
+  const chunk = new Uint8Array(64 * 1024);
+  for (
+    const differences of [
+      { line: "POST /nowhere HTTP/1.1" },
+      { without: ["authorization"] },
+      {},
+    ]
+  ) {
+    using wire = await Wire.connect(program.port);
+    const headers = ["content-length: 1000000000"];
+    await wire.send(request("", { headers, ...differences }));
+    assert.ok(await wire.reply() !== undefined);
+    // Until the service hangs up, which a billion bytes would not reach.
+    let sent = 0;
+    while (await wire.send(chunk) && sent < 1e8) sent += chunk.length;
+    assert.ok(sent < 1e8, `${sent} bytes were taken`);
+  }
+});
+
 Deno.test("a client that leaves in mid-body stores nothing", async () => {
   const before = await stored();
   for (

@@ -53,14 +53,15 @@ async function shell(
   return new TextDecoder().decode(stdout);
 }
 
-async function hasCurl(): Promise<boolean> {
+async function has(command: string, ...args: string[]): Promise<boolean> {
   try {
-    return (await new Deno.Command("curl", { args: ["--version"] }).output())
-      .success;
+    return (await new Deno.Command(command, { args }).output()).success;
   } catch {
     return false;
   }
 }
+
+const HAS_CURL = await has("curl", "--version");
 
 /** Listens on a free port for clients that will get no answer. */
 function silence(): Deno.TcpListener {
@@ -165,7 +166,7 @@ Deno.test("a first start shows where it is and a curl command that works", async
   const curl = curlOf(program.stderr);
   assert.match(curl, /Bearer [0-9a-f]{32}"/);
   assert.ok(curl.includes(`${program.origin}/plants`), curl);
-  if (!await hasCurl()) return;
+  if (!HAS_CURL) return;
   for (let i = 0; i < 2; i++) {
     const reply = await shell(curl);
     assert.match(reply, /^HTTP\/1\.1 200 /);
@@ -182,7 +183,7 @@ Deno.test("with a token of one's own the curl command takes it from the shell", 
   await program.printed(/climber[^\n]+\n\n/);
   const curl = curlOf(program.stderr);
   assert.ok(curl.includes("$ACCESS_TOKEN"), curl);
-  if (await hasCurl()) {
+  if (HAS_CURL) {
     assert.match(
       await shell(curl, { ACCESS_TOKEN: SECRET }),
       /^HTTP\/1\.1 200 /,
@@ -192,6 +193,39 @@ Deno.test("with a token of one's own the curl command takes it from the shell", 
   const { stderr, stdout } = await program.stop();
   assert.ok(!stderr.includes(SECRET), stderr);
   assert.equal(stdout, "");
+});
+
+Deno.test({
+  name: "SIGHUP during the start does not end it",
+  ignore: Deno.build.os === "windows",
+  async fn() {
+    using listener = silence();
+    const { port } = listener.addr;
+    await using program = Program.spawn(
+      ["--port", "0", "--kv", `http://127.0.0.1:${port}`],
+      { env: { DENO_KV_ACCESS_TOKEN: SECRET } },
+    );
+    // It asks the KV Connect server, and waits.
+    using _asked = await listener.accept();
+    program.process.kill("SIGHUP");
+    const { status, signal, stderr } = await program.stop();
+    assert.deepEqual([status, signal], [0, null], stderr);
+  },
+});
+
+Deno.test({
+  name: "a service whose terminal is closed stops",
+  ignore: !await has("script", "--version"),
+  async fn() {
+    using folder = new TemporaryFolder();
+    await using program = await Program.start(["--kv", folder.file("p.db")], {
+      shell: 'exec script -qfc "$0 $*" /dev/null >&2',
+    });
+    const { port } = program;
+    await program.printed(/climber/);
+    program.process.kill("SIGKILL");
+    await refusal(port);
+  },
 });
 
 Deno.test("each run without a token makes another", async () => {
@@ -225,7 +259,7 @@ Deno.test("with --log-format json every line on stderr is one object", async () 
   assert.equal(started.baseUrl, program.origin);
   assert.equal(started.store, file);
   assert.ok(!Number.isNaN(Date.parse(started.time)));
-  if (await hasCurl()) {
+  if (HAS_CURL) {
     assert.match(await shell(started.curl), /^HTTP\/1\.1 200 /);
   }
   const { status, stderr } = await program.stop();

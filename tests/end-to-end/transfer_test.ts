@@ -350,6 +350,63 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name: "import: what cannot be printed does not end it",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    using folder = new TemporaryFolder();
+    const store = folder.file("plants.db");
+    const lines = [toLine(1n, "one"), "no plant", toLine(2n, "two")];
+    const { status } = await runProgram(
+      ["import", write(folder.file("in"), lines), "--kv", store],
+      { shell: '"$0" "$@" 2> /dev/full' },
+    );
+    assert.equal(status, 1);
+    assertSame(await exportLines(store), [
+      toLine(1n, "one"),
+      toLine(2n, "two"),
+    ]);
+  },
+});
+
+Deno.test("export: a KV Connect server that falls silent is waited for 10 s", async () => {
+  const controller = new AbortController();
+  const answered = Promise.withResolvers<Response>();
+  const server = Deno.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    signal: controller.signal,
+    onListen: () => {},
+  }, (request) =>
+    // The metadata of KV Connect come, the data do not.
+    new URL(request.url).pathname === "/"
+      ? Response.json({
+        version: 2,
+        databaseId: crypto.randomUUID(),
+        endpoints: [{
+          url: new URL(request.url).origin,
+          consistency: "strong",
+        }],
+        token: KV_TOKEN,
+        expiresAt: "2100-01-01T00:00:00Z",
+      })
+      : answered.promise);
+  const url = `http://127.0.0.1:${server.addr.port}`;
+  try {
+    const { status, stdout, stderr } = await runProgram(
+      ["export", "--kv", url],
+      { env: { DENO_KV_ACCESS_TOKEN: KV_TOKEN } },
+    );
+    assert.match(stderr, /plant-store: cannot read .* no answer in 10 s\n$/);
+    assert.equal(stdout, "");
+    assert.equal(status, 1);
+  } finally {
+    answered.resolve(new Response());
+    controller.abort();
+    await server.finished;
+  }
+});
+
 Deno.test("export, while a service creates: all that was there before, in order", async () => {
   using folder = new TemporaryFolder();
   const random = new Random(seedOfRun());

@@ -97,15 +97,17 @@ export class Wire implements Disposable {
     return new Wire(await Deno.connect({ hostname: "127.0.0.1", port }));
   }
 
-  /** Sends all of it; a service that hung up before does not make it throw. */
-  async send(text: string | Uint8Array): Promise<void> {
+  /** Sends all of it; says whether, or the service hung up before. */
+  async send(text: string | Uint8Array): Promise<boolean> {
     const bytes = toBytes(text);
     try {
       for (let sent = 0; sent < bytes.length;) {
         sent += await this.#connection.write(bytes.subarray(sent));
       }
+      return true;
     } catch (error) {
       if (!hungUp(error)) throw error;
+      return false;
     }
   }
 
