@@ -226,12 +226,7 @@ Deno.test("serve: a replaced database file is 503, logged once, and a restart op
   using folder = new TemporaryFolder();
   const path = folder.file("plants.db");
   const other = folder.file("other.db");
-  const ledger = new Ledger();
-  {
-    await using program = await Program.start(["--kv", other]);
-    await ledger.send(program, { id: 7n, plant: PLANT });
-    await program.stop();
-  }
+  const ledger = await storeAPlant(other);
   {
     await using program = await Program.start(["--kv", path]);
     assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 200);
@@ -283,12 +278,7 @@ for (
     using folder = new TemporaryFolder();
     const path = storeIn(folder);
     const other = folder.file("other.db");
-    const ledger = new Ledger();
-    {
-      await using program = await Program.start(["--kv", other]);
-      await ledger.send(program, { id: 7n, plant: PLANT });
-      await program.stop();
-    }
+    const ledger = await storeAPlant(other);
     {
       await using program = await Program.start(["--kv", path]);
       assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 200);
@@ -300,6 +290,15 @@ for (
     await program.stop();
     assert.equal(await ledger.assertFile(path), 1);
   });
+}
+
+/** Makes a store with one plant in it. */
+async function storeAPlant(path: string): Promise<Ledger> {
+  const ledger = new Ledger();
+  await using program = await Program.start(["--kv", path]);
+  await ledger.send(program, { id: 7n, plant: PLANT });
+  await program.stop();
+  return ledger;
 }
 
 function plainStore(folder: TemporaryFolder): string {
