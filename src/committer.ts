@@ -74,11 +74,14 @@ export class Committer {
   #queue: Create[] = [];
   #inFlight = 0;
   #waiting = 0;
-  #isFailing = false;
+  /** What was reported last, `undefined` while the store is well. */
+  #problem: string | undefined;
+  /** What the last look at the store's files found wrong. */
+  #found: string | undefined;
 
   /**
-   * @param report is told what is wrong when the store begins to fail, and
-   * `undefined` when it works again
+   * @param report is told what is wrong when the store begins to fail, or what
+   * else is wrong with its files, and `undefined` when it works again
    */
   constructor(
     store: CommitStore,
@@ -95,9 +98,9 @@ export class Committer {
     return this.#waiting;
   }
 
-  /** Whether the last that was heard of the store is that it failed. */
+  /** Whether the store failed, and took no commit since. */
   get isFailing(): boolean {
-    return this.#isFailing;
+    return this.#problem !== undefined;
   }
 
   /** Creates a plant, or finds that it is there already. Never rejects. */
@@ -136,6 +139,17 @@ export class Committer {
       if (create.answer === undefined) this.#release(create);
       else this.#queue.push(create);
     }
+  }
+
+  /**
+   * Takes what a look at the store's files found wrong, `undefined` for
+   * nothing, so that it is known before the next create.
+   */
+  looked(problem: string | undefined): void {
+    if (problem === this.#found) return;
+    this.#found = problem;
+    if (problem === undefined) this.#well();
+    else if (problem !== this.#problem) this.#say(problem);
   }
 
   #enqueue(create: Create): void {
@@ -237,13 +251,16 @@ export class Committer {
   }
 
   #failing(problem: string): void {
-    if (!this.#isFailing) this.#report(problem);
-    this.#isFailing = true;
+    if (this.#problem === undefined) this.#say(problem);
   }
 
   #well(): void {
-    if (this.#isFailing) this.#report(undefined);
-    this.#isFailing = false;
+    if (this.#problem !== undefined) this.#say(undefined);
+  }
+
+  #say(problem: string | undefined): void {
+    this.#problem = problem;
+    this.#report(problem);
   }
 
   #answer(create: Create, outcome: Outcome): void {

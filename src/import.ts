@@ -32,7 +32,7 @@ export async function importPlants(
   });
   const sweeping = setInterval(() => {
     committer.sweep();
-    store.sweep();
+    committer.looked(store.look());
   }, SWEEP_MS);
   const run = new Import(committer, progress);
   let unreadable: StartError | undefined;

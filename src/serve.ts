@@ -68,7 +68,7 @@ export async function serve(config: Config): Promise<number> {
   const sweeping = setInterval(() => {
     service.bodies.sweep();
     service.committer.sweep();
-    store.sweep();
+    service.committer.looked(store.look());
   }, SWEEP_MS);
   logStart(config, listener.address, service, ownToken);
 

@@ -139,19 +139,23 @@ export class Store implements CommitStore {
     }
   }
 
-  /** Looks whether the file is in its place, and sees to what is left of it. */
-  sweep(): void {
+  /**
+   * Looks whether the file is in its place, and sees to what is left of it.
+   * @returns what is wrong, `undefined` for nothing
+   */
+  look(): string | undefined {
     try {
       this.#file?.look();
       this.#file?.assertInPlace();
-    } catch {
-      // The next create says so.
+      return undefined;
+    } catch (error) {
+      return error instanceof Error ? error.message : String(error);
     }
   }
 
   /** Closes the store; nothing may be under way. */
   close(): void {
-    this.sweep();
+    this.look();
     this.#kv.close();
   }
 

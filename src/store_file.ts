@@ -19,6 +19,8 @@ export class OpenedFile {
   /** As SQLite knows it, and what SQLite keeps beside it. */
   readonly #real: Identity;
   readonly #companions: readonly Identity[];
+  /** Whether nothing stood in its place when that was looked at last. */
+  #isAway = false;
   /** Set once another file stands in the place of the open one. */
   #replaced: string | undefined;
   /** What the last look found wrong beside the file. */
@@ -43,10 +45,17 @@ export class OpenedFile {
       const place = placeOf(this.#named);
       if (place === "empty") {
         const companions = this.#companions.map(({ path }) => path);
+        this.#isAway = true;
         throw new Error(
           `${path} was deleted while it was open: put that very file back, ` +
-            `or remove ${companions.join(" and ")} too and restart`,
+            `or stop, move ${companions.join(" and ")} away and restore a ` +
+            "backup",
         );
+      }
+      if (this.#isAway) {
+        // What lay beside it may be gone.
+        this.#isAway = false;
+        this.look();
       }
       if (place === "taken") {
         this.#replaced = `${path} was replaced while it was open: ` +
@@ -66,7 +75,8 @@ export class OpenedFile {
     try {
       const lost = this.#companions.find((it) => placeOf(it) !== "its own");
       this.#problem = lost &&
-        `${lost.path} was deleted or replaced while it was open: restart`;
+        `${lost.path} was deleted or replaced while it was open: restart by ` +
+          "a signal that is not KILL, which saves the plants in it";
     } catch (error) {
       this.#problem = error instanceof Error ? error.message : String(error);
     }

@@ -393,6 +393,47 @@ Deno.test("one commit that hangs beside others that succeed is not reported at e
   assert.deepEqual(reports.length, 2, reports.join());
 });
 
+Deno.test("what a look at the files finds is reported when it changes, and before a create meets it", async () => {
+  const { store, reports, committer, create } = setUp();
+  const look = (problem: string | undefined) => {
+    for (let i = 0; i < 3; i++) committer.looked(problem);
+  };
+  look(undefined);
+  assert.deepEqual(reports.splice(0), []);
+  look("deleted");
+  assert.deepEqual(reports.splice(0), ["deleted"]);
+  assert.ok(committer.isFailing);
+
+  create(1);
+  store.next().fail("deleted");
+  await settled();
+  assert.deepEqual(reports.splice(0), []);
+  look("replaced");
+  assert.deepEqual(reports.splice(0), ["replaced"]);
+  look(undefined);
+  assert.deepEqual(reports.splice(0), [undefined]);
+  assert.ok(!committer.isFailing);
+});
+
+Deno.test("what a create met is not reported again by a look that finds the same", async () => {
+  const { store, reports, committer, create } = setUp();
+  create(1);
+  store.next().fail("deleted");
+  await settled();
+  committer.looked("deleted");
+  assert.deepEqual(reports, ["deleted"]);
+});
+
+Deno.test("the last commit that may be in flight waits for a full batch", async () => {
+  const { store, create } = setUp(10);
+  create(1);
+  for (let id = 2; id <= 10; id++) create(id);
+  assert.equal(store.asked.length, 1);
+  create(11);
+  assert.equal(store.asked.length, 2);
+  await store.writeAll();
+});
+
 Deno.test("a failed commit answers failed to its own creates only", async () => {
   const { store, create } = setUp();
   const first = create(1);

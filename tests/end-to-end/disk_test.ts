@@ -222,6 +222,41 @@ Deno.test("serve: a database file that was away for a while loses nothing", asyn
   assert.equal(await ledger.assertFile(path), 3);
 });
 
+Deno.test("serve: a database file that is back without its log is not taken for well", async () => {
+  using folder = new TemporaryFolder();
+  const path = folder.file("plants.db");
+  const away = folder.file("away.db");
+  await using program = await Program.start(["--kv", path]);
+  assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 200);
+  Deno.renameSync(path, away);
+  const refused = await send(program, { id: 2n, plant: PLANT });
+  assert.equal(refused.error, ERROR.STORE_FAILED);
+  Deno.removeSync(`${path}-wal`);
+  Deno.renameSync(away, path);
+  const other = await send(program, { id: 3n, plant: PLANT });
+  assert.equal(other.error, ERROR.STORE_FAILED);
+  assert.equal(occurrences(program.stderr, WELL), 0, program.stderr);
+  await program.stop();
+});
+
+Deno.test("serve: what becomes of a database file is logged while no create comes", async () => {
+  using folder = new TemporaryFolder();
+  const path = folder.file("plants.db");
+  const other = folder.file("other.db");
+  await storeAPlant(other);
+  await using program = await Program.start(["--kv", path]);
+  Deno.renameSync(path, folder.file("away.db"));
+  await program.printed(/the store fails: .*plants\.db was deleted/);
+  Deno.renameSync(folder.file("away.db"), path);
+  await program.printed(/the store is well again/);
+  Deno.removeSync(path);
+  await program.printed(/was deleted[^]*well again[^]*was deleted/);
+  Deno.renameSync(other, path);
+  await program.printed(/the store fails: .*plants\.db was replaced/);
+  assert.equal(occurrences(program.stderr, FAILING), 3, program.stderr);
+  await program.stop();
+});
+
 Deno.test("serve: a replaced database file is 503, logged once, and a restart opens the new one", async () => {
   using folder = new TemporaryFolder();
   const path = folder.file("plants.db");
