@@ -1,8 +1,9 @@
 import { dirname, resolve } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
+import { fileFault } from "./file_fault.ts";
 import { printError } from "./output.ts";
 import { EXIT_FAILURE, StartError } from "./start_error.ts";
-import type { StoreLocation } from "./store.ts";
+import { storeError, type StoreLocation } from "./store.ts";
 import { assertStoreExists } from "./store_file.ts";
 
 /** More pages than a file can have: one step, so one state of the store. */
@@ -33,13 +34,13 @@ export async function backUp(
   const partial = `${target}.${crypto.randomUUID().slice(0, 8)}.partial`;
   try {
     createEmpty(partial, Deno.statSync(location).mode);
-    const source = new DatabaseSync(location, { readOnly: true });
+    const source = openSource(location);
     try {
       await backup(source, partial, { rate: PAGES_MAX });
     } finally {
       source.close();
     }
-    const entries = verify(partial);
+    const entries = verify(partial, location);
     sync(partial);
     claim(target);
     Deno.renameSync(partial, target);
@@ -48,15 +49,26 @@ export async function backUp(
     return 0;
   } catch (error) {
     if (error instanceof StartError) throw error;
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new StartError(
-      `cannot make ${target}: ${reason.replaceAll("\n", " ")}`,
-      EXIT_FAILURE,
-    );
+    const reason = error instanceof Deno.errors.NotFound
+      ? `there is no folder ${dirname(target)}`
+      : fileFault(error);
+    throw new StartError(`cannot make ${target}: ${reason}`, EXIT_FAILURE);
   } finally {
     for (const suffix of ["", "-journal", "-wal", "-shm"]) {
       removeIfThere(`${partial}${suffix}`);
     }
+  }
+}
+
+function openSource(path: string): DatabaseSync {
+  const source = new DatabaseSync(path, { readOnly: true });
+  try {
+    // What is wrong with it must not be said of the copy.
+    source.prepare("SELECT 1 FROM kv LIMIT 1").get();
+    return source;
+  } catch (error) {
+    source.close();
+    throw storeError("read", path, error);
   }
 }
 
@@ -93,15 +105,18 @@ function createEmpty(path: string, mode: number | null): void {
   }).close();
 }
 
-/** The number of entries in a copy, which must be whole. */
-function verify(path: string): number {
+/** The number of entries in a copy of a store, which must be whole. */
+function verify(path: string, original: string): number {
   const copy = new DatabaseSync(path);
   try {
     // One file from here on; a store that is opened has its log again.
     copy.exec("PRAGMA journal_mode = DELETE");
     const check = copy.prepare("PRAGMA integrity_check").get();
     if (check?.integrity_check !== "ok") {
-      throw new Error(`the copy is broken: ${check?.integrity_check}`);
+      throw new StartError(
+        `${original} is broken, and so would its copy be: restore a backup`,
+        EXIT_FAILURE,
+      );
     }
     const row = copy.prepare("SELECT count(*) AS entries FROM kv").get();
     return Number(row?.entries);

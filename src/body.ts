@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { ERROR, Refusal } from "./errors.ts";
 import {
   BODY_BYTES_MAX,
@@ -106,7 +107,7 @@ async function discardRest(reader: BodyBytes): Promise<void> {
       if (value === undefined) return;
       bytes += value.length;
     }
-    await new Promise((resolve) => setTimeout(resolve, 0));
+    await sleep(0);
     await reader.cancel();
   } catch {
     // The client left.

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   COMMIT_BYTES_MAX,
   COMMIT_MS_MAX,
@@ -45,7 +46,7 @@ export interface Clock {
 
 const CLOCK: Clock = {
   nowMs: () => performance.now(),
-  sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)),
+  sleep: (ms) => sleep(ms),
 };
 
 /** How long a commit rests when another process holds the store. */

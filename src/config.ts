@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { isBearerToken } from "./auth.ts";
+import { fileFault } from "./file_fault.ts";
 import type { LogFormat } from "./log.ts";
 import { StartError } from "./start_error.ts";
 import type { StoreLocation } from "./store.ts";
@@ -312,7 +313,9 @@ export function readTokenFile({ name, path }: TokenFile): readonly string[] {
 function toTokens(name: string, texts: readonly string[]): readonly string[] {
   const tokens = texts.map((text) => text.trim());
   if (tokens.length === 0 || tokens.includes("")) {
-    throw new StartError(`${name}: expected a token, got an empty one`);
+    throw new StartError(
+      `${name}: expected a token, got an empty one: write one, or unset it`,
+    );
   }
   tokens.forEach((token, i) => {
     if (isBearerToken(token)) return;
@@ -332,8 +335,7 @@ function readBaseUrl(given: Given | undefined): string | undefined {
   const url = URL.canParse(value) ? new URL(value) : undefined;
   if (
     url === undefined || !/^https?:$/.test(url.protocol) ||
-    url.search !== "" || url.hash !== "" || url.username !== "" ||
-    url.password !== ""
+    /[?#]/.test(url.href) || url.username !== "" || url.password !== ""
   ) {
     throw new StartError(
       `${name}: expected a URL such as https://plants.example/api, got ${
@@ -364,6 +366,11 @@ function readTls(
 function readPem({ name, value }: Given, begin: RegExp, what: string): string {
   if (value === "") throw new StartError(`${name}: expected a file`);
   const text = readFile(name, value);
+  if (/BEGIN ENCRYPTED|^Proc-Type: .*ENCRYPTED/m.test(text)) {
+    throw new StartError(
+      `${name}: expected a key without a passphrase in ${resolve(value)}`,
+    );
+  }
   if (!begin.test(text)) {
     throw new StartError(
       `${name}: expected ${what} as PEM in ${resolve(value)}`,
@@ -376,12 +383,9 @@ function readFile(name: string, path: string): string {
   try {
     return Deno.readTextFileSync(path);
   } catch (error) {
-    const reason = error instanceof Deno.errors.NotFound
-      ? "there is no such file"
-      : error instanceof Error
-      ? error.message
-      : String(error);
-    throw new StartError(`${name}: cannot read ${resolve(path)}: ${reason}`);
+    throw new StartError(
+      `${name}: cannot read ${resolve(path)}: ${fileFault(error)}`,
+    );
   }
 }
 

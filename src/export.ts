@@ -22,6 +22,8 @@ const encoder = new TextEncoder();
 export async function exportPlants(location: StoreLocation): Promise<number> {
   const store = await openStoreToRead(location);
   const progress = new Progress();
+  // On a terminal the plants themselves show how far it is.
+  const isPiped = !Deno.stdout.isTerminal();
   let exported = 0;
   let foreign = 0;
   try {
@@ -48,7 +50,7 @@ export async function exportPlants(location: StoreLocation): Promise<number> {
         }
       }
       await writeOut(text);
-      progress.update(exported);
+      if (isPiped) progress.update(exported);
     }
   } finally {
     progress.clear();

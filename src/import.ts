@@ -1,5 +1,6 @@
 import { Committer, type Outcome } from "./committer.ts";
 import { Refusal } from "./errors.ts";
+import { fileFault } from "./file_fault.ts";
 import {
   IMPORT_CHARACTERS_WAITING_MAX,
   IMPORT_CREATES_WAITING_MAX,
@@ -195,10 +196,5 @@ function openInput(path: string): Input {
 }
 
 function readError(path: string, error: unknown): StartError {
-  const reason = error instanceof Deno.errors.NotFound
-    ? "there is no such file"
-    : error instanceof Error
-    ? error.message
-    : String(error);
-  return new StartError(`cannot read ${path}: ${reason}`);
+  return new StartError(`cannot read ${path}: ${fileFault(error)}`);
 }

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "./config.ts";
 import { LISTEN_AGAIN_MS_MAX } from "./limits.ts";
 import type { Log } from "./log.ts";
@@ -32,16 +33,18 @@ export class Listener {
       this.#server = this.#listen();
     } catch (error) {
       if (tls !== undefined && !isOfAddress(error)) {
-        throw new StartError(`--tls-cert, --tls-key: ${reason(error)}`);
+        throw new StartError(`--tls-cert, --tls-key: ${tlsFault(error)}`);
       }
       throw new StartError(
-        `cannot listen on ${host} port ${port}: ${reason(error)}`,
+        `cannot listen on ${host} port ${port}: ${addressFault(error)}`,
         EXIT_FAILURE,
       );
     }
     const { addr } = this.#server;
     if (!isOfNetwork(addr)) return;
-    // The same port again, should it have been a free one.
+    // The same again, should the port have been a free one, or the address one
+    // of DENO_SERVE_ADDRESS, which counts for the first time only.
+    this.#options.hostname = addr.hostname;
     this.#options.port = addr.port;
     this.#watch(addr);
   }
@@ -109,7 +112,10 @@ export class Listener {
         return;
       } catch (error) {
         if (performance.now() > untilMs) {
-          this.#log.error("stopped", `gave up listening: ${reason(error)}`);
+          this.#log.error(
+            "stopped",
+            `gave up listening: ${messageOf(error)}`,
+          );
           Deno.exit(EXIT_FAILURE);
         }
         await sleep(LISTEN_AGAIN_MS);
@@ -154,13 +160,26 @@ function isOfAddress(error: unknown): boolean {
     error instanceof Deno.errors.PermissionDenied;
 }
 
-function reason(error: unknown): string {
+function addressFault(error: unknown): string {
   if (error instanceof Deno.errors.AddrInUse) {
     return "another program listens there: stop it or choose another --port";
   }
-  return error instanceof Error ? error.message : String(error);
+  if (error instanceof Deno.errors.AddrNotAvailable) {
+    return "this machine has no such address: choose another --host";
+  }
+  if (error instanceof Deno.errors.PermissionDenied) {
+    return "this user may not: choose a --port from 1024 on";
+  }
+  return messageOf(error);
 }
 
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+function tlsFault(error: unknown): string {
+  const message = messageOf(error);
+  return message.includes("KeyMismatch")
+    ? "the key is not the one of the certificate"
+    : message;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

@@ -1,10 +1,11 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptedTokens } from "./auth.ts";
 import { BodyReader } from "./body.ts";
 import { type CommitStore, Committer } from "./committer.ts";
 import { type Config, readTokenFile, type TokenFile } from "./config.ts";
 import { makeHandler, type Service, SHUTTING_DOWN } from "./handler.ts";
 import { DRAIN_MS_MAX, REPLIES_MS_MAX, SWEEP_MS } from "./limits.ts";
-import { Listener } from "./listener.ts";
+import { type Handler, Listener } from "./listener.ts";
 import { Log } from "./log.ts";
 import { Metrics } from "./metrics.ts";
 import { printError } from "./output.ts";
@@ -27,7 +28,7 @@ const SAME_SIGNAL_MS_MAX = 500;
 /** How often a stop looks whether all is answered. */
 const DRAIN_LOOK_MS = 10;
 
-/** A token made for a run has as many random bytes as a SHA-256 half. */
+/** A token made for a run has 128 random bits: nobody guesses it. */
 const OWN_TOKEN_BYTES = 16;
 
 /**
@@ -48,7 +49,7 @@ export async function serve(config: Config): Promise<number> {
   const store = await Promise.race([openStore(config.store), stop]);
   if (typeof store === "string") return 0;
 
-  const listener = new Listener(config, (request) => handle(request), log);
+  const listener = listen(config, (request) => handle(request), log, store);
   const metrics = new Metrics();
   const service: Service = {
     tokens,
@@ -112,6 +113,21 @@ function stopSignal(): Promise<Deno.Signal> {
   });
 }
 
+/** Listens, or else leaves the store as it is left after a run. */
+function listen(
+  config: Config,
+  handler: Handler,
+  log: Log,
+  store: Store,
+): Listener {
+  try {
+    return new Listener(config, handler, log);
+  } catch (error) {
+    store.close();
+    throw error;
+  }
+}
+
 /** A fault that reached nobody is logged and does not end the process. */
 function surviveFaults(log: Log): void {
   globalThis.addEventListener("unhandledrejection", (event) => {
@@ -138,10 +154,6 @@ async function drain(service: Service, listener: Listener): Promise<boolean> {
   // open; the replies to the others have left by then.
   await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
   return true;
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 function makeToken(): string {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { CommitResult, CommitStore } from "./committer.ts";
 import {
   COMMIT_PLANTS_MAX_FILE,
@@ -35,8 +36,19 @@ const PROBE_AGAIN_MS = 50;
 /** What SQLite says when another process writes; nothing was written then. */
 const BUSY = /database is locked/;
 
-/** What SQLite says where the permissions of files are in its way. */
-const FORBIDDEN = /unable to open database file|readonly database/;
+/** What to say in place of a message that only Deno and SQLite understand. */
+const IN_WORDS: readonly (readonly [RegExp, string])[] = [
+  [
+    /unable to open database file|read-?only database|permission denied/i,
+    "this user may not write it, or not in its folder",
+  ],
+  [
+    /could not deserialize/,
+    "a newer Deno stored plants in it: run with that one, or export with it " +
+    "and import here",
+  ],
+  [/malformed/, "it is broken: restore a backup"],
+];
 
 /** The plants in Deno KV. No other file knows `Deno.Kv`. */
 export class Store implements CommitStore {
@@ -45,8 +57,8 @@ export class Store implements CommitStore {
   readonly #kv: Deno.Kv;
   /** The file that was opened; `undefined` for a KV Connect server. */
   readonly #file: OpenedFile | undefined;
-  /** The read that shows whether the store is ready, while it is under way. */
-  #probe: Promise<unknown> | undefined;
+  /** Whether the store answers, from the read that is under way. */
+  #answers: Promise<boolean> | undefined;
 
   constructor(kv: Deno.Kv, file: OpenedFile | undefined) {
     this.#kv = kv;
@@ -126,17 +138,19 @@ export class Store implements CommitStore {
 
   /** Whether the store answers a read, within {@link READY_MS_MAX}. */
   async isReady(): Promise<boolean> {
-    // A KV Connect server that is away never settles a read: one is enough.
-    this.#probe ??= this.#kv.get(PROBE_KEY)
-      .finally(() => this.#probe = undefined);
-    try {
-      await within(READY_MS_MAX, this.#probe);
-      this.#file?.look();
-      this.#file?.assertInPlace();
-      return true;
-    } catch {
-      return false;
-    }
+    this.#answers ??= this.#ask();
+    return await this.#answers && this.look() === undefined;
+  }
+
+  /**
+   * Asks the store for something. A KV Connect server that is away never
+   * settles a read: until it does, all who want to know get this answer.
+   */
+  #ask(): Promise<boolean> {
+    const read = this.#kv.get(PROBE_KEY);
+    const settled = () => this.#answers = undefined;
+    read.then(settled, settled);
+    return within(READY_MS_MAX, read).then(() => true, () => false);
   }
 
   /**
@@ -204,15 +218,18 @@ export function storeError(
 ): StartError {
   const name = typeof location === "string" ? location : location.href;
   const reason = error instanceof Error ? error.message : String(error);
-  if (FORBIDDEN.test(reason)) {
+  if (typeof location !== "string") {
     return new StartError(
-      `cannot ${what} ${name}: this user may not write it, or not in its folder`,
+      `cannot ${what} ${name}: ${reason}: see that a KV Connect server ` +
+        "answers there and takes the token in DENO_KV_ACCESS_TOKEN",
+      EXIT_FAILURE,
     );
   }
-  return new StartError(
-    `cannot ${what} ${name}: ${reason.replaceAll("\n", " ")}`,
-    EXIT_FAILURE,
-  );
+  const words = IN_WORDS.find(([pattern]) => pattern.test(reason))?.[1];
+  if (words !== undefined) {
+    return new StartError(`cannot ${what} ${name}: ${words}`);
+  }
+  return new StartError(`cannot ${what} ${name}: ${reason}`, EXIT_FAILURE);
 }
 
 /** Rejects where there is no answer in time; the work itself may go on. */
@@ -244,10 +261,12 @@ async function openAndProbe(location: StoreLocation): Promise<Store> {
   for (;;) {
     try {
       await kv.atomic().delete(PROBE_KEY).commit();
+      // Values of a newer Deno show at the first one.
+      await kv.list({ prefix: [PLANTS] }, { limit: 1 }).next();
       return new Store(kv, isFile ? new OpenedFile(location) : undefined);
     } catch (error) {
       if (!(error instanceof Error && BUSY.test(error.message))) throw error;
-      await new Promise((resolve) => setTimeout(resolve, PROBE_AGAIN_MS));
+      await sleep(PROBE_AGAIN_MS);
     }
   }
 }

@@ -1,5 +1,6 @@
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { fileFault } from "./file_fault.ts";
 import { StartError } from "./start_error.ts";
 
 /** What SQLite puts beside the file: its log of writes, and an index of that. */
@@ -136,7 +137,7 @@ export function assertStoreExists(path: string): void {
       `there is no file ${path}: name the store with --kv or KV_PATH`,
     );
   }
-  assertNoFolder(path, file);
+  assertPlainFile(path, file);
   if (file.size === 0 || !hasKvTable(path)) throw notAStore(path);
 }
 
@@ -146,6 +147,7 @@ export function assertStoreExists(path: string): void {
  */
 export function assertStoreFile(path: string): void {
   const file = statOrUndefined(path);
+  if (file !== undefined) assertPlainFile(path, file);
   // SQLite would throw such a log away.
   const log = `${path}-wal`;
   if ((file?.size ?? 0) === 0 && (statOrUndefined(log)?.size ?? 0) > 0) {
@@ -162,15 +164,16 @@ export function assertStoreFile(path: string): void {
         "--kv or KV_PATH",
     );
   }
-  assertNoFolder(path, file);
   if (file.size > 0 && !hasKvTable(path)) throw notAStore(path);
 }
 
-function assertNoFolder(path: string, file: Deno.FileInfo): void {
-  if (!file.isDirectory) return;
-  throw new StartError(
-    `${path} is a folder: name a file in it with --kv or KV_PATH`,
-  );
+function assertPlainFile(path: string, file: Deno.FileInfo): void {
+  if (file.isDirectory) {
+    throw new StartError(
+      `${path} is a folder: name a file in it with --kv or KV_PATH`,
+    );
+  }
+  if (!file.isFile) throw notAStore(path);
 }
 
 function notAStore(path: string): StartError {
@@ -179,11 +182,14 @@ function notAStore(path: string): StartError {
   );
 }
 
+/** @throws {StartError} where it cannot be told whether there is a file */
 function statOrUndefined(path: string): Deno.FileInfo | undefined {
   try {
     return Deno.statSync(path);
-  } catch {
-    return undefined;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof Deno.errors.NotADirectory) return undefined;
+    throw new StartError(`cannot look at ${path}: ${fileFault(error)}`);
   }
 }
 

@@ -109,7 +109,8 @@ async function flood(program: Program, path: string): Promise<number[]> {
   using crowd = new Crowd(program.origin, requests);
 
   const residents: number[] = [];
-  for (let wave = 1n; wave <= 8n; wave++) {
+  for (let wave = 1n; residents.length < 8; wave++) {
+    assert.ok(wave <= 24n, "no wave came to its height within the deadline");
     const lock = new StoreLock(path);
     const tally = new Tally();
     const excess = Promise.withResolvers<void>();
@@ -125,11 +126,15 @@ async function flood(program: Program, path: string): Promise<number[]> {
     });
     // They are answered while all the others wait.
     await Promise.race([excess.promise, Promise.all(answers)]);
-    assert.deepEqual(tally.counts, { [ERROR.QUEUE_FULL]: EXCESS });
-    residents.push(await residentBytes(program));
+    const atItsHeight = { ...tally.counts };
+    const resident = await residentBytes(program);
 
     lock[Symbol.dispose]();
     await Promise.all(answers);
+    // A machine that does much else did not get them all there in time.
+    if (tally.of(ERROR.STORE_FAILED) > 0) continue;
+    assert.deepEqual(atItsHeight, { [ERROR.QUEUE_FULL]: EXCESS });
+    residents.push(resident);
     assert.deepEqual(
       tally.counts,
       { [ERROR.QUEUE_FULL]: EXCESS, 200: CREATES_WAITING_MAX },
@@ -279,5 +284,36 @@ Deno.test({
     assert.doesNotMatch(program.stderr, FAULT);
     assert.equal((await program.stop()).status, 0);
     await ledger.assertFile(path);
+  },
+});
+
+Deno.test({
+  name:
+    "serve: a program that was out of file descriptors is back on the address of DENO_SERVE_ADDRESS",
+  // Only there is every address from 127.0.0.1 to 127.255.255.254 its own.
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    using folder = new TemporaryFolder();
+    const path = folder.file("plants.db");
+    await using program = await Program.start(["--kv", path], {
+      openFilesMax: 60,
+      env: { DENO_SERVE_ADDRESS: "tcp:127.0.0.2:0" },
+    });
+    const { port } = program;
+    assert.equal(program.origin, `http://127.0.0.2:${port}`);
+    const connections: Deno.Conn[] = [];
+    for (let i = 0; i < 100; i++) {
+      await Deno.connect({ hostname: "127.0.0.2", port }).then(
+        (connection) => connections.push(connection),
+        () => {},
+      );
+    }
+    await program.printed(/the runtime gave up listening/);
+    for (const connection of connections) connection.close();
+    await program.printed(/listening on http:\/\/127\.0\.0\.2:\d+ again/);
+    const reply = await program.create({ id: 1, name: "Monstera" });
+    await reply.body?.cancel();
+    assert.equal(reply.status, 200);
+    await program.stop();
   },
 });

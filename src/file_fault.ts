@@ -1,0 +1,12 @@
+/** What is wrong with a file, in words for the person who named it. */
+export function fileFault(error: unknown): string {
+  if (error instanceof Deno.errors.NotFound) return "there is no such file";
+  if (error instanceof Deno.errors.IsADirectory) return "it is a folder";
+  if (error instanceof Deno.errors.PermissionDenied) {
+    return "this user may not";
+  }
+  if (error instanceof Deno.errors.NotCapable) {
+    return "Deno opens nothing in /dev, /proc and /sys";
+  }
+  return error instanceof Error ? error.message : String(error);
+}
