@@ -312,7 +312,8 @@ const REFUSAL_STATUSES: Readonly<
     },
   },
   408: {
-    description: "the body did not arrive in time; the connection is closed",
+    description:
+      "the body did not arrive in time; the connection is not used again",
     headers: {
       // Not required: HTTP/2 has no such header.
       Connection: {
@@ -399,7 +400,7 @@ export const LIMITS: readonly Limit[] = [
   {
     of: "Headers of a request",
     bound:
-      "64 KiB and 100 headers; more may get a bare 400 or 431 without an Error body",
+      "64 KiB and 100 headers, without an offer to change the protocol (`Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1); else there may be a bare 400 or 431 without an Error body",
   },
 ];
 
@@ -429,7 +430,7 @@ export const REPEATING =
 
 /** What a reply that is not a success looks like. */
 export const REFUSING =
-  "Every reply that is not a success is an Error: a number for programs, whose first three digits are the HTTP status, and a message for people.";
+  "Every reply that is not a success, but for the bare ones under Limits, is an Error: a number for programs, whose first three digits are the HTTP status, and a message for people.";
 
 /** One status of a reply, and the `error` numbers that come with it. */
 export interface Reply extends Pick<Response, "description" | "headers"> {

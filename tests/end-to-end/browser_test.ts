@@ -396,10 +396,25 @@ test("an id that is no number is not sent, and its field says so", async ({ brow
       await browser.fill(field, text);
     }
     await browser.evaluate('document.querySelector(".send").click()');
-    assert.match(await browser.text("id-wrong"), /digits/);
+    assert.match(await browser.text("id-wrong"), /as a number/);
     assert.equal(await browser.evaluate("document.activeElement.id"), "id");
     assert.equal(await browser.text("verdict"), "");
   }
+});
+
+test("what is not sent leaves no earlier reply to be taken for its own", async ({ browser }) => {
+  const shown = () =>
+    browser.evaluate(
+      '["nothing", "verdict", "advice", "exchange"]' +
+        ".filter((id) => !document.getElementById(id).hidden).join()",
+    );
+  assert.match(await browser.create(PLANT), /^200 /);
+  assert.equal(await shown(), "verdict,exchange");
+  await browser.fill("id", "seven");
+  await browser.evaluate('document.querySelector(".send").click()');
+  assert.equal(await shown(), "nothing");
+  assert.match(await browser.create({ ...PLANT, name: "Pilea" }), /^409 /);
+  assert.equal(await shown(), "verdict,advice,exchange");
 });
 
 test("the keyboard alone is enough to create a plant", async ({ browser }) => {

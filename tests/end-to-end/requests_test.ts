@@ -915,6 +915,16 @@ const DOUBTFUL: readonly (readonly [string, Uint8Array])[] = [
     }),
   ],
   ["two Host headers", request(GOOD, { headers: ["host: a", "host: b"] })],
+  [
+    "an offer to change to HTTP/2, as Java's HttpClient makes it",
+    request(GOOD, {
+      headers: [
+        "connection: Upgrade, HTTP2-Settings",
+        "upgrade: h2c",
+        "http2-settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA",
+      ],
+    }),
+  ],
 ];
 
 let folder: TemporaryFolder;
