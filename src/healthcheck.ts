@@ -29,8 +29,9 @@ export async function healthcheck(address: Address): Promise<number> {
   try {
     const status = await ask(socket, host, path);
     if (status === 200) return 0;
+    const advice = status === 404 ? ": give the service's --base-url" : "";
     throw new StartError(
-      `not ready: ${where} answers ${path} with ${status}`,
+      `not ready: ${where} answers ${path} with ${status}${advice}`,
       EXIT_FAILURE,
     );
   } catch (error) {

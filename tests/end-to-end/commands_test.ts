@@ -127,18 +127,25 @@ Deno.test("healthcheck: who listens everywhere is asked on loopback", async () =
   assert.equal((await runProgram(args)).status, 0);
 });
 
-Deno.test("healthcheck: a service that is not ready is a failure", async () => {
-  await using server = listen(503);
-  const { status, stderr } = await runProgram(
-    ["healthcheck", "--port", server.port],
-  );
-  assert.equal(
-    stderr,
-    `plant-store: not ready: 127.0.0.1 port ${server.port} answers /readyz ` +
-      "with 503\n",
-  );
-  assert.equal(status, 1);
-});
+for (
+  const [answer, advice] of [
+    [503, ""],
+    [404, ": give the service's --base-url"],
+  ] as const
+) {
+  Deno.test(`healthcheck: a service that answers ${answer} is a failure`, async () => {
+    await using server = listen(answer);
+    const { status, stderr } = await runProgram(
+      ["healthcheck", "--port", server.port],
+    );
+    assert.equal(
+      stderr,
+      `plant-store: not ready: 127.0.0.1 port ${server.port} answers /readyz ` +
+        `with ${answer}${advice}\n`,
+    );
+    assert.equal(status, 1);
+  });
+}
 
 Deno.test("healthcheck: where nobody listens it is a failure", async () => {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });

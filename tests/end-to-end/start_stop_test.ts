@@ -559,6 +559,33 @@ Deno.test("a start is refused in one line where the port is taken", async () => 
   assertOneLine(await runProgram(args), 1, new RegExp(`port ${port}`));
 });
 
+Deno.test("a store with plants that only a newer Deno reads is refused, with what to do", async () => {
+  using folder = new TemporaryFolder();
+  const path = folder.file("plants.db");
+  {
+    await using program = await Program.start(["--kv", path]);
+    assert.equal(await statusOf(program, BODY), 200);
+    await program.stop();
+  }
+  const database = new DatabaseSync(path);
+  // V8 refuses a value with a version above its own.
+  database.exec("UPDATE kv SET v = CAST(x'FF7F' || substr(v, 3) AS BLOB)");
+  database.close();
+  for (const command of ["serve", "export"]) {
+    const ended = await runProgram([command, "--port", "0", "--kv", path]);
+    assertOneLine(ended, 2, /a newer Deno .*plants.* export .* import /);
+  }
+});
+
+Deno.test("a start that finds its port taken leaves a store that is closed", async () => {
+  using folder = new TemporaryFolder();
+  using listener = silence();
+  const { port } = listener.addr;
+  await runProgram(["--port", `${port}`, "--kv", folder.file("plants.db")]);
+  const names = [...Deno.readDirSync(folder.path)].map(({ name }) => name);
+  assert.deepEqual(names, ["plants.db"]);
+});
+
 Deno.test("the banner names what DENO_SERVE_ADDRESS made it bind", async () => {
   using folder = new TemporaryFolder();
   await using program = await Program.start(
