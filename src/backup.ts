@@ -60,14 +60,13 @@ export async function backUp(
   }
 }
 
+/** Opens the store and reads of it: its faults are not those of the copy. */
 function openSource(path: string): DatabaseSync {
-  const source = new DatabaseSync(path, { readOnly: true });
   try {
-    // What is wrong with it must not be said of the copy.
+    const source = new DatabaseSync(path, { readOnly: true });
     source.prepare("SELECT 1 FROM kv LIMIT 1").get();
     return source;
   } catch (error) {
-    source.close();
     throw storeError("read", path, error);
   }
 }

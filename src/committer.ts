@@ -99,7 +99,7 @@ export class Committer {
     return this.#waiting;
   }
 
-  /** Whether the store failed, and took no commit since. */
+  /** Whether something is known to be wrong with the store. */
   get isFailing(): boolean {
     return this.#problem !== undefined;
   }

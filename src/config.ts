@@ -357,20 +357,22 @@ function readTls(
       `${(cert ?? key)?.name} is given without ${flag}: give both or none`,
     );
   }
-  return {
+  const pems = {
     cert: readPem(cert, /-----BEGIN CERTIFICATE-----/, "a certificate"),
     key: readPem(key, /-----BEGIN [A-Z ]*PRIVATE KEY-----/, "a private key"),
   };
+  if (/BEGIN ENCRYPTED|^Proc-Type: .*ENCRYPTED/m.test(pems.key)) {
+    throw new StartError(
+      `${key.name}: expected a key without a passphrase in ` +
+        resolve(key.value),
+    );
+  }
+  return pems;
 }
 
 function readPem({ name, value }: Given, begin: RegExp, what: string): string {
   if (value === "") throw new StartError(`${name}: expected a file`);
   const text = readFile(name, value);
-  if (/BEGIN ENCRYPTED|^Proc-Type: .*ENCRYPTED/m.test(text)) {
-    throw new StartError(
-      `${name}: expected a key without a passphrase in ${resolve(value)}`,
-    );
-  }
   if (!begin.test(text)) {
     throw new StartError(
       `${name}: expected ${what} as PEM in ${resolve(value)}`,

@@ -6,7 +6,7 @@ export function fileFault(error: unknown): string {
     return "this user may not";
   }
   if (error instanceof Deno.errors.NotCapable) {
-    return "Deno opens nothing in /dev, /proc and /sys";
+    return "Deno does not open what the system has there";
   }
   return error instanceof Error ? error.message : String(error);
 }

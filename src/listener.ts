@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "./config.ts";
 import { LISTEN_AGAIN_MS_MAX } from "./limits.ts";
 import type { Log } from "./log.ts";
-import { EXIT_FAILURE, StartError } from "./start_error.ts";
+import { EXIT_CONFIGURATION, EXIT_FAILURE, StartError } from "./start_error.ts";
 
 /** How often to look whether the listener still listens. */
 const LISTEN_LOOK_MS = 1_000;
@@ -37,7 +37,9 @@ export class Listener {
       }
       throw new StartError(
         `cannot listen on ${host} port ${port}: ${addressFault(error)}`,
-        EXIT_FAILURE,
+        error instanceof Deno.errors.PermissionDenied
+          ? EXIT_CONFIGURATION
+          : EXIT_FAILURE,
       );
     }
     const { addr } = this.#server;

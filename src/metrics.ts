@@ -170,7 +170,7 @@ export class Metrics {
       ...family(
         "plant_store_up",
         "gauge",
-        "Whether the last commit worked: 1, or 0 where the store failed.",
+        "Whether the store works, as far as is known: 1, or else 0.",
         (name) => [`${name} ${isStoreWell ? 1 : 0}`],
       ),
       ...family(

@@ -40,12 +40,7 @@ const BUSY = /database is locked/;
 const IN_WORDS: readonly (readonly [RegExp, string])[] = [
   [
     /unable to open database file|read-?only database|permission denied/i,
-    "this user may not write it, or not in its folder",
-  ],
-  [
-    /could not deserialize/,
-    "a newer Deno stored plants in it: run with that one, or export with it " +
-    "and import here",
+    "this user may not read or write it, or not in its folder",
   ],
   [/malformed/, "it is broken: restore a backup"],
 ];
@@ -218,6 +213,12 @@ export function storeError(
 ): StartError {
   const name = typeof location === "string" ? location : location.href;
   const reason = error instanceof Error ? error.message : String(error);
+  if (/could not deserialize/.test(reason)) {
+    return new StartError(
+      `cannot ${what} ${name}: a newer Deno stored plants in it: run with ` +
+        "that one, or export with it and import here into a new store",
+    );
+  }
   if (typeof location !== "string") {
     return new StartError(
       `cannot ${what} ${name}: ${reason}: see that a KV Connect server ` +
@@ -261,7 +262,7 @@ async function openAndProbe(location: StoreLocation): Promise<Store> {
   for (;;) {
     try {
       await kv.atomic().delete(PROBE_KEY).commit();
-      // Values of a newer Deno show at the first one.
+      // Where a newer Deno stored all there is, no plant could be read.
       await kv.list({ prefix: [PLANTS] }, { limit: 1 }).next();
       return new Store(kv, isFile ? new OpenedFile(location) : undefined);
     } catch (error) {

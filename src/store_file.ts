@@ -77,7 +77,7 @@ export class OpenedFile {
       const lost = this.#companions.find((it) => placeOf(it) !== "its own");
       this.#problem = lost &&
         `${lost.path} was deleted or replaced while it was open: restart by ` +
-          "a signal that is not KILL, which saves the plants in it";
+          "SIGTERM or Ctrl-C, which saves the plants in it";
     } catch (error) {
       this.#problem = error instanceof Error ? error.message : String(error);
     }

@@ -319,6 +319,28 @@ Deno.test("TLS files are read as a pair", () => {
   assertRefused(() => read(none), /^--tls-cert: cannot read .*no such file/);
 });
 
+Deno.test("a TLS key with a passphrase is refused, also in its older form, and no matter beside a certificate", () => {
+  using folder = new TemporaryFolder();
+  const [cert, key] = [folder.file("cert.pem"), folder.file("key.pem")];
+  Deno.writeTextFileSync(cert, CERT);
+  for (
+    const locked of [
+      KEY.replaceAll("PRIVATE", "ENCRYPTED PRIVATE"),
+      KEY.replace("-----\n", "-----\nProc-Type: 4,ENCRYPTED\n"),
+    ]
+  ) {
+    Deno.writeTextFileSync(key, locked);
+    assertRefused(
+      () => read({ "--tls-cert": cert, "--tls-key": key }),
+      /^--tls-key: .*without a passphrase/,
+    );
+    Deno.writeTextFileSync(key, KEY);
+    Deno.writeTextFileSync(cert, CERT + locked);
+    const { tls } = read({ "--tls-cert": cert, "--tls-key": key });
+    assert.equal(tls?.key, KEY);
+  }
+});
+
 Deno.test("a log format that is none is refused", () => {
   assertRefused(
     () => read({}, { LOG_FORMAT: "JSON" }),
