@@ -68,6 +68,14 @@ function silence(): Deno.TcpListener {
   return Deno.listen({ hostname: "127.0.0.1", port: 0 });
 }
 
+/** Spawns a program whose KV Connect server gives no answer. */
+function spawnOnto({ addr }: Deno.TcpListener): Program {
+  return Program.spawn(
+    ["--port", "0", "--kv", `http://127.0.0.1:${addr.port}`],
+    { env: { DENO_KV_ACCESS_TOKEN: SECRET } },
+  );
+}
+
 /** Sends a create and gives the status of its reply. */
 async function statusOf(
   program: Program,
@@ -194,11 +202,7 @@ Deno.test({
   ignore: Deno.build.os === "windows",
   async fn() {
     using listener = silence();
-    const { port } = listener.addr;
-    await using program = Program.spawn(
-      ["--port", "0", "--kv", `http://127.0.0.1:${port}`],
-      { env: { DENO_KV_ACCESS_TOKEN: SECRET } },
-    );
+    await using program = spawnOnto(listener);
     // It asks the KV Connect server, and waits.
     using _asked = await listener.accept();
     program.process.kill("SIGHUP");
@@ -746,11 +750,7 @@ Deno.test({
   ignore: Deno.build.os === "windows",
   async fn() {
     using listener = silence();
-    const { port } = listener.addr;
-    await using program = Program.spawn(
-      ["--port", "0", "--kv", `http://127.0.0.1:${port}`],
-      { env: { DENO_KV_ACCESS_TOKEN: SECRET } },
-    );
+    await using program = spawnOnto(listener);
     using _connection = await listener.accept();
     const { status, stderr } = await program.stop("SIGTERM");
     assert.equal(status, 0, stderr);
