@@ -1,6 +1,6 @@
 import { dirname, resolve } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
-import { fileFault } from "./file_fault.ts";
+import { fileFault } from "./faults.ts";
 import { printError } from "./output.ts";
 import { EXIT_FAILURE, StartError } from "./start_error.ts";
 import { storeError, type StoreLocation } from "./store.ts";

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { messageOf } from "./faults.ts";
 import {
   COMMIT_BYTES_MAX,
   COMMIT_MS_MAX,
@@ -214,7 +215,7 @@ export class Committer {
         });
       }
     } catch (error) {
-      this.#failing(error instanceof Error ? error.message : String(error));
+      this.#failing(messageOf(error));
       // What follows a create that failed is tried for itself.
       for (const create of open) {
         this.#answer(create, "failed");

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { isBearerToken } from "./auth.ts";
-import { fileFault } from "./file_fault.ts";
+import { fileFault } from "./faults.ts";
 import type { LogFormat } from "./log.ts";
 import { StartError } from "./start_error.ts";
 import type { StoreLocation } from "./store.ts";

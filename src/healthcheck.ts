@@ -1,6 +1,7 @@
 import { connect as connectTcp, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import type { Address } from "./config.ts";
+import { messageOf } from "./faults.ts";
 import { HEALTHCHECK_MS_MAX } from "./limits.ts";
 import { EXIT_FAILURE, StartError } from "./start_error.ts";
 
@@ -36,8 +37,10 @@ export async function healthcheck(address: Address): Promise<number> {
     );
   } catch (error) {
     if (error instanceof StartError) throw error;
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new StartError(`no answer from ${where}: ${reason}`, EXIT_FAILURE);
+    throw new StartError(
+      `no answer from ${where}: ${messageOf(error)}`,
+      EXIT_FAILURE,
+    );
   } finally {
     socket.destroy();
   }

@@ -1,6 +1,6 @@
 import { Committer, type Outcome } from "./committer.ts";
 import { Refusal } from "./errors.ts";
-import { fileFault } from "./file_fault.ts";
+import { fileFault } from "./faults.ts";
 import {
   IMPORT_CHARACTERS_WAITING_MAX,
   IMPORT_CREATES_WAITING_MAX,

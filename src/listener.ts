@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "./config.ts";
+import { messageOf } from "./faults.ts";
 import { LISTEN_AGAIN_MS_MAX } from "./limits.ts";
 import type { Log } from "./log.ts";
 import { EXIT_CONFIGURATION, EXIT_FAILURE, StartError } from "./start_error.ts";
@@ -180,8 +181,4 @@ function tlsFault(error: unknown): string {
   return message.includes("KeyMismatch")
     ? "the key is not the one of the certificate"
     : message;
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

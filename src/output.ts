@@ -1,3 +1,4 @@
+import { messageOf } from "./faults.ts";
 import { EXIT_FAILURE, StartError } from "./start_error.ts";
 
 const encoder = new TextEncoder();
@@ -26,8 +27,10 @@ export async function writeOut(text: string): Promise<void> {
       bytes = bytes.subarray(await Deno.stdout.write(bytes));
     } catch (error) {
       if (error instanceof Deno.errors.BrokenPipe) throw error;
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new StartError(`cannot write to stdout: ${reason}`, EXIT_FAILURE);
+      throw new StartError(
+        `cannot write to stdout: ${messageOf(error)}`,
+        EXIT_FAILURE,
+      );
     }
   }
 }

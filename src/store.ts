@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { CommitResult, CommitStore } from "./committer.ts";
+import { messageOf } from "./faults.ts";
 import {
   COMMIT_PLANTS_MAX_FILE,
   COMMIT_PLANTS_MAX_REMOTE,
@@ -158,7 +159,7 @@ export class Store implements CommitStore {
       this.#file?.assertInPlace();
       return undefined;
     } catch (error) {
-      return error instanceof Error ? error.message : String(error);
+      return messageOf(error);
     }
   }
 
@@ -212,7 +213,7 @@ export function storeError(
   error: unknown,
 ): StartError {
   const name = typeof location === "string" ? location : location.href;
-  const reason = error instanceof Error ? error.message : String(error);
+  const reason = messageOf(error);
   if (/could not deserialize/.test(reason)) {
     return new StartError(
       `cannot ${what} ${name}: a newer Deno stored plants in it: run with ` +

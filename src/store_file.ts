@@ -1,6 +1,6 @@
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { fileFault } from "./file_fault.ts";
+import { fileFault, messageOf } from "./faults.ts";
 import { StartError } from "./start_error.ts";
 
 /** What SQLite puts beside the file: its log of writes, and an index of that. */
@@ -79,7 +79,7 @@ export class OpenedFile {
         `${lost.path} was deleted or replaced while it was open: restart by ` +
           "SIGTERM or Ctrl-C, which saves the plants in it";
     } catch (error) {
-      this.#problem = error instanceof Error ? error.message : String(error);
+      this.#problem = messageOf(error);
     }
   }
 
