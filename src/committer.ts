@@ -37,6 +37,8 @@ export interface CommitStore {
    * something that is no plant of ours.
    */
   read(ids: readonly bigint[]): Promise<(Plant | null | undefined)[]>;
+  /** What is wrong with it at a look from outside, `undefined` for nothing. */
+  look(): string | undefined;
 }
 
 /** Time as the committer sees it; a simulation brings its own. */
@@ -78,12 +80,12 @@ export class Committer {
   #waiting = 0;
   /** What was reported last, `undefined` while the store is well. */
   #problem: string | undefined;
-  /** What the last look at the store's files found wrong. */
+  /** What the last look at the store found wrong. */
   #found: string | undefined;
 
   /**
    * @param report is told what is wrong when the store begins to fail, or what
-   * else is wrong with its files, and `undefined` when it works again
+   * else a look finds wrong with it, and `undefined` when it works again
    */
   constructor(
     store: CommitStore,
@@ -117,8 +119,16 @@ export class Committer {
     });
   }
 
-  /** Answers `failed` to every create whose time is up. */
+  /**
+   * Answers `failed` to every create whose time is up, and looks at the store,
+   * so that what is wrong with it is known before the next create.
+   */
   sweep(): void {
+    this.#giveUp();
+    this.#look();
+  }
+
+  #giveUp(): void {
     const nowMs = this.#clock.nowMs();
     let expired = false;
     for (const leader of this.#byId.values()) {
@@ -143,11 +153,8 @@ export class Committer {
     }
   }
 
-  /**
-   * Takes what a look at the store's files found wrong, `undefined` for
-   * nothing, so that it is known before the next create.
-   */
-  looked(problem: string | undefined): void {
+  #look(): void {
+    const problem = this.#store.look();
     if (problem === this.#found) return;
     this.#found = problem;
     if (problem === undefined) this.#well();

@@ -31,10 +31,7 @@ export async function importPlants(
   const committer = new Committer(store, (problem) => {
     if (problem !== undefined) progress.say(`the store fails: ${problem}`);
   });
-  const sweeping = setInterval(() => {
-    committer.sweep();
-    committer.looked(store.look());
-  }, SWEEP_MS);
+  const sweeping = setInterval(() => committer.sweep(), SWEEP_MS);
   const run = new Import(committer, progress);
   let unreadable: StartError | undefined;
   try {

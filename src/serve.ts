@@ -69,7 +69,6 @@ export async function serve(config: Config): Promise<number> {
   const sweeping = setInterval(() => {
     service.bodies.sweep();
     service.committer.sweep();
-    service.committer.looked(store.look());
   }, SWEEP_MS);
   logStart(config, listener.address, service, ownToken);
 
@@ -195,6 +194,7 @@ function measured(store: Store, metrics: Metrics): CommitStore {
     commitPlantsMax: store.commitPlantsMax,
     commitsInFlightMax: store.commitsInFlightMax,
     read: (ids) => store.read(ids),
+    look: () => store.look(),
     async commit(plants) {
       const startMs = performance.now();
       const result = await store.commit(plants);

@@ -150,8 +150,8 @@ export class Store implements CommitStore {
   }
 
   /**
-   * Looks whether the file is in its place, and sees to what is left of it.
-   * @returns what is wrong, `undefined` for nothing
+   * See {@link CommitStore}. Looks whether the file is in its place, and sees
+   * to what is left of it.
    */
   look(): string | undefined {
     try {

@@ -30,6 +30,8 @@ class HeldStore implements CommitStore {
   /** Those that wait for an answer. */
   readonly asked: Asked[] = [];
   readonly plants = new Map<bigint, Plant | null>();
+  /** What is wrong with it. */
+  problem: string | undefined;
 
   constructor(commitPlantsMax = 10) {
     this.commitPlantsMax = commitPlantsMax;
@@ -49,6 +51,10 @@ class HeldStore implements CommitStore {
 
   read(ids: readonly bigint[]): Promise<(Plant | null | undefined)[]> {
     return Promise.resolve(ids.map((id) => this.plants.get(id)));
+  }
+
+  look(): string | undefined {
+    return this.problem;
   }
 
   /** The oldest commit that waits for an answer. */
@@ -396,7 +402,8 @@ Deno.test("one commit that hangs beside others that succeed is not reported at e
 Deno.test("what a look at the files finds is reported when it changes, and before a create meets it", async () => {
   const { store, reports, committer, create } = setUp();
   const look = (problem: string | undefined) => {
-    for (let i = 0; i < 3; i++) committer.looked(problem);
+    store.problem = problem;
+    for (let i = 0; i < 3; i++) committer.sweep();
   };
   look(undefined);
   assert.deepEqual(reports.splice(0), []);
@@ -420,7 +427,8 @@ Deno.test("what a create met is not reported again by a look that finds the same
   create(1);
   store.next().fail("deleted");
   await settled();
-  committer.looked("deleted");
+  store.problem = "deleted";
+  committer.sweep();
   assert.deepEqual(reports, ["deleted"]);
 });
 

@@ -136,6 +136,7 @@ class Schedule {
       commitsInFlightMax: this.#shape.inFlightMax,
       commit: (plants) => this.#commit(plants),
       read: (ids) => this.#read(ids),
+      look: () => undefined,
     };
     const clock: Clock = {
       nowMs: () => this.#nowMs,

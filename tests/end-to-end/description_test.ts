@@ -183,6 +183,7 @@ async function givenWhenFull(): Promise<Given> {
     commitsInFlightMax: 2,
     commit: () => new Promise(() => {}),
     read: () => new Promise(() => {}),
+    look: () => undefined,
   }, () => {});
   const handle = makeHandler(serviceWith(committer, "text"));
   const creates = Array.from(
@@ -204,6 +205,7 @@ class FaultyCommitter extends Committer {
       commitsInFlightMax: 1,
       commit: () => Promise.reject(new Error(FAULT)),
       read: () => Promise.reject(new Error(FAULT)),
+      look: () => undefined,
     }, () => {});
   }
 
