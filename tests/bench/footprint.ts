@@ -5,44 +5,23 @@
  *
  *     PLANT_STORE=./plant-store deno run -A tests/bench/footprint.ts
  */
-import { load, TOKEN } from "./load.ts";
+import { resolve } from "node:path";
+import { load, start, stop, TOKEN } from "./load.ts";
 
 const STARTS = 20;
 const CREATES = 1_000_000;
 const LOAD = { connections: 64, seconds: 10 };
 
-const BINARY = Deno.env.get("PLANT_STORE") ?? "./plant-store";
+const BINARY = resolve(Deno.env.get("PLANT_STORE") ?? "plant-store");
 
 /** Starts the binary on a new store, and waits for its first answer. */
-async function start(store: string) {
+async function answering(store: string) {
   const startMs = performance.now();
-  const child = new Deno.Command(BINARY, {
-    args: ["--port", "0", "--kv", store],
-    env: { ACCESS_TOKEN: TOKEN },
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).spawn();
-  let printed = "";
-  let url: string | undefined;
-  const lines = child.stderr.pipeThrough(new TextDecoderStream());
-  for await (const text of lines.values({ preventCancel: true })) {
-    printed += text;
-    url = printed.match(/http:\/\/127\.0\.0\.1:\d+(?=\s)/)?.[0];
-    if (url !== undefined) break;
-  }
-  if (url === undefined) throw new Error(`cannot start: ${printed}`);
-  lines.pipeTo(new WritableStream()).catch(() => {});
+  const args = ["--port", "0", "--kv", store];
+  const { child, url } = await start("the binary", BINARY, args);
   await (await fetch(`${url}/livez`)).body?.cancel();
   const startedMs = performance.now() - startMs;
-  return {
-    url,
-    startedMs,
-    async [Symbol.asyncDispose]() {
-      child.kill();
-      await child.status;
-    },
-  };
+  return { url, startedMs, [Symbol.asyncDispose]: () => stop(child) };
 }
 
 /** The value of one of the service's metrics. */
@@ -60,12 +39,12 @@ const dir = await Deno.makeTempDir({ prefix: "plants-bench-" });
 try {
   const startsMs: number[] = [];
   for (let i = 0; i < STARTS; i++) {
-    await using service = await start(`${dir}/start-${i}.db`);
+    await using service = await answering(`${dir}/start-${i}.db`);
     startsMs.push(service.startedMs);
   }
   startsMs.sort((a, b) => a - b);
 
-  await using service = await start(`${dir}/creates.db`);
+  await using service = await answering(`${dir}/creates.db`);
   const { url } = service;
   const idle = await residentMb(url);
   const name = 'plant_store_creates_total{outcome="stored"}';

@@ -56,9 +56,10 @@ const children = new Set<Deno.ChildProcess>();
 
 let runs = 0;
 
-async function start(server: Server, store: string) {
-  const child = new Deno.Command(Deno.execPath(), {
-    args: ["run", "--no-prompt", "-A", ...server.args(store)],
+/** Starts a server, and waits until it says where it listens. */
+export async function start(name: string, command: string, args: string[]) {
+  const child = new Deno.Command(command, {
+    args,
     cwd: `${HERE}/../..`,
     clearEnv: true,
     env: ENVIRONMENT,
@@ -77,13 +78,14 @@ async function start(server: Server, store: string) {
     if (url) break;
   }
   clearTimeout(timer);
-  if (!url) throw new Error(`Cannot start ${server.name}: ${printed}`);
+  if (!url) throw new Error(`Cannot start ${name}: ${printed}`);
   // Read on, or a server that prints more than a pipe holds would stop.
   lines.pipeTo(new WritableStream()).catch(() => {});
   return { child, url };
 }
 
-async function stop(child: Deno.ChildProcess): Promise<void> {
+/** Ends a server at once. */
+export async function stop(child: Deno.ChildProcess): Promise<void> {
   try {
     child.kill("SIGKILL");
   } catch {
@@ -128,7 +130,8 @@ export async function measure(
   options: { connections: number; seconds: number; dir: string },
 ): Promise<Result> {
   const store = server.store ?? `${options.dir}/${runs}.db`;
-  const { child, url } = await start(server, store);
+  const args = ["run", "--no-prompt", "-A", ...server.args(store)];
+  const { child, url } = await start(server.name, Deno.execPath(), args);
   try {
     const warm = await load(url, ids, {
       ...options,
