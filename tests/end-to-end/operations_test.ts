@@ -3,6 +3,7 @@ import { ERROR } from "../../src/errors.ts";
 import { METRICS_CONTENT_TYPE } from "../../src/metrics.ts";
 import { occurrences } from "./load.ts";
 import {
+  has,
   Program,
   type ProgramOptions,
   runProgram,
@@ -41,14 +42,6 @@ async function run(
   const text = decoder.decode(stdout) + decoder.decode(stderr);
   assert.ok(success, `${command} ${args.join(" ")}: ${text}`);
   return text;
-}
-
-async function has(command: string, ...args: string[]): Promise<boolean> {
-  try {
-    return (await new Deno.Command(command, { args }).output()).success;
-  } catch {
-    return false;
-  }
 }
 
 const HAS_OPENSSL = await has("openssl", "version");

@@ -231,6 +231,18 @@ export class TemporaryFolder implements Disposable {
   }
 }
 
+/** Whether a machine has a command that ends well with these arguments. */
+export async function has(
+  command: string,
+  ...args: string[]
+): Promise<boolean> {
+  try {
+    return (await new Deno.Command(command, { args }).output()).success;
+  } catch {
+    return false;
+  }
+}
+
 /** A store that takes no write until this is disposed of: another has its lock. */
 export class StoreLock implements Disposable {
   readonly #database: DatabaseSync;

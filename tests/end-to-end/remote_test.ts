@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { ERROR } from "../../src/errors.ts";
 import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import { numberFromEnv, Random, seedOfRun } from "../random.ts";
+import { DENOKV, KV_ENV, KvServer } from "./kv_server.ts";
 import {
   type Answer,
   drawPlant,
@@ -15,13 +16,9 @@ import {
 } from "./load.ts";
 import { Program, runProgram, TemporaryFolder } from "./program.ts";
 
-/** The path of a KV Connect server, denokv; without it these are ignored. */
-const DENOKV = Deno.env.get("DENOKV");
-
 /** A compiled binary is silenced by its environment only, which is not set. */
 const IS_BINARY = Deno.env.has("PLANT_STORE");
 
-const KV_TOKEN = "a-token-for-tests";
 const PLANT = { name: "Monstera", tag: "climber" };
 
 /** Far more than the service needs, for machines that do other things too. */
@@ -35,81 +32,6 @@ const CONNECTIONS = 400;
 
 const isStored = ({ status }: Answer) => status === 200;
 
-/** Environment of a service on the server. */
-const ENV = { DENO_KV_ACCESS_TOKEN: KV_TOKEN };
-
-/** A KV Connect server on a port of its own, which it keeps over restarts. */
-class KvServer implements AsyncDisposable {
-  readonly port: number;
-  readonly #file: string;
-  #process: Deno.ChildProcess;
-
-  private constructor(file: string) {
-    this.#file = file;
-    this.port = freePort();
-    this.#process = this.#spawn();
-  }
-
-  static async start(file: string): Promise<KvServer> {
-    const server = new KvServer(file);
-    await server.#answers();
-    return server;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${this.port}`;
-  }
-
-  async kill(): Promise<void> {
-    try {
-      this.#process.kill("SIGKILL");
-    } catch {
-      // It ended already.
-    }
-    await this.#process.status;
-  }
-
-  async restart(): Promise<void> {
-    this.#process = this.#spawn();
-    await this.#answers();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.kill();
-  }
-
-  #spawn(): Deno.ChildProcess {
-    const serve = ["serve", "--access-token", KV_TOKEN];
-    return new Deno.Command(DENOKV ?? "", {
-      args: ["--sqlite-path", this.#file, ...serve, "--addr", this.#address],
-      stdin: "null",
-      stdout: "null",
-      stderr: "null",
-    }).spawn();
-  }
-
-  get #address(): string {
-    return `127.0.0.1:${this.port}`;
-  }
-
-  async #answers(): Promise<void> {
-    await until((it) => it, async () => {
-      try {
-        const { body } = await fetch(this.url);
-        await body?.cancel();
-        return true;
-      } catch {
-        return false;
-      }
-    }, { withinMs: PATIENCE_MS });
-  }
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
-}
-
 Deno.test({
   name:
     "serve: of two instances on one KV Connect server one wins each of 1,000 ids",
@@ -121,8 +43,12 @@ Deno.test({
     const ledger = new Ledger();
     const file = folder.file("kv.db");
     await using server = await KvServer.start(file);
-    await using one = await Program.start(["--kv", server.url], { env: ENV });
-    await using two = await Program.start(["--kv", server.url], { env: ENV });
+    await using one = await Program.start(["--kv", server.url], {
+      env: KV_ENV,
+    });
+    await using two = await Program.start(["--kv", server.url], {
+      env: KV_ENV,
+    });
     const programs: readonly [Program, Program] = [one, two];
     const ids = Array.from({ length: 1_000 }, (_, i) => BigInt(i) - 500n);
     const wins = [0, 0];
@@ -159,7 +85,7 @@ Deno.test({
     const file = folder.file("kv.db");
     await using server = await KvServer.start(file);
     await using program = await Program.start(["--kv", server.url], {
-      env: ENV,
+      env: KV_ENV,
     });
 
     // Under load the whole time; in its midst the server dies.
@@ -276,7 +202,7 @@ Deno.test("serve: a KV Connect server that cannot be reached is one line and sta
   const { status, stderr } = await runProgram(
     // Nothing gets this port by chance.
     ["--port", "0", "--kv", "http://127.0.0.1:1"],
-    { env: ENV },
+    { env: KV_ENV },
   );
   assert.equal(status, 1);
   assert.match(
@@ -293,7 +219,7 @@ Deno.test("serve: a KV Connect server that says nothing is one line and status 1
   })();
   const { status, stderr } = await runProgram(
     ["--port", "0", "--kv", `http://127.0.0.1:${listener.addr.port}`],
-    { env: ENV },
+    { env: KV_ENV },
   );
   listener.close();
   await accepting;

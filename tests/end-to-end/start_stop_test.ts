@@ -3,6 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import config from "../../deno.json" with { type: "json" };
 import {
   type Ended,
+  has,
   Program,
   type ProgramOptions,
   runProgram,
@@ -51,14 +52,6 @@ async function shell(
     stderr: "null",
   }).output();
   return new TextDecoder().decode(stdout);
-}
-
-async function has(command: string, ...args: string[]): Promise<boolean> {
-  try {
-    return (await new Deno.Command(command, { args }).output()).success;
-  } catch {
-    return false;
-  }
 }
 
 const HAS_CURL = await has("curl", "--version");

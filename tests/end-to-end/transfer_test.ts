@@ -2,16 +2,12 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { BODY_BYTES_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { numberFromEnv, Random, seedOfRun } from "../random.ts";
+import { DENOKV, KV_ENV, KvServer } from "./kv_server.ts";
 import { together, until } from "./load.ts";
 import { Program, runProgram, TemporaryFolder } from "./program.ts";
 
 /** How many plants a round trip has; a million with PLANTS=1000000. */
 const PLANTS = numberFromEnv("PLANTS", 20_000);
-
-/** The path of a KV Connect server, denokv; without it one test is ignored. */
-const DENOKV = Deno.env.get("DENOKV");
-
-const KV_TOKEN = "a-token-for-tests";
 
 /** Texts that a careless program breaks. */
 const STRINGS: readonly [string, ...string[]] = [
@@ -387,7 +383,7 @@ Deno.test("export: a KV Connect server that falls silent is waited for 10 s", as
           url: new URL(request.url).origin,
           consistency: "strong",
         }],
-        token: KV_TOKEN,
+        token: KV_ENV.DENO_KV_ACCESS_TOKEN,
         expiresAt: "2100-01-01T00:00:00Z",
       })
       : answered.promise);
@@ -395,7 +391,7 @@ Deno.test("export: a KV Connect server that falls silent is waited for 10 s", as
   try {
     const { status, stdout, stderr } = await runProgram(
       ["export", "--kv", url],
-      { env: { DENO_KV_ACCESS_TOKEN: KV_TOKEN } },
+      { env: KV_ENV },
     );
     assert.match(
       stderr,
@@ -512,47 +508,18 @@ Deno.test({
   ignore: DENOKV === undefined,
   fn: async () => {
     using folder = new TemporaryFolder();
-    const port = freePort();
-    const url = `http://127.0.0.1:${port}`;
-    const env = { DENO_KV_ACCESS_TOKEN: KV_TOKEN };
-    const server = new Deno.Command(DENOKV ?? "", {
-      args: ["--sqlite-path", folder.file("kv.db"), "serve"].concat(
-        ["--access-token", KV_TOKEN, "--addr", `127.0.0.1:${port}`],
-      ),
-      stdin: "null",
-      stdout: "null",
-      stderr: "null",
-    }).spawn();
-    try {
-      await until(
-        (it) => it,
-        () =>
-          fetch(url).then(({ body }) => body?.cancel()).then(
-            () => true,
-            () => false,
-          ),
-        { withinMs: 15_000 },
+    await using server = await KvServer.start(folder.file("kv.db"));
+    const random = new Random(seedOfRun());
+    const lines = drawLines(random, 3_000);
+    const file = write(folder.file("in"), shuffle(random, lines));
+    for (const counts of ["3000 created, 0", "0 created, 3000"]) {
+      const { status, stderr } = await runProgram(
+        ["import", file, "--kv", server.url],
+        { env: KV_ENV },
       );
-      const random = new Random(seedOfRun());
-      const lines = drawLines(random, 3_000);
-      const file = write(folder.file("in"), shuffle(random, lines));
-      for (const counts of ["3000 created, 0", "0 created, 3000"]) {
-        const { status, stderr } = await runProgram(
-          ["import", file, "--kv", url],
-          { env },
-        );
-        assert.ok(stderr.startsWith(`${counts} already there`), stderr);
-        assert.equal(status, 0);
-      }
-      assertSame(await exportLines(url, env), lines);
-    } finally {
-      server.kill("SIGKILL");
-      await server.status;
+      assert.ok(stderr.startsWith(`${counts} already there`), stderr);
+      assert.equal(status, 0);
     }
+    assertSame(await exportLines(server.url, KV_ENV), lines);
   },
 });
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
-}
