@@ -1,18 +1,19 @@
-import { backUp } from "./backup.ts";
-import { type Address, type Setting, SETTINGS, Settings } from "./config.ts";
-import { exportPlants } from "./export.ts";
-import { healthcheck } from "./healthcheck.ts";
-import { importPlants } from "./import.ts";
-import { originOf } from "./listener.ts";
-import { descriptionText } from "./openapi.ts";
-import { printError, writeOut } from "./output.ts";
-import { serve } from "./serve.ts";
-import { StartError } from "./start_error.ts";
+import { backUp } from "./commands/backup.ts";
+import { exportPlants } from "./commands/export.ts";
+import { checkHealth } from "./commands/healthcheck.ts";
+import { importPlants } from "./commands/import.ts";
+import { writeDescription } from "./commands/openapi.ts";
+import { serve } from "./commands/serve.ts";
+import { writeStdout } from "./commands/stdout.ts";
+import { ALL_SETTINGS, parseArguments, Settings } from "./config.ts";
+import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
+import { toLine } from "./messages.ts";
+import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
 import { VERSION } from "./version.ts";
 
-/** What the program can be told to do. */
+/** A command of the program. */
 interface Command {
-  /** What stands for its operand in the help, if it takes one. */
+  /** Stands for its operand in the help, if it takes one. */
   readonly operand?: string;
   readonly help: string;
   /** @returns the exit status */
@@ -26,7 +27,7 @@ interface Command {
 const COMMANDS: ReadonlyMap<string, Command> = new Map(
   [
     ["serve", {
-      help: "run the service; so does naming no command",
+      help: "run the service; the default",
       run: (settings) => serve(settings.config()),
     }],
     ["export", {
@@ -45,7 +46,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
     }],
     ["healthcheck", {
       help: "ask the running service whether it is ready",
-      run: (settings) => healthcheck(settings.address()),
+      run: (settings) => checkHealth(settings.address()),
     }],
     ["openapi", {
       help: "write the OpenAPI description to stdout",
@@ -54,110 +55,85 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
   ] satisfies [string, Command][],
 );
 
-/** What a shell reports of a program that a closed pipe ended: SIGPIPE. */
+/** What a shell reports of a program that SIGPIPE ended. */
 const EXIT_PIPE_CLOSED = 128 + 13;
-
-/** What was written behind the program's name. */
-interface CommandLine {
-  readonly words: readonly string[];
-  /** Values of flags, by flag. */
-  readonly flags: ReadonlyMap<string, string>;
-}
 
 /**
  * Runs the program.
- * @param args what stands behind its name
- * @returns the exit status: 0, 1 for a failure, 2 where what was written or
- * configured must change
+ * @param args the arguments after its name
+ * @returns the exit status: 0, 1 for a failure, 2 if the command line or the
+ * configuration must change
  */
 export async function main(args: readonly string[]): Promise<number> {
+  const { words, flags, problem } = parseArguments(args);
+  const settings = new Settings(flags, Deno.env);
   try {
     if (args.includes("--help") || args.includes("-h")) {
-      await writeOut(`${help()}\n`);
+      await writeStdout(`${help()}\n`);
       return 0;
     }
     if (args.includes("--version")) {
-      await writeOut(`plant-store ${VERSION}\n`);
+      await writeStdout(`plant-store ${VERSION}\n`);
       return 0;
     }
-    const { words, flags } = parse(args);
+    if (problem !== undefined) throw new OperatorError(problem);
     const { run, operand } = readCommand(words);
-    return await run(new Settings(flags, Deno.env), operand);
+    return await run(settings, operand);
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
-    if (!(error instanceof StartError)) throw error;
-    // What it quotes can have line ends.
-    printError(
-      `plant-store: ${error.message.replaceAll(/\s*[\r\n]\s*/g, " ")}`,
-    );
-    return error.exitStatus;
+    return report(error, logFormatOf(settings));
   }
 }
 
-const FLAGS: ReadonlySet<string> = new Set(
-  Object.values(SETTINGS).flatMap(({ flag }: Setting) => flag ?? []),
-);
-
-/** Splits arguments into words and flags: `--flag value` or `--flag=value`. */
-function parse(args: readonly string[]): CommandLine {
-  const words: string[] = [];
-  const flags = new Map<string, string>();
-  for (let i = 0; i < args.length; i++) {
-    const arg = args[i] ?? "";
-    if (!arg.startsWith("-") || arg === "-") {
-      words.push(arg);
-      continue;
-    }
-    const equals = arg.indexOf("=");
-    const flag = equals === -1 ? arg : arg.slice(0, equals);
-    if (!FLAGS.has(flag)) {
-      throw new StartError(`there is no flag ${flag}: see --help`);
-    }
-    const value = equals === -1 ? args[++i] : arg.slice(equals + 1);
-    if (value === undefined) {
-      throw new StartError(`${flag} needs a value: see --help`);
-    }
-    flags.set(flag, value);
+/** Reports why the program ends, and returns its exit status. */
+function report(error: unknown, format: LogFormat): number {
+  const log = new Log(format);
+  if (!(error instanceof OperatorError)) {
+    log.internalError(error);
+    return EXIT_FAILURE;
   }
-  return { words, flags };
+  if (format === "json") log.error("failed", error.message);
+  else writeStderr(`plant-store: ${toLine(error.message)}`);
+  return error.exitStatus;
 }
 
-/** The command that the words name, and its operand; empty where it has none. */
+/** Returns the configured format, or text if the setting is invalid. */
+function logFormatOf(settings: Settings): LogFormat {
+  try {
+    return settings.logFormat();
+  } catch {
+    return "text";
+  }
+}
+
+/** Returns the command that the words name, and its operand or "". */
 function readCommand(
   [name = "serve", ...operands]: readonly string[],
 ): { run: Command["run"]; operand: string } {
   const command = COMMANDS.get(name);
   if (command === undefined) {
-    throw new StartError(`there is no command ${name}: see --help`);
+    throw new OperatorError(`unknown command ${name}: see --help`);
   }
   const { operand, run } = command;
   if (operand !== undefined && (operands[0] ?? "") === "") {
-    throw new StartError(`${name} needs a ${operand}: see --help`);
+    throw new OperatorError(`${name} needs a ${operand}: see --help`);
   }
   const unexpected = operands[operand === undefined ? 0 : 1];
   if (unexpected !== undefined) {
-    throw new StartError(`${unexpected} is not expected here: see --help`);
+    throw new OperatorError(`unexpected argument ${unexpected}: see --help`);
   }
   return { run, operand: operands[0] ?? "" };
-}
-
-/** The description at the public address, or else at the configured one. */
-async function writeDescription(
-  { host, port, baseUrl, isTls }: Address,
-): Promise<number> {
-  await writeOut(descriptionText(baseUrl ?? originOf(host, port, isTls)));
-  return 0;
 }
 
 function help(): string {
   const commands = COMMANDS.entries().map(([name, { operand = "", help }]) =>
     `  ${`${name} ${operand}`.padEnd(15)} ${help}`
   );
-  const settings = Object.values(SETTINGS).map((setting: Setting) => {
-    const { flag = "", variable, value, fallback, help } = setting;
-    const left = `  ${`${flag} ${value}`.trim()}`.padEnd(28);
-    const unless = fallback === undefined ? "" : ` (${fallback})`;
-    return `${left} ${variable.padEnd(18)} ${help}${unless}`;
+  const settings = ALL_SETTINGS.map((setting) => {
+    const { flag = "", variable, placeholder, fallback, help } = setting;
+    const left = `  ${`${flag} ${placeholder}`.trim()}`.padEnd(28);
+    const byDefault = fallback === undefined ? "" : ` (${fallback})`;
+    return `${left} ${variable.padEnd(18)} ${help}${byDefault}`;
   });
   return `plant-store ${VERSION}: creates plants over HTTP, POST /plants
 

@@ -1,19 +1,34 @@
+/** The configuration: every setting in one table, and the flags' grammar. */
+import { isIP } from "node:net";
 import { resolve } from "node:path";
-import { isBearerToken } from "./auth.ts";
-import { fileFault } from "./faults.ts";
-import type { LogFormat } from "./log.ts";
-import { StartError } from "./start_error.ts";
-import type { StoreLocation } from "./store.ts";
+import { TOKEN_FILE_BYTES_MAX, TOKEN_FILE_MS_MAX } from "./limits.ts";
+import { fileProblem } from "./messages.ts";
+import { OperatorError } from "./operator_error.ts";
+import type { StoreLocation } from "./store/kv_store.ts";
+import type { LogFormat } from "./telemetry/log.ts";
+
+/** The grammar of a bearer token (RFC 6750, section 2.1: `b64token`). */
+export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
+
+/** A given value, and the flag or variable that it came from. */
+interface Given {
+  readonly name: string;
+  readonly value: string;
+}
 
 /** A setting: a flag, or the environment variable beside it; the flag wins. */
-export interface Setting {
-  /** Absent where a value must not stand among the arguments. */
+export interface Setting<Value = unknown> {
+  /** Absent for secrets: the arguments of a process are public. */
   readonly flag?: string;
   readonly variable: string;
-  /** What stands for the value in the help. */
-  readonly value: string;
+  /** Stands for the value in the help. */
+  readonly placeholder: string;
   readonly fallback?: string;
   readonly help: string;
+  /** Whether an empty variable is refused; it counts as unset otherwise. */
+  readonly refusesEmpty?: true;
+  /** @throws {OperatorError} that says what was expected */
+  readonly read: (given: Given) => Value;
 }
 
 /** Every setting, in the order of the help. */
@@ -21,382 +36,453 @@ export const SETTINGS = {
   host: {
     flag: "--host",
     variable: "HOST",
-    value: "ADDRESS",
+    placeholder: "ADDRESS",
     fallback: "127.0.0.1",
-    help: "address to listen on; 0.0.0.0 for all of the machine's",
+    help: "address to listen on; 0.0.0.0 for all of the machine",
+    read: readHost,
   },
   port: {
     flag: "--port",
     variable: "PORT",
-    value: "NUMBER",
+    placeholder: "NUMBER",
     fallback: "8000",
-    help: "port to listen on; 0 takes a free one",
+    help: "port to listen on; 0 picks a free one",
+    read: readPort,
   },
   kv: {
     flag: "--kv",
     variable: "KV_PATH",
-    value: "FILE|URL",
+    placeholder: "FILE|URL",
     fallback: "plants.db",
     help: "file of the store, or URL of a KV Connect server",
+    read: readStore,
   },
   accessToken: {
     variable: "ACCESS_TOKEN",
-    value: "TOKEN[,TOKEN]",
-    help: "accepted tokens; without any, one is made for the run",
+    placeholder: "TOKEN[,TOKEN]",
+    help: "accepted tokens; without any, one is generated for the run",
+    refusesEmpty: true,
+    read: ({ name, value }) => readTokens(name, value.split(",")),
   },
   tokenFile: {
     flag: "--token-file",
     variable: "ACCESS_TOKEN_FILE",
-    value: "FILE",
-    help: "accepted tokens, one a line",
+    placeholder: "FILE",
+    help: "accepted tokens, one a line; reloaded on SIGHUP",
+    refusesEmpty: true,
+    read: readPath,
   },
   baseUrl: {
     flag: "--base-url",
     variable: "BASE_URL",
-    value: "URL",
-    help: "public address; its path is the prefix of all paths",
+    placeholder: "URL",
+    help: "public address; its path prefixes all paths",
+    read: readBaseUrl,
   },
   tlsCert: {
     flag: "--tls-cert",
     variable: "TLS_CERT",
-    value: "FILE",
+    placeholder: "FILE",
     help: "certificate chain as PEM: serves https",
+    read: readPath,
   },
   tlsKey: {
     flag: "--tls-key",
     variable: "TLS_KEY",
-    value: "FILE",
+    placeholder: "FILE",
     help: "private key of the certificate as PEM",
+    read: readPath,
   },
   logFormat: {
     flag: "--log-format",
     variable: "LOG_FORMAT",
-    value: "text|json",
+    placeholder: "text|json",
     fallback: "text",
     help: "lines for people, or one JSON object a line",
+    read: readLogFormat,
   },
-} as const satisfies Record<string, Setting>;
+} as const satisfies Readonly<Record<string, Setting>>;
 
-type SettingName = keyof typeof SETTINGS;
+/** The rows of {@link SETTINGS}. */
+export const ALL_SETTINGS: readonly Setting[] = Object.values(SETTINGS);
 
-/** Deno's own variables that the service has to look at. */
+/** A store as configured, without the token of a server. */
+type StoreSetting =
+  | { readonly kind: "file"; readonly path: string }
+  | { readonly kind: "server"; readonly url: string };
+
+/** Deno's own variables that affect the store. */
 const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
 const KV_MODE_VARIABLE = "DENO_KV_DB_MODE";
 const KV_PREFIX_VARIABLE = "DENO_KV_PATH_PREFIX";
 
-/** The configuration of a run of the service, checked. */
+/** The configuration of a run of the service, validated. */
 export interface Config {
   readonly host: string;
-  /** From 0 to 65535; 0 stands for a free one. */
+  /** From 0 to 65535; 0 picks a free one. */
   readonly port: number;
   readonly store: StoreLocation;
-  /** Empty where no token was configured. */
+  /** Empty if no token is configured. */
   readonly tokens: readonly string[];
-  /** Where the tokens came from, to read them again. */
-  readonly tokenFile: TokenFile | undefined;
-  /** Without a slash at its end; `undefined` stands for the bound address. */
+  /** The file to reload the tokens from. */
+  readonly tokenFile: FileSetting | undefined;
+  /** Without a slash at its end; `undefined` means the bound address. */
   readonly baseUrl: string | undefined;
   readonly tls: { readonly cert: string; readonly key: string } | undefined;
   readonly logFormat: LogFormat;
 }
 
-/** A file of tokens, and the flag or variable that named it. */
-export interface TokenFile {
+/** A file, and the flag or variable that named it. */
+export interface FileSetting {
   readonly name: string;
   /** Absolute. */
   readonly path: string;
 }
 
-/** Where a running service is: what its clients and its probes need to know. */
+/** Where a running service listens, for its clients and its health check. */
 export interface Address {
   readonly host: string;
   readonly port: number;
   readonly baseUrl: string | undefined;
-  /** Whether it serves https. */
   readonly isTls: boolean;
 }
 
-/** What was given for a setting, and by what name. */
-interface Given {
-  /** The flag or variable that the value came from. */
-  readonly name: string;
-  readonly value: string;
+/** The environment, as far as the configuration uses it. */
+type Environment = Pick<typeof Deno.env, "get" | "set">;
+
+/** A command line, split into words and values of flags. */
+export interface CommandLine {
+  readonly words: readonly string[];
+  readonly flags: ReadonlyMap<string, string>;
+  /** The first unknown, duplicate or incomplete flag, in words. */
+  readonly problem: string | undefined;
 }
 
-/** Values of flags, by flag. */
-export type Flags = ReadonlyMap<string, string>;
+/** Splits arguments into words and flags: `--flag value` or `--flag=value`. */
+export function parseArguments(args: readonly string[]): CommandLine {
+  const known = new Set(ALL_SETTINGS.map(({ flag }) => flag));
+  const words: string[] = [];
+  const flags = new Map<string, string>();
+  const problems: string[] = [];
+  const rest = args.values();
+  for (const arg of rest) {
+    if (!arg.startsWith("-") || arg === "-") {
+      words.push(arg);
+      continue;
+    }
+    const [, flag = arg, inline] = /^([^=]*)=(.*)$/s.exec(arg) ?? [];
+    if (!known.has(flag)) {
+      problems.push(`unknown flag ${flag}: see --help`);
+      continue;
+    }
+    const value = inline ?? rest.next().value;
+    if (value === undefined) {
+      problems.push(`${flag} needs a value: see --help`);
+    } else if (inline === undefined && value.startsWith("--")) {
+      problems.push(`${flag} needs a value, got the flag ${value}`);
+    } else if (flags.has(flag)) {
+      problems.push(`${flag} is given twice: give it once`);
+    } else {
+      flags.set(flag, value);
+    }
+  }
+  return { words, flags, problem: problems[0] };
+}
 
 /**
- * The configuration of flags and environment. Each reader looks only at the
- * settings that it is for: who makes a backup needs not read the TLS key.
+ * The configuration from flags and environment. Each reader evaluates only the
+ * settings that its command needs: a backup does not read the TLS key.
  */
 export class Settings {
-  readonly #flags: Flags;
-  readonly #env: typeof Deno.env;
+  readonly #flags: ReadonlyMap<string, string>;
+  readonly #env: Environment;
 
-  constructor(flags: Flags, env: typeof Deno.env) {
+  constructor(flags: ReadonlyMap<string, string>, env: Environment) {
     this.#flags = flags;
     this.#env = env;
   }
 
-  /**
-   * What the service needs.
-   * @throws {StartError} that says what to write
-   */
+  /** Reads what the service needs. @throws {OperatorError} */
   config(): Config {
-    const tokenFile = this.#tokenFile();
+    const tokenFile = this.#read(SETTINGS.tokenFile);
     return {
-      host: readHost(this.#givenOr("host")),
-      port: readPort(this.#givenOr("port")),
-      store: this.store(),
-      tokens: readTokens(this.#given("accessToken"), tokenFile),
+      ...this.#listenAddress(),
+      logFormat: this.logFormat(),
+      tls: this.#tls(),
+      tokens: this.#tokens(tokenFile),
       tokenFile,
-      baseUrl: readBaseUrl(this.#given("baseUrl")),
-      tls: readTls(this.#given("tlsCert"), this.#given("tlsKey")),
-      logFormat: readLogFormat(this.#givenOr("logFormat")),
+      store: this.store(),
     };
   }
 
-  /**
-   * Where the plants are.
-   * @throws {StartError} that says what to write
-   */
+  /** Reads where the plants are stored. @throws {OperatorError} */
   store(): StoreLocation {
-    return readStore(this.#givenOr("kv"), this.#env);
-  }
-
-  /**
-   * Where the service is.
-   * @throws {StartError} that says what to write
-   */
-  address(): Address {
-    return {
-      host: readHost(this.#givenOr("host")),
-      port: readPort(this.#givenOr("port")),
-      baseUrl: readBaseUrl(this.#given("baseUrl")),
-      isTls: this.#given("tlsCert") !== undefined,
-    };
-  }
-
-  #given(setting: SettingName): Given | undefined {
-    const { flag, variable }: Setting = SETTINGS[setting];
-    const value = flag === undefined ? undefined : this.#flags.get(flag);
-    if (flag !== undefined && value !== undefined) return { name: flag, value };
-    const set = readVariable(this.#env, variable);
-    return set === undefined ? undefined : { name: variable, value: set };
-  }
-
-  #givenOr(setting: "host" | "port" | "kv" | "logFormat"): Given {
-    const { flag, fallback } = SETTINGS[setting];
-    return this.#given(setting) ?? { name: flag, value: fallback };
-  }
-
-  #tokenFile(): TokenFile | undefined {
-    const file = this.#given("tokenFile");
-    if (file?.value === "") {
-      throw new StartError(`${file.name}: expected a file`);
+    const location = this.#readOrDefault(SETTINGS.kv);
+    if (location.kind === "server") {
+      const token = readKvToken(this.#variable(KV_TOKEN_VARIABLE));
+      // Deno reads the variable itself, and does not trim it.
+      this.#env.set(KV_TOKEN_VARIABLE, token);
+      return { ...location, token };
     }
-    return file && { name: file.name, path: resolve(file.value) };
-  }
-}
-
-function readVariable(
-  env: typeof Deno.env,
-  variable: string,
-): string | undefined {
-  try {
-    return env.get(variable);
-  } catch {
-    throw new StartError(`${variable}: expected UTF-8`);
-  }
-}
-
-function readHost({ name, value }: Given): string {
-  if (value === "" || /[\s/]/.test(value)) {
-    throw new StartError(
-      `${name}: expected an address such as 127.0.0.1, got "${value}"`,
-    );
-  }
-  // As an IPv6 address stands in a URL.
-  return /^\[(.+)\]$/.exec(value)?.[1] ?? value;
-}
-
-function readPort({ name, value }: Given): number {
-  if (!/^\d{1,5}$/.test(value) || Number(value) > 65535) {
-    throw new StartError(
-      `${name}: expected a whole number from 0 to 65535, got "${value}"`,
-    );
-  }
-  return Number(value);
-}
-
-function readStore(
-  { name, value }: Given,
-  env: typeof Deno.env,
-): StoreLocation {
-  if (!/^https?:/i.test(value)) {
-    if (/^[a-z][a-z\d+.-]*:\/\//i.test(value)) {
-      throw new StartError(
-        `${name}: expected a file, or a URL that begins with https: or http:`,
+    if (this.#variable(KV_MODE_VARIABLE) === "memory") {
+      throw new OperatorError(
+        `${KV_MODE_VARIABLE}=memory would store no plant: unset it`,
       );
     }
-    if (value === "" || value.includes("\0")) {
-      throw new StartError(`${name}: expected a file or a URL, got "${value}"`);
-    }
-    if (readVariable(env, KV_MODE_VARIABLE) === "memory") {
-      throw new StartError(
-        `${KV_MODE_VARIABLE}=memory would keep no plant: unset it`,
-      );
-    }
-    if (readVariable(env, KV_PREFIX_VARIABLE) !== undefined) {
-      throw new StartError(
+    if (this.#variable(KV_PREFIX_VARIABLE) !== undefined) {
+      throw new OperatorError(
         `${KV_PREFIX_VARIABLE} would move the store elsewhere: unset it`,
       );
     }
-    return resolve(value);
+    return location;
   }
-  const url = URL.canParse(value) ? new URL(value) : undefined;
-  if (url?.username || url?.password) {
-    throw new StartError(
-      `${name}: expected a URL without a user or a password: the token of a ` +
-        `KV Connect server goes into ${KV_TOKEN_VARIABLE}`,
+
+  /** Reads where the service listens. @throws {OperatorError} */
+  address(): Address {
+    return {
+      ...this.#listenAddress(),
+      isTls: this.#given(SETTINGS.tlsCert) !== undefined,
+    };
+  }
+
+  /** Reads the format of the log. @throws {OperatorError} */
+  logFormat(): LogFormat {
+    return this.#readOrDefault(SETTINGS.logFormat);
+  }
+
+  #listenAddress() {
+    return {
+      host: this.#readOrDefault(SETTINGS.host),
+      port: this.#readOrDefault(SETTINGS.port),
+      baseUrl: this.#read(SETTINGS.baseUrl),
+    };
+  }
+
+  #tokens(file: FileSetting | undefined): readonly string[] {
+    const tokens = this.#read(SETTINGS.accessToken);
+    if (file === undefined) return tokens ?? [];
+    if (tokens === undefined) return parseTokens(file, readFile(file));
+    throw new OperatorError(
+      `${SETTINGS.accessToken.variable} and ${file.name} are both given: ` +
+        "give one of them",
     );
   }
-  if (url === undefined) {
-    throw new StartError(
-      `${name}: expected a URL such as https://kv.example, got ${shown(value)}`,
+
+  #tls(): Config["tls"] {
+    const cert = this.#read(SETTINGS.tlsCert);
+    const key = this.#read(SETTINGS.tlsKey);
+    if (cert === undefined && key === undefined) return undefined;
+    if (cert === undefined || key === undefined) {
+      const { flag } = cert === undefined ? SETTINGS.tlsCert : SETTINGS.tlsKey;
+      throw new OperatorError(
+        `${(cert ?? key)?.name} is given without ${flag}: give both or none`,
+      );
+    }
+    return { cert: readCertificate(cert), key: readPrivateKey(key) };
+  }
+
+  #read<Value>(setting: Setting<Value>): Value | undefined {
+    const given = this.#given(setting);
+    return given && setting.read(given);
+  }
+
+  #readOrDefault<Value>(
+    setting: Setting<Value> & { readonly flag: string; fallback: string },
+  ): Value {
+    const { flag: name, fallback: value } = setting;
+    return setting.read(this.#given(setting) ?? { name, value });
+  }
+
+  #given({ flag, variable, refusesEmpty }: Setting): Given | undefined {
+    const ofFlag = flag === undefined ? undefined : this.#flags.get(flag);
+    if (flag !== undefined && ofFlag !== undefined) {
+      return { name: flag, value: ofFlag };
+    }
+    const value = this.#variable(variable);
+    if (value === undefined || (value === "" && !refusesEmpty)) {
+      return undefined;
+    }
+    return { name: variable, value };
+  }
+
+  #variable(variable: string): string | undefined {
+    try {
+      return this.#env.get(variable);
+    } catch {
+      throw new OperatorError(`${variable}: expected UTF-8`);
+    }
+  }
+}
+
+/** Shows a value, unless it can contain a password. */
+function show(value: string): string {
+  return value.includes("@") ? "one with an @" : `"${value}"`;
+}
+
+function unexpected(
+  { name, value }: Given,
+  expected: string,
+): OperatorError {
+  return new OperatorError(`${name}: expected ${expected}, got ${show(value)}`);
+}
+
+function readHost(given: Given): string {
+  // An IPv6 address may be in brackets, as in a URL.
+  const inBrackets = /^\[(.*)\]$/.exec(given.value)?.[1];
+  if (inBrackets !== undefined && isIP(inBrackets) === 6) return inBrackets;
+  const { value } = given;
+  const isName = /^[a-z\d_-]+(\.[a-z\d_-]+)*\.?$/i.test(value) &&
+    !/^[\d.]+$/.test(value);
+  if (isName || isIP(value) !== 0) return value;
+  throw unexpected(given, "an address such as 127.0.0.1");
+}
+
+function readPort(given: Given): number {
+  const { value } = given;
+  if (/^\d{1,5}$/.test(value) && Number(value) <= 65535) return Number(value);
+  throw unexpected(given, "a whole number from 0 to 65535");
+}
+
+function readStore(given: Given): StoreSetting {
+  const { name, value } = given;
+  if (!/^(https?:|[a-z][a-z\d+.-]*:\/\/)/i.test(value)) {
+    if (value === "" || value.includes("\0")) {
+      throw unexpected(given, "a file or a URL");
+    }
+    return { kind: "file", path: resolve(value) };
+  }
+  const url = URL.parse(value);
+  if (url === null || !/^https?:$/.test(url.protocol)) {
+    throw unexpected(given, "a file, or a URL such as https://kv.example");
+  }
+  if (url.username !== "" || url.password !== "") {
+    throw new OperatorError(
+      `${name}: expected a URL without a user or a password: put the token ` +
+        `of a KV Connect server into ${KV_TOKEN_VARIABLE}`,
     );
   }
-  const token = readVariable(env, KV_TOKEN_VARIABLE)?.trim() ?? "";
+  return { kind: "server", url: url.href };
+}
+
+function readKvToken(value = ""): string {
+  const token = value.trim();
   if (token === "") {
-    throw new StartError(
+    throw new OperatorError(
       `${KV_TOKEN_VARIABLE} is not set: a KV Connect server needs its token`,
     );
   }
-  if (!/^[\x21-\x7e]+$/.test(token)) {
-    throw new StartError(
-      `${KV_TOKEN_VARIABLE}: expected a token without white space or ` +
-        "characters beyond ASCII",
-    );
-  }
-  // Deno reads the variable itself, and would not trim it.
-  env.set(KV_TOKEN_VARIABLE, token);
-  return url;
-}
-
-function readTokens(
-  list: Given | undefined,
-  file: TokenFile | undefined,
-): readonly string[] {
-  if (list !== undefined && file !== undefined) {
-    throw new StartError(
-      `${list.name} and ${file.name} are both given: give one of them`,
-    );
-  }
-  if (file !== undefined) return readTokenFile(file);
-  if (list !== undefined) return toTokens(list.name, list.value.split(","));
-  return [];
-}
-
-/**
- * The tokens of a file, one a line; empty lines do not count.
- * @throws {StartError} for an unreadable file or a line that is no token
- */
-export function readTokenFile({ name, path }: TokenFile): readonly string[] {
-  const lines = readFile(name, path).split(/\r?\n/);
-  return toTokens(
-    `${name}: ${path}`,
-    lines.filter((line) => line.trim() !== ""),
+  if (/^[\x21-\x7e]+$/.test(token)) return token;
+  throw new OperatorError(
+    `${KV_TOKEN_VARIABLE}: expected a token without white space or ` +
+      "characters beyond ASCII",
   );
 }
 
-function toTokens(name: string, texts: readonly string[]): readonly string[] {
+function readPath(given: Given): FileSetting {
+  const { name, value } = given;
+  if (value === "") throw unexpected(given, "a file");
+  return { name, path: resolve(value) };
+}
+
+/**
+ * Reads the tokens of a file again while the service runs. Only regular files:
+ * reading a pipe could wait for ever.
+ * @throws {OperatorError} if the file cannot be read, or a line is not a token
+ */
+export async function reloadTokens(
+  file: FileSetting,
+): Promise<readonly string[]> {
+  try {
+    const { isFile, size } = await Deno.stat(file.path);
+    if (!isFile) throw new Error("not a regular file");
+    if (size > TOKEN_FILE_BYTES_MAX) throw new Error("too large");
+    const signal = AbortSignal.timeout(TOKEN_FILE_MS_MAX);
+    return parseTokens(file, await Deno.readTextFile(file.path, { signal }));
+  } catch (error) {
+    if (error instanceof OperatorError) throw error;
+    throw cannotRead(file, error);
+  }
+}
+
+/** Parses the text of a token file: one token a line, empty lines ignored. */
+function parseTokens(
+  { name, path }: FileSetting,
+  text: string,
+): readonly string[] {
+  const lines = text.split(/\r?\n/).filter((line) => line.trim() !== "");
+  return readTokens(`${name}: ${path}`, lines);
+}
+
+function readTokens(
+  name: string,
+  texts: readonly string[],
+): readonly string[] {
   const tokens = texts.map((text) => text.trim());
   if (tokens.length === 0 || tokens.includes("")) {
-    throw new StartError(
+    throw new OperatorError(
       `${name}: expected a token, got an empty one: write one, or unset it`,
     );
   }
-  tokens.forEach((token, i) => {
-    if (isBearerToken(token)) return;
-    const nth = tokens.length === 1 ? "the token" : `token ${i + 1}`;
-    // Never the token itself: this line ends in logs.
-    throw new StartError(
-      `${name}: ${nth} has a character that a bearer token cannot have: ` +
-        "write letters, digits and -._~+/ only, = at the end",
-    );
-  });
-  return tokens;
+  const syntax = new RegExp(`^${BEARER_TOKEN}$`);
+  const invalid = tokens.findIndex((token) => !syntax.test(token));
+  if (invalid < 0) return tokens;
+  // Never quote the token: this message is logged.
+  const which = tokens.length === 1 ? "the token" : `token ${invalid + 1}`;
+  throw new OperatorError(
+    `${name}: ${which} has a character that a bearer token cannot have: ` +
+      "write letters, digits and -._~+/ only, = at the end",
+  );
 }
 
-function readBaseUrl(given: Given | undefined): string | undefined {
-  if (given === undefined) return undefined;
-  const { name, value } = given;
-  const url = URL.canParse(value) ? new URL(value) : undefined;
+function readBaseUrl(given: Given): string {
+  const url = URL.parse(given.value);
   if (
-    url === undefined || !/^https?:$/.test(url.protocol) ||
-    /[?#]/.test(url.href) || url.username !== "" || url.password !== ""
-  ) {
-    throw new StartError(
-      `${name}: expected a URL such as https://plants.example/api, got ${
-        shown(value)
-      }`,
-    );
-  }
-  return url.href.replace(/\/+$/, "");
+    url !== null && /^https?:$/.test(url.protocol) && !/[?#]/.test(url.href) &&
+    url.username === "" && url.password === ""
+  ) return url.href.replace(/\/+$/, "");
+  throw unexpected(given, "a URL such as https://plants.example/api");
 }
 
-function readTls(
-  cert: Given | undefined,
-  key: Given | undefined,
-): Config["tls"] {
-  if (cert === undefined && key === undefined) return undefined;
-  if (cert === undefined || key === undefined) {
-    const { flag } = cert === undefined ? SETTINGS.tlsCert : SETTINGS.tlsKey;
-    throw new StartError(
-      `${(cert ?? key)?.name} is given without ${flag}: give both or none`,
-    );
-  }
-  const pems = {
-    cert: readPem(cert, /-----BEGIN CERTIFICATE-----/, "a certificate"),
-    key: readPem(key, /-----BEGIN [A-Z ]*PRIVATE KEY-----/, "a private key"),
-  };
-  if (/BEGIN ENCRYPTED|^Proc-Type: .*ENCRYPTED/m.test(pems.key)) {
-    throw new StartError(
-      `${key.name}: expected a key without a passphrase in ` +
-        resolve(key.value),
-    );
-  }
-  return pems;
+function readCertificate(file: FileSetting): string {
+  const pem = readFile(file);
+  if (/-----BEGIN CERTIFICATE-----/.test(pem)) return pem;
+  throw new OperatorError(
+    `${file.name}: expected a certificate as PEM in ${file.path}`,
+  );
 }
 
-function readPem({ name, value }: Given, begin: RegExp, what: string): string {
-  if (value === "") throw new StartError(`${name}: expected a file`);
-  const text = readFile(name, value);
-  if (!begin.test(text)) {
-    throw new StartError(
-      `${name}: expected ${what} as PEM in ${resolve(value)}`,
+function readPrivateKey(file: FileSetting): string {
+  const pem = readFile(file);
+  if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) {
+    throw new OperatorError(
+      `${file.name}: expected a private key as PEM in ${file.path}`,
     );
   }
-  return text;
+  if (!/BEGIN ENCRYPTED|^Proc-Type: .*ENCRYPTED/m.test(pem)) return pem;
+  throw new OperatorError(
+    `${file.name}: expected a key without a passphrase in ${file.path}`,
+  );
 }
 
-function readFile(name: string, path: string): string {
+function readFile(file: FileSetting): string {
   try {
-    return Deno.readTextFileSync(path);
+    return Deno.readTextFileSync(file.path);
   } catch (error) {
-    throw new StartError(
-      `${name}: cannot read ${resolve(path)}: ${fileFault(error)}`,
-    );
+    throw cannotRead(file, error);
   }
 }
 
-function readLogFormat({ name, value }: Given): LogFormat {
-  if (value === "text" || value === "json") return value;
-  throw new StartError(`${name}: expected text or json, got "${value}"`);
+function cannotRead(
+  { name, path }: FileSetting,
+  error: unknown,
+): OperatorError {
+  return new OperatorError(
+    `${name}: cannot read ${path}: ${fileProblem(error)}`,
+  );
 }
 
-/** A URL for a message, unless it may hold a password. */
-function shown(url: string): string {
-  return url.includes("@") ? "one with an @" : `"${url}"`;
+function readLogFormat(given: Given): LogFormat {
+  const { value } = given;
+  if (value === "text" || value === "json") return value;
+  throw unexpected(given, "text or json");
 }

@@ -1,41 +1,205 @@
 /**
- * The `error` number of every reply that is not a success. The first three
- * digits are the HTTP status. Numbers are for programs: one that was given out
- * never changes its meaning.
+ * The errors of the API, in one table. The handler, the OpenAPI description,
+ * the page and the metrics follow from it.
  */
-export const ERROR = {
-  NOT_UTF8: 40001,
-  NOT_JSON: 40002,
-  NOT_A_NEW_PLANT: 40003,
-  NO_TOKEN: 40101,
-  TOKEN_NOT_ACCEPTED: 40102,
-  NO_SUCH_PATH: 40401,
-  METHOD_NOT_ALLOWED: 40501,
-  BODY_TIMED_OUT: 40801,
-  ID_TAKEN: 40901,
-  BODY_TOO_LARGE: 41301,
-  CONTENT_TYPE_NOT_JSON: 41501,
-  FAULT: 50001,
-  SHUTTING_DOWN: 50301,
-  QUEUE_FULL: 50302,
-  STORE_FAILED: 50303,
-} as const;
+import {
+  BODIES_HELD_BYTES_MAX,
+  BODY_BYTES_MAX,
+  BODY_MS_MAX,
+  COMMIT_MS_MAX,
+  CREATES_WAITING_MAX,
+  DRAIN_MS_MAX,
+  ID_MAX,
+  ID_MIN,
+  QUEUE_MS_MAX,
+} from "./limits.ts";
 
-/** One of the numbers in {@link ERROR}. */
-export type ErrorNumber = typeof ERROR[keyof typeof ERROR];
+/** One error of the API. */
+export interface ApiError {
+  /**
+   * For programs. The first three digits are the HTTP status; a number never
+   * changes its meaning.
+   */
+  readonly error: number;
+  readonly when: string;
+  /** What the client does about it. */
+  readonly remedy: string;
+  /** For people: what was expected and, as the detail, what was found. */
+  readonly message: (detail: string) => string;
+  /** A detail for the documentation, if the message has one. */
+  readonly example?: string;
+  /** Headers of the reply beside those of the body. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** RFC 9110, section 11.6.1; RFC 6750, section 3. */
+const CHALLENGE = 'Bearer realm="plants"';
+
+const RESEND =
+  "Send the same request again after the seconds in `Retry-After`.";
+
+/** Gives the rows of a table their common type, and keeps their names. */
+function table<Name extends string>(
+  rows: Readonly<Record<Name, ApiError>>,
+): Readonly<Record<Name, ApiError>> {
+  return rows;
+}
+
+/** Every error of the API. */
+export const API_ERRORS = table({
+  notUtf8: {
+    error: 40001,
+    when: "The body is not well-formed UTF-8.",
+    remedy: "Encode the body as UTF-8.",
+    message: () => "body: expected well-formed UTF-8",
+  },
+  notJson: {
+    error: 40002,
+    when: "The body is not one JSON text (RFC 8259).",
+    remedy: "Fix the JSON at the line and column in the message.",
+    message: (problem) => problem,
+    example: 'line 1, column 16: expected a value, found "}"',
+  },
+  notANewPlant: {
+    error: 40003,
+    when:
+      "The JSON is not a NewPlant: not an object, or a member is missing, duplicate, out of range or of the wrong type.",
+    remedy: "Correct the member that the message names.",
+    message: (problem) => problem,
+    example:
+      `id: expected an integer from ${ID_MIN} to ${ID_MAX}, got a string`,
+  },
+  noToken: {
+    error: 40101,
+    when: "The request has no bearer token.",
+    remedy: "Send the header `Authorization: Bearer <ACCESS_TOKEN>`.",
+    message: () => 'Authorization: expected "Bearer" and one token',
+    headers: { "WWW-Authenticate": CHALLENGE },
+  },
+  tokenNotAccepted: {
+    error: 40102,
+    when: "The service does not accept the token.",
+    remedy:
+      "Check that the token is complete, or ask the operator for a current one.",
+    message: () => "Authorization: this token is not accepted",
+    headers: { "WWW-Authenticate": `${CHALLENGE}, error="invalid_token"` },
+  },
+  unknownPath: {
+    error: 40401,
+    when: "The path does not exist.",
+    remedy: "Check the address: creates go to `/plants` below the base URL.",
+    message: (path) => `there is no ${path}`,
+    example: "/plant",
+  },
+  methodNotAllowed: {
+    error: 40501,
+    when: "The path exists, but does not support this method.",
+    remedy: "Use a method in the header `Allow`: `POST` for `/plants`.",
+    message: (method) => `the method ${method} is not allowed here: see Allow`,
+    example: "GET",
+    headers: { "Allow": "POST" },
+  },
+  bodyTimedOut: {
+    error: 40801,
+    when: "The body did not arrive in time. Nothing was stored.",
+    remedy: "Send the same request again, on a new connection.",
+    message: () => `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
+    // RFC 9110, section 15.5.9.
+    headers: { "Connection": "close" },
+  },
+  idTaken: {
+    error: 40901,
+    when: "The id is already taken by a different plant, which stays as it is.",
+    remedy: "Choose another id.",
+    message: (id) => `id: ${id} is already taken by a different plant`,
+    example: "1",
+  },
+  bodyTooLarge: {
+    error: 41301,
+    when: "The body is larger than the limit.",
+    remedy: "Send a smaller body.",
+    message: () => `body: expected at most ${BODY_BYTES_MAX} bytes`,
+  },
+  contentTypeNotJson: {
+    error: 41501,
+    when: "The content type is not application/json.",
+    remedy: "Send the header `Content-Type: application/json`.",
+    message: (type) => `Content-Type: expected application/json, got ${type}`,
+    example: "text/plain",
+  },
+  contentCoding: {
+    error: 41502,
+    when: "The body has a content coding, such as gzip.",
+    remedy: "Send the body without `Content-Encoding`.",
+    message: (coding) => `Content-Encoding: expected identity, got ${coding}`,
+    example: "gzip",
+    // RFC 9110, section 12.5.3.
+    headers: { "Accept-Encoding": "identity" },
+  },
+  internal: {
+    error: 50001,
+    when: "Internal error.",
+    remedy:
+      "Send the same request again. If the error persists, give the operator the id in the message, which identifies the log entry.",
+    message: (id) => `internal error, logged as ${id}`,
+    example: "6f1d3a52-0c5e-4b1c-9d43-2f0a7e9b8c10",
+  },
+  shuttingDown: {
+    error: 50301,
+    when: "The service is shutting down. Nothing was stored.",
+    remedy: RESEND,
+    message: () => "the service is shutting down: send the same request again",
+    headers: { "Retry-After": `${DRAIN_MS_MAX / 1000}` },
+  },
+  overloaded: {
+    error: 50302,
+    when: `Too many creates are waiting: ${
+      CREATES_WAITING_MAX.toLocaleString("en")
+    }, or ${BODIES_HELD_BYTES_MAX / 2 ** 20} MiB of bodies, or the oldest for ${
+      QUEUE_MS_MAX / 1000
+    } s. Nothing was stored.`,
+    remedy: RESEND,
+    message: () => "too many creates are waiting: send the same request again",
+    headers: { "Retry-After": "1" },
+  },
+  storeFailed: {
+    error: 50303,
+    when:
+      "The store failed, or did not commit the plant in time. The plant may have been stored.",
+    remedy: `${RESEND} Repeating a create is safe.`,
+    message: () =>
+      "the store failed or timed out, so the plant may or may not be stored: send the same request again",
+    headers: { "Retry-After": `${COMMIT_MS_MAX / 1000}` },
+  },
+});
+
+/** The name of an error in {@link API_ERRORS}. */
+export type ErrorName = keyof typeof API_ERRORS;
 
 /**
- * Why a request, or a line of an import, was not carried out, as a value:
- * what others send is never an exception of ours. Its two members are the
- * Error body of the API description.
+ * Why a request, or a line of an import, was refused: a value, never an
+ * exception.
  */
 export class Refusal {
-  readonly error: ErrorNumber;
-  /** For people: names the member, what was expected and what came. */
+  readonly name: ErrorName;
   readonly message: string;
 
-  constructor(error: ErrorNumber, message: string) {
-    this.error = error;
+  /** @param message for people; it defaults to the one in the table */
+  constructor(
+    name: ErrorName,
+    message: string = API_ERRORS[name].message(""),
+  ) {
+    this.name = name;
     this.message = message;
   }
+}
+
+/** Refuses with the message in the table, completed by a detail. */
+export function refuse(name: ErrorName, detail: string): Refusal {
+  return new Refusal(name, API_ERRORS[name].message(detail));
+}
+
+/** Returns the HTTP status of an error number. */
+export function statusOf(error: number): number {
+  return Math.floor(error / 100);
 }

@@ -1,4 +1,4 @@
 import config from "../deno.json" with { type: "json" };
 
-/** The version of the program, from its one source. */
+/** The version of the program. */
 export const VERSION = config.version;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { resolve } from "node:path";
 import { type Config, readTokenFile, Settings } from "../src/config.ts";
-import { StartError } from "../src/start_error.ts";
-import { TemporaryFolder } from "./end-to-end/program.ts";
+import { StartError } from "../src/operator_error.ts";
+import { TemporaryDirectory } from "./support/program.ts";
 
 const CERT = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 const KEY = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
@@ -163,8 +163,8 @@ for (
   ] as const
 ) {
   Deno.test(`a token file with ${what} is read`, () => {
-    using folder = new TemporaryFolder();
-    const path = folder.file("tokens");
+    using directory = new TemporaryDirectory();
+    const path = directory.file("tokens");
     Deno.writeTextFileSync(path, text);
     assert.deepEqual(readTokenFile({ name: "--token-file", path }), tokens);
     const flags = { "--token-file": path };
@@ -189,8 +189,8 @@ for (
   ] as const
 ) {
   Deno.test(`a token file with ${what} is refused`, () => {
-    using folder = new TemporaryFolder();
-    const path = folder.file("tokens");
+    using directory = new TemporaryDirectory();
+    const path = directory.file("tokens");
     Deno.writeTextFileSync(path, text);
     assertRefused(() => read({ "--token-file": path }), /^--token-file: /);
     assertRefused(() => read({ "--token-file": path }), says);
@@ -198,8 +198,8 @@ for (
 }
 
 Deno.test("a token file that cannot be read is refused", () => {
-  using folder = new TemporaryFolder();
-  for (const path of [folder.file("none"), folder.path]) {
+  using directory = new TemporaryDirectory();
+  for (const path of [directory.file("none"), directory.path]) {
     assertRefused(
       () => read({}, { ACCESS_TOKEN_FILE: path }),
       /^ACCESS_TOKEN_FILE: cannot read \//,
@@ -301,8 +301,8 @@ for (const path of ["", "a\0b", "ftp://kv.test", "file:///a"]) {
 }
 
 Deno.test("TLS files are read as a pair", () => {
-  using folder = new TemporaryFolder();
-  const [cert, key] = [folder.file("cert.pem"), folder.file("key.pem")];
+  using directory = new TemporaryDirectory();
+  const [cert, key] = [directory.file("cert.pem"), directory.file("key.pem")];
   Deno.writeTextFileSync(cert, CERT);
   Deno.writeTextFileSync(key, KEY);
   const pair = { cert: CERT, key: KEY };
@@ -315,13 +315,13 @@ Deno.test("TLS files are read as a pair", () => {
   assertRefused(() => read(exchanged), /^--tls-cert: .*certificate as PEM/);
   const twice = { "--tls-cert": cert, "--tls-key": cert };
   assertRefused(() => read(twice), /^--tls-key: .*private key as PEM/);
-  const none = { "--tls-cert": folder.file("none"), "--tls-key": key };
+  const none = { "--tls-cert": directory.file("none"), "--tls-key": key };
   assertRefused(() => read(none), /^--tls-cert: cannot read .*no such file/);
 });
 
 Deno.test("a TLS key with a passphrase is refused, also in its older form, and no matter beside a certificate", () => {
-  using folder = new TemporaryFolder();
-  const [cert, key] = [folder.file("cert.pem"), folder.file("key.pem")];
+  using directory = new TemporaryDirectory();
+  const [cert, key] = [directory.file("cert.pem"), directory.file("key.pem")];
   Deno.writeTextFileSync(cert, CERT);
   for (
     const locked of [

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { together } from "./load.ts";
-import { Program, runProgram, TemporaryFolder } from "./program.ts";
+import { together } from "../support/load.ts";
+import { Program, runProgram, TemporaryDirectory } from "../support/program.ts";
 
 function backUp(store: string, target: string) {
   return runProgram(["backup", target, "--kv", store]);
@@ -31,9 +31,9 @@ function namesIn(path: string): string[] {
 }
 
 Deno.test("backup: one file with every plant of the store", async () => {
-  using folder = new TemporaryFolder();
-  using away = new TemporaryFolder();
-  const store = await makeStore(folder.file("plants.db"), 3_000);
+  using directory = new TemporaryDirectory();
+  using away = new TemporaryDirectory();
+  const store = await makeStore(directory.file("plants.db"), 3_000);
   const copy = away.file("copy.db");
   const { status, stdout, stderr } = await backUp(store, copy);
   assert.deepEqual({ status, stdout, stderr }, {
@@ -46,8 +46,8 @@ Deno.test("backup: one file with every plant of the store", async () => {
 });
 
 Deno.test("backup, while a service creates: all that was acknowledged before", async () => {
-  using folder = new TemporaryFolder();
-  const store = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   await using program = await Program.start(["--kv", store]);
   const acknowledged: number[] = [];
   let next = 1;
@@ -64,7 +64,7 @@ Deno.test("backup, while a service creates: all that was acknowledged before", a
   for (let i = 0; i < 5; i++) {
     await new Promise((resolve) => setTimeout(resolve, 100));
     const before = [...acknowledged];
-    const copy = folder.file(`copy${i}.db`);
+    const copy = directory.file(`copy${i}.db`);
     const { status, stderr } = await backUp(store, copy);
     assert.equal(status, 0, stderr);
     const found = new Set((await exportOf(copy)).split("\n"));
@@ -79,9 +79,9 @@ Deno.test("backup, while a service creates: all that was acknowledged before", a
 });
 
 Deno.test("backup: a service serves the copy", async () => {
-  using folder = new TemporaryFolder();
-  const store = await makeStore(folder.file("plants.db"), 10);
-  const copy = folder.file("copy.db");
+  using directory = new TemporaryDirectory();
+  const store = await makeStore(directory.file("plants.db"), 10);
+  const copy = directory.file("copy.db");
   await backUp(store, copy);
   await using program = await Program.start(["--kv", copy]);
   const statuses = [];
@@ -94,18 +94,18 @@ Deno.test("backup: a service serves the copy", async () => {
 });
 
 Deno.test("backup: what exists is never written over", async () => {
-  using folder = new TemporaryFolder();
-  const store = await makeStore(folder.file("plants.db"), 10);
-  const file = folder.file("file");
-  const empty = folder.file("empty");
-  const link = folder.file("link");
+  using directory = new TemporaryDirectory();
+  const store = await makeStore(directory.file("plants.db"), 10);
+  const file = directory.file("file");
+  const empty = directory.file("empty");
+  const link = directory.file("link");
   Deno.writeTextFileSync(file, "mine");
   Deno.writeTextFileSync(empty, "");
-  Deno.symlinkSync(folder.file("nowhere"), link);
-  const before = namesIn(folder.path).filter((name) =>
+  Deno.symlinkSync(directory.file("nowhere"), link);
+  const before = namesIn(directory.path).filter((name) =>
     !/-(wal|shm)$/.test(name)
   );
-  for (const target of [file, empty, link, store, folder.path]) {
+  for (const target of [file, empty, link, store, directory.path]) {
     const { status, stderr } = await backUp(store, target);
     assert.equal(
       stderr,
@@ -115,16 +115,16 @@ Deno.test("backup: what exists is never written over", async () => {
   }
   assert.equal(Deno.readTextFileSync(file), "mine");
   assert.equal(Deno.statSync(empty).size, 0);
-  const after = namesIn(folder.path).filter((name) =>
+  const after = namesIn(directory.path).filter((name) =>
     !/-(wal|shm)$/.test(name)
   );
   assert.deepEqual(after, before);
 });
 
 Deno.test("backup: of several to one name at the same time one succeeds", async () => {
-  using folder = new TemporaryFolder();
-  using away = new TemporaryFolder();
-  const store = await makeStore(folder.file("plants.db"), 1_000);
+  using directory = new TemporaryDirectory();
+  using away = new TemporaryDirectory();
+  const store = await makeStore(directory.file("plants.db"), 1_000);
   const copy = away.file("copy.db");
   const ended = await Promise.all(
     Array.from({ length: 4 }, () => backUp(store, copy)),
@@ -136,40 +136,40 @@ Deno.test("backup: of several to one name at the same time one succeeds", async 
 });
 
 Deno.test("backup: nobody may read the copy who may not read the store", async () => {
-  using folder = new TemporaryFolder();
-  const store = await makeStore(folder.file("plants.db"), 10);
+  using directory = new TemporaryDirectory();
+  const store = await makeStore(directory.file("plants.db"), 10);
   Deno.chmodSync(store, 0o600);
-  const copy = folder.file("copy.db");
+  const copy = directory.file("copy.db");
   await backUp(store, copy);
   assert.equal((Deno.statSync(copy).mode ?? 0) & 0o777, 0o600);
 });
 
 Deno.test("backup: a store that is not there is refused and not made", async () => {
-  using folder = new TemporaryFolder();
-  const store = folder.file("plants.db");
-  const { status, stderr } = await backUp(store, folder.file("copy.db"));
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  const { status, stderr } = await backUp(store, directory.file("copy.db"));
   assert.equal(
     stderr,
     `plant-store: there is no file ${store}: name the store with --kv or ` +
       "KV_PATH\n",
   );
   assert.equal(status, 2);
-  assert.deepEqual(namesIn(folder.path), []);
+  assert.deepEqual(namesIn(directory.path), []);
 });
 
-Deno.test("backup: a folder that is not there is one plain line", async () => {
-  using folder = new TemporaryFolder();
-  const store = await makeStore(folder.file("plants.db"), 10);
-  const copy = folder.file("no/copy.db");
+Deno.test("backup: a directory that is not there is one plain line", async () => {
+  using directory = new TemporaryDirectory();
+  const store = await makeStore(directory.file("plants.db"), 10);
+  const copy = directory.file("no/copy.db");
   const { status, stderr } = await backUp(store, copy);
   assert.match(stderr, /^plant-store: cannot make .*no\/copy\.db: .*\n$/);
   assert.equal(status, 1);
 });
 
 Deno.test("backup: a path that cannot be is one plain line", async () => {
-  using folder = new TemporaryFolder();
-  const store = await makeStore(folder.file("plants.db"), 10);
-  for (const path of [`${store}/copy.db`, folder.file("x".repeat(254))]) {
+  using directory = new TemporaryDirectory();
+  const store = await makeStore(directory.file("plants.db"), 10);
+  for (const path of [`${store}/copy.db`, directory.file("x".repeat(254))]) {
     const { status, stderr } = await backUp(store, path);
     assert.match(stderr, /^plant-store: cannot make [^\n]+\n$/);
     assert.equal(status, 1);
@@ -177,8 +177,8 @@ Deno.test("backup: a path that cannot be is one plain line", async () => {
 });
 
 Deno.test("backup: a KV Connect server is refused by name", async () => {
-  using folder = new TemporaryFolder();
-  const copy = folder.file("copy.db");
+  using directory = new TemporaryDirectory();
+  const copy = directory.file("copy.db");
   const { status, stderr } = await runProgram(
     ["backup", copy, "--kv", "https://kv.example"],
     { env: { DENO_KV_ACCESS_TOKEN: "a-token-for-tests" } },
@@ -189,5 +189,5 @@ Deno.test("backup: a KV Connect server is refused by name", async () => {
       "own backups: write its plants to a file with export\n",
   );
   assert.equal(status, 2);
-  assert.deepEqual(namesIn(folder.path), []);
+  assert.deepEqual(namesIn(directory.path), []);
 });

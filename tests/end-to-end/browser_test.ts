@@ -4,7 +4,7 @@
  * (axe.min.js). What the environment does not name is not tested.
  */
 import assert from "node:assert/strict";
-import { Program, TemporaryFolder, TOKEN } from "./program.ts";
+import { Program, TemporaryDirectory, TOKEN } from "../support/program.ts";
 
 const CHROMIUM = Deno.env.get("CHROMIUM") ?? "";
 const AXE_CORE = Deno.env.get("AXE_CORE") ?? "";
@@ -49,14 +49,14 @@ class Browser implements AsyncDisposable {
   /** What the browser complained of: faults, console errors, violations. */
   readonly complaints: string[] = [];
   readonly #process: Deno.ChildProcess;
-  readonly #profile: TemporaryFolder;
+  readonly #profile: TemporaryDirectory;
   readonly #socket: WebSocket;
   readonly #answers = new Map<number, PromiseWithResolvers<unknown>>();
   #loads = 0;
 
   private constructor(
     process: Deno.ChildProcess,
-    profile: TemporaryFolder,
+    profile: TemporaryDirectory,
     socket: WebSocket,
   ) {
     this.#process = process;
@@ -66,7 +66,7 @@ class Browser implements AsyncDisposable {
   }
 
   static async start(): Promise<Browser> {
-    const profile = new TemporaryFolder();
+    const profile = new TemporaryDirectory();
     const process = new Deno.Command(CHROMIUM, {
       args: [
         "--headless",
@@ -241,36 +241,36 @@ class Browser implements AsyncDisposable {
 class Visit implements AsyncDisposable {
   readonly program: Program;
   readonly browser: Browser;
-  readonly #folder: TemporaryFolder;
+  readonly #directory: TemporaryDirectory;
 
   private constructor(
     program: Program,
     browser: Browser,
-    folder: TemporaryFolder,
+    directory: TemporaryDirectory,
   ) {
     this.program = program;
     this.browser = browser;
-    this.#folder = folder;
+    this.#directory = directory;
   }
 
   static async start(
     { prefix = "" }: { prefix?: string } = {},
   ): Promise<Visit> {
-    const folder = new TemporaryFolder();
+    const directory = new TemporaryDirectory();
     const program = await Program.start([
       "--kv",
-      folder.file("plants.db"),
+      directory.file("plants.db"),
       ...(prefix === "" ? [] : ["--base-url", `https://plants.test${prefix}`]),
     ]);
     const browser = await Browser.start();
     await browser.open(`${program.origin}${prefix}/`);
-    return new Visit(program, browser, folder);
+    return new Visit(program, browser, directory);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.browser[Symbol.asyncDispose]();
     await this.program[Symbol.asyncDispose]();
-    this.#folder[Symbol.dispose]();
+    this.#directory[Symbol.dispose]();
   }
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { descriptionText } from "../../src/openapi.ts";
+import { descriptionText } from "../../src/reference/openapi.ts";
 import { HEALTHCHECK_MS_MAX } from "../../src/limits.ts";
-import { Program, runProgram, TemporaryFolder } from "./program.ts";
+import { Program, runProgram, TemporaryDirectory } from "../support/program.ts";
 
 const HAS_OPENSSL = await new Deno.Command("openssl", { args: ["version"] })
   .output().then(({ success }) => success, () => false);
@@ -36,7 +36,7 @@ Deno.test("--help names every command in a line of its own", async () => {
 });
 
 Deno.test("a command line that cannot be meant is one plain line and status 2", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   const cases: [string[], string][] = [
     [["frob"], "there is no command frob: see --help"],
     [["constructor"], "there is no command constructor: see --help"],
@@ -53,29 +53,29 @@ Deno.test("a command line that cannot be meant is one plain line and status 2", 
     [["export", "--frob"], "there is no flag --frob: see --help"],
     [["export", "--kv"], "--kv needs a value: see --help"],
     [["import", "none"], "cannot read none: there is no such file"],
-    [["import", "."], "cannot read .: it is a folder"],
+    [["import", "."], "cannot read .: it is a directory"],
     [
       ["healthcheck", "--port", "0"],
       "--port 0 could be any: name the service's own port",
     ],
   ];
   for (const [args, message] of cases) {
-    const ended = await runProgram(args, { cwd: folder.path });
+    const ended = await runProgram(args, { cwd: directory.path });
     assert.equal(ended.stderr, `plant-store: ${message}\n`);
     assert.equal(ended.stdout, "");
     assert.equal(ended.status, 2);
   }
-  assert.deepEqual([...Deno.readDirSync(folder.path)], []);
+  assert.deepEqual([...Deno.readDirSync(directory.path)], []);
 });
 
 Deno.test("a command does not need what only the service needs", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   const env = {
     ACCESS_TOKEN_FILE: "/none",
     TLS_CERT: "/none",
     TLS_KEY: "/none",
   };
-  const store = folder.file("plants.db");
+  const store = directory.file("plants.db");
   const imported = await runProgram(["import", "/dev/null", "--kv", store], {
     env,
   });
@@ -99,8 +99,8 @@ Deno.test("openapi: without a public address, the description at the configured 
 });
 
 Deno.test("healthcheck: a service that is ready", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("plants.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("plants.db")]);
   const args = ["healthcheck", "--port", String(program.port)];
   const { status, stdout, stderr } = await runProgram(args);
   assert.deepEqual({ status, stdout, stderr }, {
@@ -184,10 +184,10 @@ Deno.test({
   name: "healthcheck: over TLS any certificate will do, for nothing is told",
   ignore: !HAS_OPENSSL,
   fn: async () => {
-    using folder = new TemporaryFolder();
+    using directory = new TemporaryDirectory();
     const [certFile, keyFile] = [
-      folder.file("cert.pem"),
-      folder.file("key.pem"),
+      directory.file("cert.pem"),
+      directory.file("key.pem"),
     ];
     const { success } = await new Deno.Command("openssl", {
       args: ["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"].concat(

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Program, TemporaryFolder } from "./program.ts";
+import { Program, TemporaryDirectory } from "../support/program.ts";
 
 const BODY_BYTES_MAX = 32_768;
 
@@ -42,8 +42,8 @@ const TAKEN = {
 };
 
 Deno.test("the same create is answered with 200 again and again", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file]);
   const plant = { name: "Monstera", tag: "climber" };
   for (
@@ -73,8 +73,8 @@ for (
   ] as const
 ) {
   Deno.test(`a create with ${what} is a conflict and changes nothing`, async () => {
-    using folder = new TemporaryFolder();
-    const file = folder.file("plants.db");
+    using directory = new TemporaryDirectory();
+    const file = directory.file("plants.db");
     await using program = await Program.start(["--kv", file]);
     const first = await create(program, { id: 7, ...plant });
     assert.deepEqual(first, { status: 200, body: plant });
@@ -86,8 +86,8 @@ for (
 }
 
 Deno.test("creates of one id at once all agree with the one that is stored", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file]);
   for (const count of [2, 50]) {
     const same = Array.from(
@@ -106,8 +106,8 @@ Deno.test("creates of one id at once all agree with the one that is stored", asy
 });
 
 Deno.test("of different creates of one id at once exactly one is stored", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file]);
   for (const count of [2, 50]) {
     const id = count;
@@ -125,8 +125,8 @@ Deno.test("of different creates of one id at once exactly one is stored", async 
 });
 
 Deno.test("of two contents for one id, 25 creates of each, one content wins", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file]);
   const bodies = Array.from({ length: 50 }, (_, i) => (
     { id: 7, name: i % 2 === 0 ? "even" : "odd" }
@@ -142,8 +142,8 @@ Deno.test("of two contents for one id, 25 creates of each, one content wins", as
 });
 
 Deno.test("2,000 creates at once are all stored, and a restart keeps them", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   // Above 2^53, where a double would make one id of two.
   const bodies = Array.from({ length: 2000 }, (_, i) => (
     `{"id":${2n ** 60n + BigInt(i)},"name":"plant ${i}","tag":"${i % 7}"}`
@@ -174,8 +174,8 @@ Deno.test("2,000 creates at once are all stored, and a restart keeps them", asyn
 });
 
 Deno.test("old and new ids at once are each answered for themselves", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file]);
   const plants = Array.from({ length: 150 }, (_, id) => ({ id, name: "old" }));
   const old = plants.filter(({ id }) => id % 3 === 0);
@@ -198,8 +198,8 @@ Deno.test("old and new ids at once are each answered for themselves", async () =
 });
 
 Deno.test("60 of the largest plants at once are stored whole", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file]);
   // One character beyond Latin-1 makes all of them take two bytes in the store.
   const bodies = Array.from({ length: 60 }, (_, i) => {
@@ -222,8 +222,8 @@ Deno.test("60 of the largest plants at once are stored whole", async () => {
 });
 
 Deno.test("the largest names and tags of every kind are stored whole", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file]);
   const plants = [
     { name: "x".repeat(BODY_BYTES_MAX - 20) },

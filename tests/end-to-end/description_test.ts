@@ -1,31 +1,31 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { AcceptedTokens } from "../../src/auth.ts";
-import { BodyReader } from "../../src/body.ts";
-import { Committer } from "../../src/committer.ts";
+import { AcceptedTokens } from "../../src/http/auth.ts";
+import { BodyReader } from "../../src/http/body.ts";
+import { Committer } from "../../src/store/committer.ts";
 import { ERROR } from "../../src/errors.ts";
-import { makeHandler, type Service } from "../../src/handler.ts";
+import { makeHandler, type Service } from "../../src/http/handler.ts";
 import {
   BODY_BYTES_MAX,
   CREATES_WAITING_MAX,
   JSON_DEPTH_MAX,
 } from "../../src/limits.ts";
-import { Log, type LogFormat } from "../../src/log.ts";
-import { Metrics } from "../../src/metrics.ts";
+import { Log, type LogFormat } from "../../src/telemetry/log.ts";
+import { Metrics } from "../../src/telemetry/metrics.ts";
 import {
   type Description,
   ERROR_REPLIES,
   type Json,
-} from "../../src/openapi.ts";
-import { faults } from "../schema.ts";
+} from "../../src/reference/openapi.ts";
+import { faults } from "../support/schema.ts";
 import {
   Program,
   runProgram,
   StoreLock,
-  TemporaryFolder,
+  TemporaryDirectory,
   TOKEN,
-} from "./program.ts";
-import { chunked, exchange, type Reply, request, Wire } from "./wire.ts";
+} from "../support/program.ts";
+import { chunked, exchange, type Reply, request, Wire } from "../support/wire.ts";
 
 /** The example that documents a reply, and a request that gets it at once. */
 const SENT: readonly (readonly [string | number, Uint8Array])[] = [
@@ -97,8 +97,8 @@ async function givenUp({ port }: Program): Promise<Given> {
 
 /** The reply while another process holds the store, and the one at a stop. */
 async function givenInDistress(): Promise<Given[]> {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   await using program = await Program.start(["--kv", path]);
   const lock = new StoreLock(path);
   const failed = await exchange(
@@ -289,8 +289,8 @@ function assertDocumented(
 }
 
 Deno.test("every reply that the operation documents is really given, as it is documented", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
   const api = await readDescription(program);
   const given = (await Promise.all([
     givenAtOnce(program),
@@ -314,8 +314,8 @@ Deno.test("every reply that the operation documents is really given, as it is do
 });
 
 Deno.test("whatever is sent to the operation, its reply is in the description", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
   const api = await readDescription(program);
   const { responses } = api.paths["/plants"].post;
   const numbers = new Set<string>();
@@ -349,8 +349,8 @@ Deno.test("whatever is sent to the operation, its reply is in the description", 
 });
 
 Deno.test("each request that the description shows is answered 200 with its plant", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
   const response = await fetch(`${program.origin}/openapi.json`);
   const text = await response.text();
   const api: Description = JSON.parse(text);
@@ -368,14 +368,14 @@ Deno.test("each request that the description shows is answered 200 with its plan
     const response = await program.create(body);
     assert.deepEqual([response.status, await response.json()], [200, plant]);
   }
-  const { stdout } = await runProgram(["export", "--kv", folder.file("p.db")]);
+  const { stdout } = await runProgram(["export", "--kv", directory.file("p.db")]);
   const ids = stdout.matchAll(/^\{"id":(\d+),/gm).map(([, id]) => id);
   assert.deepEqual([...ids], ["1", "2", "9007199254740993"]);
 });
 
 Deno.test("another path is 404 and another method 405, as the text of the description says", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
   const api = await readDescription(program);
   for (
     const [line, { error, message }] of [
@@ -396,8 +396,8 @@ Deno.test("another path is 404 and another method 405, as the text of the descri
 });
 
 Deno.test("more headers than the limits of the description allow get a refusal without an Error body", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
   const { info } = await readDescription(program);
   assert.match(
     info.description,
@@ -444,8 +444,8 @@ Deno.test("a fault is logged with its stack and an id, and answered with the id 
 });
 
 Deno.test("/openapi.json is what the command openapi writes, byte for byte, after every start", async () => {
-  using folder = new TemporaryFolder();
-  const args = ["--kv", folder.file("p.db")];
+  using directory = new TemporaryDirectory();
+  const args = ["--kv", directory.file("p.db")];
   const env = { BASE_URL: "https://plants.example/api/" };
   const { stdout } = await runProgram(["openapi"], { env });
   for (let start = 0; start < 2; start++) {
@@ -463,8 +463,8 @@ Deno.test("/openapi.json is what the command openapi writes, byte for byte, afte
 });
 
 Deno.test("HEAD gets the status and the headers of GET and no body, wherever GET works", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
   const paths = ["/", "/openapi.json", "/livez", "/readyz", "/metrics"];
   for (const path of [...paths, "/metrics without a token", "/none"]) {
     const [target, ...without] = path.split(" ");
@@ -498,8 +498,8 @@ Deno.test("HEAD gets the status and the headers of GET and no body, wherever GET
 });
 
 Deno.test("the page comes with a policy that lets its own code run and nothing else", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
   const response = await fetch(`${program.origin}/`);
   const html = await response.text();
   assert.equal(

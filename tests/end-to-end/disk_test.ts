@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ERROR } from "../../src/errors.ts";
 import { COMMIT_MS_MAX } from "../../src/limits.ts";
-import { Random, seedOfRun } from "../random.ts";
+import { Random, seedOfRun } from "../support/random.ts";
 import {
   type Answer,
   drawPlant,
@@ -11,8 +11,8 @@ import {
   Tally,
   together,
   until,
-} from "./load.ts";
-import { Program, runProgram, StoreLock, TemporaryFolder } from "./program.ts";
+} from "../support/load.ts";
+import { Program, runProgram, StoreLock, TemporaryDirectory } from "../support/program.ts";
 
 const PLANT = { name: "Monstera", tag: "climber" };
 
@@ -174,8 +174,8 @@ function fill(path: string): void {
 }
 
 Deno.test("serve: a deleted database file is 503, logged once, and no restart throws its log away", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   {
     await using program = await Program.start(["--kv", path]);
     assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 200);
@@ -201,9 +201,9 @@ Deno.test("serve: a deleted database file is 503, logged once, and no restart th
 });
 
 Deno.test("serve: a database file that was away for a while loses nothing", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
-  const away = folder.file("away.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const away = directory.file("away.db");
   const ledger = new Ledger();
   await using program = await Program.start(["--kv", path]);
   await ledger.send(program, { id: 1n, plant: PLANT });
@@ -223,9 +223,9 @@ Deno.test("serve: a database file that was away for a while loses nothing", asyn
 });
 
 Deno.test("serve: a database file that is back without its log is not taken for well", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
-  const away = folder.file("away.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const away = directory.file("away.db");
   await using program = await Program.start(["--kv", path]);
   assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 200);
   Deno.renameSync(path, away);
@@ -240,14 +240,14 @@ Deno.test("serve: a database file that is back without its log is not taken for 
 });
 
 Deno.test("serve: what becomes of a database file is logged while no create comes", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
-  const other = folder.file("other.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const other = directory.file("other.db");
   await storeAPlant(other);
   await using program = await Program.start(["--kv", path]);
-  Deno.renameSync(path, folder.file("away.db"));
+  Deno.renameSync(path, directory.file("away.db"));
   await program.printed(/the store fails: .*plants\.db was deleted/);
-  Deno.renameSync(folder.file("away.db"), path);
+  Deno.renameSync(directory.file("away.db"), path);
   await program.printed(/the store is well again/);
   Deno.removeSync(path);
   await program.printed(/was deleted[^]*well again[^]*was deleted/);
@@ -258,9 +258,9 @@ Deno.test("serve: what becomes of a database file is logged while no create come
 });
 
 Deno.test("serve: a replaced database file is 503, logged once, and a restart opens the new one", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
-  const other = folder.file("other.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const other = directory.file("other.db");
   const ledger = await storeAPlant(other);
   {
     await using program = await Program.start(["--kv", path]);
@@ -287,13 +287,13 @@ for (
   ]] as const
 ) {
   Deno.test(`serve: a deleted log of SQLite is 503, and a restart has what was acknowledged${also}`, async () => {
-    using folder = new TemporaryFolder();
-    const path = storeIn(folder);
+    using directory = new TemporaryDirectory();
+    const path = storeIn(directory);
     const ledger = new Ledger();
     {
       await using program = await Program.start(["--kv", path]);
       await ledger.send(program, { id: 100n, plant: PLANT });
-      Deno.removeSync(`${folder.file("plants.db")}-wal`);
+      Deno.removeSync(`${directory.file("plants.db")}-wal`);
       // The service looks for it now and then, and when it is asked.
       const ready = await fetch(`${program.origin}/readyz`);
       assert.equal(ready.status, 503);
@@ -310,14 +310,14 @@ for (
   });
 
   Deno.test(`serve: a database file replaced while no create came is whole after a restart${also}`, async () => {
-    using folder = new TemporaryFolder();
-    const path = storeIn(folder);
-    const other = folder.file("other.db");
+    using directory = new TemporaryDirectory();
+    const path = storeIn(directory);
+    const other = directory.file("other.db");
     const ledger = await storeAPlant(other);
     {
       await using program = await Program.start(["--kv", path]);
       assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 200);
-      Deno.renameSync(other, folder.file("plants.db"));
+      Deno.renameSync(other, directory.file("plants.db"));
       await program.stop();
     }
     await using program = await Program.start(["--kv", path]);
@@ -336,15 +336,15 @@ async function storeAPlant(path: string): Promise<Ledger> {
   return ledger;
 }
 
-function plainStore(folder: TemporaryFolder): string {
-  return folder.file("plants.db");
+function plainStore(directory: TemporaryDirectory): string {
+  return directory.file("plants.db");
 }
 
-/** The store behind a link in another folder. */
-function linkedStore(folder: TemporaryFolder): string {
-  Deno.mkdirSync(folder.file("links"));
-  const link = folder.file("links/plants.db");
-  Deno.symlinkSync(folder.file("plants.db"), link);
+/** The store behind a link in another directory. */
+function linkedStore(directory: TemporaryDirectory): string {
+  Deno.mkdirSync(directory.file("links"));
+  const link = directory.file("links/plants.db");
+  Deno.symlinkSync(directory.file("plants.db"), link);
   return link;
 }
 
@@ -368,8 +368,8 @@ async function assertRefuses(program: Program, line: RegExp): Promise<void> {
 }
 
 Deno.test("serve: of two processes on one file one wins each id, and no plant is lost", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const seed = seedOfRun();
   const random = new Random(seed);
   const ledger = new Ledger();
@@ -414,8 +414,8 @@ Deno.test("serve: a lock of another process makes creates wait no longer than th
 async function assertWaitsForLock(
   kind: "IMMEDIATE" | "EXCLUSIVE",
 ): Promise<void> {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const ledger = new Ledger();
   await using program = await Program.start(["--kv", path]);
   assert.ok(isStored(await ledger.send(program, { id: 0n, plant: PLANT })));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { numberFromEnv, Random, seedOfRun } from "../random.ts";
-import { drawPlant, Ledger, pause, together } from "./load.ts";
-import { Program, TemporaryFolder } from "./program.ts";
+import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
+import { drawPlant, Ledger, pause, together } from "../support/load.ts";
+import { Program, TemporaryDirectory } from "../support/program.ts";
 
 // The moments of the kills and the plants come from the seed.
 const ROUNDS = numberFromEnv("KILL_ROUNDS", 10);
@@ -14,8 +14,8 @@ const REPLIES_MAX = 1_500;
 const AFTER_MS_MAX = 20;
 
 Deno.test("serve: what was acknowledged before a kill -9 under load is there and whole after it", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const random = new Random(SEED);
   const ledger = new Ledger();
   const ids: bigint[] = [];

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { ERROR } from "../../src/errors.ts";
-import { METRICS_CONTENT_TYPE } from "../../src/metrics.ts";
-import { occurrences } from "./load.ts";
+import { METRICS_CONTENT_TYPE } from "../../src/telemetry/metrics.ts";
+import { occurrences } from "../support/load.ts";
 import {
   has,
   Program,
   type ProgramOptions,
   runProgram,
   StoreLock,
-  TemporaryFolder,
+  TemporaryDirectory,
   TOKEN,
-} from "./program.ts";
+} from "../support/program.ts";
 
 const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
 
@@ -68,8 +68,8 @@ async function metricsOf({ origin }: Program): Promise<Map<string, number>> {
 }
 
 Deno.test("/livez and /readyz say ok without a token", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
   for (const path of ["/livez", "/readyz"]) {
     const response = await get(program.origin + path, "");
     assert.equal(response.status, 200, path);
@@ -79,8 +79,8 @@ Deno.test("/livez and /readyz say ok without a token", async () => {
 });
 
 Deno.test("a service whose store is gone lives and is not ready, and the health check says so", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file]);
   Deno.removeSync(file);
   const ready = await get(`${program.origin}/readyz`, "");
@@ -97,8 +97,8 @@ Deno.test("a service whose store is gone lives and is not ready, and the health 
 });
 
 Deno.test("/metrics is for those with a token, and text that Prometheus reads", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
   const url = `${program.origin}/metrics`;
   for (
     const [token, error] of [
@@ -119,8 +119,8 @@ Deno.test("/metrics is for those with a token, and text that Prometheus reads", 
 });
 
 Deno.test("/metrics counts what was stored, replayed, in conflict and refused, and nothing else", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
   const before = await metricsOf(program);
   const sent: readonly [string, number, string?][] = [
     ['{"id":1,"name":"Monstera"}', 200],
@@ -177,8 +177,8 @@ Deno.test({
   name: "promtool finds nothing to say about the /metrics of a service at work",
   ignore: PROMTOOL === "",
   fn: async () => {
-    using folder = new TemporaryFolder();
-    await using program = await Program.start(["--kv", folder.file("p.db")]);
+    using directory = new TemporaryDirectory();
+    await using program = await Program.start(["--kv", directory.file("p.db")]);
     for (const body of [PLANT, PLANT, '{"id":1,"name":""}', "{}"]) {
       await (await program.create(body)).body?.cancel();
     }
@@ -220,11 +220,11 @@ Deno.test({
   name: "SIGHUP puts the tokens of the file in the place of the old ones",
   ignore: isWindows,
   fn: async () => {
-    using folder = new TemporaryFolder();
-    const tokens = folder.file("tokens");
+    using directory = new TemporaryDirectory();
+    const tokens = directory.file("tokens");
     Deno.writeTextFileSync(tokens, "first-token\n");
     await using program = await Program.start(
-      ["--kv", folder.file("p.db"), "--token-file", tokens],
+      ["--kv", directory.file("p.db"), "--token-file", tokens],
       { ownToken: true },
     );
     await program.printed(/Read about[^\n]*\n\n/);
@@ -254,10 +254,10 @@ Deno.test({
   name: "a token file that has become bad keeps the old tokens and is one line",
   ignore: isWindows,
   fn: async () => {
-    using folder = new TemporaryFolder();
-    const tokens = folder.file("tokens");
+    using directory = new TemporaryDirectory();
+    const tokens = directory.file("tokens");
     Deno.writeTextFileSync(tokens, "first-token\n");
-    await using program = await Program.start(["--kv", folder.file("p.db")], {
+    await using program = await Program.start(["--kv", directory.file("p.db")], {
       env: { ACCESS_TOKEN_FILE: tokens },
     });
     await program.printed(/Read about[^\n]*\n\n/);
@@ -288,8 +288,8 @@ Deno.test({
   name: "SIGHUP does not end a service without a token file",
   ignore: isWindows,
   fn: async () => {
-    using folder = new TemporaryFolder();
-    await using program = await Program.start(["--kv", folder.file("p.db")]);
+    using directory = new TemporaryDirectory();
+    await using program = await Program.start(["--kv", directory.file("p.db")]);
     program.process.kill("SIGHUP");
     const { status, signal, stderr } = await program.stop();
     assert.deepEqual([status, signal], [0, null]);
@@ -299,11 +299,11 @@ Deno.test({
 
 /** Makes a key and a certificate of it for 127.0.0.1, that nobody vouches for. */
 async function makeCertificate(
-  folder: TemporaryFolder,
+  directory: TemporaryDirectory,
   name: string,
 ): Promise<{ cert: string; key: string }> {
-  const cert = folder.file(`${name}.crt`);
-  const key = folder.file(`${name}.key`);
+  const cert = directory.file(`${name}.crt`);
+  const key = directory.file(`${name}.key`);
   await run("openssl", [
     ...["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=plants.test"],
     ...["-addext", "subjectAltName=IP:127.0.0.1"],
@@ -318,10 +318,10 @@ Deno.test({
     "with a certificate it serves https: HTTP/2 and HTTP/1.1, as curl has it",
   ignore: !HAS_OPENSSL || !HAS_CURL,
   fn: async () => {
-    using folder = new TemporaryFolder();
-    const { cert, key } = await makeCertificate(folder, "plants");
+    using directory = new TemporaryDirectory();
+    const { cert, key } = await makeCertificate(directory, "plants");
     await using program = Program.spawn([
-      ...["--port", "0", "--kv", folder.file("p.db")],
+      ...["--port", "0", "--kv", directory.file("p.db")],
       ...["--tls-cert", cert, "--tls-key", key],
     ]);
     await program.printed(/Read about[^\n]*\n/);
@@ -363,13 +363,13 @@ Deno.test({
     "a key that does not fit its certificate is one plain line and a failure",
   ignore: !HAS_OPENSSL,
   fn: async () => {
-    using folder = new TemporaryFolder();
+    using directory = new TemporaryDirectory();
     const [one, other] = await Promise.all([
-      makeCertificate(folder, "one"),
-      makeCertificate(folder, "other"),
+      makeCertificate(directory, "one"),
+      makeCertificate(directory, "other"),
     ]);
     const ended = await runProgram([
-      ...["--port", "0", "--kv", folder.file("p.db")],
+      ...["--port", "0", "--kv", directory.file("p.db")],
       ...["--tls-cert", one.cert, "--tls-key", other.key],
     ]);
     assert.ok(ended.status === 1 || ended.status === 2, `${ended.status}`);
@@ -380,9 +380,9 @@ Deno.test({
 });
 
 Deno.test("under the path of BASE_URL there is everything, and nothing outside", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   const env = { BASE_URL: "https://plants.example/api/v1" };
-  await using program = await Program.start(["--kv", folder.file("p.db")], {
+  await using program = await Program.start(["--kv", directory.file("p.db")], {
     env,
   });
   const paths = ["/", "/openapi.json", "/livez", "/readyz", "/metrics"];
@@ -422,9 +422,9 @@ Deno.test("under the path of BASE_URL there is everything, and nothing outside",
 async function eventfulRun(
   format: string,
 ): Promise<{ banner: string; lines: string[] }> {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
-  const tokens = folder.file("tokens");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
+  const tokens = directory.file("tokens");
   Deno.writeTextFileSync(tokens, TOKEN);
   const options: ProgramOptions = {
     env: { ACCESS_TOKEN_FILE: tokens, LOG_FORMAT: format },

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import http2 from "node:http2";
 import { ERROR } from "../../src/errors.ts";
 import { BODY_MS_MAX, CREATES_WAITING_MAX } from "../../src/limits.ts";
-import type { NewPlant } from "../../src/plant.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
 import {
   type Answer,
   Ledger,
@@ -13,8 +13,8 @@ import {
   toBody,
   together,
   until,
-} from "./load.ts";
-import { Program, StoreLock, TemporaryFolder, TOKEN } from "./program.ts";
+} from "../support/load.ts";
+import { Program, StoreLock, TemporaryDirectory, TOKEN } from "../support/program.ts";
 
 const PLANT = { name: "Monstera", tag: "climber" };
 
@@ -85,8 +85,8 @@ class Crowd implements Disposable {
 }
 
 Deno.test("serve: creates above CREATES_WAITING_MAX are 503 with Retry-After at once, and all is normal after it", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   await using program = await Program.start(["--kv", path]);
   assert.ok(isStored(await send(program, { id: 0n, plant: PLANT })));
   const residents = await flood(program, path);
@@ -178,8 +178,8 @@ async function received(connection: Deno.TcpConn): Promise<string> {
 }
 
 Deno.test("serve: creates go on beside 2,000 half requests, and bodies that never come are 408", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const ledger = new Ledger();
   await using program = await Program.start(["--kv", path]);
   const { port } = program;
@@ -229,8 +229,8 @@ Deno.test({
     "serve: a program out of file descriptors stays, and serves again when the connections are gone",
   ignore: Deno.build.os === "windows",
   fn: async () => {
-    using folder = new TemporaryFolder();
-    const path = folder.file("plants.db");
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
     const ledger = new Ledger();
     await using program = await Program.start(["--kv", path], {
       openFilesMax: 256,
@@ -293,8 +293,8 @@ Deno.test({
   // Only there is every address from 127.0.0.1 to 127.255.255.254 its own.
   ignore: Deno.build.os !== "linux",
   fn: async () => {
-    using folder = new TemporaryFolder();
-    const path = folder.file("plants.db");
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
     await using program = await Program.start(["--kv", path], {
       openFilesMax: 60,
       env: { DENO_SERVE_ADDRESS: "tcp:127.0.0.2:0" },

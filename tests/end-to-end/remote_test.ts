@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { ERROR } from "../../src/errors.ts";
 import { COMMIT_MS_MAX } from "../../src/limits.ts";
-import { numberFromEnv, Random, seedOfRun } from "../random.ts";
-import { DENOKV, KV_ENV, KvServer } from "./kv_server.ts";
+import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
+import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
 import {
   type Answer,
   drawPlant,
@@ -13,8 +13,8 @@ import {
   Tally,
   together,
   until,
-} from "./load.ts";
-import { Program, runProgram, TemporaryFolder } from "./program.ts";
+} from "../support/load.ts";
+import { Program, runProgram, TemporaryDirectory } from "../support/program.ts";
 
 /** A compiled binary is silenced by its environment only, which is not set. */
 const IS_BINARY = Deno.env.has("PLANT_STORE");
@@ -37,11 +37,11 @@ Deno.test({
     "serve: of two instances on one KV Connect server one wins each of 1,000 ids",
   ignore: DENOKV === undefined,
   fn: async () => {
-    using folder = new TemporaryFolder();
+    using directory = new TemporaryDirectory();
     const seed = seedOfRun();
     const random = new Random(seed);
     const ledger = new Ledger();
-    const file = folder.file("kv.db");
+    const file = directory.file("kv.db");
     await using server = await KvServer.start(file);
     await using one = await Program.start(["--kv", server.url], {
       env: KV_ENV,
@@ -78,11 +78,11 @@ Deno.test({
     "serve: a KV Connect server killed under load is 503 in time, in bounded memory and lines, and all is well when it is back",
   ignore: DENOKV === undefined,
   fn: async () => {
-    using folder = new TemporaryFolder();
+    using directory = new TemporaryDirectory();
     const seed = seedOfRun();
     const random = new Random(seed);
     const ledger = new Ledger();
-    const file = folder.file("kv.db");
+    const file = directory.file("kv.db");
     await using server = await KvServer.start(file);
     await using program = await Program.start(["--kv", server.url], {
       env: KV_ENV,
@@ -183,8 +183,8 @@ Deno.test({
     "serve: a wrong token for the KV Connect server is one line and status 1",
   ignore: DENOKV === undefined,
   fn: async () => {
-    using folder = new TemporaryFolder();
-    await using server = await KvServer.start(folder.file("kv.db"));
+    using directory = new TemporaryDirectory();
+    await using server = await KvServer.start(directory.file("kv.db"));
     const { status, stderr } = await runProgram(
       ["--port", "0", "--kv", server.url],
       { env: { DENO_KV_ACCESS_TOKEN: "not-the-token" } },

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Program, TemporaryFolder, TOKEN } from "./program.ts";
+import { Program, TemporaryDirectory, TOKEN } from "../support/program.ts";
 import {
   chunked,
   exchange,
@@ -8,7 +8,7 @@ import {
   request,
   toBytes,
   Wire,
-} from "./wire.ts";
+} from "../support/wire.ts";
 
 const SECOND_TOKEN = "second.token~1";
 const THIRD_TOKEN = "third+/token-_==";
@@ -927,13 +927,13 @@ const DOUBTFUL: readonly (readonly [string, Uint8Array])[] = [
   ],
 ];
 
-let folder: TemporaryFolder;
+let directory: TemporaryDirectory;
 let program: Program;
 let kv: Deno.Kv;
 
 Deno.test.beforeAll(async () => {
-  folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   program = await Program.start(["--kv", file], {
     env: { ACCESS_TOKEN: TOKENS.join(",") },
   });
@@ -952,7 +952,7 @@ Deno.test.afterAll(async () => {
   if (kv === undefined) return;
   kv.close();
   const { status, stderr } = await program.stop();
-  folder[Symbol.dispose]();
+  directory[Symbol.dispose]();
   assert.equal(status, 0, stderr);
   assert.doesNotMatch(stderr, /error:|fault/);
 });

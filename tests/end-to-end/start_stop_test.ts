@@ -8,10 +8,10 @@ import {
   type ProgramOptions,
   runProgram,
   StoreLock,
-  TemporaryFolder,
+  TemporaryDirectory,
   TOKEN,
-} from "./program.ts";
-import { exchange, request, Wire } from "./wire.ts";
+} from "../support/program.ts";
+import { exchange, request, Wire } from "../support/wire.ts";
 
 const BODY = '{"id":7,"name":"Monstera"}';
 
@@ -112,8 +112,8 @@ const HALF_CHUNKS = request(`5\r\n${BODY.slice(0, 5)}\r\n`, {
 });
 
 Deno.test("a silent KV server and a body that never ends are waited for 10 s", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file]);
   // All of it at once, for each takes about 10 s.
   const [ended, ...replies] = await Promise.all([
@@ -136,8 +136,8 @@ Deno.test("a silent KV server and a body that never ends are waited for 10 s", a
 
 // The runtime waits for the rest of a body before it closes a connection.
 Deno.test("a connection whose body did not arrive in time is closed when it comes", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")]);
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
   const both = [
     { half: HALF_BODY, rest: " ".repeat(100 - BODY.length) },
     { half: HALF_CHUNKS, rest: "0\r\n\r\n" },
@@ -152,8 +152,8 @@ Deno.test("a connection whose body did not arrive in time is closed when it come
 });
 
 Deno.test("a first start shows where it is and a curl command that works", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file], { ownToken: true });
   await program.printed(/climber[^\n]+\n\n/);
   assert.ok(program.stderr.includes(`listens on ${program.origin}\n`));
@@ -171,8 +171,8 @@ Deno.test("a first start shows where it is and a curl command that works", async
 });
 
 Deno.test("with a token of one's own the curl command takes it from the shell", async () => {
-  using folder = new TemporaryFolder();
-  await using program = await Program.start(["--kv", folder.file("p.db")], {
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")], {
     env: { ACCESS_TOKEN: SECRET },
   });
   await program.printed(/climber[^\n]+\n\n/);
@@ -208,8 +208,8 @@ Deno.test({
   name: "a service whose terminal is closed stops",
   ignore: !await has("script", "--version"),
   async fn() {
-    using folder = new TemporaryFolder();
-    await using program = await Program.start(["--kv", folder.file("p.db")], {
+    using directory = new TemporaryDirectory();
+    await using program = await Program.start(["--kv", directory.file("p.db")], {
       shell: 'exec script -qfc "$0 $*" /dev/null >&2',
     });
     const { port } = program;
@@ -220,10 +220,10 @@ Deno.test({
 });
 
 Deno.test("each run without a token makes another", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   const tokens = new Set<string>();
   for (let run = 0; run < 2; run++) {
-    const program = await Program.start(["--kv", folder.file("plants.db")], {
+    const program = await Program.start(["--kv", directory.file("plants.db")], {
       ownToken: true,
     });
     const [, token = ""] = await program.printed(/Bearer ([0-9a-f]{32})"/);
@@ -236,8 +236,8 @@ Deno.test("each run without a token makes another", async () => {
 });
 
 Deno.test("with --log-format json every line on stderr is one object", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   const program = await Program.start(["--log-format", "json", "--kv", file], {
     ownToken: true,
   });
@@ -294,7 +294,7 @@ Deno.test("--version is the version in deno.json", async () => {
   });
 });
 
-/** `*` stands for a temporary folder that has the files made below. */
+/** `*` stands for a temporary directory that has the files made below. */
 const BAD: readonly {
   readonly what: string;
   readonly args?: readonly string[];
@@ -387,9 +387,9 @@ const BAD: readonly {
     says: /ACCESS_TOKEN_FILE.*\/empty/,
   },
   {
-    what: "a token file that is a folder",
-    args: ["--token-file", "*/folder"],
-    says: /--token-file.*\/folder: it is a folder/,
+    what: "a token file that is a directory",
+    args: ["--token-file", "*/directory"],
+    says: /--token-file.*\/directory: it is a directory/,
   },
   {
     what: "a token file with a line that is none",
@@ -397,14 +397,14 @@ const BAD: readonly {
     says: /--token-file.*\/bad-tokens.*token 2/,
   },
   {
-    what: "a store in no folder",
+    what: "a store in no directory",
     args: ["--kv", "*/no/p.db"],
     says: /\/no[:, ]/,
   },
   {
-    what: "a store that is a folder",
-    args: ["--kv", "*/folder"],
-    says: /\/folder/,
+    what: "a store that is a directory",
+    args: ["--kv", "*/directory"],
+    says: /\/directory/,
   },
   {
     what: "a store that is a device",
@@ -503,12 +503,12 @@ const BAD: readonly {
 
 for (const { what, args = [], env = {}, says, status = 2 } of BAD) {
   Deno.test(`a start is refused in one line for ${what}`, async () => {
-    using folder = new TemporaryFolder();
-    Deno.mkdirSync(folder.file("folder"));
-    Deno.writeTextFileSync(folder.file("tokens"), `${SECRET}\n`);
-    Deno.writeTextFileSync(folder.file("bad-tokens"), `a\n${SECRET} b\n`);
-    Deno.writeTextFileSync(folder.file("empty"), "\n \n");
-    Deno.writeTextFileSync(folder.file("garbage"), "garbage ".repeat(1000));
+    using directory = new TemporaryDirectory();
+    Deno.mkdirSync(directory.file("directory"));
+    Deno.writeTextFileSync(directory.file("tokens"), `${SECRET}\n`);
+    Deno.writeTextFileSync(directory.file("bad-tokens"), `a\n${SECRET} b\n`);
+    Deno.writeTextFileSync(directory.file("empty"), "\n \n");
+    Deno.writeTextFileSync(directory.file("garbage"), "garbage ".repeat(1000));
     for (
       const [file, kind] of [
         ["cert", "CERTIFICATE"],
@@ -517,15 +517,15 @@ for (const { what, args = [], env = {}, says, status = 2 } of BAD) {
       ]
     ) {
       const text = `-----BEGIN ${kind}-----\nAAAA\n-----END ${kind}-----\n`;
-      Deno.writeTextFileSync(folder.file(`${file}.pem`), text);
+      Deno.writeTextFileSync(directory.file(`${file}.pem`), text);
     }
-    const other = new DatabaseSync(folder.file("other.db"));
+    const other = new DatabaseSync(directory.file("other.db"));
     other.exec("CREATE TABLE plants (id INTEGER)");
     other.close();
 
-    const placed = (text: string) => text.replace("*", folder.path);
+    const placed = (text: string) => text.replace("*", directory.path);
     const options: ProgramOptions = {
-      cwd: folder.path,
+      cwd: directory.path,
       env: Object.fromEntries(
         // Another program may have the port of the default.
         Object.entries({ PORT: "0", ...env })
@@ -534,13 +534,13 @@ for (const { what, args = [], env = {}, says, status = 2 } of BAD) {
     };
     const ended = await runProgram(args.map(placed), options);
     assertOneLine(ended, status, says);
-    const { size } = Deno.statSync(folder.file("garbage"));
+    const { size } = Deno.statSync(directory.file("garbage"));
     assert.equal(size, 8000, "the file is as it was");
   });
 }
 
 Deno.test({
-  name: "a start is refused in one line where the folder takes no files",
+  name: "a start is refused in one line where the directory takes no files",
   ignore: Deno.build.os !== "linux",
   async fn() {
     const ended = await runProgram(["--port", "0", "--kv", "/proc/plants.db"]);
@@ -549,16 +549,16 @@ Deno.test({
 });
 
 Deno.test("a start is refused in one line where the port is taken", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   using listener = silence();
   const { port } = listener.addr;
-  const args = ["--port", `${port}`, "--kv", folder.file("plants.db")];
+  const args = ["--port", `${port}`, "--kv", directory.file("plants.db")];
   assertOneLine(await runProgram(args), 1, new RegExp(`port ${port}`));
 });
 
 Deno.test("a store with plants that only a newer Deno reads is refused, with what to do", async () => {
-  using folder = new TemporaryFolder();
-  const path = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   {
     await using program = await Program.start(["--kv", path]);
     assert.equal(await statusOf(program, BODY), 200);
@@ -575,18 +575,18 @@ Deno.test("a store with plants that only a newer Deno reads is refused, with wha
 });
 
 Deno.test("a start that finds its port taken leaves a store that is closed", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   using listener = silence();
   const { port } = listener.addr;
-  await runProgram(["--port", `${port}`, "--kv", folder.file("plants.db")]);
-  const names = [...Deno.readDirSync(folder.path)].map(({ name }) => name);
+  await runProgram(["--port", `${port}`, "--kv", directory.file("plants.db")]);
+  const names = [...Deno.readDirSync(directory.path)].map(({ name }) => name);
   assert.deepEqual(names, ["plants.db"]);
 });
 
 Deno.test("the banner names what DENO_SERVE_ADDRESS made it bind", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   await using program = await Program.start(
-    ["--host", "192.0.2.1", "--kv", folder.file("p.db")],
+    ["--host", "192.0.2.1", "--kv", directory.file("p.db")],
     { env: { DENO_SERVE_ADDRESS: "tcp:127.0.0.1:0" } },
   );
   assert.match(program.origin, /^http:\/\/127\.0\.0\.1:\d+$/);
@@ -594,10 +594,10 @@ Deno.test("the banner names what DENO_SERVE_ADDRESS made it bind", async () => {
 });
 
 Deno.test("the tokens of a file are accepted, with any line ends", async () => {
-  using folder = new TemporaryFolder();
-  const tokens = folder.file("tokens");
+  using directory = new TemporaryDirectory();
+  const tokens = directory.file("tokens");
   Deno.writeTextFileSync(tokens, "first\r\n\r\n  second \n\n");
-  await using program = await Program.start(["--kv", folder.file("p.db")], {
+  await using program = await Program.start(["--kv", directory.file("p.db")], {
     env: { ACCESS_TOKEN_FILE: tokens },
   });
   assert.equal(await statusOf(program, BODY, "first"), 200);
@@ -606,9 +606,9 @@ Deno.test("the tokens of a file are accepted, with any line ends", async () => {
 });
 
 Deno.test("the path of the base URL is the prefix of the operation", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   await using program = await Program.start(
-    ["--kv", folder.file("p.db"), "--base-url", "https://plants.test/api/v1/"],
+    ["--kv", directory.file("p.db"), "--base-url", "https://plants.test/api/v1/"],
   );
   await program.printed(/curl -i https:\/\/plants\.test\/api\/v1\/plants /);
   const line = "POST /api/v1/plants HTTP/1.1";
@@ -622,8 +622,8 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
     name: `${signal} lets a running create finish and waits for no idle client`,
     ignore: Deno.build.os === "windows",
     async fn() {
-      using folder = new TemporaryFolder();
-      const file = folder.file("plants.db");
+      using directory = new TemporaryDirectory();
+      const file = directory.file("plants.db");
       await using program = await Program.start(["--kv", file]);
       const { port } = program;
       using silent = await Wire.connect(port);
@@ -659,8 +659,8 @@ async function stopInMidBody(
   sends: Uint8Array,
   clientLeaves: boolean,
 ): Promise<void> {
-  using folder = new TemporaryFolder();
-  const file = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file]);
   {
     using wire = await Wire.connect(program.port);
@@ -704,8 +704,8 @@ Deno.test({
   name: "the same signal twice in a moment is one stop",
   ignore: Deno.build.os === "windows",
   async fn() {
-    using folder = new TemporaryFolder();
-    await using program = await Program.start(["--kv", folder.file("p.db")]);
+    using directory = new TemporaryDirectory();
+    await using program = await Program.start(["--kv", directory.file("p.db")]);
     program.process.kill("SIGINT");
     program.process.kill("SIGTERM");
     const { status, stderr } = await program.stop("SIGINT");
@@ -718,8 +718,8 @@ Deno.test({
   name: "a later signal ends a stop that still waits, with a failure",
   ignore: Deno.build.os === "windows",
   async fn() {
-    using folder = new TemporaryFolder();
-    const file = folder.file("plants.db");
+    using directory = new TemporaryDirectory();
+    const file = directory.file("plants.db");
     await using program = await Program.start(["--kv", file]);
     using running = await Wire.connect(program.port);
     using _lock = new StoreLock(file);

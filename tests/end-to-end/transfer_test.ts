@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { BODY_BYTES_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
-import { numberFromEnv, Random, seedOfRun } from "../random.ts";
-import { DENOKV, KV_ENV, KvServer } from "./kv_server.ts";
-import { together, until } from "./load.ts";
-import { Program, runProgram, TemporaryFolder } from "./program.ts";
+import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
+import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
+import { together, until } from "../support/load.ts";
+import { Program, runProgram, TemporaryDirectory } from "../support/program.ts";
 
 /** How many plants a round trip has; a million with PLANTS=1000000. */
 const PLANTS = numberFromEnv("PLANTS", 20_000);
@@ -88,12 +88,12 @@ function assertSame(actual: readonly string[], expected: readonly string[]) {
 }
 
 Deno.test("import, then export: the same plants to the byte, in the order of ids", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   const seed = seedOfRun();
   const random = new Random(seed);
   const lines = drawLines(random, PLANTS);
-  const file = write(folder.file("in"), shuffle(random, lines));
-  const store = folder.file("plants.db");
+  const file = write(directory.file("in"), shuffle(random, lines));
+  const store = directory.file("plants.db");
   const { status, stdout, stderr } = await importFile(store, file);
   assert.deepEqual({ status, stdout, stderr }, {
     status: 0,
@@ -105,10 +105,10 @@ Deno.test("import, then export: the same plants to the byte, in the order of ids
 });
 
 Deno.test("import: a second run changes nothing and ends well", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   const lines = drawLines(new Random(seedOfRun()), 3_000);
-  const store = folder.file("plants.db");
-  const file = write(folder.file("in"), lines);
+  const store = directory.file("plants.db");
+  const file = write(directory.file("in"), lines);
   await importFile(store, file);
   const { status, stderr } = await importFile(store, file);
   assert.equal(
@@ -120,8 +120,8 @@ Deno.test("import: a second run changes nothing and ends well", async () => {
 });
 
 Deno.test("import: each refused line is named with its reason, the rest goes in", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("in");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("in");
   const parts = [
     '{"id":1,"name":"one"}',
     '{"id":2}',
@@ -137,7 +137,7 @@ Deno.test("import: each refused line is named with its reason, the rest goes in"
   const bytes = encoder.encode(parts.join("\n"));
   bytes.set([0xff, 0xfe, 0xfd], parts.join("\n").indexOf("BAD"));
   Deno.writeFileSync(file, bytes);
-  const store = folder.file("plants.db");
+  const store = directory.file("plants.db");
   const { status, stderr } = await importFile(store, file);
   const said = stderr.split("\n");
   assert.deepEqual(said.toSorted(), [
@@ -155,15 +155,15 @@ Deno.test("import: each refused line is named with its reason, the rest goes in"
 });
 
 Deno.test("import: a line may be as long as a body, and one byte more is refused", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   const room = BODY_BYTES_MAX - toLine(1n, "").length;
   const lines = [room - 1, room, room + 1, 3 * BODY_BYTES_MAX, 5_000_000].map(
     (length, i) => toLine(BigInt(i), "x".repeat(length)),
   );
   for (const end of ["\n", "\r\n"]) {
-    const file = folder.file("in");
+    const file = directory.file("in");
     Deno.writeTextFileSync(file, [...lines, toLine(9n, "last")].join(end));
-    const store = folder.file(`${end.length}.db`);
+    const store = directory.file(`${end.length}.db`);
     const { status, stderr } = await importFile(store, file);
     assert.deepEqual(stderr.split("\n"), [
       `line 3: expected at most 32768 bytes, got ${BODY_BYTES_MAX + 1}`,
@@ -179,11 +179,11 @@ Deno.test("import: a line may be as long as a body, and one byte more is refused
 });
 
 Deno.test("import: empty lines, CRLF and a last line without an end are taken", async () => {
-  using folder = new TemporaryFolder();
-  const file = folder.file("in");
+  using directory = new TemporaryDirectory();
+  const file = directory.file("in");
   const lines = [toLine(1n, "one"), toLine(2n, "two"), toLine(3n, "three")];
   Deno.writeTextFileSync(file, `\n\r\n${lines.join("\r\n\r\n\n")}`);
-  const store = folder.file("plants.db");
+  const store = directory.file("plants.db");
   const { status, stderr } = await importFile(store, file);
   assert.equal(
     stderr,
@@ -194,8 +194,8 @@ Deno.test("import: empty lines, CRLF and a last line without an end are taken", 
 });
 
 Deno.test("import: an empty file is no fault", async () => {
-  using folder = new TemporaryFolder();
-  const store = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const { status, stderr } = await importFile(store, "/dev/null");
   assert.equal(
     stderr,
@@ -206,18 +206,18 @@ Deno.test("import: an empty file is no fault", async () => {
 });
 
 Deno.test("export: every line that it writes can be imported, the largest too", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   const ids = [["1e18", 10n ** 18n], ["-92e17", -92n * 10n ** 17n]] as const;
   const bodies = ids.map(([spelling]) => {
     const begin = `{"id":${spelling},"name":"`;
     return `${begin}${"x".repeat(BODY_BYTES_MAX - begin.length - 2)}"}`;
   });
-  const store = folder.file("plants.db");
-  await importFile(store, write(folder.file("in"), bodies));
+  const store = directory.file("plants.db");
+  await importFile(store, write(directory.file("in"), bodies));
   const exported = await exportLines(store);
   assertSame(exported, bodies.toReversed());
-  const other = folder.file("other.db");
-  const ended = await importFile(other, write(folder.file("out"), exported));
+  const other = directory.file("other.db");
+  const ended = await importFile(other, write(directory.file("out"), exported));
   assert.equal(ended.status, 0, ended.stderr);
   using kv = await Deno.openKv(other);
   for (const [, id] of ids) {
@@ -226,10 +226,10 @@ Deno.test("export: every line that it writes can be imported, the largest too", 
 });
 
 Deno.test("export: what is no plant of the service is named, the rest goes out", async () => {
-  using folder = new TemporaryFolder();
-  const store = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const lines = [toLine(1n, "one"), toLine(9n, "nine", "t")];
-  await importFile(store, write(folder.file("in"), lines));
+  await importFile(store, write(directory.file("in"), lines));
   const bytes = new Uint8Array(1);
   const kv = await Deno.openKv(store);
   await kv.atomic()
@@ -259,9 +259,9 @@ Deno.test({
   // An older Deno cannot read the objects that a newer one stores.
   ignore: Deno.env.has("PLANT_STORE"),
   fn: async () => {
-    using folder = new TemporaryFolder();
-    const store = folder.file("plants.db");
-    await importFile(store, write(folder.file("in"), [toLine(1n, "one")]));
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    await importFile(store, write(directory.file("in"), [toLine(1n, "one")]));
     const kv = await Deno.openKv(store);
     await kv.atomic()
       .set(["plants", 2n], { name: 2 })
@@ -286,12 +286,12 @@ Deno.test({
 });
 
 Deno.test("export: a file that is no store is refused and left as it is", async () => {
-  using folder = new TemporaryFolder();
-  const empty = folder.file("empty.db");
-  const text = folder.file("text.db");
+  using directory = new TemporaryDirectory();
+  const empty = directory.file("empty.db");
+  const text = directory.file("text.db");
   Deno.writeTextFileSync(empty, "");
   Deno.writeTextFileSync(text, "not a store, whatever its name says\n");
-  for (const path of [folder.file("missing.db"), empty, text, folder.path]) {
+  for (const path of [directory.file("missing.db"), empty, text, directory.path]) {
     const { status, stdout, stderr } = await runProgram([
       "export",
       "--kv",
@@ -302,26 +302,26 @@ Deno.test("export: a file that is no store is refused and left as it is", async 
     assert.equal(stdout, "");
     assert.equal(status, 2);
   }
-  const names = [...Deno.readDirSync(folder.path)].map(({ name }) => name);
+  const names = [...Deno.readDirSync(directory.path)].map(({ name }) => name);
   assert.deepEqual(names.toSorted(), ["empty.db", "text.db"]);
   assert.equal(Deno.statSync(empty).size, 0);
 });
 
 Deno.test("export: the store is not changed", async () => {
-  using folder = new TemporaryFolder();
-  const store = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const lines = drawLines(new Random(1), 500);
-  await importFile(store, write(folder.file("in"), lines));
+  await importFile(store, write(directory.file("in"), lines));
   const before = Deno.readFileSync(store);
   await exportLines(store);
   assert.ok(Buffer.from(Deno.readFileSync(store)).equals(before));
 });
 
 Deno.test("export: a reader that has enough ends it without a word", async () => {
-  using folder = new TemporaryFolder();
-  const store = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const lines = drawLines(new Random(1), 5_000);
-  await importFile(store, write(folder.file("in"), lines));
+  await importFile(store, write(directory.file("in"), lines));
   const { stdout, stderr, status } = await runProgram(
     ["export", "--kv", store],
     { shell: '{ "$0" "$@"; echo "ended with $?" >&2; } | head -n 2' },
@@ -335,9 +335,9 @@ Deno.test({
   name: "export: a full disk is one plain line and a failure",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
-    using folder = new TemporaryFolder();
-    const store = folder.file("plants.db");
-    await importFile(store, write(folder.file("in"), [toLine(1n, "one")]));
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    await importFile(store, write(directory.file("in"), [toLine(1n, "one")]));
     const { status, stderr } = await runProgram(["export", "--kv", store], {
       shell: '"$0" "$@" > /dev/full',
     });
@@ -350,11 +350,11 @@ Deno.test({
   name: "import: what cannot be printed does not end it",
   ignore: Deno.build.os !== "linux",
   fn: async () => {
-    using folder = new TemporaryFolder();
-    const store = folder.file("plants.db");
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
     const lines = [toLine(1n, "one"), "no plant", toLine(2n, "two")];
     const { status } = await runProgram(
-      ["import", write(folder.file("in"), lines), "--kv", store],
+      ["import", write(directory.file("in"), lines), "--kv", store],
       { shell: '"$0" "$@" 2> /dev/full' },
     );
     assert.equal(status, 1);
@@ -407,11 +407,11 @@ Deno.test("export: a KV Connect server that falls silent is waited for 10 s", as
 });
 
 Deno.test("export, while a service creates: all that was there before, in order", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   const random = new Random(seedOfRun());
-  const store = folder.file("plants.db");
+  const store = directory.file("plants.db");
   const lines = drawLines(random, 5_000);
-  await importFile(store, write(folder.file("in"), lines));
+  await importFile(store, write(directory.file("in"), lines));
   await using program = await Program.start(["--kv", store]);
   let isRunning = true;
   let created = 0;
@@ -437,8 +437,8 @@ Deno.test("export, while a service creates: all that was there before, in order"
 });
 
 Deno.test("import, while a service creates: nothing is lost of either", async () => {
-  using folder = new TemporaryFolder();
-  const store = folder.file("plants.db");
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   await using program = await Program.start(["--kv", store]);
   const lines = drawLines(new Random(seedOfRun()), 3_000);
   const own = Array.from(
@@ -446,7 +446,7 @@ Deno.test("import, while a service creates: nothing is lost of either", async ()
     (_, i) => toLine(10n + BigInt(i), "o"),
   );
   const [ended] = await Promise.all([
-    importFile(store, write(folder.file("in"), lines)),
+    importFile(store, write(directory.file("in"), lines)),
     together(own, async (body) => {
       const response = await program.create(body);
       await response.body?.cancel();
@@ -459,11 +459,11 @@ Deno.test("import, while a service creates: nothing is lost of either", async ()
 });
 
 Deno.test("import: killed in the middle, it can be run again", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   const random = new Random(seedOfRun());
   const lines = drawLines(random, 10_000);
   const shuffled = shuffle(random, lines);
-  const store = folder.file("plants.db");
+  const store = directory.file("plants.db");
   await using first = Program.spawn(["import", "-", "--kv", store], {
     stdin: "piped",
   });
@@ -481,17 +481,17 @@ Deno.test("import: killed in the middle, it can be run again", async () => {
 
   const { status } = await importFile(
     store,
-    write(folder.file("in"), shuffled),
+    write(directory.file("in"), shuffled),
   );
   assert.equal(status, 0);
   assertSame(await exportLines(store), lines);
 });
 
 Deno.test("export into import through a pipe: the same store again", async () => {
-  using folder = new TemporaryFolder();
+  using directory = new TemporaryDirectory();
   const lines = drawLines(new Random(seedOfRun()), 3_000);
-  const [one, two] = [folder.file("1.db"), folder.file("2.db")];
-  await importFile(one, write(folder.file("in"), lines));
+  const [one, two] = [directory.file("1.db"), directory.file("2.db")];
+  await importFile(one, write(directory.file("in"), lines));
   const { status, stderr } = await runProgram([], {
     shell: `"$0" "$@" export --kv ${one} | "$0" "$@" import - --kv ${two}`,
   });
@@ -507,11 +507,11 @@ Deno.test({
   name: "import and export, to and from a KV Connect server: the same plants",
   ignore: DENOKV === undefined,
   fn: async () => {
-    using folder = new TemporaryFolder();
-    await using server = await KvServer.start(folder.file("kv.db"));
+    using directory = new TemporaryDirectory();
+    await using server = await KvServer.start(directory.file("kv.db"));
     const random = new Random(seedOfRun());
     const lines = drawLines(random, 3_000);
-    const file = write(folder.file("in"), shuffle(random, lines));
+    const file = write(directory.file("in"), shuffle(random, lines));
     for (const counts of ["3000 created, 0", "0 created, 3000"]) {
       const { status, stderr } = await runProgram(
         ["import", file, "--kv", server.url],

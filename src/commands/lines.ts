@@ -1,0 +1,84 @@
+import { BODY_BYTES_MAX } from "../limits.ts";
+import { decodeUtf8 } from "../plant/utf8.ts";
+
+/** Bytes to read at one time: many times the longest line. */
+const CHUNK_BYTES = 256 * 1024;
+
+const LF = 0x0a;
+const CR = 0x0d;
+const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
+
+/** Reads some bytes, as `Deno.FsFile` does; `null` at the end. */
+export type Read = (buffer: Uint8Array) => Promise<number | null>;
+
+/** Why a line cannot be read. */
+export class LineProblem {
+  readonly message: string;
+
+  constructor(message: string) {
+    this.message = message;
+  }
+}
+
+/**
+ * Reads the lines of a text, many at a time, without their ends (LF or CRLF)
+ * and without a byte order mark at the start of the text. Lines above
+ * {@link BODY_BYTES_MAX} are skipped without being kept in memory.
+ */
+export async function* readLines(
+  read: Read,
+): AsyncGenerator<readonly (string | LineProblem)[]> {
+  const buffer = new Uint8Array(CHUNK_BYTES);
+  /** Length of the incomplete line at the start of the buffer. */
+  let kept = 0;
+  /** Bytes of that line that were discarded, because it is too long. */
+  let discarded = 0;
+  let isAtStart = true;
+  for (;;) {
+    const count = await read(buffer.subarray(kept));
+    const bytes = buffer.subarray(0, kept + (count ?? 0));
+    const lines: (string | LineProblem)[] = [];
+    let from = 0;
+    if (isAtStart && bytes.length >= BYTE_ORDER_MARK.length) {
+      isAtStart = false;
+      if (BYTE_ORDER_MARK.every((byte, i) => bytes[i] === byte)) {
+        from = BYTE_ORDER_MARK.length;
+      }
+    }
+    for (
+      let end = bytes.indexOf(LF, Math.max(from, kept));
+      end !== -1;
+      end = bytes.indexOf(LF, from)
+    ) {
+      lines.push(toLine(bytes.subarray(from, end), discarded));
+      from = end + 1;
+      discarded = 0;
+      isAtStart = false;
+    }
+    if (count === null) {
+      const rest = bytes.subarray(from);
+      if (rest.length > 0) lines.push(toLine(rest, discarded));
+      yield lines;
+      return;
+    }
+    yield lines;
+    // Keep the last byte in any case: it may be the CR of the line's end.
+    const isTooLong = bytes.length - from > BODY_BYTES_MAX + 1;
+    const keepFrom = isTooLong ? bytes.length - 1 : from;
+    if (isTooLong) discarded += keepFrom - from;
+    buffer.copyWithin(0, keepFrom, bytes.length);
+    kept = bytes.length - keepFrom;
+  }
+}
+
+function toLine(bytes: Uint8Array, discarded: number): string | LineProblem {
+  const isCrLf = bytes.at(-1) === CR;
+  const line = isCrLf ? bytes.subarray(0, -1) : bytes;
+  const length = discarded + line.length;
+  if (length > BODY_BYTES_MAX) {
+    return new LineProblem(
+      `expected at most ${BODY_BYTES_MAX} bytes, got ${length}`,
+    );
+  }
+  return decodeUtf8(line) ?? new LineProblem("expected well-formed UTF-8");
+}

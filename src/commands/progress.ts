@@ -1,0 +1,68 @@
+import { writeStderr } from "../telemetry/log.ts";
+
+/** Interval between two updates of the line. */
+const UPDATE_MS = 100;
+
+const BAR_CHARS = 24;
+
+/** Returns to the start of the line and erases it (ECMA-48, CR and EL). */
+const ERASE = "\r\x1b[K";
+
+const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+
+const encoder = new TextEncoder();
+
+/**
+ * A line at the bottom of a terminal that shows the progress of a command. It
+ * is not printed if stderr is not a terminal.
+ */
+export class Progress {
+  readonly #isShown = Deno.stderr.isTerminal();
+  readonly #startMs = performance.now();
+  #updatedMs = 0;
+
+  /**
+   * Shows the progress.
+   * @param count plants processed
+   * @param fraction of the whole, from 0 to 1, if it is known
+   */
+  update(count: number, fraction?: number): void {
+    if (!this.#isShown) return;
+    const nowMs = performance.now();
+    if (nowMs - this.#updatedMs < UPDATE_MS) return;
+    this.#updatedMs = nowMs;
+    const perSecond = count / (nowMs - this.#startMs) * 1000;
+    const bar = fraction === undefined ? "" : `${drawBar(fraction)} `;
+    write(
+      `${ERASE}${bar}${number.format(count)} plants, ` +
+        `${number.format(perSecond)}/s`,
+    );
+  }
+
+  /** Prints a line that stays. */
+  print(line: string): void {
+    this.clear();
+    writeStderr(line);
+  }
+
+  /** Erases the line; the next update shows it again. */
+  clear(): void {
+    if (this.#isShown && this.#updatedMs > 0) write(ERASE);
+    this.#updatedMs = 0;
+  }
+}
+
+function drawBar(fraction: number): string {
+  const part = Math.min(fraction, 1);
+  const bar = "#".repeat(Math.floor(part * BAR_CHARS)).padEnd(BAR_CHARS, ".");
+  return `[${bar}] ${String(Math.floor(part * 100)).padStart(3)} %`;
+}
+
+/** Writes without a line end; ignores errors, such as a closed terminal. */
+function write(text: string): void {
+  try {
+    Deno.stderr.writeSync(encoder.encode(text));
+  } catch {
+    // The progress is only for a person who watches.
+  }
+}

@@ -1,0 +1,43 @@
+import { EXIT_FAILURE } from "../operator_error.ts";
+
+/** Windows has no SIGTERM; closing a console sends SIGBREAK there. */
+const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
+  ? ["SIGINT", "SIGBREAK"]
+  : ["SIGINT", "SIGTERM"];
+
+/**
+ * Signals this soon after the first one are the same request: `deno task`
+ * passes on the SIGINT of a terminal, which the program receives as well.
+ */
+const SAME_SIGNAL_MS_MAX = 500;
+
+/**
+ * Listens for the signals that stop the service. Without a listener, process 1
+ * of a container ignores them.
+ * @returns the first signal; a second one ends the process at once
+ */
+export function stopSignal(): Promise<Deno.Signal> {
+  const { promise, resolve } = Promise.withResolvers<Deno.Signal>();
+  let firstMs = Infinity;
+  for (const signal of STOP_SIGNALS) {
+    Deno.addSignalListener(signal, () => {
+      const nowMs = performance.now();
+      if (nowMs - firstMs > SAME_SIGNAL_MS_MAX) Deno.exit(EXIT_FAILURE);
+      firstMs = Math.min(firstMs, nowMs);
+      resolve(signal);
+    });
+  }
+  // Stop when the terminal closes.
+  if (Deno.stderr.isTerminal()) {
+    onHangup(() => {
+      if (!Deno.stderr.isTerminal()) resolve("SIGHUP");
+    });
+  }
+  return promise;
+}
+
+/** Calls a function on SIGHUP, which Windows does not have. */
+export function onHangup(listener: () => void): void {
+  if (Deno.build.os === "windows") return;
+  Deno.addSignalListener("SIGHUP", listener);
+}

@@ -1,0 +1,24 @@
+import { errorMessage } from "../messages.ts";
+import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
+
+const encoder = new TextEncoder();
+
+/**
+ * Writes a text to stdout completely.
+ * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
+ * @throws {OperatorError} if it cannot be written
+ */
+export async function writeStdout(text: string): Promise<void> {
+  let bytes = encoder.encode(text);
+  while (bytes.length > 0) {
+    try {
+      bytes = bytes.subarray(await Deno.stdout.write(bytes));
+    } catch (error) {
+      if (error instanceof Deno.errors.BrokenPipe) throw error;
+      throw new OperatorError(
+        `cannot write to stdout: ${errorMessage(error)}`,
+        EXIT_FAILURE,
+      );
+    }
+  }
+}

@@ -1,0 +1,62 @@
+/** Opens stores, and tells the operator what to do if that fails. */
+import {
+  EXIT_CONFIGURATION,
+  EXIT_FAILURE,
+  OperatorError,
+} from "../operator_error.ts";
+import * as kv from "../store/kv_store.ts";
+import type { StoreProblem } from "../store/store_error.ts";
+
+/** Problems that pass without a change of the configuration. */
+const TRANSIENT: readonly StoreProblem[] = ["server", "other"];
+
+/** What the operator does about a problem. */
+const ADVICE: Readonly<Record<StoreProblem, string>> = {
+  "missing": ": name the store with --kv or KV_PATH",
+  "no directory": ": create it, or name another file with --kv or KV_PATH",
+  "directory": ": name a file in it with --kv or KV_PATH",
+  "not a store": ": name another file with --kv or KV_PATH",
+  "foreign log": ": put that database back, or move its log away",
+  "denied": ": change the permissions, or run as another user",
+  "corrupt": ": restore a backup",
+  "newer format":
+    ": run that Deno, or export with it and import here into a new store",
+  "server": ": check its address, and its token in DENO_KV_ACCESS_TOKEN",
+  "other": "",
+};
+
+/** Opens a store to create plants. @throws {OperatorError} */
+export async function openStore(location: kv.StoreLocation) {
+  try {
+    return await kv.openStore(location);
+  } catch (error) {
+    throw storeFailure("store plants in", location, error);
+  }
+}
+
+/** Opens an existing store to read it. @throws {OperatorError} */
+export async function openStoreToRead(location: kv.StoreLocation) {
+  try {
+    return await kv.openStoreToRead(location);
+  } catch (error) {
+    throw storeFailure("read", location, error);
+  }
+}
+
+/** Explains to the operator why something cannot be done with a store. */
+export function storeFailure(
+  action: string,
+  location: kv.StoreLocation,
+  error: unknown,
+): OperatorError {
+  const { problem, message } = kv.toStoreError(error, location);
+  return new OperatorError(
+    `cannot ${action} ${nameOf(location)}: ${message}${ADVICE[problem]}`,
+    TRANSIENT.includes(problem) ? EXIT_FAILURE : EXIT_CONFIGURATION,
+  );
+}
+
+/** Returns the name of a store for messages. */
+export function nameOf(location: kv.StoreLocation): string {
+  return location.kind === "file" ? location.path : location.url;
+}

@@ -1,0 +1,185 @@
+import { Buffer } from "node:buffer";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Refusal, refuse } from "../errors.ts";
+import {
+  BODIES_HELD_BYTES_MAX,
+  BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
+  BODY_MS_MAX,
+} from "../limits.ts";
+import { decodeUtf8 } from "../plant/utf8.ts";
+
+const TOO_LARGE = new Refusal("bodyTooLarge");
+const TIMED_OUT = new Refusal("bodyTimedOut");
+const NOT_UTF8 = new Refusal("notUtf8");
+const OVERLOADED = new Refusal("overloaded");
+const INCOMPLETE = refuse("notJson", "body: expected all of it, got a part");
+
+/** A body, which counts as held until it is released. */
+export interface Body {
+  readonly text: string;
+  readonly bytes: number;
+}
+
+/** A body that is still arriving. */
+interface Arrival {
+  readonly deadlineMs: number;
+  /** Bytes counted as held. */
+  bytes: number;
+  /** The first call counts; a refusal releases the bytes. */
+  readonly settle: (outcome: Body | Refusal) => void;
+}
+
+type BytesReader = ReadableStreamDefaultReader<Uint8Array>;
+
+/** Reads the bodies of requests, bounded in bytes and in time. */
+export class BodyReader {
+  readonly #nowMs: () => number;
+  readonly #arriving = new Set<Arrival>();
+  #heldBytes = 0;
+
+  constructor(nowMs: () => number = () => performance.now()) {
+    this.#nowMs = nowMs;
+  }
+
+  /** Bytes of all bodies that are arriving or not yet released. */
+  get heldBytes(): number {
+    return this.#heldBytes;
+  }
+
+  /**
+   * Reads the body of a request. The caller releases it. Never rejects.
+   *
+   * @returns the body, or why there is none: it is too large, too slow,
+   * incomplete or not UTF-8, too many bytes are held, or {@link refuseAll}
+   */
+  read(request: Request): Promise<Body | Refusal> {
+    const { promise, resolve } = Promise.withResolvers<Body | Refusal>();
+    const arrival: Arrival = {
+      deadlineMs: this.#nowMs() + BODY_MS_MAX,
+      bytes: 0,
+      settle: (outcome) => {
+        if (!this.#arriving.delete(arrival)) return;
+        if (outcome instanceof Refusal) this.release(arrival);
+        resolve(outcome);
+      },
+    };
+    this.#arriving.add(arrival);
+    const length = contentLength(request);
+    const refusal = this.#hold(length ?? 0, arrival);
+    if (refusal !== undefined) {
+      arrival.settle(refusal);
+      return promise;
+    }
+    // The runtime enforces the Content-Length.
+    const received = length === undefined
+      ? this.#receiveChunks(request, arrival)
+      : request.bytes();
+    received.then(
+      (bytes) => arrival.settle(toBody(bytes, arrival)),
+      () => arrival.settle(INCOMPLETE),
+    );
+    return promise;
+  }
+
+  /**
+   * Handles the body of a request that was refused without reading it. The
+   * runtime would read it to its end, even of a gigabyte; a short one it may.
+   */
+  discard(request: Request): void {
+    if (request.bodyUsed) return;
+    if ((contentLength(request) ?? Infinity) <= BODY_BYTES_MAX) return;
+    const reader = request.body?.getReader();
+    if (reader !== undefined) this.#discardRest(reader);
+  }
+
+  /** Ends the hold on the bytes of a body. */
+  release({ bytes }: { readonly bytes: number }): void {
+    this.#heldBytes -= bytes;
+  }
+
+  /** Refuses the bodies that have reached their deadline. */
+  sweep(): void {
+    const nowMs = this.#nowMs();
+    for (const arrival of this.#arriving) {
+      if (arrival.deadlineMs <= nowMs) arrival.settle(TIMED_OUT);
+    }
+  }
+
+  /** Refuses every body that is still arriving. */
+  refuseAll(refusal: Refusal): void {
+    for (const arrival of this.#arriving) arrival.settle(refusal);
+  }
+
+  /** Receives a body of unknown length, counting its bytes as they arrive. */
+  async #receiveChunks(
+    request: Request,
+    arrival: Arrival,
+  ): Promise<Uint8Array | Refusal> {
+    const chunks: Uint8Array[] = [];
+    const reader = request.body?.getReader();
+    for (;;) {
+      const chunk = (await reader?.read())?.value;
+      if (reader === undefined || chunk === undefined) {
+        return Buffer.concat(chunks);
+      }
+      const refusal = this.#hold(chunk.length, arrival);
+      if (refusal !== undefined) {
+        this.#discardRest(reader);
+        return refusal;
+      }
+      chunks.push(chunk);
+    }
+  }
+
+  /**
+   * Reads on for a while, so that most clients finish sending and see the
+   * reply, and then ends the connection. Not before the reply has left: the
+   * runtime reads a body that was cancelled sooner to its end.
+   */
+  async #discardRest(reader: BytesReader): Promise<void> {
+    const untilMs = this.#nowMs() + BODY_MS_MAX;
+    try {
+      let bytes = 0;
+      while (bytes < BODY_DISCARD_BYTES_MAX && this.#nowMs() < untilMs) {
+        const { value } = await reader.read();
+        if (value === undefined) return;
+        bytes += value.length;
+      }
+      await sleep(0);
+      await reader.cancel();
+    } catch {
+      // The client has left.
+    }
+  }
+
+  /** Counts bytes as held, if no bound forbids it. */
+  #hold(bytes: number, arrival: Arrival): Refusal | undefined {
+    if (!this.#arriving.has(arrival)) return INCOMPLETE;
+    if (arrival.bytes + bytes > BODY_BYTES_MAX) return TOO_LARGE;
+    if (this.#heldBytes + bytes > BODIES_HELD_BYTES_MAX) return OVERLOADED;
+    arrival.bytes += bytes;
+    this.#heldBytes += bytes;
+    return undefined;
+  }
+}
+
+/**
+ * Returns the length of a body if it is known in advance. Content-Length does
+ * not count beside Transfer-Encoding (RFC 9112, section 6.3): Deno 2.6 passes
+ * both headers on and decodes the chunks.
+ */
+function contentLength({ headers }: Request): number | undefined {
+  const length = headers.get("content-length");
+  if (length === null || headers.has("transfer-encoding")) return undefined;
+  return /^\d+$/.test(length) ? Number(length) : undefined;
+}
+
+function toBody(
+  received: Uint8Array | Refusal,
+  { bytes }: Arrival,
+): Body | Refusal {
+  if (received instanceof Refusal) return received;
+  const text = decodeUtf8(received);
+  return text === undefined ? NOT_UTF8 : { text, bytes };
+}

@@ -1,0 +1,170 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Config } from "../config.ts";
+import { LISTEN_AGAIN_MS_MAX } from "../limits.ts";
+import { errorMessage } from "../messages.ts";
+import type { Log } from "../telemetry/log.ts";
+
+/** Delay before each attempt to listen again. */
+const LISTEN_AGAIN_MS = 100;
+
+/** How long the server must have listened again to count as recovered. */
+const LISTEN_STABLE_MS = 1_000;
+
+/** Answers every request. Never rejects. */
+export type Handler = (request: Request) => Promise<Response>;
+
+/** Why the server cannot listen. */
+export type ListenProblem =
+  | "address in use"
+  | "address not available"
+  | "permission denied"
+  | "certificate"
+  | "other";
+
+/** The server cannot listen. */
+export class ListenError extends Error {
+  override readonly name = "ListenError";
+  readonly problem: ListenProblem;
+
+  constructor(problem: ListenProblem, message: string) {
+    super(message);
+    this.problem = problem;
+  }
+}
+
+/**
+ * The HTTP server. It listens again when the runtime stops listening, which
+ * happens when the process is out of file descriptors.
+ */
+export class HttpServer {
+  readonly #options: Deno.ServeTcpOptions & Partial<Deno.TlsCertifiedKeyPem>;
+  readonly #handler: Handler;
+  readonly #log: Log;
+  readonly #failed = Promise.withResolvers<never>();
+  #server: Deno.HttpServer;
+  #isLost = false;
+  #isClosing = false;
+
+  /** Starts to listen. @throws {ListenError} */
+  constructor({ host, port, tls }: Config, handler: Handler, log: Log) {
+    this.#handler = handler;
+    this.#log = log;
+    this.#options = { hostname: host, port, ...tls };
+    try {
+      this.#server = this.#listen();
+    } catch (error) {
+      throw toListenError(error, tls !== undefined);
+    }
+    // Listen on the same address again, also if the port was 0, or if
+    // DENO_SERVE_ADDRESS named it, which applies to the first time only.
+    const { addr } = this.#server;
+    if (isNetworkAddress(addr)) {
+      this.#options.hostname = addr.hostname;
+      this.#options.port = addr.port;
+    }
+  }
+
+  /** The bound address as a URL, which DENO_SERVE_ADDRESS can choose too. */
+  get address(): string {
+    const addr: Deno.Addr = this.#server.addr;
+    return isNetworkAddress(addr)
+      ? toUrl(addr.hostname, addr.port, this.#isTls)
+      : JSON.stringify(addr);
+  }
+
+  /** The origin of a URL by which this machine reaches the server. */
+  get origin(): string {
+    const addr: Deno.Addr = this.#server.addr;
+    return isNetworkAddress(addr)
+      ? originOf(addr.hostname, addr.port, this.#isTls)
+      : "http://localhost";
+  }
+
+  /** Rejects with a {@link ListenError} if it gives up listening. */
+  get failed(): Promise<never> {
+    return this.#failed.promise;
+  }
+
+  get #isTls(): boolean {
+    return this.#options.cert !== undefined;
+  }
+
+  /** Accepts no more connections; resolves when all requests are answered. */
+  async shutdown(): Promise<void> {
+    this.#isClosing = true;
+    await this.#server.shutdown();
+  }
+
+  #listen(): Deno.HttpServer {
+    const server = Deno.serve({
+      ...this.#options,
+      handler: this.#handler,
+      onListen: () => {},
+    });
+    server.finished.catch((error) => this.#listenAgain(error));
+    return server;
+  }
+
+  /** Retries until it listens, for {@link LISTEN_AGAIN_MS_MAX}. */
+  async #listenAgain(cause: unknown): Promise<void> {
+    if (!this.#isLost) {
+      this.#isLost = true;
+      const message = `stopped listening: ${errorMessage(cause)}`;
+      this.#log.error("listener lost", message);
+    }
+    const untilMs = performance.now() + LISTEN_AGAIN_MS_MAX;
+    for (;;) {
+      await sleep(LISTEN_AGAIN_MS);
+      if (this.#isClosing) return;
+      try {
+        this.#server = this.#listen();
+        break;
+      } catch (error) {
+        if (performance.now() < untilMs) continue;
+        this.#failed.reject(toListenError(error, this.#isTls));
+        return;
+      }
+    }
+    const server = this.#server;
+    await sleep(LISTEN_STABLE_MS);
+    if (this.#isClosing || this.#server !== server) return;
+    this.#isLost = false;
+    this.#log.info("listener recovered", `listening on ${this.address} again`);
+  }
+}
+
+/** Returns the origin of a URL by which this machine reaches a server. */
+export function originOf(host: string, port: number, isTls: boolean): string {
+  const isAnyAddress = host === "0.0.0.0" || host === "::";
+  return toUrl(isAnyAddress ? "localhost" : host, port, isTls);
+}
+
+function toUrl(host: string, port: number, isTls: boolean): string {
+  const name = host.includes(":") ? `[${host}]` : host;
+  return `${isTls ? "https" : "http"}://${name}:${port}`;
+}
+
+/** Not by `transport`, which differs for TLS before Deno 2.9. */
+function isNetworkAddress(addr: Deno.Addr): addr is Deno.NetAddr {
+  return "port" in addr;
+}
+
+function toListenError(error: unknown, isTls: boolean): ListenError {
+  const message = errorMessage(error);
+  if (error instanceof Deno.errors.AddrInUse) {
+    return new ListenError("address in use", "another program listens there");
+  }
+  if (error instanceof Deno.errors.AddrNotAvailable) {
+    return new ListenError("address not available", "not of this machine");
+  }
+  if (error instanceof Deno.errors.PermissionDenied) {
+    return new ListenError("permission denied", "permission denied");
+  }
+  if (!isTls) return new ListenError("other", message);
+  return new ListenError(
+    "certificate",
+    message.includes("KeyMismatch")
+      ? "the key does not belong to the certificate"
+      : message,
+  );
+}

@@ -1,0 +1,216 @@
+/** The API reference for people: a page whose tables derive from the API. */
+import { hash } from "node:crypto";
+import { type ApiError } from "../errors.ts";
+import {
+  API_TITLE,
+  API_VERSION,
+  AUTHENTICATION,
+  CREATED,
+  ERROR,
+  exampleMessage,
+  INTRODUCTION,
+  type Limit,
+  LIMITS,
+  type Member,
+  PLANT,
+  PLANT_ID,
+  REFUSALS,
+  type Refusals,
+  REFUSING,
+  REPEATING,
+  SUMMARY,
+} from "./api.ts";
+import css from "./page.css" with { type: "text" };
+import template from "./page.html" with { type: "text" };
+import script from "./page.js" with { type: "text" };
+import { samples } from "./samples.ts";
+
+/** The page as it is served. */
+export interface Page {
+  readonly html: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** The links in page.html that the page replaces with inline code. */
+const STYLE_LINK = '<link rel="stylesheet" href="page.css">';
+const SCRIPT_LINK = '<script type="module" src="page.js"></script>';
+
+const NEW_PLANT = [PLANT_ID, ...PLANT];
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&quot;",
+  "'": "&#39;",
+};
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? "");
+}
+
+/** Converts text with code in backticks, as in the description. */
+function toHtml(text: string): string {
+  return escapeHtml(text).replace(/`([^`]+)`/g, "<code>$1</code>");
+}
+
+function table(name: string, columns: readonly string[], bodies: string) {
+  const head = columns.map((column) => `<th scope="col">${column}</th>`);
+  return `<table class="${name}">
+<thead><tr>${head.join("")}</tr></thead>
+${bodies}
+</table>`;
+}
+
+function membersTable(members: readonly Member[]): string {
+  const rows = members.map((member) => {
+    const { name, type, format, description, minimum, maximum } = member;
+    const kind = format === undefined ? type : `${type} (${format})`;
+    const bounds = minimum === undefined || maximum === undefined
+      ? ""
+      : `<span class="bounds"><code>${minimum}</code> to <code>${maximum}</code></span>`;
+    return `<tr>
+  <th scope="row"><code>${name}</code></th>
+  <td class="soft">${kind}, ${member.isRequired ? "required" : "optional"}</td>
+  <td class="wide">${toHtml(description)}${bounds}</td>
+</tr>`;
+  });
+  const body = `<tbody>\n${rows.join("\n")}\n</tbody>`;
+  return table("fields", ["Member", "Type", "Meaning"], body);
+}
+
+function inputs(members: readonly Member[]): string {
+  return members.map(({ name, description, isRequired }) =>
+    `<div class="field">
+  <label for="${name}">${name}${isRequired ? "" : " (optional)"}</label>
+  <input id="${name}" type="text" autocomplete="off" autocapitalize="none" spellcheck="false" aria-describedby="${name}-wrong ${name}-hint">
+  <span class="wrong" id="${name}-wrong"></span>
+  <span class="hint" id="${name}-hint">${toHtml(description)}</span>
+</div>`
+  ).join("\n");
+}
+
+/** A row of the table of replies; the first one of a status has its cell. */
+function replyRow(apiError: ApiError, statusCell: string): string {
+  const { error, when, remedy, headers = {} } = apiError;
+  const sent = [
+    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+    exampleMessage(apiError),
+  ].map((line) => `<code class="sent">${escapeHtml(line)}</code>`).join("");
+  return `<tr id="error-${error}">
+  ${statusCell}
+  <th scope="row" class="number"><code>${error}</code></th>
+  <td class="when">${toHtml(when)}${sent}</td>
+  <td class="remedy">${toHtml(remedy)}</td>
+</tr>`;
+}
+
+function replyGroup({ status, errors }: Refusals): string {
+  const statusCell =
+    `<th scope="rowgroup" rowspan="${errors.length}" class="status">${status}</th>`;
+  const rows = errors.map((apiError, i) =>
+    replyRow(apiError, i === 0 ? statusCell : "")
+  );
+  return `<tbody>\n${rows.join("\n")}\n</tbody>`;
+}
+
+function repliesTable(): string {
+  return table(
+    "replies",
+    ["Status", "error", "When, with its header and a message", "What to do"],
+    `<tbody>
+<tr>
+  <th scope="rowgroup" class="status">200</th>
+  <td class="number"></td>
+  <td class="when">${toHtml(CREATED)}</td>
+  <td class="remedy">Nothing.</td>
+</tr>
+</tbody>
+${REFUSALS.map(replyGroup).join("\n")}`,
+  );
+}
+
+function limitRow({ subject, bound, error }: Limit): string {
+  const link = error === undefined
+    ? "none"
+    : `<a href="#error-${error}"><code>${error}</code></a>`;
+  return `<tr>
+  <th scope="row">${toHtml(subject)}</th>
+  <td class="wide">${toHtml(bound)}</td>
+  <td class="wide">${link}</td>
+</tr>`;
+}
+
+function limitsTable(): string {
+  const body = `<tbody>\n${LIMITS.map(limitRow).join("\n")}\n</tbody>`;
+  return table("limits", ["Subject", "Bound", "error"], body);
+}
+
+function sampleFigures(baseUrl: string): string {
+  return Object.entries(samples(baseUrl)).map(([language, code]) =>
+    `<figure>
+<figcaption>${language} <button type="button" class="copy">Copy<span class="unseen"> the ${language} call</span></button></figcaption>
+<pre tabindex="0" aria-label="${language}"><code>${
+      escapeHtml(code)
+    }</code></pre>
+</figure>`
+  ).join("\n");
+}
+
+/** Returns a source of a content security policy that allows inline code. */
+function hashSource(code: string): string {
+  return `'sha256-${hash("sha256", code, "base64")}'`;
+}
+
+/** Renders the page for a base URL. */
+export function renderPage(baseUrl: string): Page {
+  const url = baseUrl.replace(/\/+$/, "");
+  const prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
+  const parts: Readonly<Record<string, string>> = {
+    title: API_TITLE,
+    version: API_VERSION,
+    summary: escapeHtml(SUMMARY),
+    introduction: escapeHtml(INTRODUCTION),
+    plants_url: escapeHtml(`${url}/plants`),
+    description_path: escapeHtml(`${prefix}/openapi.json`),
+    authentication: toHtml(AUTHENTICATION),
+    new_plant_members: membersTable(NEW_PLANT),
+    repeating: toHtml(REPEATING),
+    samples: sampleFigures(baseUrl),
+    inputs: inputs(NEW_PLANT),
+    refusing: toHtml(REFUSING),
+    replies: repliesTable(),
+    plant_members: membersTable(PLANT),
+    error_members: membersTable(ERROR),
+    limits: limitsTable(),
+  };
+  const html = template
+    .replace(/\{\{ (\w+) \}\}/g, (_, name: string) => {
+      const part = parts[name];
+      if (part === undefined) {
+        throw new Error(`page.html: unknown part ${name}`);
+      }
+      return part;
+    })
+    .replace(STYLE_LINK, () => `<style>${css}</style>`)
+    .replace(SCRIPT_LINK, () => `<script type="module">${script}</script>`);
+  const policy = [
+    "default-src 'none'",
+    `script-src ${hashSource(script)}`,
+    `style-src ${hashSource(css)}`,
+    "img-src data:",
+    "connect-src 'self'",
+    "form-action 'none'",
+    "base-uri 'none'",
+    "frame-ancestors 'none'",
+  ];
+  return {
+    html,
+    headers: {
+      "content-type": "text/html; charset=utf-8",
+      "content-security-policy": policy.join("; "),
+      "referrer-policy": "no-referrer",
+      "x-content-type-options": "nosniff",
+    },
+  };
+}

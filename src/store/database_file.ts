@@ -1,0 +1,264 @@
+import { basename, dirname, join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { errorMessage, fileProblem } from "../messages.ts";
+import { StoreError } from "./store_error.ts";
+
+/** The write-ahead log of an open database, and its index. */
+const LOG_SUFFIX = "-wal";
+const INDEX_SUFFIX = "-shm";
+
+/** Everything that SQLite may keep beside a database. */
+const COMPANION_SUFFIXES = [LOG_SUFFIX, INDEX_SUFFIX, "-journal"];
+
+/** The read version in a database header (SQLite file format, section 1.3). */
+const READ_VERSION_OFFSET = 19;
+const READ_VERSION_WAL = 2;
+
+/** Links to follow before giving up, as Linux does. */
+const LINKS_MAX = 40;
+
+/** What distinguishes a file from another one of the same name. */
+interface Identity {
+  readonly path: string;
+  readonly inode: number | null;
+  readonly device: number;
+}
+
+/** The files of an open embedded store, observed for deletion and replacement. */
+export class DatabaseFile {
+  /** The database by its configured name, which may be a link. */
+  readonly #named: Identity;
+  /** The database by the name that SQLite uses. */
+  readonly #real: Identity;
+  readonly #companions: readonly Identity[];
+  #isMissing = false;
+  /** Set for good when another file takes the place of the open one. */
+  #replaced: string | undefined;
+  #companionProblem: string | undefined;
+
+  /** @param path absolute, of the database that has just been opened */
+  constructor(path: string) {
+    this.#named = identify(path);
+    this.#real = identify(Deno.realPathSync(path));
+    this.#companions = [LOG_SUFFIX, INDEX_SUFFIX]
+      .map((suffix) => this.#real.path + suffix)
+      .filter((path) => statOrUndefined(path) !== undefined)
+      .map(identify);
+  }
+
+  /**
+   * Returns the problem if the path no longer leads to the open database:
+   * SQLite continues to write into a deleted file. A file that is moved away
+   * for a while loses nothing.
+   */
+  problem(): string | undefined {
+    try {
+      return this.#findProblem();
+    } catch (error) {
+      return errorMessage(error);
+    }
+  }
+
+  #findProblem(): string | undefined {
+    if (this.#replaced !== undefined) return this.#replaced;
+    switch (occupantOf(this.#named)) {
+      case "nothing":
+        this.#isMissing = true;
+        return "the database file was deleted: put that same file back, or " +
+          "stop the service and restore a backup";
+      case "another":
+        this.#replaced = "the database file was replaced: restart to open " +
+          `the new one${this.#setCompanionsAside()}`;
+        return this.#replaced;
+      case "itself":
+        // Its companions may not have come back with it.
+        if (this.#isMissing) this.checkCompanions();
+        this.#isMissing = false;
+        return this.#companionProblem;
+    }
+  }
+
+  /**
+   * Checks the companions of the database, for {@link problem}. Not after each
+   * commit: since Linux 6.13 a file whose times were read gets new ones with
+   * its next write, which made each commit a third slower.
+   */
+  checkCompanions(): void {
+    try {
+      const lost = this.#companions.find((it) => occupantOf(it) !== "itself");
+      this.#companionProblem = lost &&
+        `${basename(lost.path)} was deleted or replaced: restart with ` +
+          "SIGTERM or Ctrl-C, which saves its plants";
+    } catch (error) {
+      this.#companionProblem = errorMessage(error);
+    }
+  }
+
+  /**
+   * Renames the companions of a replaced database: the next start would replay
+   * them into the new one, and SQLite cannot tell.
+   * @returns what was renamed, for the message
+   */
+  #setCompanionsAside(): string {
+    if (occupantOf(this.#real) !== "another") return "";
+    const time = new Date().toISOString().replaceAll(":", "-");
+    let renamed = "";
+    for (const companion of this.#companions) {
+      if (occupantOf(companion) !== "itself") continue;
+      const aside = `${companion.path}.${time}`;
+      Deno.renameSync(companion.path, aside);
+      renamed += `; ${basename(companion.path)} of the old one is now ${
+        basename(aside)
+      }`;
+    }
+    return renamed;
+  }
+}
+
+function identify(path: string): Identity {
+  const { ino, dev } = Deno.statSync(path);
+  return { path, inode: ino, device: dev };
+}
+
+function occupantOf(
+  { path, inode, device }: Identity,
+): "itself" | "another" | "nothing" {
+  try {
+    const { ino, dev } = Deno.statSync(path);
+    return ino === inode && dev === device ? "itself" : "another";
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return "nothing";
+    throw error;
+  }
+}
+
+/**
+ * Checks that a path holds a Deno KV store, without opening it: opening would
+ * create one.
+ * @throws {StoreError}
+ */
+export function checkStoreExists(path: string): void {
+  const file = statOrUndefined(path);
+  if (file === undefined) throw new StoreError("missing", "no such file");
+  if (file.isFile && file.size === 0) throw notAStore();
+  checkDatabase(path, file);
+}
+
+/**
+ * Checks that a path holds a Deno KV store, or that one can be created there
+ * without losing anything.
+ * @throws {StoreError}
+ */
+export function checkStoreUsable(path: string): void {
+  const file = statOrUndefined(path);
+  if (file !== undefined) return checkDatabase(path, file);
+  const real = resolveLinks(path);
+  if (!statOrUndefined(dirname(real))?.isDirectory) {
+    throw new StoreError("no directory", `no directory ${dirname(real)}`);
+  }
+  checkNoForeignLog(real);
+}
+
+/**
+ * Returns the files beside a path that SQLite would take for those of a
+ * database of that name. They lie beside the real file if the path is a link.
+ */
+export function companionsOf(path: string): string[] {
+  const real = resolveLinks(path);
+  return COMPANION_SUFFIXES.map((suffix) => real + suffix)
+    .filter((companion) => statOrUndefined(companion) !== undefined);
+}
+
+/**
+ * Copies a database that no process has open, which one file holds entirely.
+ * SQLite would create files beside it, or fail if it may not.
+ * @returns whether the copy is complete: it is not if the database is open, or
+ * was opened meanwhile
+ */
+export function copyClosed(path: string, target: string): boolean {
+  if (companionsOf(path).length > 0) return false;
+  const before = Deno.statSync(path);
+  Deno.copyFileSync(path, target);
+  const after = Deno.statSync(path);
+  return companionsOf(path).length === 0 && after.size === before.size &&
+    after.mtime?.getTime() === before.mtime?.getTime();
+}
+
+function checkDatabase(path: string, file: Deno.FileInfo): void {
+  if (file.isDirectory) throw new StoreError("directory", "it is a directory");
+  if (!file.isFile) throw notAStore();
+  // An open store is in WAL mode; a new file or a backup is not.
+  if (!isInWalMode(path)) checkNoForeignLog(resolveLinks(path));
+  if (file.size > 0 && !hasKvTable(path)) throw notAStore();
+}
+
+/** Refuses a log that SQLite would discard, or replay into another database. */
+function checkNoForeignLog(realPath: string): void {
+  const log = realPath + LOG_SUFFIX;
+  if ((statOrUndefined(log)?.size ?? 0) === 0) return;
+  throw new StoreError(
+    "foreign log",
+    `${log} has plants of another database of that name`,
+  );
+}
+
+function notAStore(): StoreError {
+  return new StoreError("not a store", "not a Deno KV store");
+}
+
+/** @throws {StoreError} if the path cannot be examined */
+function statOrUndefined(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.statSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof Deno.errors.NotADirectory) return undefined;
+    throw new StoreError("denied", fileProblem(error));
+  }
+}
+
+/** Returns the path that SQLite opens, also behind a dangling link. */
+function resolveLinks(path: string): string {
+  let target = path;
+  for (let links = 0; links < LINKS_MAX; links++) {
+    try {
+      target = resolve(dirname(target), Deno.readLinkSync(target));
+    } catch {
+      break;
+    }
+  }
+  try {
+    return join(Deno.realPathSync(dirname(target)), basename(target));
+  } catch {
+    return target;
+  }
+}
+
+function isInWalMode(path: string): boolean {
+  const header = new Uint8Array(READ_VERSION_OFFSET + 1);
+  try {
+    using file = Deno.openSync(path);
+    file.readSync(header);
+  } catch (error) {
+    throw new StoreError("denied", fileProblem(error));
+  }
+  return header[READ_VERSION_OFFSET] === READ_VERSION_WAL;
+}
+
+function hasKvTable(path: string): boolean {
+  try {
+    // Unless it is read-only, closing it removes the files beside it.
+    const readOnly = companionsOf(path).length > 0;
+    const database = new DatabaseSync(path, { readOnly });
+    try {
+      return database.prepare(
+        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'kv'",
+      ).get() !== undefined;
+    } finally {
+      database.close();
+    }
+  } catch (error) {
+    // Opening the store reports anything else, such as a lock.
+    return !/not a database/.test(errorMessage(error));
+  }
+}

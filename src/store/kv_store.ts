@@ -1,0 +1,395 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  COMMIT_PLANTS_MAX_FILE,
+  COMMIT_PLANTS_MAX_SERVER,
+  COMMITS_IN_FLIGHT_MAX_FILE,
+  COMMITS_IN_FLIGHT_MAX_SERVER,
+  LIST_CHARS,
+  LIST_KEYS_MAX,
+  LIST_KEYS_MIN,
+  LIST_MS_MAX,
+  LOCK_RETRY_MS_MAX,
+  PROBE_MS,
+  READ_KEYS_MAX,
+  STORE_OPEN_MS_MAX,
+} from "../limits.ts";
+import { errorMessage, toLine, truncate } from "../messages.ts";
+import type { NewPlant, Plant } from "../plant/plant.ts";
+import type { CommitResult, CommitStore } from "./committer.ts";
+import {
+  checkStoreExists,
+  checkStoreUsable,
+  copyClosed,
+  DatabaseFile,
+} from "./database_file.ts";
+import type { ObservedStore } from "./health.ts";
+import { StoreError, type StoreProblem } from "./store_error.ts";
+
+/** Where plants are stored. */
+export type StoreLocation =
+  /** An embedded database; the path is absolute. */
+  | { readonly kind: "file"; readonly path: string }
+  /** A KV Connect server, and the token that Deno sends to it. */
+  | { readonly kind: "server"; readonly url: string; readonly token: string };
+
+/** First part of the key of a plant; the second is its id. */
+const PLANTS = "plants";
+
+/** A key that never has a value: deleting it is a no-op write. */
+const PROBE_KEY = ["probe"];
+
+/** SQLite's message while another process writes; nothing was written. */
+const LOCKED = /database is locked/;
+
+/** Fewest ids, and largest gap between them, to read as a sequence. */
+const SEQUENCE_IDS_MIN = 4;
+const SEQUENCE_GAP_MAX = 4n;
+
+/** Longest message of a KV Connect server to repeat, in UTF-16 code units. */
+const SERVER_MESSAGE_CHARS_MAX = 200;
+
+/** Deno's message for a value that a newer Deno wrote. */
+const NEWER_FORMAT = /could not deserialize/;
+
+/** Messages of SQLite that have a plainer equivalent. */
+const FILE_PROBLEMS: readonly [RegExp, StoreProblem, string][] = [
+  [
+    /unable to open database file|read-?only database|permission denied/i,
+    "denied",
+    "permission denied on the file or its directory",
+  ],
+  [/malformed/, "corrupt", "the database is corrupt"],
+];
+
+/** The plants in Deno KV. No other file uses `Deno.Kv`. */
+export class KvStore implements CommitStore, ObservedStore {
+  readonly commitPlantsMax: number;
+  readonly commitsInFlightMax: number;
+  readonly #kv: Deno.Kv;
+  readonly #location: StoreLocation;
+  /** The open file; `undefined` for a KV Connect server. */
+  readonly #file: DatabaseFile | undefined;
+
+  readonly #temporaryDirectory: string | undefined;
+
+  /**
+   * @param kv open at the location
+   * @param temporaryDirectory to be removed when the store is closed
+   */
+  constructor(
+    kv: Deno.Kv,
+    location: StoreLocation,
+    temporaryDirectory?: string,
+  ) {
+    this.#kv = kv;
+    this.#location = location;
+    this.#temporaryDirectory = temporaryDirectory;
+    if (location.kind === "file") {
+      this.#file = new DatabaseFile(location.path);
+      this.commitPlantsMax = COMMIT_PLANTS_MAX_FILE;
+      this.commitsInFlightMax = COMMITS_IN_FLIGHT_MAX_FILE;
+    } else {
+      this.commitPlantsMax = COMMIT_PLANTS_MAX_SERVER;
+      this.commitsInFlightMax = COMMITS_IN_FLIGHT_MAX_SERVER;
+    }
+  }
+
+  /** See {@link CommitStore}. @throws {StoreError} */
+  async commit(plants: readonly NewPlant[]): Promise<CommitResult> {
+    const operation = this.#kv.atomic();
+    for (const { id, plant } of plants) {
+      const key = [PLANTS, id];
+      operation.check({ key, versionstamp: null })
+        .mutate({ type: "set", key, value: plant });
+    }
+    try {
+      const { ok } = await operation.commit();
+      this.#assertInPlace();
+      return ok ? "committed" : "exists";
+    } catch (error) {
+      if (LOCKED.test(errorMessage(error))) return "busy";
+      throw toStoreError(error, this.#location);
+    }
+  }
+
+  /**
+   * See {@link CommitStore}. One listing reads a sequence of ids, which costs
+   * SQLite a quarter of reading them one by one.
+   * @throws {StoreError}
+   */
+  async read(
+    ids: readonly bigint[],
+  ): Promise<ReadonlyMap<bigint, Plant | null>> {
+    const { sequences, others } = findSequences(ids);
+    const reads = sequences.map(({ first, last }) =>
+      Array.fromAsync(this.#kv.list(
+        { start: [PLANTS, first], end: [PLANTS, last + 1n] },
+        { batchSize: LIST_KEYS_MAX },
+      ))
+    );
+    for (let i = 0; i < others.length; i += READ_KEYS_MAX) {
+      const keys = others.slice(i, i + READ_KEYS_MAX).map((id) => [PLANTS, id]);
+      reads.push(this.#getExisting(keys));
+    }
+    try {
+      const found = new Map<bigint, Plant | null>();
+      for (const { key, value } of (await Promise.all(reads)).flat()) {
+        if (typeof key[1] === "bigint") found.set(key[1], toPlant(value));
+      }
+      this.#assertInPlace();
+      return found;
+    } catch (error) {
+      throw toStoreError(error, this.#location);
+    }
+  }
+
+  /**
+   * Lists every plant in the order of ids, page by page, and reads the next
+   * page meanwhile. A string names a key whose value is not a plant of this
+   * service. Throws a {@link StoreError}.
+   */
+  async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
+    let size = LIST_KEYS_MIN;
+    let next = this.#readPage(size, "");
+    for (;;) {
+      const { entries, cursor } = await next.catch((error) => {
+        throw toStoreError(error, this.#location);
+      });
+      const page = entries.map(toNewPlant);
+      if (entries.length < size) {
+        yield page;
+        return;
+      }
+      // Large plants come in small pages, so that memory stays small.
+      const charsPerPlant = page.reduce(countChars, 1) / page.length;
+      size = Math.floor(LIST_CHARS / charsPerPlant);
+      size = Math.max(LIST_KEYS_MIN, Math.min(size, LIST_KEYS_MAX));
+      next = this.#readPage(size, cursor);
+      // Ignore the prefetched page if the consumer stops early.
+      next.catch(() => {});
+      yield page;
+    }
+  }
+
+  /**
+   * See {@link ObservedStore}.
+   * @param timeoutMs how long to retry while another process holds the lock
+   * @throws {StoreError}
+   */
+  async probe(timeoutMs: number = PROBE_MS): Promise<void> {
+    const untilMs = performance.now() + timeoutMs;
+    for (;;) {
+      try {
+        await this.#kv.atomic().delete(PROBE_KEY).commit();
+        return;
+      } catch (error) {
+        const isLocked = LOCKED.test(errorMessage(error));
+        if (!isLocked || performance.now() > untilMs) {
+          throw toStoreError(error, this.#location);
+        }
+        await sleep(LOCK_RETRY_MS_MAX);
+      }
+    }
+  }
+
+  /** Checks that this Deno can read what is stored. @throws {StoreError} */
+  async checkReadable(): Promise<void> {
+    try {
+      await this.#readPage(1, "");
+    } catch (error) {
+      throw toStoreError(error, this.#location);
+    }
+  }
+
+  /** See {@link ObservedStore}. */
+  fileProblem(): string | undefined {
+    return this.#file?.problem();
+  }
+
+  /** See {@link ObservedStore}. */
+  checkCompanions(): void {
+    this.#file?.checkCompanions();
+  }
+
+  /** Closes the store; no operation may be pending. */
+  close(): void {
+    this.checkCompanions();
+    this.fileProblem();
+    this.#kv.close();
+    if (this.#temporaryDirectory !== undefined) {
+      Deno.removeSync(this.#temporaryDirectory, { recursive: true });
+    }
+  }
+
+  #assertInPlace(): void {
+    const problem = this.#file?.problem();
+    if (problem !== undefined) throw new StoreError("other", problem);
+  }
+
+  async #getExisting(keys: Deno.KvKey[]): Promise<Deno.KvEntry<unknown>[]> {
+    const entries = await this.#kv.getMany<unknown[]>(keys);
+    return entries.filter((entry) => entry.versionstamp !== null);
+  }
+
+  /** Reads one page, within {@link LIST_MS_MAX}. */
+  #readPage(size: number, cursor: string) {
+    const options = { batchSize: size, limit: size };
+    const listing = this.#kv.list(
+      { prefix: [PLANTS] },
+      cursor === "" ? options : { ...options, cursor },
+    );
+    const read = Array.fromAsync(listing)
+      .then((entries) => ({ entries, cursor: listing.cursor }));
+    return withTimeout(read, LIST_MS_MAX);
+  }
+}
+
+/**
+ * Opens a store to create plants, and probes it, within
+ * {@link STORE_OPEN_MS_MAX}. A missing file is created.
+ * @throws {StoreError}
+ */
+export async function openStore(location: StoreLocation): Promise<KvStore> {
+  if (location.kind === "file") checkStoreUsable(location.path);
+  return await open(location, async (store) => {
+    // A read-only file opens without an error and fails at the first write.
+    await store.probe(STORE_OPEN_MS_MAX);
+    await store.checkReadable();
+  });
+}
+
+/**
+ * Opens an existing store to read it, within {@link STORE_OPEN_MS_MAX}.
+ *
+ * SQLite creates files beside an open database. In a directory where it may
+ * not, a copy is opened, which is complete if no process has the store open.
+ * @throws {StoreError}
+ */
+export async function openStoreToRead(
+  location: StoreLocation,
+): Promise<KvStore> {
+  const check = (store: KvStore) => store.checkReadable();
+  if (location.kind === "server") return await open(location, check);
+  checkStoreExists(location.path);
+  try {
+    return await open(location, check);
+  } catch (error) {
+    if (!(error instanceof StoreError && error.problem === "denied")) {
+      throw error;
+    }
+    const directory = Deno.makeTempDirSync();
+    const path = `${directory}/plants.db`;
+    if (copyClosed(location.path, path)) {
+      return await open({ kind: "file", path }, check, directory);
+    }
+    Deno.removeSync(directory, { recursive: true });
+    throw error;
+  }
+}
+
+async function open(
+  location: StoreLocation,
+  check: (store: KvStore) => Promise<void>,
+  temporaryDirectory?: string,
+): Promise<KvStore> {
+  async function openAndCheck(): Promise<KvStore> {
+    const kv = await Deno.openKv(
+      location.kind === "file" ? location.path : location.url,
+    );
+    const store = new KvStore(kv, location, temporaryDirectory);
+    await check(store);
+    return store;
+  }
+  try {
+    return await withTimeout(openAndCheck(), STORE_OPEN_MS_MAX);
+  } catch (error) {
+    throw toStoreError(error, location);
+  }
+}
+
+/**
+ * Turns whatever Deno or SQLite threw into a StoreError. The message of a KV
+ * Connect server can contain anything, also the token: it is masked, shortened
+ * and put on one line.
+ */
+export function toStoreError(
+  error: unknown,
+  location: StoreLocation,
+): StoreError {
+  if (error instanceof StoreError) return error;
+  const message = errorMessage(error);
+  if (NEWER_FORMAT.test(message)) {
+    return new StoreError("newer format", "a newer Deno stored plants in it");
+  }
+  if (location.kind === "server") {
+    const masked = toLine(message.replaceAll(location.token, "[token]"));
+    const words = truncate(masked, SERVER_MESSAGE_CHARS_MAX);
+    return new StoreError("server", words);
+  }
+  for (const [pattern, problem, words] of FILE_PROBLEMS) {
+    if (pattern.test(message)) return new StoreError(problem, words);
+  }
+  return new StoreError("other", message);
+}
+
+/** Rejects if the work takes too long; the work itself may continue. */
+async function withTimeout<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const timedOut = new Promise<never>((_, reject) => {
+    const error = new Error(`no answer within ${timeoutMs / 1000} s`);
+    timer = setTimeout(() => reject(error), timeoutMs);
+  });
+  try {
+    return await Promise.race([work, timedOut]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Splits ids into sequences, of which at least one in {@link SEQUENCE_GAP_MAX}
+ * is asked for, and other ids.
+ */
+function findSequences(ids: readonly bigint[]) {
+  const sorted = ids.toSorted((a, b) => a < b ? -1 : 1);
+  const sequences: { first: bigint; last: bigint }[] = [];
+  const others: bigint[] = [];
+  for (let i = 0; i < sorted.length;) {
+    const first = i;
+    while (
+      i + 1 < sorted.length &&
+      (sorted[i + 1] ?? 0n) - (sorted[i] ?? 0n) <= SEQUENCE_GAP_MAX
+    ) i++;
+    i++;
+    const run = sorted.slice(first, i);
+    const [start, end] = [run.at(0), run.at(-1)];
+    if (start === undefined || end === undefined) break;
+    if (run.length < SEQUENCE_IDS_MIN) others.push(...run);
+    else sequences.push({ first: start, last: end });
+  }
+  return { sequences, others };
+}
+
+/** Returns a stored value as a plant, or `null` if it is none. */
+function toPlant(value: unknown): Plant | null {
+  if (typeof value !== "object" || value === null) return null;
+  if (!("name" in value) || typeof value.name !== "string") return null;
+  if (!("tag" in value)) return { name: value.name };
+  if (typeof value.tag !== "string") return null;
+  return { name: value.name, tag: value.tag };
+}
+
+/** Returns an entry as a plant, or its key as text if it is none. */
+function toNewPlant({ key, value }: Deno.KvEntry<unknown>): NewPlant | string {
+  const id = key[1];
+  const plant = toPlant(value);
+  return typeof id === "bigint" && key.length === 2 && plant !== null
+    ? { id, plant }
+    : Deno.inspect(key);
+}
+
+function countChars(sum: number, entry: NewPlant | string): number {
+  if (typeof entry === "string") return sum;
+  const { name, tag } = entry.plant;
+  return sum + name.length + (tag?.length ?? 0);
+}

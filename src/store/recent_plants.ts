@@ -1,0 +1,64 @@
+import { RECENT_CHARS_MAX, RECENT_PLANTS_MAX } from "../limits.ts";
+import type { NewPlant, Plant } from "../plant/plant.ts";
+
+const SLOT_BITS = Math.log2(RECENT_PLANTS_MAX);
+
+/**
+ * The plants last stored or found stored, so that a retry needs no store. A stored
+ * plant never changes, so an entry never becomes wrong.
+ *
+ * Each id has one slot, by its lowest bits, and a later plant takes the slot of
+ * an earlier one. The slots are in typed arrays: plants kept as objects would
+ * cost each create 3 µs of garbage collection.
+ */
+export class RecentPlants {
+  readonly #ids = new BigInt64Array(RECENT_PLANTS_MAX);
+  /** The length of the name plus 1, and of the tag plus 1; 0 if there is none. */
+  readonly #nameLengths = new Uint8Array(RECENT_PLANTS_MAX);
+  readonly #tagLengths = new Uint8Array(RECENT_PLANTS_MAX);
+  /** The UTF-16 code units of each name and tag. */
+  readonly #units = new Uint16Array(RECENT_PLANTS_MAX * RECENT_CHARS_MAX);
+
+  /** Remembers a stored plant, unless it is too long. */
+  add(id: bigint, { name, tag }: Plant): void {
+    if (name.length + (tag?.length ?? 0) > RECENT_CHARS_MAX) return;
+    const slot = slotOf(id);
+    this.#ids[slot] = id;
+    this.#nameLengths[slot] = name.length + 1;
+    this.#tagLengths[slot] = tag === undefined ? 0 : tag.length + 1;
+    const at = this.#write(name, slot * RECENT_CHARS_MAX);
+    if (tag !== undefined) this.#write(tag, at);
+  }
+
+  /** Whether a plant equals the stored one, `undefined` if that is unknown. */
+  matches({ id, plant: { name, tag } }: NewPlant): boolean | undefined {
+    const slot = slotOf(id);
+    if (this.#nameLengths[slot] === 0 || this.#ids[slot] !== id) {
+      return undefined;
+    }
+    const tagLength = tag === undefined ? 0 : tag.length + 1;
+    const at = slot * RECENT_CHARS_MAX;
+    return this.#nameLengths[slot] === name.length + 1 &&
+      this.#tagLengths[slot] === tagLength &&
+      this.#equals(name, at) &&
+      (tag === undefined || this.#equals(tag, at + name.length));
+  }
+
+  #write(text: string, at: number): number {
+    for (let i = 0; i < text.length; i++) {
+      this.#units[at++] = text.charCodeAt(i);
+    }
+    return at;
+  }
+
+  #equals(text: string, at: number): boolean {
+    for (let i = 0; i < text.length; i++) {
+      if (this.#units[at + i] !== text.charCodeAt(i)) return false;
+    }
+    return true;
+  }
+}
+
+function slotOf(id: bigint): number {
+  return Number(BigInt.asUintN(SLOT_BITS, id));
+}

@@ -1,0 +1,65 @@
+import { toLine } from "../messages.ts";
+
+/** The format of the log: text, or one JSON object a line. */
+export type LogFormat = "text" | "json";
+
+/** Fields of a log entry beside its message, for programs. */
+export type LogFields = Readonly<Record<string, string | number | boolean>>;
+
+/** The log on stderr: one line an event, never a request, never a token. */
+export class Log {
+  readonly #format: LogFormat;
+
+  constructor(format: LogFormat) {
+    this.#format = format;
+  }
+
+  /** Reports an event that operators may want to know about. */
+  info(event: string, message: string, fields: LogFields = {}): void {
+    this.#write("info", event, message, fields);
+  }
+
+  /** Reports that something fails. */
+  error(event: string, message: string, fields: LogFields = {}): void {
+    this.#write("error", event, message, fields);
+  }
+
+  /**
+   * Reports a programmer error with its stack.
+   * @returns the id of the log entry
+   */
+  internalError(error: unknown): string {
+    const id = crypto.randomUUID();
+    const stack = Deno.inspect(error);
+    this.#write("error", "internal error", `internal error ${id}`, {
+      id,
+      stack,
+    });
+    return id;
+  }
+
+  #write(
+    level: "info" | "error",
+    event: string,
+    text: string,
+    fields: LogFields,
+  ): void {
+    const message = toLine(text);
+    const time = new Date().toISOString();
+    if (this.#format === "json") {
+      writeStderr(JSON.stringify({ time, level, event, message, ...fields }));
+    } else {
+      const stack = fields.stack === undefined ? "" : `\n${fields.stack}`;
+      writeStderr(`${time} ${level}: ${message}${stack}`);
+    }
+  }
+}
+
+/** Writes a text and a line end to stderr; ignores errors, such as a full disk. */
+export function writeStderr(text: string): void {
+  try {
+    console.error(text);
+  } catch {
+    // The error cannot be reported anywhere else.
+  }
+}

@@ -1,0 +1,216 @@
+import { API_ERRORS, statusOf } from "../errors.ts";
+import type { Outcome } from "../store/committer.ts";
+import { VERSION } from "../version.ts";
+
+/** The content type of the Prometheus text format. */
+export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
+
+/** Statuses are counted in an array; HTTP has none above. */
+const STATUS_MAX = 599;
+
+/** From a request without a commit to a slow body and a slow commit. */
+const REQUEST_SECONDS = [
+  ...[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+  ...[5, 10],
+];
+
+/** A commit takes about one millisecond on a healthy disk. */
+const COMMIT_SECONDS = [
+  ...[0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25],
+  ...[0.5, 1, 2.5, 5],
+];
+
+/** A KV Connect server accepts 10 plants a commit, a file 100. */
+const COMMIT_PLANTS = [1, 2, 5, 10, 20, 50, 100];
+
+/** Values that are read when the metrics are. */
+export interface Gauges {
+  /** Creates without an outcome. */
+  readonly createsWaiting: number;
+  /** Bytes of bodies that are arriving, or of creates that wait. */
+  readonly bodiesHeldBytes: number;
+  readonly isStoreHealthy: boolean;
+}
+
+/** A Prometheus histogram. */
+class Histogram {
+  readonly #bounds: readonly number[];
+  /** One count for each bound, and one for the values above. */
+  readonly #counts: Float64Array;
+  #sum = 0;
+
+  constructor(bounds: readonly number[]) {
+    this.#bounds = bounds;
+    this.#counts = new Float64Array(bounds.length + 1);
+  }
+
+  observe(value: number): void {
+    const bounds = this.#bounds;
+    let i = 0;
+    while (i < bounds.length && value > (bounds[i] ?? 0)) i++;
+    this.#counts[i] = (this.#counts[i] ?? 0) + 1;
+    this.#sum += value;
+  }
+
+  /** Number of observed values. */
+  get count(): number {
+    return this.#counts.reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Returns the samples, as suffix and value. */
+  samples(): [string, number][] {
+    let sum = 0;
+    const buckets = [...this.#bounds, "+Inf"].map(
+      (bound, i): [string, number] => {
+        sum += this.#counts[i] ?? 0;
+        return [`_bucket{le="${bound}"}`, sum];
+      },
+    );
+    return [...buckets, ["_sum", this.#sum], ["_count", sum]];
+  }
+}
+
+/**
+ * Counts what the service does, as text for Prometheus. Counting adds to a
+ * number that exists already: a request allocates nothing here.
+ */
+export class Metrics {
+  readonly #startSeconds = performance.timeOrigin / 1000;
+  readonly #requests = new Float64Array(STATUS_MAX + 1);
+  readonly #requestSeconds = new Histogram(REQUEST_SECONDS);
+  readonly #commitPlants = new Histogram(COMMIT_PLANTS);
+  readonly #commitSeconds = new Histogram(COMMIT_SECONDS);
+  readonly #creates: Record<Outcome, number> = {
+    stored: 0,
+    replayed: 0,
+    conflict: 0,
+    overloaded: 0,
+    failed: 0,
+  };
+
+  /** Counts an answered request. */
+  request(status: number, seconds: number): void {
+    this.#requests[status] = (this.#requests[status] ?? 0) + 1;
+    this.#requestSeconds.observe(seconds);
+  }
+
+  /** Counts a create by its outcome. */
+  create(outcome: Outcome): void {
+    this.#creates[outcome]++;
+  }
+
+  /** Counts a successful commit. */
+  commit(plants: number, seconds: number): void {
+    this.#commitPlants.observe(plants);
+    this.#commitSeconds.observe(seconds);
+  }
+
+  /** Returns all metrics in the Prometheus text format, version 0.0.4. */
+  text(gauges: Gauges): string {
+    const { stored, replayed, conflict, overloaded, failed } = this.#creates;
+    return [
+      family(
+        "plant_store_http_requests_total",
+        "counter",
+        "Answered requests by HTTP status.",
+        this.#statuses().map((
+          status,
+        ) => [`{code="${status}"}`, this.#requests[status] ?? 0]),
+      ),
+      family(
+        "plant_store_http_request_duration_seconds",
+        "histogram",
+        "Time from the header of a request to its reply.",
+        this.#requestSeconds.samples(),
+      ),
+      family(
+        "plant_store_creates_total",
+        "counter",
+        "Creates by outcome: stored is new, replayed was stored before.",
+        [
+          ['{outcome="stored"}', stored],
+          ['{outcome="replayed"}', replayed],
+          ['{outcome="conflict"}', conflict],
+          ['{outcome="queue_full"}', overloaded],
+          ['{outcome="failed"}', failed],
+        ],
+      ),
+      gauge(
+        "plant_store_creates_waiting",
+        "Creates without an outcome, queued or in a commit.",
+        gauges.createsWaiting,
+      ),
+      gauge(
+        "plant_store_bodies_held_bytes",
+        "Bytes of bodies that are arriving, or of creates that wait.",
+        gauges.bodiesHeldBytes,
+      ),
+      family(
+        "plant_store_commits_total",
+        "counter",
+        "Successful commits.",
+        [["", this.#commitSeconds.count]],
+      ),
+      family(
+        "plant_store_commit_plants",
+        "histogram",
+        "Plants in one commit.",
+        this.#commitPlants.samples(),
+      ),
+      family(
+        "plant_store_commit_duration_seconds",
+        "histogram",
+        "Time of one commit.",
+        this.#commitSeconds.samples(),
+      ),
+      gauge(
+        "plant_store_up",
+        "Whether the store works, as far as is known: 1 or 0.",
+        gauges.isStoreHealthy ? 1 : 0,
+      ),
+      family(
+        "plant_store_build_info",
+        "gauge",
+        "The versions of the program and of its runtime.",
+        [[`{version="${VERSION}",deno="${Deno.version.deno}"}`, 1]],
+      ),
+      gauge(
+        "process_start_time_seconds",
+        "Start time of the process since the Unix epoch, in seconds.",
+        this.#startSeconds,
+      ),
+      gauge(
+        "process_resident_memory_bytes",
+        "Resident memory of the process.",
+        Deno.memoryUsage().rss,
+      ),
+    ].join("");
+  }
+
+  /** Returns the statuses that the API has, and any others that occurred. */
+  #statuses(): number[] {
+    const known = new Set([200]);
+    for (const { error } of Object.values(API_ERRORS)) {
+      known.add(statusOf(error));
+    }
+    this.#requests.forEach((count, status) => {
+      if (count > 0) known.add(status);
+    });
+    return [...known].sort((a, b) => a - b);
+  }
+}
+
+/** Formats a metric family; a sample is a suffix of the name, and a value. */
+function family(
+  name: string,
+  type: "counter" | "gauge" | "histogram",
+  help: string,
+  samples: readonly (readonly [string, number])[],
+): string {
+  const lines = samples.map(([suffix, value]) => `${name}${suffix} ${value}\n`);
+  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join("")}`;
+}
+
+function gauge(name: string, help: string, value: number): string {
+  return family(name, "gauge", help, [["", value]]);
+}

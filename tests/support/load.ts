@@ -1,0 +1,213 @@
+import assert from "node:assert/strict";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import type { Random } from "./random.ts";
+import { type Program, TOKEN } from "./program.ts";
+
+/** The reply to a create; status 0 if the connection was lost. */
+export interface Reply {
+  readonly status: number;
+  /** The `error` number of a reply other than 200. */
+  readonly error?: number;
+  readonly retryAfter?: string;
+}
+
+/** Returns a create as the text of a body: ids exceed doubles. */
+export function toBody({ id, plant }: NewPlant): string {
+  return `{"id":${id},${JSON.stringify(plant).slice(1)}`;
+}
+
+/** Sends a create and reads its reply; never rejects. */
+export async function send(
+  { origin }: Pick<Program, "origin">,
+  newPlant: NewPlant,
+): Promise<Reply> {
+  try {
+    const response = await fetch(`${origin}/plants`, {
+      method: "POST",
+      headers: {
+        "authorization": `Bearer ${TOKEN}`,
+        "content-type": "application/json",
+      },
+      body: toBody(newPlant),
+    });
+    const { status } = response;
+    const body: unknown = await response.json();
+    if (status === 200) {
+      assert.deepEqual(body, newPlant.plant);
+      return { status };
+    }
+    assert.ok(typeof body === "object" && body !== null && "error" in body);
+    assert.ok(typeof body.error === "number");
+    const retryAfter = response.headers.get("retry-after");
+    return {
+      status,
+      error: body.error,
+      ...(retryAfter !== null && { retryAfter }),
+    };
+  } catch (error) {
+    if (error instanceof assert.AssertionError) throw error;
+    return { status: 0 };
+  }
+}
+
+/** Everything that clients sent and received, to compare the store with. */
+export class Ledger {
+  /** Every plant that was sent with an id. */
+  readonly sent = new Map<bigint, Plant[]>();
+  /** The plants that were answered 200. */
+  readonly acknowledged = new Map<bigint, Plant>();
+  /** The creates that had no reply, or a 503. */
+  readonly ambiguous = new Map<bigint, Plant>();
+
+  /** Sends a create and records it with its reply. */
+  async send(
+    program: Pick<Program, "origin">,
+    newPlant: NewPlant,
+  ): Promise<Reply> {
+    const { id, plant } = newPlant;
+    const sent = this.sent.get(id);
+    if (sent === undefined) this.sent.set(id, [plant]);
+    else sent.push(plant);
+    const reply = await send(program, newPlant);
+    if (reply.status === 200) {
+      const before = this.acknowledged.get(id);
+      if (before !== undefined) {
+        assert.deepEqual(plant, before, `${id} was acknowledged as two plants`);
+      }
+      this.acknowledged.set(id, plant);
+    } else if (reply.status === 409) {
+      const before = this.acknowledged.get(id);
+      assert.notDeepEqual(plant, before, `${id} conflicts with itself`);
+    } else {
+      this.ambiguous.set(id, plant);
+    }
+    return reply;
+  }
+
+  /** Repeats acknowledged creates: each is answered 200. */
+  async replay(
+    program: Pick<Program, "origin">,
+    ids: Iterable<bigint> = this.acknowledged.keys(),
+  ): Promise<void> {
+    await inParallel(ids, async (id) => {
+      const plant = this.acknowledged.get(id);
+      assert.ok(plant !== undefined);
+      const { status } = await send(program, { id, plant });
+      assert.equal(status, 200, `a repeated create of ${id}`);
+    });
+  }
+
+  /**
+   * Compares the store with what was sent and acknowledged: nothing is missing,
+   * altered or of unknown origin.
+   * @returns the number of stored plants
+   */
+  async assertStored(kv: Deno.Kv): Promise<number> {
+    const stored = new Map<bigint, unknown>();
+    const entries = kv.list({ prefix: ["plants"] }, { batchSize: 500 });
+    for await (const { key: [, id], value } of entries) {
+      assert.ok(typeof id === "bigint");
+      stored.set(id, value);
+    }
+    for (const [id, plant] of this.acknowledged) {
+      assert.ok(stored.has(id), `${id} was acknowledged and is not stored`);
+      assert.deepEqual(stored.get(id), plant, `${id} was altered`);
+    }
+    for (const [id, value] of stored) {
+      const sent = this.sent.get(id);
+      assert.ok(sent !== undefined, `${id} is stored but was never sent`);
+      if (this.acknowledged.has(id)) continue;
+      const text = JSON.stringify(value);
+      assert.ok(
+        sent.some((plant) => JSON.stringify(plant) === text),
+        `${id} is stored as it was never sent: ${text.slice(0, 80)}`,
+      );
+    }
+    return stored.size;
+  }
+
+  /** The same for a file, which another process may have open. */
+  async assertFile(path: string): Promise<number> {
+    const kv = await Deno.openKv(path);
+    try {
+      return await this.assertStored(kv);
+    } finally {
+      kv.close();
+    }
+  }
+}
+
+/** Calls a function for each item, several at a time. */
+export async function inParallel<T>(
+  items: Iterable<T>,
+  work: (item: T) => Promise<unknown>,
+  atATime = 64,
+): Promise<void> {
+  const iterator = Iterator.from(items);
+  await Promise.all(Array.from({ length: atATime }, async () => {
+    for (const item of iterator) await work(item);
+  }));
+}
+
+/** Returns a random plant: mostly small, sometimes of many pages. */
+export function drawPlant(random: Random): Plant {
+  const name = `${random.pick(["Monstera", "Ficus", "Олива", "竹"])} ${
+    random.int(0, 1e9)
+  }`;
+  if (random.chance(0.02)) return { name: name.repeat(random.int(10, 1_000)) };
+  const tag = random.pick([undefined, "", "climber", "shrub 🌿"]);
+  return tag === undefined ? { name } : { name, tag };
+}
+
+/** Counts replies by error number or status: `{ "200": 5, "50303": 2 }`. */
+export class Tally {
+  readonly counts: Record<string, number> = {};
+
+  add({ status, error }: Reply): void {
+    const name = String(error ?? status);
+    this.counts[name] = this.of(name) + 1;
+  }
+
+  of(name: string | number): number {
+    return this.counts[name] ?? 0;
+  }
+}
+
+/** Waits, to place the moments of a load; never for something to happen. */
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Returns the resident memory of a program, 0 without /proc. */
+export async function residentBytes({ process }: Program): Promise<number> {
+  if (Deno.build.os !== "linux") return 0;
+  // With another process: Deno itself needs all permissions to read /proc.
+  const { stdout } = await new Deno.Command("cat", {
+    args: [`/proc/${process.pid}/status`],
+  }).output();
+  const found = /^VmRSS:\s+(\d+) kB$/m.exec(new TextDecoder().decode(stdout));
+  assert.ok(found !== null, "the program has ended");
+  return 1_024 * Number(found[1]);
+}
+
+/** Counts the occurrences of a pattern in a text. */
+export function occurrences(text: string, pattern: RegExp): number {
+  return [...text.matchAll(pattern)].length;
+}
+
+/** Repeats something until its result is as expected; throws after a time. */
+export async function eventually<T>(
+  isExpected: (reply: T) => boolean,
+  attempt: () => Promise<T>,
+  { withinMs, everyMs = 50 }: { withinMs: number; everyMs?: number },
+): Promise<T> {
+  const untilMs = performance.now() + withinMs;
+  for (;;) {
+    const reply = await attempt();
+    if (isExpected(reply)) return reply;
+    if (performance.now() > untilMs) {
+      assert.fail(`not within ${withinMs} ms: ${JSON.stringify(reply)}`);
+    }
+    await pause(everyMs);
+  }
+}

@@ -1,0 +1,31 @@
+import { DatabaseSync } from "node:sqlite";
+
+/** A temporary directory, removed when disposed of. */
+export class TemporaryDirectory implements Disposable {
+  readonly path = Deno.makeTempDirSync({ prefix: "plant-store-" });
+
+  /** Returns a path in the directory. */
+  file(name: string): string {
+    return `${this.path}/${name}`;
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.path, { recursive: true });
+  }
+}
+
+/** The write lock of a store, held until it is disposed of. */
+export class StoreLock implements Disposable {
+  readonly #database: DatabaseSync;
+
+  /** @param kind a lock in SQLite's terms */
+  constructor(file: string, kind: "IMMEDIATE" | "EXCLUSIVE" = "IMMEDIATE") {
+    this.#database = new DatabaseSync(file);
+    // The program may be finishing a write of its own.
+    this.#database.exec(`PRAGMA busy_timeout = 10000; BEGIN ${kind}`);
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#database.isOpen) this.#database.close();
+  }
+}
