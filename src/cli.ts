@@ -5,7 +5,7 @@ import { importPlants } from "./commands/import.ts";
 import { writeDescription } from "./commands/openapi.ts";
 import { serve } from "./commands/serve.ts";
 import { writeStdout } from "./commands/stdout.ts";
-import { ALL_SETTINGS, parseArguments, Settings } from "./config.ts";
+import { ALL_SETTINGS, Settings } from "./config.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { toLine } from "./messages.ts";
 import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
@@ -13,7 +13,7 @@ import { VERSION } from "./version.ts";
 
 /** A command of the program. */
 interface Command {
-  /** Stands for its operand in the help, if it takes one. */
+  /** Placeholder of its operand in the help, if it takes one. */
   readonly operand?: string;
   readonly help: string;
   /** @returns the exit status */
@@ -83,6 +83,48 @@ export async function main(args: readonly string[]): Promise<number> {
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
     return report(error, logFormatOf(settings));
   }
+}
+
+/** A command line, split into words and values of flags. */
+export interface CommandLine {
+  readonly words: readonly string[];
+  readonly flags: ReadonlyMap<string, string>;
+  /** The first unknown, duplicate or incomplete flag, in words. */
+  readonly problem: string | undefined;
+}
+
+/** Splits arguments into words and flags: `--flag value` or `--flag=value`. */
+export function parseArguments(args: readonly string[]): CommandLine {
+  const known = new Set(ALL_SETTINGS.map(({ flag }) => flag));
+  const words: string[] = [];
+  const flags = new Map<string, string>();
+  const problems: string[] = [];
+  const rest = [...args];
+  for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
+    if (!arg.startsWith("-") || arg === "-") {
+      words.push(arg);
+      continue;
+    }
+    const [, flag = arg, inline] = /^([^=]*)=(.*)$/s.exec(arg) ?? [];
+    if (!known.has(flag)) {
+      problems.push(`unknown flag ${flag}: see --help`);
+      continue;
+    }
+    const [next] = rest;
+    if (inline === undefined && next?.startsWith("--")) {
+      problems.push(`${flag} needs a value, got the flag ${next}`);
+      continue;
+    }
+    const value = inline ?? rest.shift();
+    if (value === undefined) {
+      problems.push(`${flag} needs a value: see --help`);
+    } else if (flags.has(flag)) {
+      problems.push(`${flag} is given twice: give it once`);
+    } else {
+      flags.set(flag, value);
+    }
+  }
+  return { words, flags, problem: problems[0] };
 }
 
 /** Reports why the program ends, and returns its exit status. */

@@ -1,4 +1,4 @@
-/** The configuration: every setting in one table, and the flags' grammar. */
+/** The configuration: every setting in one table, and its readers. */
 import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { TOKEN_FILE_BYTES_MAX, TOKEN_FILE_MS_MAX } from "./limits.ts";
@@ -7,8 +7,16 @@ import { OperatorError } from "./operator_error.ts";
 import type { StoreLocation } from "./store/kv_store.ts";
 import type { LogFormat } from "./telemetry/log.ts";
 
+const decoder = new TextDecoder();
+
+const TOO_LARGE = `it is larger than ${TOKEN_FILE_BYTES_MAX / 2 ** 20} MiB`;
+
 /** The grammar of a bearer token (RFC 6750, section 2.1: `b64token`). */
 export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
+
+/** A name of digits and dots alone would be an invalid IPv4 address. */
+const HOST_NAME =
+  /^(?![\d.]+$)(?=.{1,254}$)[a-z\d_-]{1,63}(\.[a-z\d_-]{1,63})*\.?$/i;
 
 /** A given value, and the flag or variable that it came from. */
 interface Given {
@@ -21,13 +29,13 @@ export interface Setting<Value = unknown> {
   /** Absent for secrets: the arguments of a process are public. */
   readonly flag?: string;
   readonly variable: string;
-  /** Stands for the value in the help. */
+  /** Placeholder of the value in the help. */
   readonly placeholder: string;
   readonly fallback?: string;
   readonly help: string;
   /** Whether an empty variable is refused; it counts as unset otherwise. */
   readonly refusesEmpty?: true;
-  /** @throws {OperatorError} that says what was expected */
+  /** @throws {OperatorError} with what was expected */
   readonly read: (given: Given) => Value;
 }
 
@@ -150,45 +158,6 @@ export interface Address {
 /** The environment, as far as the configuration uses it. */
 type Environment = Pick<typeof Deno.env, "get" | "set">;
 
-/** A command line, split into words and values of flags. */
-export interface CommandLine {
-  readonly words: readonly string[];
-  readonly flags: ReadonlyMap<string, string>;
-  /** The first unknown, duplicate or incomplete flag, in words. */
-  readonly problem: string | undefined;
-}
-
-/** Splits arguments into words and flags: `--flag value` or `--flag=value`. */
-export function parseArguments(args: readonly string[]): CommandLine {
-  const known = new Set(ALL_SETTINGS.map(({ flag }) => flag));
-  const words: string[] = [];
-  const flags = new Map<string, string>();
-  const problems: string[] = [];
-  const rest = args.values();
-  for (const arg of rest) {
-    if (!arg.startsWith("-") || arg === "-") {
-      words.push(arg);
-      continue;
-    }
-    const [, flag = arg, inline] = /^([^=]*)=(.*)$/s.exec(arg) ?? [];
-    if (!known.has(flag)) {
-      problems.push(`unknown flag ${flag}: see --help`);
-      continue;
-    }
-    const value = inline ?? rest.next().value;
-    if (value === undefined) {
-      problems.push(`${flag} needs a value: see --help`);
-    } else if (inline === undefined && value.startsWith("--")) {
-      problems.push(`${flag} needs a value, got the flag ${value}`);
-    } else if (flags.has(flag)) {
-      problems.push(`${flag} is given twice: give it once`);
-    } else {
-      flags.set(flag, value);
-    }
-  }
-  return { words, flags, problem: problems[0] };
-}
-
 /**
  * The configuration from flags and environment. Each reader evaluates only the
  * settings that its command needs: a backup does not read the TLS key.
@@ -278,7 +247,10 @@ export class Settings {
         `${(cert ?? key)?.name} is given without ${flag}: give both or none`,
       );
     }
-    return { cert: readCertificate(cert), key: readPrivateKey(key) };
+    return {
+      cert: readPem(cert, /-----BEGIN CERTIFICATE-----/, "a certificate"),
+      key: readPrivateKey(key),
+    };
   }
 
   #read<Value>(setting: Setting<Value>): Value | undefined {
@@ -298,19 +270,19 @@ export class Settings {
     if (flag !== undefined && ofFlag !== undefined) {
       return { name: flag, value: ofFlag };
     }
-    const value = this.#variable(variable);
-    if (value === undefined || (value === "" && !refusesEmpty)) {
-      return undefined;
-    }
-    return { name: variable, value };
+    const value = this.#variable(variable, refusesEmpty);
+    return value === undefined ? undefined : { name: variable, value };
   }
 
-  #variable(variable: string): string | undefined {
+  /** Reads a variable; an empty one counts as unset. */
+  #variable(variable: string, isEmptyKept = false): string | undefined {
+    let value: string | undefined;
     try {
-      return this.#env.get(variable);
+      value = this.#env.get(variable);
     } catch {
       throw new OperatorError(`${variable}: expected UTF-8`);
     }
+    return value === "" && !isEmptyKept ? undefined : value;
   }
 }
 
@@ -327,13 +299,11 @@ function unexpected(
 }
 
 function readHost(given: Given): string {
-  // An IPv6 address may be in brackets, as in a URL.
-  const inBrackets = /^\[(.*)\]$/.exec(given.value)?.[1];
-  if (inBrackets !== undefined && isIP(inBrackets) === 6) return inBrackets;
   const { value } = given;
-  const isName = /^[a-z\d_-]+(\.[a-z\d_-]+)*\.?$/i.test(value) &&
-    !/^[\d.]+$/.test(value);
-  if (isName || isIP(value) !== 0) return value;
+  // An IPv6 address may be in brackets, as in a URL.
+  const inBrackets = /^\[(.*)\]$/.exec(value)?.[1] ?? "";
+  if (isIP(inBrackets) === 6) return inBrackets;
+  if (isIP(value) !== 0 || HOST_NAME.test(value)) return value;
   throw unexpected(given, "an address such as 127.0.0.1");
 }
 
@@ -392,16 +362,17 @@ function readPath(given: Given): FileSetting {
 export async function reloadTokens(
   file: FileSetting,
 ): Promise<readonly string[]> {
+  let bytes: Uint8Array;
   try {
     const { isFile, size } = await Deno.stat(file.path);
-    if (!isFile) throw new Error("not a regular file");
-    if (size > TOKEN_FILE_BYTES_MAX) throw new Error("too large");
+    if (!isFile) throw new Error("it is not a regular file");
+    if (size > TOKEN_FILE_BYTES_MAX) throw new Error(TOO_LARGE);
     const signal = AbortSignal.timeout(TOKEN_FILE_MS_MAX);
-    return parseTokens(file, await Deno.readTextFile(file.path, { signal }));
+    bytes = await Deno.readFile(file.path, { signal });
   } catch (error) {
-    if (error instanceof OperatorError) throw error;
     throw cannotRead(file, error);
   }
+  return parseTokens(file, decoder.decode(bytes));
 }
 
 /** Parses the text of a token file: one token a line, empty lines ignored. */
@@ -443,30 +414,34 @@ function readBaseUrl(given: Given): string {
   throw unexpected(given, "a URL such as https://plants.example/api");
 }
 
-function readCertificate(file: FileSetting): string {
+function readPem(file: FileSetting, block: RegExp, expected: string): string {
   const pem = readFile(file);
-  if (/-----BEGIN CERTIFICATE-----/.test(pem)) return pem;
+  if (block.test(pem)) return pem;
   throw new OperatorError(
-    `${file.name}: expected a certificate as PEM in ${file.path}`,
+    `${file.name}: expected ${expected} as PEM in ${file.path}`,
   );
 }
 
 function readPrivateKey(file: FileSetting): string {
-  const pem = readFile(file);
-  if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) {
-    throw new OperatorError(
-      `${file.name}: expected a private key as PEM in ${file.path}`,
-    );
-  }
+  const block = /-----BEGIN [A-Z ]*PRIVATE KEY-----/;
+  const pem = readPem(file, block, "a private key");
   if (!/BEGIN ENCRYPTED|^Proc-Type: .*ENCRYPTED/m.test(pem)) return pem;
   throw new OperatorError(
     `${file.name}: expected a key without a passphrase in ${file.path}`,
   );
 }
 
+/** Reads a file at the start. It may be a pipe, but not one without end. */
 function readFile(file: FileSetting): string {
+  const bytes = new Uint8Array(TOKEN_FILE_BYTES_MAX + 1);
   try {
-    return Deno.readTextFileSync(file.path);
+    using open = Deno.openSync(file.path);
+    for (let length = 0; length < bytes.length;) {
+      const count = open.readSync(bytes.subarray(length));
+      if (count === null) return decoder.decode(bytes.subarray(0, length));
+      length += count;
+    }
+    throw new Error(TOO_LARGE);
   } catch (error) {
     throw cannotRead(file, error);
   }

@@ -1,14 +1,14 @@
-/** Words for people: what went wrong, safe to print on one line. */
+/** Messages about problems, safe to print on one line. */
 
-/** Control characters, line separators and what changes the order of text. */
+/** Characters that a terminal hides or interprets, and unpaired surrogates. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
-/** Returns the message of whatever was thrown. */
+/** Returns the message of a thrown value. */
 export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Describes why a file cannot be used, to the person who named it. */
+/** Describes why a file cannot be used. */
 export function fileProblem(error: unknown): string {
   if (error instanceof Deno.errors.NotFound) return "no such file";
   if (error instanceof Deno.errors.IsADirectory) return "it is a directory";
@@ -21,7 +21,10 @@ export function fileProblem(error: unknown): string {
   return errorMessage(error);
 }
 
-/** Shortens a text to a number of UTF-16 code units, never inside a character. */
+/**
+ * Cuts a text after a number of UTF-16 code units, or one less to keep a
+ * surrogate pair together, and appends an ellipsis if anything was cut.
+ */
 export function truncate(text: string, charsMax: number): string {
   if (text.length <= charsMax) return text;
   const code = text.charCodeAt(charsMax - 1);
@@ -29,9 +32,10 @@ export function truncate(text: string, charsMax: number): string {
   return `${text.slice(0, isHighSurrogate ? charsMax - 1 : charsMax)}…`;
 }
 
-/** Puts a text on one line, with escapes for what a terminal would interpret. */
+/** Puts a text on one line, and escapes what a terminal would interpret. */
 export function toLine(text: string): string {
-  return text.trim().replace(/\s*[\r\n]\s*/g, " ").replace(
+  const lines = text.split(/[\r\n]+/).map((line) => line.trim());
+  return lines.filter((line) => line !== "").join(" ").replace(
     UNPRINTABLE,
     (character) => {
       const code = character.codePointAt(0) ?? 0;

@@ -43,12 +43,14 @@ export async function backUp(
     throw storeFailure("read", location, error);
   }
   const target = resolve(path);
-  assertFree(target);
   const partial = `${target}.${crypto.randomUUID().slice(0, 8)}.partial`;
   try {
-    createEmpty(partial, Deno.statSync(location.path).mode);
+    assertFree(target);
+    const { mode } = Deno.statSync(location.path);
+    createEmpty(partial);
     if (!copyClosed(location.path, partial)) await copyOpen(location, partial);
     const entries = verify(partial, location.path);
+    setMode(partial, mode);
     sync(partial);
     publish(partial, target);
     sync(dirname(target));
@@ -126,13 +128,18 @@ function publish(partial: string, target: string): void {
   }
 }
 
-/** Creates a file with the permissions of the store. */
-function createEmpty(path: string, mode: number | null): void {
-  Deno.openSync(path, {
-    write: true,
-    createNew: true,
-    ...(mode !== null && { mode: mode & 0o777 }),
-  }).close();
+/** Creates a file that only its owner may read, until it is complete. */
+function createEmpty(path: string): void {
+  Deno.openSync(path, { write: true, createNew: true, mode: 0o600 }).close();
+}
+
+/** Gives a complete copy the permissions of the store. */
+function setMode(path: string, mode: number | null): void {
+  try {
+    if (mode !== null) Deno.chmodSync(path, mode & 0o777);
+  } catch {
+    // The file system has no permissions, as FAT.
+  }
 }
 
 /** Returns the number of entries in a copy, after checking that it is whole. */

@@ -1,5 +1,5 @@
-import { get as getHttp } from "node:http";
-import { get as getHttps } from "node:https";
+import { connect as connectTcp } from "node:net";
+import { connect as connectTls } from "node:tls";
 import type { Address } from "../config.ts";
 import { HEALTHCHECK_MS_MAX } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
@@ -10,6 +10,10 @@ const LOOPBACK: Readonly<Record<string, string>> = {
   "0.0.0.0": "127.0.0.1",
   "::": "::1",
 };
+
+/** The start of a reply (RFC 9112, section 4), and its length. */
+const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})[ \r]/;
+const STATUS_LINE_CHARS = "HTTP/1.1 200 ".length;
 
 /**
  * Asks the service at an address whether it is ready.
@@ -45,28 +49,43 @@ export async function checkHealth(address: Address): Promise<number> {
 }
 
 /**
- * Returns the status of the reply to a GET. Not by `fetch`, which verifies the
- * certificate: that is for the public name, and this is the machine itself.
+ * Returns the status of the reply to a GET. Over a plain socket: `fetch`
+ * verifies the certificate, which is for the public name, and so does
+ * `node:https` in Deno 2.6.
  */
-function getStatus(
+async function getStatus(
   host: string,
   port: number,
   path: string,
   isTls: boolean,
 ): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const options = {
-      host,
-      port,
-      path,
-      agent: false,
-      rejectUnauthorized: false,
-      signal: AbortSignal.timeout(HEALTHCHECK_MS_MAX),
-    };
-    const request = (isTls ? getHttps : getHttp)(options, (response) => {
-      response.destroy();
-      resolve(response.statusCode ?? 0);
-    });
-    request.on("error", reject);
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  const socket = isTls
+    ? connectTls({ host, port, rejectUnauthorized: false })
+    : connectTcp({ host, port });
+  let reply = "";
+  socket.setEncoding("latin1");
+  socket.on("data", (part: string) => {
+    reply += part;
+    const status = STATUS_LINE.exec(reply)?.[1];
+    if (status !== undefined) resolve(Number(status));
+    else if (reply.length >= STATUS_LINE_CHARS) {
+      reject(new Error("the reply is not HTTP"));
+    }
   });
+  socket.on("error", reject);
+  socket.on("close", () => reject(new Error("the connection was closed")));
+  const authority = host.includes(":") ? `[${host}]` : host;
+  socket.write(
+    `GET ${path} HTTP/1.1\r\nHost: ${authority}\r\nConnection: close\r\n\r\n`,
+  );
+  const timeout = setTimeout(() => {
+    reject(new Error(`no reply within ${HEALTHCHECK_MS_MAX / 1000} s`));
+  }, HEALTHCHECK_MS_MAX);
+  try {
+    return await promise;
+  } finally {
+    clearTimeout(timeout);
+    socket.destroy();
+  }
 }

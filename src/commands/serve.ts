@@ -117,8 +117,10 @@ function reloadOnHangup(
     try {
       const reloaded = await reloadTokens(file);
       tokens.replace(reloaded);
-      const count = reloaded.length;
-      log.info("tokens reloaded", `reloaded ${count} tokens from ${file.path}`);
+      const count = reloaded.length === 1
+        ? "1 token"
+        : `${reloaded.length} tokens`;
+      log.info("tokens reloaded", `reloaded ${count} from ${file.path}`);
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       log.error("tokens kept", `the tokens did not change: ${error.message}`);

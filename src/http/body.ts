@@ -1,4 +1,3 @@
-import { Buffer } from "node:buffer";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Refusal, refuse } from "../errors.ts";
 import {
@@ -83,8 +82,9 @@ export class BodyReader {
   }
 
   /**
-   * Handles the body of a request that was refused without reading it. The
-   * runtime would read it to its end, even of a gigabyte; a short one it may.
+   * Discards the body of a request that was refused without reading it. The
+   * runtime would read it to its end, however long; it may do so with a short
+   * one.
    */
   discard(request: Request): void {
     if (request.bodyUsed) return;
@@ -111,31 +111,37 @@ export class BodyReader {
     for (const arrival of this.#arriving) arrival.settle(refusal);
   }
 
-  /** Receives a body of unknown length, counting its bytes as they arrive. */
+  /**
+   * Receives a body of unknown length, counting its bytes as they arrive. They
+   * are copied, because a chunk of one byte may occupy 64 KiB.
+   */
   async #receiveChunks(
     request: Request,
     arrival: Arrival,
   ): Promise<Uint8Array | Refusal> {
-    const chunks: Uint8Array[] = [];
+    let bytes = new Uint8Array();
     const reader = request.body?.getReader();
+    if (reader === undefined) return bytes;
     for (;;) {
-      const chunk = (await reader?.read())?.value;
-      if (reader === undefined || chunk === undefined) {
-        return Buffer.concat(chunks);
-      }
+      const { value: chunk } = await reader.read();
+      const length = arrival.bytes;
+      if (chunk === undefined) return bytes.subarray(0, length);
       const refusal = this.#hold(chunk.length, arrival);
       if (refusal !== undefined) {
         this.#discardRest(reader);
         return refusal;
       }
-      chunks.push(chunk);
+      if (arrival.bytes > bytes.length) {
+        bytes = new Uint8Array(bytes.buffer.transfer(2 * arrival.bytes));
+      }
+      bytes.set(chunk, length);
     }
   }
 
   /**
-   * Reads on for a while, so that most clients finish sending and see the
-   * reply, and then ends the connection. Not before the reply has left: the
-   * runtime reads a body that was cancelled sooner to its end.
+   * Discards a bounded part of the rest, so that most clients finish sending
+   * and see the reply, and then ends the connection. The reply must have left
+   * before: the runtime reads a body that is cancelled earlier to its end.
    */
   async #discardRest(reader: BytesReader): Promise<void> {
     const untilMs = this.#nowMs() + BODY_MS_MAX;

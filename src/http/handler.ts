@@ -46,14 +46,15 @@ const STORE_FAILED = new Refusal("storeFailed");
 /** Answers every request of the service. */
 export class RequestHandler {
   readonly #service: Service;
-  readonly #bodies = new BodyReader();
+  readonly #bodies: BodyReader;
   readonly #routes: ReadonlyMap<string, Route>;
   #running = 0;
   /** Set when the service stops; resolved when no request is running. */
   #drained: PromiseWithResolvers<void> | undefined;
 
-  constructor(service: Service) {
+  constructor(service: Service, bodies: BodyReader = new BodyReader()) {
     this.#service = service;
+    this.#bodies = bodies;
     this.#routes = this.#makeRoutes();
   }
 
@@ -209,24 +210,30 @@ export class RequestHandler {
 
 /** Checks the headers that describe the body of a create. */
 function checkHeaders({ headers }: Request): Refusal | undefined {
-  const type = headers.get("content-type");
-  if (type === null || !JSON_TYPE.test(type)) {
-    return refuse("contentTypeNotJson", type === null ? "none" : quote(type));
+  const type = headers.get("content-type") ?? "";
+  if (!JSON_TYPE.test(type)) {
+    return refuse("contentTypeNotJson", quote(type) || "none");
   }
-  const coding = headers.get("content-encoding");
-  if (coding === null || coding.toLowerCase() === "identity") return undefined;
+  // An empty list names no coding (RFC 9110, section 5.6.1).
+  const coding = headers.get("content-encoding") ?? "";
+  if (coding === "" || coding.toLowerCase() === "identity") return undefined;
   return refuse("contentCoding", quote(coding));
 }
 
 /**
  * Returns the path of a request, without `new URL`: the runtime puts the Host
- * header into the URL as it came, and that can be anything.
+ * header into the URL as it came, and that can be anything, even a path.
  */
-function pathOf({ url }: Request): string {
-  const start = url.indexOf("/", url.indexOf("//") + 2);
-  if (start < 0) return "/";
-  const end = url.slice(start).search(/[?#]/);
-  return end < 0 ? url.slice(start) : url.slice(start, start + end);
+function pathOf({ url, headers }: Request): string {
+  const authority = url.indexOf("//") + 2;
+  const host = headers.get("host") ?? "";
+  const start = authority +
+    (url.startsWith(`${host}/`, authority)
+      ? host.length
+      : url.slice(authority).search(/[/?#]|$/));
+  const path = url.slice(start);
+  const end = path.search(/[?#]/);
+  return (end < 0 ? path : path.slice(0, end)) || "/";
 }
 
 function ok(): Response {

@@ -10,6 +10,9 @@ const LISTEN_AGAIN_MS = 100;
 /** How long the server must have listened again to count as recovered. */
 const LISTEN_STABLE_MS = 1_000;
 
+/** Messages about the certificate and its key that are not InvalidData. */
+const CERTIFICATE_PROBLEM = /certificate|'cert'|private key|KeyMismatch/;
+
 /** Answers every request. Never rejects. */
 export type Handler = (request: Request) => Promise<Response>;
 
@@ -160,7 +163,10 @@ function toListenError(error: unknown, isTls: boolean): ListenError {
   if (error instanceof Deno.errors.PermissionDenied) {
     return new ListenError("permission denied", "permission denied");
   }
-  if (!isTls) return new ListenError("other", message);
+  const isInvalid = error instanceof Deno.errors.InvalidData;
+  if (!isTls || !(isInvalid || CERTIFICATE_PROBLEM.test(message))) {
+    return new ListenError("other", message);
+  }
   return new ListenError(
     "certificate",
     message.includes("KeyMismatch")

@@ -9,11 +9,15 @@ export type JsonKind =
   | "boolean"
   | "null";
 
-/** A requested member: the first one of its name. */
-export interface Member {
+/** A JSON value. */
+interface JsonValue {
   readonly kind: JsonKind;
   /** A decoded string, a number as spelled in the text, or empty. */
   readonly text: string;
+}
+
+/** A requested member: the first one of its name. */
+export interface Member extends JsonValue {
   /** Whether the object has a second member of that name. */
   readonly isDuplicate: boolean;
 }
@@ -30,19 +34,20 @@ const TAB = 0x09;
 const LF = 0x0a;
 const CR = 0x0d;
 const SPACE = 0x20;
-const QUOTE = 0x22;
-const BACKSLASH = 0x5c;
 
-/** The characters of the escapes that differ from their letter (section 7). */
-const ESCAPED: Readonly<Record<string, string>> = {
-  b: "\b",
-  f: "\f",
-  n: "\n",
-  r: "\r",
-  t: "\t",
-};
-const ESCAPE_LETTER = /["\\/bfnrtu]/;
-const HEX_DIGIT = /[0-9A-Fa-f]/;
+// Patterns for `#match`: sticky, so they match at one offset only.
+const DIGITS = /[0-9]+/y;
+const NO_DIGIT = /(?![0-9])/y;
+const HEX_DIGIT = /[0-9A-Fa-f]/y;
+const ESCAPE_LETTER = /["\\/bfnrt]/y;
+/** Characters of a string that need no escape. */
+const UNESCAPED = /[ !#-[\]-\uffff]+/y;
+
+const EXPECTED_ESCAPE = String.raw`one of " \ / b f n r t u after a backslash`;
+const EXPECTED_HEX_DIGIT = String.raw`four hexadecimal digits after \u`;
+const EXPECTED_LEVELS =
+  `at most ${JSON_DEPTH_MAX} levels of arrays and objects`;
+
 /** Characters that a terminal hides or combines with their neighbors. */
 const INVISIBLE = /[\p{C}\p{M}\p{Z}]/u;
 
@@ -76,223 +81,190 @@ function describeAt(text: string, offset: number): string {
   return character === '"' ? `'"'` : `"${character}"`;
 }
 
-function fail(text: string, at: number, expected: string): never {
-  throw new GrammarError(
-    `${formatPosition(text, at)}: expected ${expected}, found ${
-      describeAt(text, at)
-    }`,
-  );
-}
+/**
+ * Reads a JSON text from its start to its end. Each method reads one production
+ * of the grammar, and throws a {@link GrammarError} if the text does not match.
+ * A level is the number of arrays and objects around a value.
+ */
+class Reader {
+  readonly #text: string;
+  /** The offset of the next character. */
+  #at = 0;
+  readonly #requested: readonly string[];
+  readonly #members: (Member | undefined)[];
 
-// Each skip function parses one production of the grammar: it takes the offset
-// of its first character, returns the offset after its last one, and throws a
-// GrammarError if the text does not match.
-
-function skipSpace(text: string, at: number): number {
-  while (at < text.length) {
-    const code = text.charCodeAt(at);
-    if (code > SPACE) break;
-    if (code !== SPACE && code !== LF && code !== CR && code !== TAB) break;
-    at++;
+  constructor(text: string, requested: readonly string[]) {
+    this.#text = text;
+    this.#requested = requested;
+    this.#members = requested.map(() => undefined);
   }
-  return at;
-}
 
-/** An escape (section 7), from its backslash. */
-function skipEscape(text: string, at: number): number {
-  const letter = text.charAt(at + 1);
-  if (!ESCAPE_LETTER.test(letter)) {
-    fail(text, at + 1, String.raw`one of " \ / b f n r t u after a backslash`);
+  /** The whole text (section 2). */
+  read(): Members {
+    const { kind } = this.#element(0);
+    this.#require(this.#at === this.#text.length, "the end of the text");
+    return { kind, members: this.#members };
   }
-  at += 2;
-  if (letter !== "u") return at;
-  for (const end = at + 4; at < end; at++) {
-    if (!HEX_DIGIT.test(text.charAt(at))) {
-      fail(text, at, String.raw`four hexadecimal digits after \u`);
+
+  /** A value with the white space around it. */
+  #element(level: number): JsonValue {
+    this.#space();
+    const value = this.#value(level);
+    this.#space();
+    return value;
+  }
+
+  /** A value (section 3), which its first character distinguishes. */
+  #value(level: number): JsonValue {
+    switch (this.#text[this.#at]) {
+      case "{":
+        return this.#object(level + 1);
+      case "[":
+        return this.#array(level + 1);
+      case '"':
+        return { kind: "string", text: this.#string() };
+      case "t":
+        return this.#literal("true", "boolean");
+      case "f":
+        return this.#literal("false", "boolean");
+      case "n":
+        return this.#literal("null", "null");
+      default:
+        return this.#number();
     }
   }
-  return at;
-}
 
-/** A string (section 7), from its opening quote. */
-function skipString(text: string, at: number): number {
-  at++;
-  while (at < text.length) {
-    const code = text.charCodeAt(at);
-    if (code === QUOTE) return at + 1;
-    if (code === BACKSLASH) {
-      at = skipEscape(text, at);
-    } else if (code < SPACE) {
-      fail(text, at, "an escape in place of a control character");
-    } else {
-      at++;
+  #literal(word: string, kind: JsonKind): JsonValue {
+    for (const letter of word) {
+      this.#require(this.#accept(letter), `the "${letter}" of ${word}`);
     }
+    return { kind, text: "" };
   }
-  return fail(text, at, "the closing quote of a string");
-}
 
-function isDigitAt(text: string, at: number): boolean {
-  const code = at < text.length ? text.charCodeAt(at) : 0;
-  return code >= 0x30 && code <= 0x39;
-}
-
-function skipDigits(text: string, at: number, where: string): number {
-  if (!isDigitAt(text, at)) fail(text, at, `a digit ${where}`);
-  do at++; while (isDigitAt(text, at));
-  return at;
-}
-
-/** A number (section 6). */
-function skipNumber(text: string, at: number): number {
-  if (text[at] === "-") at++;
-  if (text[at] === "0") {
-    at++;
-    if (isDigitAt(text, at)) fail(text, at, "no digit after a leading zero");
-  } else {
-    at = skipDigits(text, at, 'after "-"');
-  }
-  if (text[at] === ".") at = skipDigits(text, at + 1, 'after "."');
-  if (text[at] === "e" || text[at] === "E") {
-    at++;
-    if (text[at] === "+" || text[at] === "-") at++;
-    at = skipDigits(text, at, "in the exponent");
-  }
-  return at;
-}
-
-function skipLiteral(text: string, at: number, word: string): number {
-  for (const letter of word) {
-    if (text[at] !== letter) fail(text, at, `the "${letter}" of ${word}`);
-    at++;
-  }
-  return at;
-}
-
-/** An opening bracket. The bound on the depth protects the stack. */
-function skipOpening(text: string, at: number, level: number): number {
-  if (level > JSON_DEPTH_MAX) {
-    fail(text, at, `at most ${JSON_DEPTH_MAX} levels of arrays and objects`);
-  }
-  return skipSpace(text, at + 1);
-}
-
-function skipArray(text: string, at: number, level: number): number {
-  at = skipOpening(text, at, level);
-  if (text[at] === "]") return at + 1;
-  while (true) {
-    at = skipSpace(text, skipValue(text, at, level));
-    if (text[at] === "]") return at + 1;
-    if (text[at] !== ",") fail(text, at, '"," or "]" after an element');
-    at = skipSpace(text, at + 1);
-  }
-}
-
-/** An object. Requested members are stored in `members`. */
-function skipObject(
-  text: string,
-  at: number,
-  level: number,
-  requested?: readonly string[],
-  members: (Member | undefined)[] = [],
-): number {
-  at = skipOpening(text, at, level);
-  if (text[at] === "}") return at + 1;
-  let expected = 'a quoted member name or "}"';
-  while (true) {
-    if (text[at] !== '"') fail(text, at, expected);
-    const name = at;
-    const nameEnd = skipString(text, name);
-    at = skipSpace(text, nameEnd);
-    if (text[at] !== ":") fail(text, at, '":" after a member name');
-    const value = skipSpace(text, at + 1);
-    const valueEnd = skipValue(text, value, level);
-    if (requested !== undefined) {
-      const index = requested.indexOf(decode(text, name, nameEnd));
-      if (index >= 0) {
-        members[index] = toMember(text, value, valueEnd, members[index]);
+  /** An object (section 4). */
+  #object(level: number): JsonValue {
+    this.#open(level);
+    if (!this.#accept("}")) {
+      this.#member(level, 'a quoted member name or "}"');
+      while (this.#accept(",")) {
+        this.#member(level, 'a quoted member name after ","');
       }
+      this.#require(this.#accept("}"), '"," or "}" after a member');
     }
-    at = skipSpace(text, valueEnd);
-    if (text[at] === "}") return at + 1;
-    if (text[at] !== ",") fail(text, at, '"," or "}" after a member');
-    at = skipSpace(text, at + 1);
-    expected = 'a quoted member name after ","';
+    return { kind: "object", text: "" };
   }
-}
 
-/** A value at a nesting level of arrays and objects. */
-function skipValue(text: string, at: number, level: number): number {
-  switch (text[at]) {
-    case '"':
-      return skipString(text, at);
-    case "{":
-      return skipObject(text, at, level + 1);
-    case "[":
-      return skipArray(text, at, level + 1);
-    case "t":
-      return skipLiteral(text, at, "true");
-    case "f":
-      return skipLiteral(text, at, "false");
-    case "n":
-      return skipLiteral(text, at, "null");
+  /** A member. Those of the outermost object are kept if requested. */
+  #member(level: number, expected: string): void {
+    this.#space();
+    this.#require(this.#text[this.#at] === '"', expected);
+    const name = this.#string();
+    this.#space();
+    this.#require(this.#accept(":"), '":" after a member name');
+    const value = this.#element(level);
+    const index = level === 1 ? this.#requested.indexOf(name) : -1;
+    if (index < 0) return;
+    const first = this.#members[index];
+    const { kind, text } = first ?? value;
+    this.#members[index] = { kind, text, isDuplicate: first !== undefined };
   }
-  if (text[at] === "-" || isDigitAt(text, at)) return skipNumber(text, at);
-  return fail(text, at, "a value");
-}
 
-/** Decodes the string between two offsets, quotes included. */
-function decode(text: string, from: number, to: number): string {
-  const raw = text.slice(from + 1, to - 1);
-  let escape = raw.indexOf("\\");
-  if (escape < 0) return raw;
-  let decoded = "";
-  let copied = 0;
-  while (escape >= 0) {
-    decoded += raw.slice(copied, escape);
-    const letter = raw.charAt(escape + 1);
-    if (letter === "u") {
-      copied = escape + 6;
-      const unit = parseInt(raw.slice(escape + 2, copied), 16);
-      decoded += String.fromCharCode(unit);
+  /** An array (section 5). */
+  #array(level: number): JsonValue {
+    this.#open(level);
+    if (!this.#accept("]")) {
+      do this.#element(level); while (this.#accept(","));
+      this.#require(this.#accept("]"), '"," or "]" after an element');
+    }
+    return { kind: "array", text: "" };
+  }
+
+  /** An opening bracket. The bound on the levels protects the stack. */
+  #open(level: number): void {
+    this.#require(level <= JSON_DEPTH_MAX, EXPECTED_LEVELS);
+    this.#at++;
+    this.#space();
+  }
+
+  /** A number (section 6). */
+  #number(): JsonValue {
+    const from = this.#at;
+    const isNegative = this.#accept("-");
+    if (this.#accept("0")) {
+      this.#require(this.#match(NO_DIGIT), "no digit after a leading zero");
     } else {
-      copied = escape + 2;
-      decoded += ESCAPED[letter] ?? letter;
+      this.#digits(isNegative ? 'a digit after "-"' : "a value");
     }
-    escape = raw.indexOf("\\", copied);
+    if (this.#accept(".")) this.#digits('a digit after "."');
+    if (this.#accept("e") || this.#accept("E")) {
+      if (!this.#accept("+")) this.#accept("-");
+      this.#digits("a digit in the exponent");
+    }
+    return { kind: "number", text: this.#text.slice(from, this.#at) };
   }
-  return decoded + raw.slice(copied);
-}
 
-/** Returns the kind of a value, which its first character determines. */
-function kindAt(text: string, at: number): JsonKind {
-  switch (text[at]) {
-    case '"':
-      return "string";
-    case "{":
-      return "object";
-    case "[":
-      return "array";
-    case "t":
-    case "f":
-      return "boolean";
-    case "n":
-      return "null";
+  #digits(expected: string): void {
+    this.#require(this.#match(DIGITS), expected);
   }
-  return "number";
-}
 
-function toMember(
-  text: string,
-  from: number,
-  to: number,
-  earlier: Member | undefined,
-): Member {
-  if (earlier !== undefined) return { ...earlier, isDuplicate: true };
-  const kind = kindAt(text, from);
-  let value = "";
-  if (kind === "string") value = decode(text, from, to);
-  if (kind === "number") value = text.slice(from, to);
-  return { kind, text: value, isDuplicate: false };
+  /** A string (section 7), decoded. */
+  #string(): string {
+    const from = this.#at++;
+    this.#match(UNESCAPED);
+    while (!this.#accept('"')) {
+      this.#escape();
+      this.#match(UNESCAPED);
+    }
+    const source = this.#text.slice(from, this.#at);
+    if (!source.includes("\\")) return source.slice(1, -1);
+    return String(JSON.parse(source));
+  }
+
+  #escape(): void {
+    const isEnd = this.#at === this.#text.length;
+    this.#require(!isEnd, "the closing quote of a string");
+    this.#require(
+      this.#accept("\\"),
+      "an escape in place of a control character",
+    );
+    if (this.#match(ESCAPE_LETTER)) return;
+    this.#require(this.#accept("u"), EXPECTED_ESCAPE);
+    for (let digit = 1; digit <= 4; digit++) {
+      this.#require(this.#match(HEX_DIGIT), EXPECTED_HEX_DIGIT);
+    }
+  }
+
+  /** White space (section 2), if there is any. */
+  #space(): void {
+    let code = this.#text.charCodeAt(this.#at);
+    while (code === SPACE || code === LF || code === CR || code === TAB) {
+      this.#at++;
+      code = this.#text.charCodeAt(this.#at);
+    }
+  }
+
+  /** Reads the given character, and returns whether it is the next one. */
+  #accept(character: string): boolean {
+    if (this.#text[this.#at] !== character) return false;
+    this.#at++;
+    return true;
+  }
+
+  /** Reads what matches a sticky pattern, and returns whether anything does. */
+  #match(pattern: RegExp): boolean {
+    pattern.lastIndex = this.#at;
+    if (!pattern.test(this.#text)) return false;
+    this.#at = pattern.lastIndex;
+    return true;
+  }
+
+  /** Throws if a condition on the next character does not hold. */
+  #require(condition: boolean, expected: string): void {
+    if (condition) return;
+    const position = formatPosition(this.#text, this.#at);
+    const found = describeAt(this.#text, this.#at);
+    throw new GrammarError(`${position}: expected ${expected}, found ${found}`);
+  }
 }
 
 /**
@@ -314,16 +286,8 @@ export function readMembers(
   if (text.startsWith("\ufeff")) {
     return "expected a JSON text without a byte order mark (U+FEFF) before it";
   }
-  const members: (Member | undefined)[] = requested.map(() => undefined);
   try {
-    const from = skipSpace(text, 0);
-    const kind = kindAt(text, from);
-    const to = kind === "object"
-      ? skipObject(text, from, 1, requested, members)
-      : skipValue(text, from, 0);
-    const end = skipSpace(text, to);
-    if (end < text.length) fail(text, end, "the end of the text");
-    return { kind, members };
+    return new Reader(text, requested).read();
   } catch (error) {
     if (error instanceof GrammarError) return error.message;
     throw error;

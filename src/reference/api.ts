@@ -73,7 +73,7 @@ export const ERROR: readonly Member[] = [
   },
 ];
 
-/** The plant of all examples, so that one follows another without a 409. */
+/** The plant of all examples, so that running several causes no 409. */
 export const EXAMPLE = { id: 1n, name: "Monstera", tag: "climber" };
 
 /** A status other than 200, and its errors. */
@@ -83,12 +83,10 @@ export interface Refusals {
 }
 
 /** Every status other than 200, in ascending order. */
-export const REFUSALS: readonly Refusals[] = Object.values(
-  Object.groupBy<number, ApiError>(
-    Object.values(API_ERRORS),
-    ({ error }) => statusOf(error),
-  ),
-).map((errors = []) => ({ status: statusOf(errors[0]?.error ?? 0), errors }));
+export const REFUSALS: readonly Refusals[] = Array.from(
+  Map.groupBy(Object.values(API_ERRORS), ({ error }) => statusOf(error)),
+  ([status, errors]) => ({ status, errors }),
+);
 
 /** Returns the message of an error with the detail of its example. */
 export function exampleMessage({ message, example = "" }: ApiError): string {
@@ -153,7 +151,7 @@ export const LIMITS: readonly Limit[] = [
   {
     subject: "Headers of a request",
     bound:
-      "64 KiB and 100 headers, and no `Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body",
+      "64 KiB and 100 headers, and without TLS no `Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body",
   },
 ];
 

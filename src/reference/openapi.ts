@@ -54,6 +54,13 @@ const HEADERS: Readonly<
   },
 };
 
+/** A body, and what it is an example of. */
+interface Example {
+  readonly summary: string;
+  readonly description?: string;
+  readonly value: unknown;
+}
+
 const DESCRIPTION = `${INTRODUCTION}
 
 ## Repeating a create
@@ -62,7 +69,7 @@ ${REPEATING}
 
 ## Errors
 
-${REFUSING} There are two beside those of the operation, for requests that do not reach it:
+${REFUSING} Two errors are not responses of the operation, because the request does not reach it:
 
 ${
   REFUSALS.filter(({ status }) => OUTSIDE_THE_OPERATION.includes(status))
@@ -96,7 +103,10 @@ function toSchema(members: readonly Member[]) {
 }
 
 /** A body of type application/json, by the name of its schema. */
-function jsonContent(schema: string, examples: Record<string, unknown>) {
+function jsonContent(
+  schema: string,
+  examples: Readonly<Record<string, Example>>,
+) {
   return {
     "application/json": {
       schema: { $ref: `#/components/schemas/${schema}` },
@@ -147,7 +157,10 @@ function toResponse({ status, errors }: Refusals) {
   };
 }
 
-/** Describes the API at a base URL; integers may be bigint. */
+/**
+ * Describes the API at a base URL, which has no slash at its end. Integers may
+ * be bigint.
+ */
 export function describeApi(baseUrl: string) {
   return {
     openapi: "3.0.3",
@@ -155,10 +168,10 @@ export function describeApi(baseUrl: string) {
       title: API_TITLE,
       version: API_VERSION,
       description: DESCRIPTION,
-      license: { name: "MIT" },
+      license: { name: "MIT", url: "https://spdx.org/licenses/MIT.html" },
     },
-    servers: [{ url: baseUrl.replace(/\/+$/, "") }],
-    tags: [{ name: "plants", description: "Everything about plants" }],
+    servers: [{ url: baseUrl }],
+    tags: [{ name: "plants", description: "The plants in the store" }],
     security: [{ bearerAuth: [] }],
     paths: {
       "/plants": {

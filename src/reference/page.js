@@ -33,12 +33,12 @@ function inputById(id) {
 
 /**
  * Copies the code beside a button. Without a secure context there is no
- * clipboard: then the text is selected, one key away.
+ * clipboard, so the code is selected instead.
  * @param {Element} button
+ * @param {string} label the HTML that the button shows afterwards
  */
-async function copyCode(button) {
+async function copyCode(button, label) {
   const code = button.closest("figure")?.querySelector("code");
-  const label = button.innerHTML;
   if (!code) return;
   try {
     await navigator.clipboard.writeText(code.textContent);
@@ -184,7 +184,8 @@ async function create(token, body) {
 }
 
 for (const button of document.querySelectorAll(".copy")) {
-  button.addEventListener("click", () => copyCode(button));
+  const label = button.innerHTML;
+  button.addEventListener("click", () => copyCode(button, label));
 }
 
 const form = byId("create");

@@ -1,6 +1,6 @@
 /** The API reference for people: a page whose tables derive from the API. */
 import { hash } from "node:crypto";
-import { type ApiError } from "../errors.ts";
+import type { ApiError } from "../errors.ts";
 import {
   API_TITLE,
   API_VERSION,
@@ -68,7 +68,7 @@ function membersTable(members: readonly Member[]): string {
     const kind = format === undefined ? type : `${type} (${format})`;
     const bounds = minimum === undefined || maximum === undefined
       ? ""
-      : `<span class="bounds"><code>${minimum}</code> to <code>${maximum}</code></span>`;
+      : `<span class="bounds soft"><code>${minimum}</code> to <code>${maximum}</code></span>`;
     return `<tr>
   <th scope="row"><code>${name}</code></th>
   <td class="soft">${kind}, ${member.isRequired ? "required" : "optional"}</td>
@@ -85,18 +85,20 @@ function inputs(members: readonly Member[]): string {
   <label for="${name}">${name}${isRequired ? "" : " (optional)"}</label>
   <input id="${name}" type="text" autocomplete="off" autocapitalize="none" spellcheck="false" aria-describedby="${name}-wrong ${name}-hint">
   <span class="wrong" id="${name}-wrong"></span>
-  <span class="hint" id="${name}-hint">${toHtml(description)}</span>
+  <span class="hint soft" id="${name}-hint">${toHtml(description)}</span>
 </div>`
   ).join("\n");
 }
 
-/** A row of the table of replies; the first one of a status has its cell. */
+/** @param statusCell the cell of the status, empty except in its first row */
 function replyRow(apiError: ApiError, statusCell: string): string {
   const { error, when, remedy, headers = {} } = apiError;
   const sent = [
     ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
     exampleMessage(apiError),
-  ].map((line) => `<code class="sent">${escapeHtml(line)}</code>`).join("");
+  ].map((line) => `<code class="sent soft">${escapeHtml(line)}</code>`).join(
+    "",
+  );
   return `<tr id="error-${error}">
   ${statusCell}
   <th scope="row" class="number"><code>${error}</code></th>
@@ -117,11 +119,11 @@ function replyGroup({ status, errors }: Refusals): string {
 function repliesTable(): string {
   return table(
     "replies",
-    ["Status", "error", "When, with its header and a message", "What to do"],
+    ["Status", "error", "When, with headers and message", "What to do"],
     `<tbody>
 <tr>
   <th scope="rowgroup" class="status">200</th>
-  <td class="number"></td>
+  <td class="number soft">none</td>
   <td class="when">${toHtml(CREATED)}</td>
   <td class="remedy">Nothing.</td>
 </tr>
@@ -137,7 +139,7 @@ function limitRow({ subject, bound, error }: Limit): string {
   return `<tr>
   <th scope="row">${toHtml(subject)}</th>
   <td class="wide">${toHtml(bound)}</td>
-  <td class="wide">${link}</td>
+  <td class="wide number">${link}</td>
 </tr>`;
 }
 
@@ -162,16 +164,15 @@ function hashSource(code: string): string {
   return `'sha256-${hash("sha256", code, "base64")}'`;
 }
 
-/** Renders the page for a base URL. */
+/** Renders the page for a base URL, which has no slash at its end. */
 export function renderPage(baseUrl: string): Page {
-  const url = baseUrl.replace(/\/+$/, "");
   const prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
   const parts: Readonly<Record<string, string>> = {
     title: API_TITLE,
     version: API_VERSION,
     summary: escapeHtml(SUMMARY),
     introduction: escapeHtml(INTRODUCTION),
-    plants_url: escapeHtml(`${url}/plants`),
+    plants_url: escapeHtml(`${baseUrl}/plants`),
     description_path: escapeHtml(`${prefix}/openapi.json`),
     authentication: toHtml(AUTHENTICATION),
     new_plant_members: membersTable(NEW_PLANT),

@@ -4,28 +4,6 @@ import { EXAMPLE } from "./api.ts";
 const NAME = JSON.stringify(EXAMPLE.name);
 const TAG = JSON.stringify(EXAMPLE.tag);
 
-/** Returns the calls for a base URL, by language. */
-export function samples(baseUrl: string): Readonly<Record<string, string>> {
-  return {
-    curl: curlSample(baseUrl),
-    TypeScript: typescriptSample(urlOf(baseUrl)),
-    Python: pythonSample(urlOf(baseUrl)),
-  };
-}
-
-/** Returns a create with curl, over several lines. */
-export function curlSample(baseUrl: string, token = "$ACCESS_TOKEN"): string {
-  const body = `{"id":${EXAMPLE.id},"name":${NAME},"tag":${TAG}}`;
-  return String.raw`curl -i ${quoteForShell(urlOf(baseUrl))} \
-  -H "Authorization: Bearer ${token}" \
-  -H 'Content-Type: application/json' \
-  -d ${quoteForShell(body)}`;
-}
-
-function urlOf(baseUrl: string): string {
-  return `${baseUrl.replace(/\/+$/, "")}/plants`;
-}
-
 /** Returns a text as one word of a POSIX shell. */
 function quoteForShell(text: string): string {
   return /^[\w:/.-]+$/.test(text)
@@ -33,7 +11,16 @@ function quoteForShell(text: string): string {
     : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-function typescriptSample(url: string): string {
+/** Returns a create with curl, over several lines. */
+export function curlSample(baseUrl: string, token = "$ACCESS_TOKEN"): string {
+  const body = `{"id":${EXAMPLE.id},"name":${NAME},"tag":${TAG}}`;
+  return String.raw`curl -i ${quoteForShell(`${baseUrl}/plants`)} \
+  -H "Authorization: Bearer ${token}" \
+  -H 'Content-Type: application/json' \
+  -d ${quoteForShell(body)}`;
+}
+
+function typescriptSample(baseUrl: string): string {
   return `// Node.js 24, or: deno run --allow-net --allow-env create.ts
 import process from "node:process";
 
@@ -41,7 +28,7 @@ const id = ${EXAMPLE.id}n; // a bigint: exact above 2 ** 53 too
 const name = ${NAME};
 const tag = ${TAG};
 
-const reply = await fetch(${JSON.stringify(url)}, {
+const reply = await fetch(${JSON.stringify(`${baseUrl}/plants`)}, {
   method: "POST",
   headers: {
     "Authorization": \`Bearer \${process.env.ACCESS_TOKEN}\`,
@@ -54,12 +41,12 @@ if (!reply.ok) throw new Error(\`\${body.error}: \${body.message}\`);
 console.log(body);`;
 }
 
-function pythonSample(url: string): string {
+function pythonSample(baseUrl: string): string {
   return `import json, os, urllib.error, urllib.request
 
 plant = {"id": ${EXAMPLE.id}, "name": ${NAME}, "tag": ${TAG}}
 request = urllib.request.Request(
-    ${JSON.stringify(url)},
+    ${JSON.stringify(`${baseUrl}/plants`)},
     data=json.dumps(plant).encode(),
     headers={
         "Authorization": f"Bearer {os.environ['ACCESS_TOKEN']}",
@@ -72,4 +59,13 @@ try:
 except urllib.error.HTTPError as refusal:
     body = json.load(refusal)
     raise SystemExit(f"{body['error']}: {body['message']}")`;
+}
+
+/** Returns the calls for a base URL without a slash at its end, by language. */
+export function samples(baseUrl: string): Readonly<Record<string, string>> {
+  return {
+    curl: curlSample(baseUrl),
+    TypeScript: typescriptSample(baseUrl),
+    Python: pythonSample(baseUrl),
+  };
 }

@@ -61,7 +61,7 @@ const SYSTEM_CLOCK: Clock = {
   sleep: (ms) => sleep(ms),
 };
 
-/** What a committer can be told to do differently. */
+/** How a committer differs from that of the service. */
 export interface CommitterOptions {
   /**
    * Age of the oldest queued create above which new ones are refused. An
@@ -69,6 +69,8 @@ export interface CommitterOptions {
    */
   readonly queueMsMax?: number;
   readonly clock?: Clock;
+  /** The memory for replays; a simulation brings a small one. */
+  readonly recent?: RecentPlants;
 }
 
 /** A create that waits for its outcome. */
@@ -92,7 +94,7 @@ export class Committer {
   readonly #queueMsMax: number;
   /** The first create of each id that is queued or in a commit. */
   readonly #byId = new Map<bigint, Create>();
-  readonly #recent = new RecentPlants();
+  readonly #recent: RecentPlants;
   #queue: Create[] = [];
   #inFlight = 0;
   #waiting = 0;
@@ -104,12 +106,17 @@ export class Committer {
   constructor(
     store: CommitStore,
     health: CommitHealth,
-    { queueMsMax = QUEUE_MS_MAX, clock = SYSTEM_CLOCK }: CommitterOptions = {},
+    {
+      queueMsMax = QUEUE_MS_MAX,
+      clock = SYSTEM_CLOCK,
+      recent = new RecentPlants(),
+    }: CommitterOptions = {},
   ) {
     this.#store = store;
     this.#health = health;
     this.#clock = clock;
     this.#queueMsMax = queueMsMax;
+    this.#recent = recent;
   }
 
   /** Creates without an outcome. */

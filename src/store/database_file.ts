@@ -1,4 +1,4 @@
-import { basename, dirname, join, resolve } from "node:path";
+import { basename, dirname, isAbsolute, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { errorMessage, fileProblem } from "../messages.ts";
 import { StoreError } from "./store_error.ts";
@@ -16,6 +16,9 @@ const READ_VERSION_WAL = 2;
 
 /** Links to follow before giving up, as Linux does. */
 const LINKS_MAX = 40;
+
+/** Bytes to copy at one time. */
+const COPY_BYTES = 1024 * 1024;
 
 /** What distinguishes a file from another one of the same name. */
 interface Identity {
@@ -178,10 +181,32 @@ export function companionsOf(path: string): string[] {
 export function copyClosed(path: string, target: string): boolean {
   if (companionsOf(path).length > 0) return false;
   const before = Deno.statSync(path);
-  Deno.copyFileSync(path, target);
+  copyContents(path, target);
   const after = Deno.statSync(path);
   return companionsOf(path).length === 0 && after.size === before.size &&
     after.mtime?.getTime() === before.mtime?.getTime();
+}
+
+/**
+ * Copies a file into one that the owner may write. `Deno.copyFile` copies the
+ * permissions too: SQLite cannot write to the copy of a read-only file, and a
+ * file system without permissions (FAT) refuses them.
+ */
+function copyContents(path: string, target: string): void {
+  using source = Deno.openSync(path);
+  using copy = Deno.openSync(target, {
+    write: true,
+    create: true,
+    mode: 0o600,
+  });
+  const buffer = new Uint8Array(COPY_BYTES);
+  for (;;) {
+    const count = source.readSync(buffer);
+    if (count === null) return;
+    for (let written = 0; written < count;) {
+      written += copy.writeSync(buffer.subarray(written, count));
+    }
+  }
 }
 
 function checkDatabase(path: string, file: Deno.FileInfo): void {
@@ -222,16 +247,17 @@ function resolveLinks(path: string): string {
   let target = path;
   for (let links = 0; links < LINKS_MAX; links++) {
     try {
-      target = resolve(dirname(target), Deno.readLinkSync(target));
+      // A relative link starts at the real directory that contains it. Its
+      // ".." apply to real directories too, so it is not normalized here.
+      const directory = Deno.realPathSync(dirname(target));
+      target = join(directory, basename(target));
+      const link = Deno.readLinkSync(target);
+      target = isAbsolute(link) ? link : `${directory}/${link}`;
     } catch {
       break;
     }
   }
-  try {
-    return join(Deno.realPathSync(dirname(target)), basename(target));
-  } catch {
-    return target;
-  }
+  return target;
 }
 
 function isInWalMode(path: string): boolean {

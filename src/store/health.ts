@@ -12,7 +12,7 @@ export interface ObservedStore {
   probe(): Promise<void>;
 }
 
-/** One probe write, for everyone who asks while it is current. */
+/** One probe write, shared by all callers while it is current. */
 interface Probe {
   readonly startMs: number;
   /** Whether the write has not settled; it may never do. */
@@ -23,8 +23,8 @@ interface Probe {
 
 /**
  * The health of the store: commits report to it, the files are checked, and a
- * probe write tells what a create would get when no create arrives. Everyone
- * reads the same state: `/readyz`, the metrics, the log and the committer.
+ * probe write shows what a create would meet while no create arrives. `/readyz`,
+ * the metrics, the log and the committer all read this one state.
  */
 export class StoreHealth implements CommitHealth {
   readonly #store: ObservedStore;
@@ -70,8 +70,9 @@ export class StoreHealth implements CommitHealth {
     this.#start(problem);
   }
 
-  /** Reports that a commit succeeded. */
+  /** Reports that a commit succeeded, so the file was in place. */
   succeeded(): void {
+    this.#fileProblem = undefined;
     if (this.#problem !== undefined) this.#set(undefined);
   }
 
@@ -83,8 +84,8 @@ export class StoreHealth implements CommitHealth {
   }
 
   /**
-   * Tells whether a create would be stored now, by a probe write: one at a
-   * time, and one in {@link PROBE_MS}, however many ask.
+   * Checks whether a create would be stored now, by a probe write: one at a
+   * time, and one in {@link PROBE_MS}, however many callers there are.
    * @returns the problem, or `undefined` if the store is healthy
    */
   async probe(): Promise<string | undefined> {
@@ -134,7 +135,7 @@ export class StoreHealth implements CommitHealth {
     if (problem !== this.#problem) this.#set(problem);
   }
 
-  /** The first problem stands until the store has recovered. */
+  /** Keeps the first problem until the store has recovered. */
   #start(problem: string): void {
     if (this.#problem === undefined) this.#set(problem);
   }

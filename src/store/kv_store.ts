@@ -134,7 +134,8 @@ export class KvStore implements CommitStore, ObservedStore {
     try {
       const found = new Map<bigint, Plant | null>();
       for (const { key, value } of (await Promise.all(reads)).flat()) {
-        if (typeof key[1] === "bigint") found.set(key[1], toPlant(value));
+        const id = idOf(key);
+        if (id !== undefined) found.set(id, toPlant(value));
       }
       this.#assertInPlace();
       return found;
@@ -180,7 +181,10 @@ export class KvStore implements CommitStore, ObservedStore {
     const untilMs = performance.now() + timeoutMs;
     for (;;) {
       try {
-        await this.#kv.atomic().delete(PROBE_KEY).commit();
+        // Without a check SQLite itself waits for the lock, for 5 s, and every
+        // commit waits behind it.
+        await this.#kv.atomic().check({ key: PROBE_KEY, versionstamp: null })
+          .delete(PROBE_KEY).commit();
         return;
       } catch (error) {
         const isLocked = LOCKED.test(errorMessage(error));
@@ -277,13 +281,24 @@ export async function openStoreToRead(
     if (!(error instanceof StoreError && error.problem === "denied")) {
       throw error;
     }
-    const directory = Deno.makeTempDirSync();
-    const path = `${directory}/plants.db`;
-    if (copyClosed(location.path, path)) {
-      return await open({ kind: "file", path }, check, directory);
-    }
+    return await openCopy(location.path, check, error);
+  }
+}
+
+/** @param denied why the store itself cannot be opened */
+async function openCopy(
+  path: string,
+  check: (store: KvStore) => Promise<void>,
+  denied: StoreError,
+): Promise<KvStore> {
+  const directory = Deno.makeTempDirSync();
+  const location = { kind: "file", path: `${directory}/plants.db` } as const;
+  try {
+    if (!copyClosed(path, location.path)) throw denied;
+    return await open(location, check, directory);
+  } catch (error) {
     Deno.removeSync(directory, { recursive: true });
-    throw error;
+    throw toStoreError(error, location);
   }
 }
 
@@ -296,9 +311,14 @@ async function open(
     const kv = await Deno.openKv(
       location.kind === "file" ? location.path : location.url,
     );
-    const store = new KvStore(kv, location, temporaryDirectory);
-    await check(store);
-    return store;
+    try {
+      const store = new KvStore(kv, location, temporaryDirectory);
+      await check(store);
+      return store;
+    } catch (error) {
+      kv.close();
+      throw error;
+    }
   }
   try {
     return await withTimeout(openAndCheck(), STORE_OPEN_MS_MAX);
@@ -370,6 +390,11 @@ function findSequences(ids: readonly bigint[]) {
   return { sequences, others };
 }
 
+/** Returns the id in the key of a plant; others can lie between them. */
+function idOf(key: Deno.KvKey): bigint | undefined {
+  return key.length === 2 && typeof key[1] === "bigint" ? key[1] : undefined;
+}
+
 /** Returns a stored value as a plant, or `null` if it is none. */
 function toPlant(value: unknown): Plant | null {
   if (typeof value !== "object" || value === null) return null;
@@ -381,11 +406,9 @@ function toPlant(value: unknown): Plant | null {
 
 /** Returns an entry as a plant, or its key as text if it is none. */
 function toNewPlant({ key, value }: Deno.KvEntry<unknown>): NewPlant | string {
-  const id = key[1];
+  const id = idOf(key);
   const plant = toPlant(value);
-  return typeof id === "bigint" && key.length === 2 && plant !== null
-    ? { id, plant }
-    : Deno.inspect(key);
+  return id !== undefined && plant !== null ? { id, plant } : Deno.inspect(key);
 }
 
 function countChars(sum: number, entry: NewPlant | string): number {

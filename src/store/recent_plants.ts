@@ -12,17 +12,27 @@ const SLOT_BITS = Math.log2(RECENT_PLANTS_MAX);
  * cost each create 3 µs of garbage collection.
  */
 export class RecentPlants {
-  readonly #ids = new BigInt64Array(RECENT_PLANTS_MAX);
+  readonly #ids: BigInt64Array;
   /** The length of the name plus 1, and of the tag plus 1; 0 if there is none. */
-  readonly #nameLengths = new Uint8Array(RECENT_PLANTS_MAX);
-  readonly #tagLengths = new Uint8Array(RECENT_PLANTS_MAX);
+  readonly #nameLengths: Uint8Array;
+  readonly #tagLengths: Uint8Array;
   /** The UTF-16 code units of each name and tag. */
-  readonly #units = new Uint16Array(RECENT_PLANTS_MAX * RECENT_CHARS_MAX);
+  readonly #units: Uint16Array;
+  readonly #slotMask: number;
+
+  /** @param slots a power of 2, at most {@link RECENT_PLANTS_MAX} */
+  constructor(slots: number = RECENT_PLANTS_MAX) {
+    this.#ids = new BigInt64Array(slots);
+    this.#nameLengths = new Uint8Array(slots);
+    this.#tagLengths = new Uint8Array(slots);
+    this.#units = new Uint16Array(slots * RECENT_CHARS_MAX);
+    this.#slotMask = slots - 1;
+  }
 
   /** Remembers a stored plant, unless it is too long. */
   add(id: bigint, { name, tag }: Plant): void {
     if (name.length + (tag?.length ?? 0) > RECENT_CHARS_MAX) return;
-    const slot = slotOf(id);
+    const slot = this.#slotOf(id);
     this.#ids[slot] = id;
     this.#nameLengths[slot] = name.length + 1;
     this.#tagLengths[slot] = tag === undefined ? 0 : tag.length + 1;
@@ -32,7 +42,7 @@ export class RecentPlants {
 
   /** Whether a plant equals the stored one, `undefined` if that is unknown. */
   matches({ id, plant: { name, tag } }: NewPlant): boolean | undefined {
-    const slot = slotOf(id);
+    const slot = this.#slotOf(id);
     if (this.#nameLengths[slot] === 0 || this.#ids[slot] !== id) {
       return undefined;
     }
@@ -57,8 +67,8 @@ export class RecentPlants {
     }
     return true;
   }
-}
 
-function slotOf(id: bigint): number {
-  return Number(BigInt.asUintN(SLOT_BITS, id));
+  #slotOf(id: bigint): number {
+    return Number(BigInt.asUintN(SLOT_BITS, id)) & this.#slotMask;
+  }
 }

@@ -9,19 +9,25 @@ export type LogFields = Readonly<Record<string, string | number | boolean>>;
 /** The log on stderr: one line an event, never a request, never a token. */
 export class Log {
   readonly #format: LogFormat;
+  readonly #write: (text: string) => void;
 
-  constructor(format: LogFormat) {
+  /** @param write writes an entry and a line end */
+  constructor(
+    format: LogFormat,
+    write: (text: string) => void = writeStderr,
+  ) {
     this.#format = format;
+    this.#write = write;
   }
 
   /** Reports an event that operators may want to know about. */
   info(event: string, message: string, fields: LogFields = {}): void {
-    this.#write("info", event, message, fields);
+    this.#log("info", event, message, fields);
   }
 
   /** Reports that something fails. */
   error(event: string, message: string, fields: LogFields = {}): void {
-    this.#write("error", event, message, fields);
+    this.#log("error", event, message, fields);
   }
 
   /**
@@ -31,14 +37,14 @@ export class Log {
   internalError(error: unknown): string {
     const id = crypto.randomUUID();
     const stack = Deno.inspect(error);
-    this.#write("error", "internal error", `internal error ${id}`, {
+    this.#log("error", "internal error", `internal error ${id}`, {
       id,
       stack,
     });
     return id;
   }
 
-  #write(
+  #log(
     level: "info" | "error",
     event: string,
     text: string,
@@ -47,10 +53,10 @@ export class Log {
     const message = toLine(text);
     const time = new Date().toISOString();
     if (this.#format === "json") {
-      writeStderr(JSON.stringify({ time, level, event, message, ...fields }));
+      this.#write(JSON.stringify({ time, level, event, message, ...fields }));
     } else {
       const stack = fields.stack === undefined ? "" : `\n${fields.stack}`;
-      writeStderr(`${time} ${level}: ${message}${stack}`);
+      this.#write(`${time} ${level}: ${message}${stack}`);
     }
   }
 }
