@@ -1,67 +1,50 @@
 /**
- * Measures the compiled binary, and prints one table in Markdown: its size, the
- * time from its start to its first answer, and its resident memory when idle
- * and after a million creates. Needs wrk.
- *
- *     PLANT_STORE=./plant-store deno run -A tests/bench/footprint.ts
+ * Measures the compiled binary in PLANT_STORE: its size, the time from its
+ * start to its first reply, and its resident memory when idle and after a
+ * million creates.
  */
-import { resolve } from "node:path";
-import { load, start, stop, TOKEN } from "./load.ts";
+import type { Options } from "./main.ts";
+import { metric, type Running, service, start, stop } from "./servers.ts";
+import { median, printTable } from "./tables.ts";
+import { load } from "./wrk.ts";
 
-const STARTS = 20;
 const CREATES = 1_000_000;
-const LOAD = { connections: 64, seconds: 10 };
 
-const BINARY = resolve(Deno.env.get("PLANT_STORE") ?? "plant-store");
-
-/** Starts the binary on a new store, and waits for its first answer. */
-async function answering(store: string) {
-  const startMs = performance.now();
-  const args = ["--port", "0", "--kv", store];
-  const { child, url } = await start("the binary", BINARY, args);
-  await (await fetch(`${url}/livez`)).body?.cancel();
-  const startedMs = performance.now() - startMs;
-  return { url, startedMs, [Symbol.asyncDispose]: () => stop(child) };
-}
-
-/** The value of one of the service's metrics. */
-async function metric(url: string, name: string): Promise<number> {
-  const headers = { "authorization": `Bearer ${TOKEN}` };
-  const text = await (await fetch(`${url}/metrics`, { headers })).text();
-  const line = text.split("\n").find((line) => line.startsWith(`${name} `));
-  return Number(line?.slice(name.length));
-}
-
-const residentMb = async (url: string) =>
-  (await metric(url, "process_resident_memory_bytes") / 1e6).toFixed(0);
-
-const dir = await Deno.makeTempDir({ prefix: "plants-bench-" });
-try {
+/** Prints the table. */
+export async function benchFootprint(options: Options): Promise<boolean> {
+  const binary = Deno.env.get("PLANT_STORE");
+  if (binary === undefined) throw new TypeError("PLANT_STORE names no binary");
   const startsMs: number[] = [];
-  for (let i = 0; i < STARTS; i++) {
-    await using service = await answering(`${dir}/start-${i}.db`);
-    startsMs.push(service.startedMs);
+  for (let round = 0; round < options.rounds; round++) {
+    const startMs = performance.now();
+    const running = await start(service(), `${options.directory}/${round}.db`);
+    await (await fetch(`${running.url}/livez`)).body?.cancel();
+    startsMs.push(performance.now() - startMs);
+    await stop(running);
   }
-  startsMs.sort((a, b) => a - b);
 
-  await using service = await answering(`${dir}/creates.db`);
-  const { url } = service;
-  const idle = await residentMb(url);
+  const running = await start(service(), `${options.directory}/creates.db`);
+  const idle = await residentMb(running);
   const name = 'plant_store_creates_total{outcome="stored"}';
-  while (await metric(url, name) < CREATES) await load(url, "rising", LOAD);
-  const loaded = await residentMb(url);
+  while (await metric(running.url, name) < CREATES) {
+    const size = { connections: 64, seconds: 10 };
+    await load(running, { ids: "rising" }, size);
+  }
+  const loaded = await residentMb(running);
+  await stop(running);
 
-  const size = (await Deno.stat(BINARY)).size / 1e6;
-  console.log(`| | |
-| --- | --- |
-| size of the binary | ${size.toFixed(1)} MB |
-| start to first answer, median of ${STARTS} | ${
-    startsMs[STARTS / 2]?.toFixed(0)
-  } ms |
-| resident memory, idle | ${idle} MB |
-| resident memory after ${
-    CREATES.toLocaleString("en")
-  } creates | ${loaded} MB |`);
-} finally {
-  await Deno.remove(dir, { recursive: true });
+  const megabytes = (await Deno.stat(binary)).size / 1e6;
+  printTable([
+    ["of the binary", ""],
+    ["size", `${megabytes.toFixed(1)} MB`],
+    ["start to first reply", `${median(startsMs).toFixed(0)} ms`],
+    ["resident memory, idle", idle],
+    [`the same after ${CREATES.toLocaleString("en")} creates`, loaded],
+  ]);
+  return true;
+}
+
+async function residentMb({ url }: Running): Promise<string> {
+  const bytes = await metric(url, "process_resident_memory_bytes");
+  return `${(bytes / 1e6).toFixed(0)} MB`;
 }

@@ -1,8 +1,9 @@
-import { readNewPlant } from "../../src/plant.ts";
+import { parseNewPlant } from "../../src/plant/plant.ts";
 
 /**
- * As many different bodies as keep the compiler from folding a call away, each
- * decoded from bytes, as those of requests are: a template would leave ropes.
+ * Returns enough different bodies to keep the compiler from eliminating calls.
+ * They are decoded from bytes, as those of requests are: a template literal
+ * would create ropes.
  */
 function bodies(make: (id: number) => string): string[] {
   const encoder = new TextEncoder();
@@ -14,7 +15,7 @@ function bodies(make: (id: number) => string): string[] {
 }
 
 const GROUPS = {
-  "60 bytes, as most clients spell them": bodies((id) =>
+  "60 bytes, in the most common spelling": bodies((id) =>
     `{"id":${id},"name":"Monstera deliciosa","tag":"climber"}`
   ),
   "60 bytes in another order": bodies((id) =>
@@ -22,7 +23,7 @@ const GROUPS = {
   ),
 };
 
-/** What the calls gave goes here, so that none can be left out. */
+/** Receives every result, so that no call can be eliminated. */
 export let last: unknown;
 
 let next = 0;
@@ -37,7 +38,7 @@ for (const [group, texts] of Object.entries(GROUPS)) {
     last = JSON.parse(body());
   });
 
-  Deno.bench("readNewPlant", { group }, () => {
-    last = readNewPlant(body());
+  Deno.bench("parseNewPlant", { group }, () => {
+    last = parseNewPlant(body());
   });
 }

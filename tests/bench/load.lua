@@ -1,27 +1,25 @@
--- The load of the bench: creates plants, each under an id of its own.
+-- The load of the benches: creates plants, each under an id of its own, and
+-- repeats a share of them.
 --
---   wrk -t1 -c64 -d5s -s load.lua http://127.0.0.1:8000 -- rising 1 TOKEN
+--   wrk -t1 -c64 -d5s -s load.lua URL -- ORDER FROM TOKEN REPEATS OF PRELOADED
 --
--- Arguments: rising or random ids, the number to count from, the token. Runs
--- that count from numbers far enough apart never send the same id.
+-- ORDER: rising or random ids. FROM: the number to count from; runs that count
+-- from numbers far enough apart never send the same id. REPEATS: percentage of
+-- creates that repeat one of the last few thousand (OF recent), a random one
+-- of the PRELOADED (old), or these one after another (old-in-order).
 
 local ffi = require("ffi")
 
--- No thread sends that many in one run, so the threads' ranges stay apart.
-local IDS_PER_THREAD = 1e9
-
-local threads = 0
-
-function setup(thread)
-  thread:set("number", threads)
-  threads = threads + 1
-end
+-- Creates that may still be in progress are not repeated.
+local IN_PROGRESS = 1000
+local RECENT = 4000
 
 function init(args)
-  local order, start, token = args[1], tonumber(args[2]), args[3]
+  order, token, of = args[1], args[3], args[5]
+  from, repeats, preloaded = tonumber(args[2]), tonumber(args[4]),
+    tonumber(args[6])
   assert(order == "rising" or order == "random", "rising or random?")
-  next_id = order == "rising" and rising or random
-  count = start + number * IDS_PER_THREAD
+  count, next_old = from, from % math.max(preloaded, 1)
   head = "POST /plants HTTP/1.1\r\n" ..
     "Host: " .. wrk.host .. ":" .. wrk.port .. "\r\n" ..
     "Authorization: Bearer " .. token .. "\r\n" ..
@@ -29,14 +27,9 @@ function init(args)
     "Content-Length: "
 end
 
-function rising()
-  return string.format("%.0f", count)
-end
-
--- The finalizer of SplitMix64. It is a bijection, so no id comes twice, and it
--- spreads a counter over the whole of int64.
-function random()
-  local z = ffi.cast("uint64_t", count) * 0x9e3779b97f4a7c15ULL
+-- The finalizer of SplitMix64: a bijection that spreads a counter over int64.
+local function spread(number)
+  local z = ffi.cast("uint64_t", number) * 0x9e3779b97f4a7c15ULL
   z = bit.bxor(z, bit.rshift(z, 30)) * 0xbf58476d1ce4e5b9ULL
   z = bit.bxor(z, bit.rshift(z, 27)) * 0x94d049bb133111ebULL
   z = bit.bxor(z, bit.rshift(z, 31))
@@ -44,15 +37,33 @@ function random()
   return tostring(ffi.cast("int64_t", z)):sub(1, -3)
 end
 
+-- The number of an earlier create, or nil if there is none yet.
+local function earlier()
+  if of == "old" then return math.random(0, preloaded - 1) end
+  if of == "old-in-order" then
+    next_old = (next_old + 1) % preloaded
+    return next_old
+  end
+  if count - from < IN_PROGRESS + RECENT then return nil end
+  return count - IN_PROGRESS - math.random(0, RECENT - 1)
+end
+
 function request()
-  count = count + 1
-  local body = '{"id":' .. next_id() ..
+  local number = nil
+  if math.random() * 100 < repeats then number = earlier() end
+  if number == nil then
+    count = count + 1
+    number = count
+  end
+  local id = order == "random" and spread(number) or
+    string.format("%.0f", number)
+  local body = '{"id":' .. id ..
     ',"name":"Monstera deliciosa","tag":"climber"}'
   return head .. #body .. "\r\n\r\n" .. body
 end
 
 -- wrk counts replies of status 400 and above itself. A response() function
--- would see every status but slows wrk down to where wrk is what is measured.
+-- would see every status, but slow wrk down until wrk is what is measured.
 function done(summary, latency, _)
   local errors = summary.errors
   io.write(string.format(

@@ -1,0 +1,167 @@
+/** Starts the servers that the benches measure, and reads their CPU times. */
+
+const START_MS_MAX = 10_000;
+
+const HERE = import.meta.dirname ?? ".";
+
+/** The token of every server of a bench. */
+export const TOKEN = "bench";
+
+/** A program to measure. */
+export interface Server {
+  readonly name: string;
+  /** Returns the command for a store. */
+  readonly command: (store: string) => string[];
+}
+
+/** A running program. */
+export interface Running {
+  readonly name: string;
+  readonly url: string;
+  readonly child: Deno.ChildProcess;
+}
+
+/** CPU times of a process, in microseconds. */
+export interface CpuTimes {
+  /** Of the thread that runs JavaScript. */
+  readonly main: number;
+  readonly process: number;
+}
+
+/** Replies with the JSON it receives: the most that the runtime can do. */
+export const ECHO: Server = {
+  name: "echo",
+  command: () => deno(`${HERE}/echo.ts`),
+};
+
+/** Makes one commit for each request. */
+export const ONE_COMMIT: Server = {
+  name: "one commit a request",
+  command: (store) => deno(`${HERE}/one_commit.ts`, store),
+};
+
+/** Returns the service of another checkout, or of this one. */
+export function service(checkout?: string): Server {
+  const binary = checkout === undefined
+    ? Deno.env.get("PLANT_STORE")
+    : undefined;
+  const program = binary === undefined
+    ? deno(`${checkout ?? `${HERE}/../..`}/main.ts`)
+    : [binary];
+  return {
+    name: checkout === undefined
+      ? "this service"
+      : `the service of ${checkout}`,
+    command: (store) => [...program, "--port", "0", "--kv", store],
+  };
+}
+
+const running = new Set<Deno.ChildProcess>();
+
+function deno(...args: string[]): string[] {
+  return [Deno.execPath(), "run", "--no-prompt", "--allow-all", ...args];
+}
+
+/** Starts a program, and waits for the line that names its address. */
+export async function start(
+  { name, command }: Server,
+  store: string,
+  env: Readonly<Record<string, string>> = {},
+): Promise<Running> {
+  const [program = "", ...args] = command(store);
+  const inherited = ["HOME", "DENO_DIR"].flatMap((variable) => {
+    const value = Deno.env.get(variable);
+    return value === undefined ? [] : [[variable, value]];
+  });
+  const child = new Deno.Command(program, {
+    args,
+    cwd: `${HERE}/../..`,
+    clearEnv: true,
+    env: { ...Object.fromEntries(inherited), ACCESS_TOKEN: TOKEN, ...env },
+    stdin: "null",
+    stdout: "null",
+    stderr: "piped",
+  }).spawn();
+  running.add(child);
+  const timer = setTimeout(() => child.kill("SIGKILL"), START_MS_MAX);
+  const lines = child.stderr.pipeThrough(new TextDecoderStream());
+  let printed = "";
+  let url: string | undefined;
+  for await (const text of lines.values({ preventCancel: true })) {
+    printed += text;
+    url = /http:\/\/127\.0\.0\.1:\d+(?=\s)/.exec(printed)?.[0];
+    if (url !== undefined) break;
+  }
+  clearTimeout(timer);
+  if (url === undefined) throw new Error(`cannot start ${name}: ${printed}`);
+  // Keep reading: a full pipe would stop the program.
+  lines.pipeTo(new WritableStream()).catch(() => {});
+  return { name, url, child };
+}
+
+/** Kills a program. */
+export async function stop({ child }: Pick<Running, "child">): Promise<void> {
+  try {
+    child.kill("SIGKILL");
+  } catch {
+    // It has ended already.
+  }
+  await child.status;
+  running.delete(child);
+}
+
+/** Kills every program that still runs. */
+export async function stopAll(): Promise<void> {
+  await Promise.all([...running].map((child) => stop({ child })));
+}
+
+/**
+ * Reads the CPU times of a process (Linux only; zeros elsewhere). They vary
+ * far less between runs than rates do.
+ */
+export function cpuTimes(pid: number): CpuTimes {
+  let main = 0;
+  let process = 0;
+  try {
+    for (const { name } of Deno.readDirSync(`/proc/${pid}/task`)) {
+      const path = `/proc/${pid}/task/${name}/schedstat`;
+      const microseconds = Number.parseInt(Deno.readTextFileSync(path)) / 1000;
+      process += microseconds;
+      if (Number(name) === pid) main = microseconds;
+    }
+  } catch {
+    // No /proc, or a thread that ended meanwhile.
+  }
+  return { main, process };
+}
+
+/** Reads one of the service's metrics. */
+export async function metric(url: string, name: string): Promise<number> {
+  const headers = { "authorization": `Bearer ${TOKEN}` };
+  const text = await (await fetch(`${url}/metrics`, { headers })).text();
+  const line = text.split("\n").find((line) => line.startsWith(`${name} `));
+  return Number(line?.slice(name.length));
+}
+
+/** Removes a store and the files that SQLite keeps beside it. */
+export async function removeStore(store: string): Promise<void> {
+  for (const suffix of ["", "-wal", "-shm"]) {
+    await Deno.remove(store + suffix).catch(() => {});
+  }
+}
+
+/** Fills a store with plants of rising ids from 0, as an old store has them. */
+export async function preload(store: string, plants: number): Promise<void> {
+  const plant = { name: "Monstera deliciosa", tag: "climber" };
+  using kv = await Deno.openKv(store);
+  let next = 0;
+  async function fill(): Promise<void> {
+    while (next < plants) {
+      const commit = kv.atomic();
+      const end = Math.min(next + 100, plants);
+      for (; next < end; next++) commit.set(["plants", BigInt(next)], plant);
+      await commit.commit();
+    }
+  }
+  await Promise.all([fill(), fill()]);
+}

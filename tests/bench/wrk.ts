@@ -1,0 +1,69 @@
+/** Puts load on a server with wrk. */
+import { type CpuTimes, cpuTimes, type Running, TOKEN } from "./servers.ts";
+
+/** How ids are chosen. */
+export interface Load {
+  readonly ids: "rising" | "random";
+  /** Percentage of creates that repeat an earlier one. */
+  readonly repeats?: number;
+  /** Which ones: the last few thousand, or those that were preloaded. */
+  readonly of?: "recent" | "old" | "old-in-order";
+  /** Number of preloaded plants. */
+  readonly preloaded?: number;
+}
+
+/** The result of a load. */
+export interface Result {
+  /** Replies per second. */
+  readonly rate: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly errors: number;
+  /** CPU time per reply, in microseconds. */
+  readonly cpu: CpuTimes;
+}
+
+/** More ids than one run sends. The preloaded ones are below the first. */
+const IDS_PER_RUN = 1e9;
+
+let runs = 10;
+
+/** Loads a server for some seconds; every run has ids of its own. */
+export async function load(
+  { url, child }: Running,
+  { ids, repeats = 0, of = "recent", preloaded = 0 }: Load,
+  { connections, seconds }: { connections: number; seconds: number },
+): Promise<Result> {
+  const from = ++runs * IDS_PER_RUN;
+  const before = cpuTimes(child.pid);
+  const { stdout, stderr } = await new Deno.Command("wrk", {
+    args: [
+      ...["-t1", `-c${connections}`, `-d${seconds}s`],
+      ...["-s", `${import.meta.dirname}/load.lua`, url, "--"],
+      ...[ids, from, TOKEN, repeats, of, preloaded].map(String),
+    ],
+  }).output();
+  const after = cpuTimes(child.pid);
+  const text = new TextDecoder().decode(stdout);
+  const [, ...numbers] =
+    /^result rate=(\S+) p50=(\S+) p99=(\S+) refused=(\S+) broken=(\S+)$/m
+      .exec(text) ?? [];
+  const [rate, p50, p99, refused, broken] = numbers.map(Number);
+  if (
+    rate === undefined || p50 === undefined || p99 === undefined ||
+    refused === undefined || broken === undefined
+  ) {
+    throw new Error(`wrk failed: ${text}${new TextDecoder().decode(stderr)}`);
+  }
+  const replies = rate * seconds;
+  return {
+    rate,
+    p50Ms: p50 / 1000,
+    p99Ms: p99 / 1000,
+    errors: refused + broken,
+    cpu: {
+      main: (after.main - before.main) / replies,
+      process: (after.process - before.process) / replies,
+    },
+  };
+}
