@@ -1,193 +1,231 @@
 import assert from "node:assert/strict";
-import { together } from "../support/load.ts";
-import { Program, runProgram, TemporaryDirectory } from "../support/program.ts";
+import { inParallel, isStored, send } from "../support/load.ts";
+import {
+  assertOneLine,
+  type Ended,
+  Program,
+  runProgram,
+} from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import {
+  assertSameLines,
+  createStore,
+  exportLines,
+  toLine,
+} from "../support/transfer.ts";
 
-function backUp(store: string, target: string) {
+function backUp(store: string, target: string): Promise<Ended> {
   return runProgram(["backup", target, "--kv", store]);
 }
 
-/** A store with the plants 1 to `count`. */
-async function makeStore(path: string, count: number): Promise<string> {
-  const file = `${path}.in`;
-  const lines = Array.from(
-    { length: count },
-    (_, i) => `{"id":${i + 1},"name":"Plant ${i + 1}"}\n`,
-  );
-  Deno.writeTextFileSync(file, lines.join(""));
-  const { status } = await runProgram(["import", file, "--kv", path]);
-  assert.equal(status, 0);
-  Deno.removeSync(file);
-  return path;
-}
-
-async function exportOf(store: string): Promise<string> {
-  const { status, stdout } = await runProgram(["export", "--kv", store]);
-  assert.equal(status, 0);
-  return stdout;
-}
-
-function namesIn(path: string): string[] {
-  return [...Deno.readDirSync(path)].map(({ name }) => name).toSorted();
-}
-
-Deno.test("backup: one file with every plant of the store", async () => {
+Deno.test("backup writes every plant of a store to one file", async () => {
   using directory = new TemporaryDirectory();
   using away = new TemporaryDirectory();
-  const store = await makeStore(directory.file("plants.db"), 3_000);
+  const store = directory.file("plants.db");
+  const lines = await createStore(store, 3_000);
   const copy = away.file("copy.db");
   const { status, stdout, stderr } = await backUp(store, copy);
   assert.deepEqual({ status, stdout, stderr }, {
     status: 0,
     stdout: "",
-    stderr: `${copy} is a whole copy, 3000 entries\n`,
+    stderr: `${copy} is a complete copy, 3000 entries\n`,
   });
-  assert.deepEqual(namesIn(away.path), ["copy.db"]);
-  assert.equal(await exportOf(copy), await exportOf(store));
+  assert.deepEqual(away.names(), ["copy.db"]);
+  assertSameLines(await exportLines(copy), lines);
 });
 
-Deno.test("backup, while a service creates: all that was acknowledged before", async () => {
+Deno.test("backup leaves no files beside a stopped store", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await createStore(store, 10);
+  assert.deepEqual(directory.names(), ["plants.db"]);
+  const copy = directory.file("copy.db");
+  // A copy is in another journal mode than a store that was open.
+  for (const [from, to] of [[store, copy], [copy, directory.file("2.db")]]) {
+    const { status, stderr } = await backUp(from ?? "", to ?? "");
+    assert.equal(status, 0, stderr);
+  }
+  assert.deepEqual(directory.names(), ["2.db", "copy.db", "plants.db"]);
+});
+
+Deno.test("backup while a service creates contains every plant acknowledged before it", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   await using program = await Program.start(["--kv", store]);
-  const acknowledged: number[] = [];
-  let next = 1;
+  const acknowledged: bigint[] = [];
+  const enough = Promise.withResolvers<void>();
   let isRunning = true;
-  const creating = together(Array(32).fill(0), async () => {
-    while (isRunning) {
-      const id = next++;
-      const response = await program.create({ id, name: `Plant ${id}` });
-      await response.body?.cancel();
-      assert.equal(response.status, 200);
-      acknowledged.push(id);
-    }
+  function* ids() {
+    for (let id = 1n; isRunning; id++) yield id;
+  }
+  const creating = inParallel(ids(), async (id) => {
+    const plant = { name: `Plant ${id}` };
+    assert.ok(isStored(await send(program, { id, plant })));
+    if (acknowledged.push(id) === 200) enough.resolve();
   }, 32);
+  await enough.promise;
   for (let i = 0; i < 5; i++) {
-    await new Promise((resolve) => setTimeout(resolve, 100));
     const before = [...acknowledged];
     const copy = directory.file(`copy${i}.db`);
     const { status, stderr } = await backUp(store, copy);
     assert.equal(status, 0, stderr);
-    const found = new Set((await exportOf(copy)).split("\n"));
-    const lost = before.filter((id) =>
-      !found.has(`{"id":${id},"name":"Plant ${id}"}`)
-    );
+    const found = new Set(await exportLines(copy));
+    const lost = before.filter((id) => !found.has(toLine(id, `Plant ${id}`)));
     assert.deepEqual(lost, []);
   }
   isRunning = false;
   await creating;
-  assert.ok(acknowledged.length > 100);
 });
 
-Deno.test("backup: a service serves the copy", async () => {
+Deno.test("backup makes a copy that a service can serve", async () => {
   using directory = new TemporaryDirectory();
-  const store = await makeStore(directory.file("plants.db"), 10);
+  const store = directory.file("plants.db");
+  await createStore(store, 10);
   const copy = directory.file("copy.db");
   await backUp(store, copy);
   await using program = await Program.start(["--kv", copy]);
-  const statuses = [];
+  const replies = [];
   for (const name of ["Plant 7", "another"]) {
-    const response = await program.create({ id: 7, name });
-    await response.body?.cancel();
-    statuses.push(response.status);
+    replies.push(await send(program, { id: 7n, plant: { name } }));
   }
-  assert.deepEqual(statuses, [200, 409]);
+  assert.deepEqual(replies.map(({ status }) => status), [200, 409]);
 });
 
-Deno.test("backup: what exists is never written over", async () => {
+Deno.test("backup never overwrites a file", async () => {
   using directory = new TemporaryDirectory();
-  const store = await makeStore(directory.file("plants.db"), 10);
+  const store = directory.file("plants.db");
+  await createStore(store, 10);
   const file = directory.file("file");
   const empty = directory.file("empty");
   const link = directory.file("link");
   Deno.writeTextFileSync(file, "mine");
   Deno.writeTextFileSync(empty, "");
   Deno.symlinkSync(directory.file("nowhere"), link);
-  const before = namesIn(directory.path).filter((name) =>
-    !/-(wal|shm)$/.test(name)
-  );
+  const before = directory.names();
   for (const target of [file, empty, link, store, directory.path]) {
-    const { status, stderr } = await backUp(store, target);
-    assert.equal(
-      stderr,
-      `plant-store: ${target} exists: name a file that does not\n`,
-    );
-    assert.equal(status, 2);
+    const ended = await backUp(store, target);
+    assertOneLine(ended, 2, `${target} already exists: name a new file`);
   }
   assert.equal(Deno.readTextFileSync(file), "mine");
   assert.equal(Deno.statSync(empty).size, 0);
-  const after = namesIn(directory.path).filter((name) =>
-    !/-(wal|shm)$/.test(name)
-  );
-  assert.deepEqual(after, before);
+  assert.deepEqual(directory.names(), before);
 });
 
-Deno.test("backup: of several to one name at the same time one succeeds", async () => {
+for (const suffix of ["-wal", "-shm", "-journal"]) {
+  Deno.test(`backup refuses a name beside which another database left a ${suffix} file`, async () => {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("store.db");
+    await createStore(store, 10);
+    Deno.mkdirSync(directory.file("data"));
+    Deno.symlinkSync("data", directory.file("linked"));
+    const left = directory.file(`data/plants.db${suffix}`);
+    Deno.writeTextFileSync(left, "a stale companion");
+    for (const target of ["data/plants.db", "linked/plants.db"]) {
+      const ended = await backUp(store, directory.file(target));
+      assertOneLine(
+        ended,
+        2,
+        `${left} is left of another database of that name, and SQLite would ` +
+          "replay it into the copy: move it away, or name another file",
+      );
+    }
+    const names = [...Deno.readDirSync(directory.file("data"))]
+      .map(({ name }) => name);
+    assert.deepEqual(names, [`plants.db${suffix}`]);
+    assert.equal(Deno.readTextFileSync(left), "a stale companion");
+    assert.deepEqual(directory.names(), ["data", "linked", "store.db"]);
+  });
+}
+
+Deno.test("backup refuses the name of a deleted store whose log a kill has left", async () => {
+  using directory = new TemporaryDirectory();
+  const good = directory.file("good.db");
+  const lines = await createStore(good, 3_000);
+  const target = directory.file("plants.db");
+  {
+    await using program = await Program.start(["--kv", target]);
+    const ids = Array.from({ length: 300 }, (_, i) => BigInt(i + 1));
+    await inParallel(ids, async (id) => {
+      const plant = { name: "old" };
+      assert.ok(isStored(await send(program, { id, plant })));
+    });
+    await program.stop("SIGKILL");
+  }
+  Deno.removeSync(target);
+  const ended = await backUp(good, target);
+  assertOneLine(ended, 2, /plants\.db-wal is left of another database/);
+  for (const suffix of ["-wal", "-shm"]) Deno.removeSync(`${target}${suffix}`);
+  assert.equal((await backUp(good, target)).status, 0);
+  assertSameLines(await exportLines(target), lines);
+});
+
+Deno.test("only one of several backups to one name at the same time succeeds", async () => {
   using directory = new TemporaryDirectory();
   using away = new TemporaryDirectory();
-  const store = await makeStore(directory.file("plants.db"), 1_000);
+  const store = directory.file("plants.db");
+  const lines = await createStore(store, 1_000);
   const copy = away.file("copy.db");
   const ended = await Promise.all(
     Array.from({ length: 4 }, () => backUp(store, copy)),
   );
   const statuses = ended.map(({ status }) => status);
   assert.deepEqual(statuses.toSorted(), [0, 2, 2, 2]);
-  assert.deepEqual(namesIn(away.path), ["copy.db"]);
-  assert.equal(await exportOf(copy), await exportOf(store));
+  assert.deepEqual(away.names(), ["copy.db"]);
+  assertSameLines(await exportLines(copy), lines);
 });
 
-Deno.test("backup: nobody may read the copy who may not read the store", async () => {
-  using directory = new TemporaryDirectory();
-  const store = await makeStore(directory.file("plants.db"), 10);
-  Deno.chmodSync(store, 0o600);
-  const copy = directory.file("copy.db");
-  await backUp(store, copy);
-  assert.equal((Deno.statSync(copy).mode ?? 0) & 0o777, 0o600);
-});
-
-Deno.test("backup: a store that is not there is refused and not made", async () => {
+Deno.test("backup gives the copy the permissions of the store", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
-  const { status, stderr } = await backUp(store, directory.file("copy.db"));
-  assert.equal(
-    stderr,
-    `plant-store: there is no file ${store}: name the store with --kv or ` +
-      "KV_PATH\n",
-  );
-  assert.equal(status, 2);
-  assert.deepEqual(namesIn(directory.path), []);
-});
-
-Deno.test("backup: a directory that is not there is one plain line", async () => {
-  using directory = new TemporaryDirectory();
-  const store = await makeStore(directory.file("plants.db"), 10);
-  const copy = directory.file("no/copy.db");
-  const { status, stderr } = await backUp(store, copy);
-  assert.match(stderr, /^plant-store: cannot make .*no\/copy\.db: .*\n$/);
-  assert.equal(status, 1);
-});
-
-Deno.test("backup: a path that cannot be is one plain line", async () => {
-  using directory = new TemporaryDirectory();
-  const store = await makeStore(directory.file("plants.db"), 10);
-  for (const path of [`${store}/copy.db`, directory.file("x".repeat(254))]) {
-    const { status, stderr } = await backUp(store, path);
-    assert.match(stderr, /^plant-store: cannot make [^\n]+\n$/);
-    assert.equal(status, 1);
+  await createStore(store, 10);
+  for (const mode of [0o600, 0o400, 0o640]) {
+    Deno.chmodSync(store, mode);
+    const copy = directory.file(`${mode}.db`);
+    const { status, stderr } = await backUp(store, copy);
+    assert.equal(status, 0, stderr);
+    assert.equal((Deno.statSync(copy).mode ?? 0) & 0o777, mode);
   }
 });
 
-Deno.test("backup: a KV Connect server is refused by name", async () => {
+Deno.test("backup of a missing store is refused, and creates none", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  assertOneLine(
+    await backUp(store, directory.file("copy.db")),
+    2,
+    `cannot read ${store}: no such file: name the store with --kv or KV_PATH`,
+  );
+  assert.deepEqual(directory.names(), []);
+});
+
+Deno.test("backup to a path that cannot be written fails with one line", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await createStore(store, 10);
+  const missing = directory.file("no/copy.db");
+  assertOneLine(
+    await backUp(store, missing),
+    1,
+    `cannot write ${missing}: no directory ${directory.file("no")}`,
+  );
+  for (const path of [`${store}/copy.db`, directory.file("x".repeat(254))]) {
+    assertOneLine(await backUp(store, path), 1, /cannot write /);
+  }
+  assert.deepEqual(directory.names(), ["plants.db"]);
+});
+
+Deno.test("backup refuses a KV Connect server", async () => {
   using directory = new TemporaryDirectory();
   const copy = directory.file("copy.db");
-  const { status, stderr } = await runProgram(
+  const ended = await runProgram(
     ["backup", copy, "--kv", "https://kv.example"],
     { env: { DENO_KV_ACCESS_TOKEN: "a-token-for-tests" } },
   );
-  assert.equal(
-    stderr,
-    "plant-store: https://kv.example/ is a KV Connect server, which makes its " +
-      "own backups: write its plants to a file with export\n",
+  assertOneLine(
+    ended,
+    2,
+    "https://kv.example/ is a KV Connect server, which has backups of its " +
+      "own: write its plants to a file with export",
   );
-  assert.equal(status, 2);
-  assert.deepEqual(namesIn(directory.path), []);
+  assert.deepEqual(directory.names(), []);
 });

@@ -1,210 +1,163 @@
 import assert from "node:assert/strict";
+import config from "../../deno.json" with { type: "json" };
 import { descriptionText } from "../../src/reference/openapi.ts";
-import { HEALTHCHECK_MS_MAX } from "../../src/limits.ts";
-import { Program, runProgram, TemporaryDirectory } from "../support/program.ts";
+import { assertOneLine, runProgram } from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
-const HAS_OPENSSL = await new Deno.Command("openssl", { args: ["version"] })
-  .output().then(({ success }) => success, () => false);
-
-/** Answers GET with the path and the Host that were asked for, and a status. */
-function listen(
-  status: number,
-  options: Partial<Deno.ServeTcpOptions & Deno.TlsCertifiedKeyPem> = {},
-) {
-  const asked: string[] = [];
-  const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {}, ...options },
-    ({ method, url }) => {
-      asked.push(`${method} ${url.slice(url.indexOf("/", 8))}`);
-      return Response.json({}, { status });
-    },
-  );
-  return {
-    asked,
-    port: String(server.addr.port),
-    [Symbol.asyncDispose]: () => server.shutdown(),
-  };
+/** Returns the outcome of a program that succeeds with some output. */
+function printing(stdout: string) {
+  return { status: 0, signal: null, stdout, stderr: "" };
 }
 
-Deno.test("--help names every command in a line of its own", async () => {
-  const { status, stdout } = await runProgram(["--help"]);
+Deno.test("--help shows every command in a line of its own", async () => {
+  const { status, stdout, stderr } = await runProgram(["--help"]);
   assert.equal(status, 0);
-  const words = ["serve", "export", "import FILE", "backup FILE"];
-  for (const word of [...words, "healthcheck", "openapi"]) {
-    assert.match(stdout, new RegExp(`^  ${word} {2,}\\S`, "m"));
+  assert.equal(stderr, "");
+  const commands = ["serve", "export", "import FILE", "backup FILE"];
+  for (const command of [...commands, "healthcheck", "openapi"]) {
+    assert.match(stdout, new RegExp(`^  ${command} {2,}\\S`, "m"));
   }
 });
 
-Deno.test("a command line that cannot be meant is one plain line and status 2", async () => {
-  using directory = new TemporaryDirectory();
-  const cases: [string[], string][] = [
-    [["frob"], "there is no command frob: see --help"],
-    [["constructor"], "there is no command constructor: see --help"],
-    [["serve", "now"], "now is not expected here: see --help"],
-    [["export", "file"], "file is not expected here: see --help"],
-    [["import"], "import needs a FILE: see --help"],
-    [["import", ""], "import needs a FILE: see --help"],
-    [["import", "a", "b"], "b is not expected here: see --help"],
-    [["backup"], "backup needs a FILE: see --help"],
-    [["backup", "a", "b"], "b is not expected here: see --help"],
-    [["healthcheck", "now"], "now is not expected here: see --help"],
-    [["openapi", "now"], "now is not expected here: see --help"],
-    [["export", "--fr\nob"], "there is no flag --fr ob: see --help"],
-    [["export", "--frob"], "there is no flag --frob: see --help"],
-    [["export", "--kv"], "--kv needs a value: see --help"],
-    [["import", "none"], "cannot read none: there is no such file"],
-    [["import", "."], "cannot read .: it is a directory"],
-    [
-      ["healthcheck", "--port", "0"],
-      "--port 0 could be any: name the service's own port",
-    ],
-  ];
-  for (const [args, message] of cases) {
-    const ended = await runProgram(args, { cwd: directory.path });
-    assert.equal(ended.stderr, `plant-store: ${message}\n`);
-    assert.equal(ended.stdout, "");
-    assert.equal(ended.status, 2);
+Deno.test("--help shows every flag, its variable and its default, and examples", async () => {
+  const { stdout } = await runProgram(["--help"]);
+  for (
+    const row of [
+      /^ {2}--host .*HOST .*\(127\.0\.0\.1\)$/m,
+      /^ {2}--port .*PORT .*\(8000\)$/m,
+      /^ {2}--kv .*KV_PATH .*\(plants\.db\)$/m,
+      /^ {2}TOKEN.* ACCESS_TOKEN /m,
+      /^ {2}--token-file .*ACCESS_TOKEN_FILE /m,
+      /^ {2}--base-url .*BASE_URL /m,
+      /^ {2}--tls-cert .*TLS_CERT /m,
+      /^ {2}--tls-key .*TLS_KEY /m,
+      /^ {2}--log-format .*LOG_FORMAT .*\(text\)$/m,
+      /^ {2}--help$/m,
+      /^ {2}--version$/m,
+      /DENO_KV_ACCESS_TOKEN=\S+ /,
+      /Examples:\n {2}plant-store\n/,
+    ]
+  ) assert.match(stdout, row);
+});
+
+Deno.test("--help wins over everything else on the command line", async () => {
+  const { stdout } = await runProgram(["--help"]);
+  const others = [["-h"], ["import", "--help"], [
+    "--frob",
+    "--port",
+    "x",
+    "-h",
+  ]];
+  for (const args of others) {
+    assert.deepEqual(await runProgram(args), printing(stdout));
   }
+});
+
+Deno.test("--version shows the version in deno.json", async () => {
+  const version = printing(`plant-store ${config.version}\n`);
+  assert.deepEqual(await runProgram(["--version"]), version);
+});
+
+const INVALID: readonly [args: readonly string[], message: string][] = [
+  [["frob"], "unknown command frob: see --help"],
+  [["constructor"], "unknown command constructor: see --help"],
+  [["serve", "now"], "unexpected argument now: see --help"],
+  [["export", "file"], "unexpected argument file: see --help"],
+  [["import"], "import needs a FILE: see --help"],
+  [["import", ""], "import needs a FILE: see --help"],
+  [["import", "a", "b"], "unexpected argument b: see --help"],
+  [["backup"], "backup needs a FILE: see --help"],
+  [["backup", "a", "b"], "unexpected argument b: see --help"],
+  [["healthcheck", "now"], "unexpected argument now: see --help"],
+  [["openapi", "now"], "unexpected argument now: see --help"],
+  [["export", "--fr\nob"], "unknown flag --fr ob: see --help"],
+  [["export", "--frob"], "unknown flag --frob: see --help"],
+  [["export", "--kv"], "--kv needs a value: see --help"],
+  [["import", "none"], "cannot read none: no such file"],
+  [["import", "."], "cannot read .: it is a directory"],
+  [
+    ["openapi", "--host", "[]"],
+    '--host: expected an address such as 127.0.0.1, got "[]"',
+  ],
+];
+
+for (const [args, message] of INVALID) {
+  const command = JSON.stringify(args.join(" "));
+  Deno.test(`${command} ends with status 2 and one line, and creates no file`, async () => {
+    using directory = new TemporaryDirectory();
+    const ended = await runProgram(args, { cwd: directory.path });
+    assertOneLine(ended, 2, message);
+    assert.deepEqual([...Deno.readDirSync(directory.path)], []);
+  });
+}
+
+Deno.test("export of a store that does not exist fails in one line and creates none", async () => {
+  using directory = new TemporaryDirectory();
+  const ended = await runProgram(["export"], { cwd: directory.path });
+  assertOneLine(
+    ended,
+    2,
+    /cannot read \/.*\/plants\.db: no such file: name the store with --kv or KV_PATH$/m,
+  );
   assert.deepEqual([...Deno.readDirSync(directory.path)], []);
 });
 
-Deno.test("a command does not need what only the service needs", async () => {
+Deno.test("export and import ignore the settings that only the service needs", async () => {
   using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const env = {
+    ACCESS_TOKEN: "",
     ACCESS_TOKEN_FILE: "/none",
     TLS_CERT: "/none",
     TLS_KEY: "/none",
+    PORT: "x",
   };
-  const store = directory.file("plants.db");
-  const imported = await runProgram(["import", "/dev/null", "--kv", store], {
-    env,
-  });
-  assert.equal(imported.status, 0, imported.stderr);
-  const exported = await runProgram(["export", "--kv", store], { env });
-  assert.equal(exported.status, 0, exported.stderr);
+  for (const args of [["import", "/dev/null"], ["export"]]) {
+    const ended = await runProgram([...args, "--kv", store], { env });
+    assert.equal(ended.status, 0, ended.stderr);
+  }
 });
 
-Deno.test("openapi: the description at the public address", async () => {
+Deno.test("openapi writes the description for the base URL, or else for the configured address", async () => {
   const url = "https://plants.example/api";
-  const { status, stdout } = await runProgram(["openapi", "--base-url", url]);
-  assert.equal(status, 0);
-  assert.equal(stdout, descriptionText(url));
-});
-
-Deno.test("openapi: without a public address, the description at the configured one", async () => {
-  const { stdout } = await runProgram(["openapi", "--port", "9000"]);
-  assert.equal(stdout, descriptionText("http://127.0.0.1:9000"));
-  const all = await runProgram(["openapi"], { env: { HOST: "0.0.0.0" } });
-  assert.equal(all.stdout, descriptionText("http://localhost:8000"));
-});
-
-Deno.test("healthcheck: a service that is ready", async () => {
-  using directory = new TemporaryDirectory();
-  await using program = await Program.start(["--kv", directory.file("plants.db")]);
-  const args = ["healthcheck", "--port", String(program.port)];
-  const { status, stdout, stderr } = await runProgram(args);
-  assert.deepEqual({ status, stdout, stderr }, {
-    status: 0,
-    stdout: "",
-    stderr: "",
-  });
-});
-
-Deno.test("healthcheck: /readyz is asked for, below the prefix of BASE_URL", async () => {
-  await using server = listen(200);
-  for (const url of ["https://plants.example", "https://plants.example/api/"]) {
-    const { status } = await runProgram(["healthcheck"], {
-      env: { PORT: server.port, BASE_URL: url },
-    });
-    assert.equal(status, 0);
-  }
-  assert.deepEqual(server.asked, ["GET /readyz", "GET /api/readyz"]);
-});
-
-Deno.test("healthcheck: who listens everywhere is asked on loopback", async () => {
-  await using server = listen(200);
-  const args = ["healthcheck", "--host", "0.0.0.0", "--port", server.port];
-  assert.equal((await runProgram(args)).status, 0);
-});
-
-for (
-  const [answer, advice] of [
-    [503, ""],
-    [404, ": give the service's --base-url"],
-  ] as const
-) {
-  Deno.test(`healthcheck: a service that answers ${answer} is a failure`, async () => {
-    await using server = listen(answer);
-    const { status, stderr } = await runProgram(
-      ["healthcheck", "--port", server.port],
-    );
-    assert.equal(
-      stderr,
-      `plant-store: not ready: 127.0.0.1 port ${server.port} answers /readyz ` +
-        `with ${answer}${advice}\n`,
-    );
-    assert.equal(status, 1);
-  });
-}
-
-Deno.test("healthcheck: where nobody listens it is a failure", async () => {
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  listener.close();
-  const { status, stderr } = await runProgram(
-    ["healthcheck", "--port", String(port)],
+  assert.deepEqual(
+    await runProgram(["openapi", "--base-url", url]),
+    printing(descriptionText(url)),
   );
-  assert.match(stderr, /^plant-store: no answer from 127\.0\.0\.1 port .*\n$/);
-  assert.equal(status, 1);
-});
-
-Deno.test("healthcheck: silence, or another protocol, is a failure in bounded time", async () => {
-  for (
-    const greeting of ["", "SSH-2.0-OpenSSH_9.2\r\n", "HTTP/1.1 ", "close"]
-  ) {
-    using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-    const accepting = listener.accept().then(async (connection) => {
-      await connection.write(new TextEncoder().encode(greeting));
-      if (greeting === "close") connection.close();
-      return connection;
-    });
-    const startMs = performance.now();
-    const { status, stderr } = await runProgram(
-      ["healthcheck", "--port", String(listener.addr.port)],
-    );
-    assert.match(stderr, /^plant-store: no answer from 127\.0\.0\.1 .*\n$/);
-    assert.equal(status, 1);
-    assert.ok(performance.now() - startMs < HEALTHCHECK_MS_MAX + 5_000);
-    const connection = await accepting;
-    if (greeting !== "close") connection.close();
-  }
+  assert.deepEqual(
+    await runProgram(["openapi", "--port", "9000"]),
+    printing(descriptionText("http://127.0.0.1:9000")),
+  );
+  assert.deepEqual(
+    await runProgram(["openapi"], { env: { HOST: "0.0.0.0" } }),
+    printing(descriptionText("http://localhost:8000")),
+  );
+  assert.deepEqual(
+    await runProgram(["openapi"], { env: { HOST: "::1", TLS_CERT: "/none" } }),
+    printing(descriptionText("https://[::1]:8000")),
+  );
 });
 
 Deno.test({
-  name: "healthcheck: over TLS any certificate will do, for nothing is told",
-  ignore: !HAS_OPENSSL,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const [certFile, keyFile] = [
-      directory.file("cert.pem"),
-      directory.file("key.pem"),
-    ];
-    const { success } = await new Deno.Command("openssl", {
-      args: ["req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"].concat(
-        ["-pkeyopt", "ec_paramgen_curve:prime256v1"],
-        ["-subj", "/CN=plants.example", "-keyout", keyFile, "-out", certFile],
-      ),
-      stderr: "null",
-    }).output();
-    assert.ok(success);
-    const cert = Deno.readTextFileSync(certFile);
-    const key = Deno.readTextFileSync(keyFile);
-    await using server = listen(200, { cert, key });
-    const { status, stderr } = await runProgram(["healthcheck"], {
-      env: { PORT: server.port, TLS_CERT: certFile, TLS_KEY: keyFile },
+  name: "a command fails in one line if stdout cannot be written",
+  ignore: Deno.build.os !== "linux",
+  async fn() {
+    for (const args of [["--help"], ["--version"], ["openapi"]]) {
+      const ended = await runProgram(args, {
+        shell: '"$0" "$@" > /dev/full',
+      });
+      assertOneLine(ended, 1, /cannot write to stdout: .*No space left/);
+    }
+  },
+});
+
+Deno.test({
+  name: "a command keeps its exit status if stderr cannot be written",
+  ignore: Deno.build.os !== "linux",
+  async fn() {
+    const { status, stderr } = await runProgram(["--frob"], {
+      shell: '"$0" "$@" 2> /dev/full',
     });
-    assert.equal(stderr, "");
-    assert.equal(status, 0);
-    assert.deepEqual(server.asked, ["GET /readyz"]);
+    assert.deepEqual([status, stderr], [2, ""]);
   },
 });

@@ -1,25 +1,27 @@
 import assert from "node:assert/strict";
+import { API_ERRORS } from "../../src/errors.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
-import { drawPlant, Ledger, pause, together } from "../support/load.ts";
-import { Program, TemporaryDirectory } from "../support/program.ts";
+import { drawPlant, inParallel, Ledger, pause } from "../support/load.ts";
+import { Program } from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
-// The moments of the kills and the plants come from the seed.
 const ROUNDS = numberFromEnv("KILL_ROUNDS", 10);
 const SEED = seedOfRun();
 
 const CONNECTIONS = 64;
-/** The latest kill, counted in replies. */
-const REPLIES_MAX = 1_500;
-/** How many milliseconds after that reply it may come. */
-const AFTER_MS_MAX = 20;
 
-Deno.test("serve: what was acknowledged before a kill -9 under load is there and whole after it", async () => {
+/** The kill follows one of the first replies of a round ... */
+const KILL_AT_REPLY_MAX = 1_500;
+/** ... after a random delay, at most this long. */
+const KILL_DELAY_MS_MAX = 20;
+
+Deno.test("every plant acknowledged before a kill -9 under load is stored and unaltered after it", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const random = new Random(SEED);
   const ledger = new Ledger();
   const ids: bigint[] = [];
-  let killed = 0;
+  let cutOff = 0;
   try {
     let before = new Set<bigint>();
     for (let round = 1; round <= ROUNDS + 1; round++) {
@@ -27,13 +29,13 @@ Deno.test("serve: what was acknowledged before a kill -9 under load is there and
       await ledger.replay(program, before);
       if (round > ROUNDS) break;
       const known = new Set(ledger.acknowledged.keys());
-      killed += await loadAndKill(program, { ledger, ids, random });
+      cutOff += await loadAndKill(program, { ledger, ids, random });
       before = new Set(ledger.acknowledged.keys()).difference(known);
     }
     const stored = await ledger.assertFile(path);
     console.log(
       `seed ${SEED}: ${ROUNDS} kills, ${ledger.acknowledged.size} plants ` +
-        `acknowledged, ${stored} stored, ${killed} creates cut off`,
+        `acknowledged, ${stored} stored, ${cutOff} creates cut off`,
     );
   } catch (error) {
     throw new Error(`with SEED=${SEED} KILL_ROUNDS=${ROUNDS}`, {
@@ -43,6 +45,7 @@ Deno.test("serve: what was acknowledged before a kill -9 under load is there and
   assert.ok(ledger.acknowledged.size >= ROUNDS);
 });
 
+/** The state of all rounds. */
 interface Run {
   readonly ledger: Ledger;
   /** Every id used so far. */
@@ -51,22 +54,22 @@ interface Run {
 }
 
 /**
- * Sends creates on many connections and kills the program in their midst.
- * @returns how many were cut off
+ * Sends creates on many connections and kills the program meanwhile.
+ * @returns the number of creates without a reply
  */
 async function loadAndKill(
   program: Program,
   { ledger, ids, random }: Run,
 ): Promise<number> {
-  const killAt = random.int(1, REPLIES_MAX);
-  const afterMs = random.int(0, AFTER_MS_MAX);
+  const killAt = random.int(1, KILL_AT_REPLY_MAX);
+  const delayMs = random.int(0, KILL_DELAY_MS_MAX);
   let replies = 0;
   let cutOff = 0;
   let stopped: Promise<unknown> | undefined;
 
   function* newPlants() {
     while (cutOff === 0) {
-      // Some ids are sent as two plants at about the same time.
+      // Some ids are sent with two plants at about the same time.
       const last = ids.at(-random.int(1, CONNECTIONS));
       const again = last !== undefined && random.chance(0.1);
       const id = again
@@ -78,13 +81,16 @@ async function loadAndKill(
     }
   }
 
-  await together(newPlants(), async (newPlant) => {
-    const { status } = await ledger.send(program, newPlant);
+  await inParallel(newPlants(), async (newPlant) => {
+    const { status, error } = await ledger.send(program, newPlant);
     if (status === 0) cutOff++;
-    else assert.ok(status === 200 || status === 409, `answered ${status}`);
+    // On a busy machine a commit can take longer than creates may queue.
+    else if (error !== API_ERRORS.overloaded.error) {
+      assert.ok(status === 200 || status === 409, `answered ${status}`);
+    }
     replies++;
     if (replies === killAt) {
-      stopped = pause(afterMs).then(() => program.stop("SIGKILL"));
+      stopped = pause(delayMs).then(() => program.stop("SIGKILL"));
     }
   }, CONNECTIONS);
   await stopped;

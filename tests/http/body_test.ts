@@ -1,256 +1,198 @@
 import assert from "node:assert/strict";
-import { BodyReader, decodeUtf8, discardBody } from "../../src/http/body.ts";
-import { ERROR, Refusal } from "../../src/errors.ts";
-import {
-  BODY_BYTES_MAX,
-  BODY_DISCARD_BYTES_MAX,
-  BODY_MS_MAX,
-} from "../../src/limits.ts";
+import { type ErrorName, Refusal } from "../../src/errors.ts";
+import { type Body, BodyReader } from "../../src/http/body.ts";
+import { BODY_BYTES_MAX, BODY_DISCARD_BYTES_MAX } from "../../src/limits.ts";
+import { endlessStream, requestOf, streamOf } from "../support/bodies.ts";
 
-/** A body that gives its parts and then ends, fails, or does neither. */
-function streamOf(
-  parts: readonly (string | Uint8Array)[],
-  end: "ends" | "fails" | "hangs" = "ends",
-): ReadableStream<Uint8Array<ArrayBuffer>> {
-  let next = 0;
-  return new ReadableStream({
-    async pull(controller) {
-      const part = parts[next++];
-      if (part !== undefined) {
-        controller.enqueue(
-          typeof part === "string"
-            ? new TextEncoder().encode(part)
-            : new Uint8Array(part),
-        );
-      } else if (end === "ends") controller.close();
-      else if (end === "fails") controller.error(new TypeError("cut off"));
-      else await new Promise(() => {});
-    },
-  }, { highWaterMark: 0 });
+/** Returns the text of a body, and releases it. */
+async function readText(bodies: BodyReader, request: Request): Promise<string> {
+  const body = await bodies.read(request);
+  if (body instanceof Refusal) assert.fail(`refused: ${body.name}`);
+  bodies.release(body);
+  return body.text;
 }
 
-function requestOf(body: BodyInit | null, length?: number): Request {
-  return new Request("http://plants.test/", {
-    method: "POST",
-    body,
-    ...(length !== undefined && {
-      headers: { "content-length": `${length}` },
-    }),
-  });
-}
-
-async function errorOf(read: Promise<string | Refusal>): Promise<number> {
+async function assertRefused(
+  read: Promise<Body | Refusal>,
+  name: ErrorName,
+): Promise<void> {
   const outcome = await read;
-  assert.ok(outcome instanceof Refusal, `no refusal: ${outcome}`);
-  return outcome.error;
-}
-
-/** Runs something while the clock says that so much time has passed. */
-function later(ms: number, run: () => void): void {
-  const { now } = performance;
-  const nowMs = performance.now();
-  performance.now = () => nowMs + ms;
-  try {
-    run();
-  } finally {
-    performance.now = now;
-  }
+  assert.ok(outcome instanceof Refusal, "accepted");
+  assert.equal(outcome.name, name, outcome.message);
 }
 
 for (const length of [0, 1, BODY_BYTES_MAX - 1, BODY_BYTES_MAX]) {
-  Deno.test(`read() gives a body of ${length} bytes`, async () => {
+  Deno.test(`read() returns a body of ${length} bytes`, async () => {
     const text = "x".repeat(length);
     const bodies = new BodyReader();
-    assert.equal(await bodies.read(requestOf(text, length)), text);
-    assert.equal(await bodies.read(requestOf(text)), text);
-    assert.equal(
-      await bodies.read(
-        requestOf(streamOf([...text.match(/.{1,999}/g) ?? []])),
-      ),
-      text,
-    );
+    for (
+      const request of [
+        requestOf(text, length),
+        requestOf(text),
+        requestOf(streamOf(text.match(/.{1,999}/g) ?? []).stream),
+        requestOf(streamOf(text).stream),
+      ]
+    ) assert.equal(await readText(bodies, request), text);
+    assert.equal(bodies.heldBytes, 0);
   });
 }
 
-Deno.test("read() gives nothing where there is no body", async () => {
-  assert.equal(await new BodyReader().read(requestOf(null)), "");
+Deno.test("read() returns an empty text if the request has no body", async () => {
+  assert.equal(await readText(new BodyReader(), requestOf(null)), "");
 });
 
-Deno.test("read() refuses a body of one byte too many", async () => {
+Deno.test("read() joins the bytes of a character that arrive in several chunks", async () => {
+  const parts = Array.from(
+    new TextEncoder().encode("🌱"),
+    (byte) => Uint8Array.of(byte),
+  );
+  const { stream } = streamOf(parts);
+  assert.equal(await readText(new BodyReader(), requestOf(stream)), "🌱");
+});
+
+Deno.test("read() copies chunks, which may share a larger buffer", async () => {
+  const shared = new Uint8Array(64 * 1024);
+  const { stream } = streamOf(function* () {
+    for (const byte of new TextEncoder().encode("chunks")) {
+      shared[0] = byte;
+      yield shared.subarray(0, 1);
+    }
+  }());
+  assert.equal(await readText(new BodyReader(), requestOf(stream)), "chunks");
+});
+
+Deno.test("read() keeps a byte order mark, which the JSON reader refuses", async () => {
+  const text = "\ufeff{}";
+  for (const request of [requestOf(text, 5), requestOf(text)]) {
+    assert.equal(await readText(new BodyReader(), request), text);
+  }
+});
+
+Deno.test("read() refuses a body of one byte more than the limit", async () => {
   const text = "x".repeat(BODY_BYTES_MAX + 1);
   const bodies = new BodyReader();
   for (
     const request of [
       requestOf(text, text.length),
       requestOf(text),
-      requestOf(streamOf([text])),
-      requestOf(streamOf([text.slice(1), "x"])),
-      requestOf(streamOf(Array.from(text))),
+      requestOf(streamOf([text]).stream),
+      requestOf(streamOf([text.slice(1), "x"]).stream),
+      requestOf(streamOf(text).stream),
     ]
-  ) assert.equal(await errorOf(bodies.read(request)), ERROR.BODY_TOO_LARGE);
+  ) await assertRefused(bodies.read(request), "bodyTooLarge");
+  assert.equal(bodies.heldBytes, 0);
 });
 
-/** A body without end, and what becomes of it. */
-function endlessBody(): {
-  readonly stream: ReadableStream<Uint8Array<ArrayBuffer>>;
-  /** Fulfilled on cancel, with how many bytes were taken. */
-  readonly cancelled: Promise<number>;
-  readonly takenBytes: () => number;
-} {
-  const cancelled = Promise.withResolvers<number>();
-  let bytes = 0;
-  const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
-    pull(controller) {
-      controller.enqueue(new Uint8Array(1024));
-      bytes += 1024;
-    },
-    cancel: () => cancelled.resolve(bytes),
-  }, { highWaterMark: 0 });
-  return { stream, cancelled: cancelled.promise, takenBytes: () => bytes };
-}
-
-Deno.test("read() refuses a body without end, and takes a bounded part of it", async () => {
-  const { stream, cancelled } = endlessBody();
-  const read = new BodyReader().read(requestOf(stream));
-  assert.equal(await errorOf(read), ERROR.BODY_TOO_LARGE);
-  assert.equal(
-    await cancelled,
-    BODY_BYTES_MAX + 1024 + BODY_DISCARD_BYTES_MAX,
-  );
-});
-
-Deno.test("read() refuses a length beyond the limit without reading", async () => {
-  const { stream, takenBytes } = endlessBody();
-  const read = new BodyReader().read(requestOf(stream, BODY_BYTES_MAX + 1));
-  assert.equal(await errorOf(read), ERROR.BODY_TOO_LARGE);
-  assert.equal(takenBytes(), 0);
-});
-
-for (const length of [undefined, BODY_BYTES_MAX + 1]) {
-  Deno.test(`discardBody() takes a bounded part of a body with the length ${length}`, async () => {
-    const { stream, cancelled } = endlessBody();
-    discardBody(requestOf(stream, length));
-    assert.equal(await cancelled, BODY_DISCARD_BYTES_MAX);
-  });
-}
-
-Deno.test("discardBody() gives a body that trickles up when its time is up", async () => {
-  const { now } = performance;
-  // Whole numbers, or the steps would not add up to exactly the bound.
-  let nowMs = 0;
-  performance.now = () => nowMs;
-  let chunks = 0;
-  const cancelled = Promise.withResolvers<void>();
-  const trickle = new ReadableStream<Uint8Array<ArrayBuffer>>({
-    pull(controller) {
-      chunks++;
-      nowMs += 1000;
-      controller.enqueue(new Uint8Array(1));
-    },
-    cancel: () => cancelled.resolve(),
-  }, { highWaterMark: 0 });
-  try {
-    discardBody(requestOf(trickle));
-    await cancelled.promise;
-  } finally {
-    performance.now = now;
-  }
-  assert.equal(chunks, BODY_MS_MAX / 1000);
-});
-
-Deno.test("discardBody() leaves a short body to the runtime", async () => {
-  const { stream, takenBytes } = endlessBody();
-  const request = requestOf(stream, BODY_BYTES_MAX);
-  discardBody(request);
-  await new Promise((resolve) => setTimeout(resolve, 0));
-  assert.equal(takenBytes(), 0);
-  assert.equal(request.bodyUsed, false);
-});
-
-Deno.test("discardBody() is quiet where there is no body, or it breaks off", async () => {
-  discardBody(requestOf(null));
-  discardBody(requestOf(streamOf(["{}"], "fails")));
-  await new Promise((resolve) => setTimeout(resolve, 0));
-});
-
-Deno.test("read() refuses a body that is cut off", async () => {
+Deno.test("read() refuses an endless body, and reads a bounded part of it", async () => {
   const bodies = new BodyReader();
-  const long = requestOf(streamOf(["{}"], "fails"), 100);
-  assert.equal(await errorOf(bodies.read(long)), ERROR.NOT_JSON);
-  const chunks = requestOf(streamOf(["{}"], "fails"));
-  assert.equal(await errorOf(bodies.read(chunks)), ERROR.NOT_JSON);
+  const { stream, cancelled, readBytes } = endlessStream(1024);
+  await assertRefused(bodies.read(requestOf(stream)), "bodyTooLarge");
+  await cancelled;
+  assert.equal(readBytes(), BODY_BYTES_MAX + 1024 + BODY_DISCARD_BYTES_MAX);
+  assert.equal(bodies.heldBytes, 0);
 });
 
-for (const length of [undefined, 100]) {
-  const what = length === undefined ? "in chunks" : "with a length";
-
-  Deno.test(`sweep() refuses a body ${what} when its time is up, not before`, async () => {
+for (const length of [BODY_BYTES_MAX + 1, 2 ** 53, 1e300]) {
+  Deno.test(`read() refuses a Content-Length of ${length} without reading`, async () => {
     const bodies = new BodyReader();
-    const read = bodies.read(requestOf(streamOf(["{"], "hangs"), length));
-    let isOpen = true;
-    read.then(() => isOpen = false);
-    bodies.sweep();
-    later(BODY_MS_MAX - 1000, () => bodies.sweep());
-    await new Promise((resolve) => setTimeout(resolve, 0));
-    assert.ok(isOpen);
-    later(BODY_MS_MAX, () => bodies.sweep());
-    assert.equal(await errorOf(read), ERROR.BODY_TIMED_OUT);
-  });
-
-  Deno.test(`refuseAll() refuses a body ${what} that still arrives`, async () => {
-    const bodies = new BodyReader();
-    const read = bodies.read(requestOf(streamOf(["{"], "hangs"), length));
-    const refusal = new Refusal(ERROR.SHUTTING_DOWN, "stopping");
-    bodies.refuseAll(refusal);
-    assert.equal(await read, refusal);
+    const { stream, readBytes } = endlessStream(1024);
+    const request = requestOf(stream);
+    request.headers.set("content-length", BigInt(length).toString());
+    await assertRefused(bodies.read(request), "bodyTooLarge");
+    assert.equal(readBytes(), 0);
+    assert.equal(request.bodyUsed, false);
+    assert.equal(bodies.heldBytes, 0);
   });
 }
-
-Deno.test("sweep() and refuseAll() leave a body alone that has arrived", async () => {
-  const bodies = new BodyReader();
-  assert.equal(await bodies.read(requestOf("{}", 2)), "{}");
-  later(BODY_MS_MAX, () => bodies.sweep());
-  bodies.refuseAll(new Refusal(ERROR.SHUTTING_DOWN, "stopping"));
-  assert.equal(await bodies.read(requestOf("[]", 2)), "[]");
-});
-
-Deno.test("read() puts a character together that came in two parts", async () => {
-  const [a, b, c, d] = new TextEncoder().encode("🌱");
-  const parts = [a, b, c, d].map((byte) => Uint8Array.of(byte ?? 0));
-  const bodies = new BodyReader();
-  assert.equal(await bodies.read(requestOf(streamOf(parts))), "🌱");
-});
-
-Deno.test("decodeUtf8() gives well-formed text as it is, U+FFFD and marks too", () => {
-  for (
-    const text of [
-      "",
-      "a",
-      "é",
-      "草",
-      "🌱",
-      "a\uFFFDb",
-      "\uFFFD",
-      "\uFEFFa",
-      "\0",
-      "\uFFFF",
-    ]
-  ) assert.equal(decodeUtf8(new TextEncoder().encode(text)), text);
-});
 
 for (
-  const bytes of [
-    ...[[0x80], [0xbf], [0xff], [0xfe], [0xc0, 0x80], [0xc1, 0xbf]],
-    ...[[0xc3], [0xe2, 0x82], [0xf0, 0x9f, 0x8c], [0xc3, 0x28]],
-    ...[[0xe0, 0x9f, 0xbf], [0xf0, 0x8f, 0xbf, 0xbf], [0xf4, 0x90, 0x80, 0x80]],
-    ...[[0xed, 0xa0, 0x80], [0xed, 0xbf, 0xbf], [0xf8, 0x88, 0x80, 0x80, 0x80]],
-    [0xef, 0xbf, 0xbd, 0x80],
-  ]
+  const contentLength of ["", "-1", "+2", "2, 2", "0x2", "1e300", "2.0", "two"]
 ) {
-  const hex = new Uint8Array(bytes).toHex();
-  Deno.test(`decodeUtf8() refuses the bytes ${hex}`, () => {
-    const found = decodeUtf8(Uint8Array.of(0x61, ...bytes, 0x61));
-    assert.ok(found instanceof Refusal, `no refusal: ${found}`);
-    assert.equal(found.error, ERROR.NOT_UTF8);
+  Deno.test(`read() counts the bytes if the Content-Length is ${JSON.stringify(contentLength)}`, async () => {
+    const bodies = new BodyReader();
+    const withLength = (body: BodyInit) => {
+      const request = requestOf(body);
+      request.headers.set("content-length", contentLength);
+      return request;
+    };
+    assert.equal(await readText(bodies, withLength("{}")), "{}");
+    const tooLarge = withLength("x".repeat(BODY_BYTES_MAX + 1));
+    await assertRefused(bodies.read(tooLarge), "bodyTooLarge");
+  });
+}
+
+/** Both orders in which a client can send the two headers. */
+const LENGTH_AND_ENCODING = [
+  (length: number) => [
+    ["content-length", String(length)],
+    ["transfer-encoding", "chunked"],
+  ],
+  (length: number) => [
+    ["transfer-encoding", "chunked"],
+    ["content-length", String(length)],
+  ],
+] as const;
+
+for (const headersOf of LENGTH_AND_ENCODING) {
+  const order = headersOf(22).map(([name]) => name).join(" and ");
+  const withHeaders = (body: BodyInit, length: number) => {
+    const request = requestOf(body);
+    for (const [name = "", value = ""] of headersOf(length)) {
+      request.headers.set(name, value);
+    }
+    return request;
+  };
+
+  Deno.test(`read() does not believe the length in ${order}`, async () => {
+    const bodies = new BodyReader();
+    const { stream, cancelled, readBytes } = endlessStream(1024);
+    await assertRefused(
+      bodies.read(withHeaders(stream, 22)),
+      "bodyTooLarge",
+    );
+    await cancelled;
+    assert.equal(readBytes(), BODY_BYTES_MAX + 1024 + BODY_DISCARD_BYTES_MAX);
+    for (const length of [0, 22, BODY_BYTES_MAX + 1]) {
+      const { stream } = streamOf(["{", "}"]);
+      assert.equal(await readText(bodies, withHeaders(stream, length)), "{}");
+    }
+    assert.equal(bodies.heldBytes, 0);
+  });
+
+  Deno.test(`discard() does not believe the length in ${order}`, async () => {
+    const { stream, cancelled, readBytes } = endlessStream(1024);
+    new BodyReader().discard(withHeaders(stream, 22));
+    await cancelled;
+    assert.equal(readBytes(), BODY_DISCARD_BYTES_MAX);
+  });
+}
+
+for (const length of [undefined, 100]) {
+  const kind = length === undefined ? "in chunks" : "with a Content-Length";
+
+  Deno.test(`read() refuses a body ${kind} that is incomplete`, async () => {
+    const bodies = new BodyReader();
+    const { stream } = streamOf(["{}"], "fails");
+    const outcome = await bodies.read(requestOf(stream, length));
+    assert.ok(outcome instanceof Refusal, "accepted");
+    assert.equal(outcome.name, "notJson");
+    assert.equal(outcome.message, "body: expected all of it, got a part");
+    assert.equal(bodies.heldBytes, 0);
+  });
+
+  Deno.test(`read() refuses a body ${kind} that is not UTF-8`, async () => {
+    const bodies = new BodyReader();
+    const { stream } = streamOf(["caf", Uint8Array.of(0xe9), "!"]);
+    const read = bodies.read(requestOf(stream, length));
+    await assertRefused(read, "notUtf8");
+    assert.equal(bodies.heldBytes, 0);
+  });
+
+  Deno.test(`read() refuses a body ${kind} that was read before`, async () => {
+    const bodies = new BodyReader();
+    const request = requestOf("{}", length);
+    await request.text();
+    await assertRefused(bodies.read(request), "notJson");
+    assert.equal(bodies.heldBytes, 0);
   });
 }

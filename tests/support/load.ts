@@ -11,6 +11,17 @@ export interface Reply {
   readonly retryAfter?: string;
 }
 
+/** An ordinary plant. */
+export const PLANT: Plant = { name: "Monstera", tag: "climber" };
+
+/** Longest wait for a recovery, many times what it takes: machines are busy. */
+export const RECOVERY_MS_MAX = 15_000;
+
+/** Whether a create was answered 200. */
+export function isStored({ status }: Reply): boolean {
+  return status === 200;
+}
+
 /** Returns a create as the text of a body: ids exceed doubles. */
 export function toBody({ id, plant }: NewPlant): string {
   return `{"id":${id},${JSON.stringify(plant).slice(1)}`;
@@ -60,15 +71,23 @@ export class Ledger {
   readonly ambiguous = new Map<bigint, Plant>();
 
   /** Sends a create and records it with its reply. */
-  async send(
+  send(
     program: Pick<Program, "origin">,
     newPlant: NewPlant,
+  ): Promise<Reply> {
+    return this.record(newPlant, () => send(program, newPlant));
+  }
+
+  /** Records a create that is sent in any way, with its reply. */
+  async record(
+    newPlant: NewPlant,
+    send: (newPlant: NewPlant) => Promise<Reply>,
   ): Promise<Reply> {
     const { id, plant } = newPlant;
     const sent = this.sent.get(id);
     if (sent === undefined) this.sent.set(id, [plant]);
     else sent.push(plant);
-    const reply = await send(program, newPlant);
+    const reply = await send(newPlant);
     if (reply.status === 200) {
       const before = this.acknowledged.get(id);
       if (before !== undefined) {
@@ -173,21 +192,48 @@ export class Tally {
   }
 }
 
-/** Waits, to place the moments of a load; never for something to happen. */
+/** Waits, to place the moments of a load; never for an event. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 /** Returns the resident memory of a program, 0 without /proc. */
-export async function residentBytes({ process }: Program): Promise<number> {
+export function residentBytes(program: Program): Promise<number> {
+  return memoryBytes(program, "VmRSS");
+}
+
+/** Returns the most resident memory that a program had, 0 without /proc. */
+export function peakResidentBytes(program: Program): Promise<number> {
+  return memoryBytes(program, "VmHWM");
+}
+
+async function memoryBytes(
+  { process }: Program,
+  field: string,
+): Promise<number> {
   if (Deno.build.os !== "linux") return 0;
   // With another process: Deno itself needs all permissions to read /proc.
   const { stdout } = await new Deno.Command("cat", {
     args: [`/proc/${process.pid}/status`],
   }).output();
-  const found = /^VmRSS:\s+(\d+) kB$/m.exec(new TextDecoder().decode(stdout));
+  const found = new RegExp(`^${field}:\\s+(\\d+) kB$`, "m")
+    .exec(new TextDecoder().decode(stdout));
   assert.ok(found !== null, "the program has ended");
   return 1_024 * Number(found[1]);
+}
+
+/** Returns the value of a metric without labels. */
+export async function metricOf(
+  { origin }: Pick<Program, "origin">,
+  name: string,
+): Promise<number> {
+  const response = await fetch(`${origin}/metrics`, {
+    headers: { "authorization": `Bearer ${TOKEN}` },
+  });
+  const text = await response.text();
+  const found = new RegExp(`^${name} (\\S+)$`, "m").exec(text);
+  assert.ok(found !== null, `no ${name} in: ${text}`);
+  return Number(found[1]);
 }
 
 /** Counts the occurrences of a pattern in a text. */
@@ -199,7 +245,10 @@ export function occurrences(text: string, pattern: RegExp): number {
 export async function eventually<T>(
   isExpected: (reply: T) => boolean,
   attempt: () => Promise<T>,
-  { withinMs, everyMs = 50 }: { withinMs: number; everyMs?: number },
+  { withinMs = RECOVERY_MS_MAX, everyMs = 50 }: {
+    readonly withinMs?: number;
+    readonly everyMs?: number;
+  } = {},
 ): Promise<T> {
   const untilMs = performance.now() + withinMs;
   for (;;) {

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import tasks from "../../deno.json" with { type: "json" };
 
 /** The token that a program under test accepts by default. */
@@ -11,6 +12,14 @@ const BINARY = Deno.env.get("PLANT_STORE");
 
 /** Longest wait for a line of a program, many times what any takes. */
 const PRINTED_MS_MAX = 30_000;
+
+/** The address that a service listens on, and the end of its banner. */
+const BANNER =
+  /listen(?:s|ing) on (https?:\/\/[^\s"]+)[^]*(?:API reference: \S+\s*\n\s*\n|}\n)/;
+
+/** Traces of the runtime that must not reach a person. */
+export const STACK =
+  /\bat .*:\d+:\d+|^\s*at |Uncaught|panicked|Stack backtrace|Top-level await/m;
 
 /** How to start a program, beside its arguments. */
 export interface ProgramOptions {
@@ -97,6 +106,37 @@ export async function runProgram(
   };
 }
 
+/** Asserts that a program ended with a status and one line for the operator. */
+export function assertOneLine(
+  { status, stdout, stderr }: Ended,
+  expectedStatus: number,
+  message: RegExp | string,
+): void {
+  assert.match(stderr, /^plant-store: [^\n]+\n$/);
+  assert.doesNotMatch(stderr, STACK);
+  if (typeof message !== "string") assert.match(stderr, message);
+  else assert.equal(stderr, `plant-store: ${message}\n`);
+  assert.equal(stdout, "");
+  assert.equal(status, expectedStatus, stderr);
+}
+
+/** Asserts the same of a program with `--log-format json`. */
+export function assertOneEntry(
+  { status, stdout, stderr }: Ended,
+  expectedStatus: number,
+  message: RegExp,
+): void {
+  assert.match(stderr, /^[^\n]+\n$/);
+  assert.doesNotMatch(stderr, STACK);
+  const entry = JSON.parse(stderr);
+  assert.equal(new Date(entry.time).toISOString(), entry.time);
+  assert.match(entry.message, message);
+  assert.deepEqual([entry.level, entry.event], ["error", "failed"]);
+  assert.deepEqual(Object.keys(entry).length, 4);
+  assert.equal(stdout, "");
+  assert.equal(status, expectedStatus, stderr);
+}
+
 /** A running service. */
 export class Program implements AsyncDisposable {
   readonly process: Deno.ChildProcess;
@@ -112,15 +152,13 @@ export class Program implements AsyncDisposable {
     this.#ended = this.#collect();
   }
 
-  /** Starts the service on a free port and waits until it listens. */
+  /** Starts the service on a free port and waits for the end of its banner. */
   static async start(
     args: readonly string[],
     options: ProgramOptions = {},
   ): Promise<Program> {
     const program = Program.spawn(["--port", "0", ...args], options);
-    const [, origin = ""] = await program.printed(
-      /listen(?:s|ing) on (https?:\/\/[^\s"]+)/,
-    );
+    const [, origin = ""] = await program.printed(BANNER);
     program.origin = origin;
     return program;
   }
@@ -144,8 +182,9 @@ export class Program implements AsyncDisposable {
   /**
    * Waits for output on stderr that matches a pattern; throws if the program
    * ends first, or after {@link PRINTED_MS_MAX}.
+   * @param from length of the earlier output to ignore
    */
-  async printed(pattern: RegExp): Promise<RegExpExecArray> {
+  async printed(pattern: RegExp, from = 0): Promise<RegExpExecArray> {
     let hasEnded = false;
     const end = () => {
       hasEnded = true;
@@ -155,7 +194,7 @@ export class Program implements AsyncDisposable {
     const timer = setTimeout(end, PRINTED_MS_MAX);
     try {
       for (;;) {
-        const match = pattern.exec(this.stderr);
+        const match = pattern.exec(this.stderr.slice(from));
         if (match !== null) return match;
         if (hasEnded) throw new Error(`no ${pattern} in: ${this.stderr}`);
         await new Promise<void>((resolve) => this.#watchers.push(resolve));
@@ -197,6 +236,28 @@ export class Program implements AsyncDisposable {
     });
   }
 
+  /** Sends GET, with a token if one is given. */
+  get(path: string, token?: string): Promise<Response> {
+    return fetch(this.origin + path, {
+      ...(token !== undefined && {
+        headers: { "authorization": `Bearer ${token}` },
+      }),
+    });
+  }
+
+  /** Returns the values of GET /metrics, by series. */
+  async metrics(): Promise<Map<string, number>> {
+    const response = await this.get("/metrics", TOKEN);
+    assert.equal(response.status, 200);
+    const lines = (await response.text()).trimEnd().split("\n");
+    return new Map(
+      lines.filter((line) => !line.startsWith("#")).map((line) => {
+        const space = line.lastIndexOf(" ");
+        return [line.slice(0, space), Number(line.slice(space + 1))];
+      }),
+    );
+  }
+
   async #collect(): Promise<Ended> {
     const stdout = new Response(this.process.stdout).text();
     const decoder = new TextDecoder();
@@ -214,6 +275,22 @@ export class Program implements AsyncDisposable {
     this.#watchers = [];
     for (const watcher of watchers) watcher();
   }
+}
+
+/** Returns the status of a reply, and discards its body. */
+export async function statusOf(reply: Promise<Response>): Promise<number> {
+  const { status, body } = await reply;
+  await body?.cancel();
+  return status;
+}
+
+/** Returns the status of a refusal and its error number. */
+export async function errorOf(
+  reply: Response | Promise<Response>,
+): Promise<[status: number, error: unknown]> {
+  const response = await reply;
+  const { error } = await response.json();
+  return [response.status, error];
 }
 
 /** Whether a command exists and succeeds with some arguments. */

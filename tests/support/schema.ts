@@ -1,63 +1,116 @@
-import type { Description, Json, Schema } from "../../src/reference/openapi.ts";
+import type { Program } from "./program.ts";
 
-/** Why a value is not one of the schema; nothing where it is. */
-export function faults(
-  value: Json,
+/** A schema, with the keywords that the description uses. */
+export interface Schema {
+  readonly $ref?: string;
+  readonly allOf?: readonly Schema[];
+  readonly type?: string;
+  readonly format?: string;
+  readonly description?: string;
+  readonly required?: readonly string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly minimum?: number | bigint;
+  readonly maximum?: number | bigint;
+}
+
+/** Examples by their names. */
+export type Examples = Readonly<Record<string, { readonly value: unknown }>>;
+
+/** A header of a response. */
+export interface Header {
+  readonly description: string;
+  readonly required: boolean;
+  readonly schema: Schema;
+  readonly examples: Examples;
+}
+
+/** A request body or a response. */
+export interface Message {
+  readonly description: string;
+  readonly headers?: Readonly<Record<string, Header>>;
+  readonly content: {
+    readonly "application/json": {
+      readonly schema: Schema;
+      readonly examples: Examples;
+    };
+  };
+}
+
+/** The parts of the OpenAPI description that tests read. */
+export interface Description {
+  readonly info: { readonly description: string };
+  readonly paths: {
+    readonly "/plants": {
+      readonly post: {
+        readonly requestBody: Message;
+        readonly responses: Readonly<Record<string, Message>>;
+      };
+    };
+  };
+  readonly components: {
+    readonly schemas: Readonly<Record<string, Schema>> & {
+      readonly Error: Schema;
+    };
+  };
+}
+
+/** Reads the description from a running service. */
+export async function readDescription(
+  { origin }: Pick<Program, "origin">,
+): Promise<Description> {
+  const response = await fetch(`${origin}/openapi.json`);
+  return await response.json();
+}
+
+/** Returns why a value is invalid against a schema; empty if it is valid. */
+export function violations(
+  value: unknown,
   schema: Schema,
   { components }: Pick<Description, "components">,
 ): string[] {
   const found: string[] = [];
 
-  function look(value: Json | undefined, schema: Schema, at: string): void {
-    if (schema.$ref !== undefined) {
-      const [, target] = Object.entries(components.schemas)
-        .find(([name]) => schema.$ref === `#/components/schemas/${name}`) ?? [];
-      if (target === undefined) found.push(`${at}: no ${schema.$ref}`);
-      else look(value, target, at);
+  function check(value: unknown, schema: Schema, path: string): void {
+    const { $ref, allOf = [], type } = schema;
+    if ($ref !== undefined) {
+      const target = components.schemas[$ref.split("/").at(-1) ?? ""];
+      if (target === undefined) found.push(`${path}: no ${$ref}`);
+      else check(value, target, path);
     }
-    for (const part of schema.allOf ?? []) look(value, part, at);
-    switch (schema.type) {
-      case undefined:
-        break;
-      case "string":
-        if (typeof value !== "string") found.push(`${at}: not a string`);
-        break;
-      case "integer":
-        lookAtInteger(value, schema, at);
-        break;
-      case "object": {
-        if (
-          typeof value !== "object" || value === null || Array.isArray(value)
-        ) {
-          found.push(`${at}: not an object`);
-          break;
-        }
-        const members = new Map<string, Json>(Object.entries(value));
-        for (const name of schema.required ?? []) {
-          if (!members.has(name)) found.push(`${at}.${name}: missing`);
-        }
-        for (const [name, part] of Object.entries(schema.properties ?? {})) {
-          if (members.has(name)) look(members.get(name), part, `${at}.${name}`);
-        }
-      }
+    for (const part of allOf) check(value, part, path);
+    if (type === "string" && typeof value !== "string") {
+      found.push(`${path}: not a string`);
     }
+    if (type === "integer") checkInteger(value, schema, path);
+    if (type === "object") checkObject(value, schema, path);
   }
 
-  function lookAtInteger(
-    value: Json | undefined,
-    { minimum, maximum }: Schema,
-    at: string,
-  ): void {
-    if (typeof value !== "bigint" && !Number.isInteger(value)) {
-      found.push(`${at}: not an integer`);
-    } else if (
-      (minimum !== undefined && Number(value) < minimum) ||
-      (maximum !== undefined && Number(value) > maximum)
+  function checkInteger(value: unknown, schema: Schema, path: string): void {
+    const { minimum = -Infinity, maximum = Infinity } = schema;
+    if (
+      typeof value !== "bigint" &&
+      (typeof value !== "number" || !Number.isInteger(value))
     ) {
-      found.push(`${at}: out of range`);
+      found.push(`${path}: not an integer`);
+    } else if (value < minimum || value > maximum) {
+      found.push(`${path}: out of range`);
     }
   }
 
-  look(value, schema, "$");
+  function checkObject(value: unknown, schema: Schema, path: string): void {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) {
+      found.push(`${path}: not an object`);
+      return;
+    }
+    const members = new Map<string, unknown>(Object.entries(value));
+    for (const name of schema.required ?? []) {
+      if (!members.has(name)) found.push(`${path}.${name}: missing`);
+    }
+    for (const [name, part] of Object.entries(schema.properties ?? {})) {
+      if (members.has(name)) check(members.get(name), part, `${path}.${name}`);
+    }
+  }
+
+  check(value, schema, "$");
   return found;
 }

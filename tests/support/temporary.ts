@@ -9,6 +9,11 @@ export class TemporaryDirectory implements Disposable {
     return `${this.path}/${name}`;
   }
 
+  /** Returns the names of the files and directories in it, in order. */
+  names(): string[] {
+    return [...Deno.readDirSync(this.path)].map(({ name }) => name).toSorted();
+  }
+
   [Symbol.dispose](): void {
     Deno.removeSync(this.path, { recursive: true });
   }

@@ -144,6 +144,15 @@ export class Wire implements Disposable {
       : { status, headers, text };
   }
 
+  /** Reads until everything received ends with a text; throws at the end. */
+  async received(text: string): Promise<void> {
+    while (!this.#text().endsWith(text)) {
+      if (!await this.#receive()) {
+        throw new Error(`the connection ended after: ${this.#text()}`);
+      }
+    }
+  }
+
   /** Reads everything until the connection ends. */
   async rest(): Promise<string> {
     while (await this.#receive());

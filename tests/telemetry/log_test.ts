@@ -1,17 +1,108 @@
 import assert from "node:assert/strict";
-import { printError } from "../../src/telemetry/log.ts";
+import { Log, type LogFormat } from "../../src/telemetry/log.ts";
 
-Deno.test("printError() goes on where nothing can be printed", () => {
-  const { error } = console;
-  let tries = 0;
-  console.error = () => {
-    tries++;
-    throw new Error("No space left on device");
-  };
+/** Returns a log and the texts that it writes. */
+function logOf(format: LogFormat): { log: Log; written: string[] } {
+  const written: string[] = [];
+  return { log: new Log(format, (text) => written.push(text)), written };
+}
+
+/** Returns one entry of a JSON log, without its time. */
+function parseEntry(written: readonly string[]): Record<string, unknown> {
+  const [line = "", ...others] = written;
+  assert.deepEqual(others, []);
+  assert.ok(!line.includes("\n"), line);
+  const { time, ...entry } = JSON.parse(line);
+  assert.equal(new Date(time).toISOString(), time);
+  return entry;
+}
+
+class Bug extends Error {
+  override readonly name = "Bug";
+}
+
+function throwBug(): never {
+  throw new Bug("the\nmessage", { cause: new Error("the cause") });
+}
+
+function makeBug(): unknown {
   try {
-    printError("a line");
-  } finally {
-    console.error = error;
+    throwBug();
+  } catch (error) {
+    return error;
   }
-  assert.equal(tries, 1);
+}
+
+Deno.test("Log writes an entry as time, level and message in text", () => {
+  const { log, written } = logOf("text");
+  log.info("started", "listening", { port: 8000 });
+  log.error("failed", "the store fails: disk full");
+  assert.equal(written.length, 2);
+  assert.match(written[0] ?? "", /^\d{4}-\d\d-\d\dT[\d:.]+Z info: listening$/);
+  assert.match(written[1] ?? "", /Z error: the store fails: disk full$/);
+});
+
+Deno.test("Log writes an entry as one object with its fields in JSON", () => {
+  const { log, written } = logOf("json");
+  log.info("started", 'listening on "::1"', { port: 8000, isTls: false });
+  assert.deepEqual(parseEntry(written), {
+    level: "info",
+    event: "started",
+    message: 'listening on "::1"',
+    port: 8000,
+    isTls: false,
+  });
+});
+
+for (const format of ["text", "json"] as const) {
+  Deno.test(`Log puts a message with control characters on one line in ${format}`, () => {
+    const { log, written } = logOf(format);
+    log.error("failed", "\x1b[31mred\r\n  next\u2028line\u202e\ud800 ");
+    const [line = ""] = written;
+    const message = format === "text" ? line : String(JSON.parse(line).message);
+    assert.ok(
+      message.endsWith(
+        String.raw`\u{1b}[31mred next\u{2028}line\u{202e}\u{d800}`,
+      ),
+      message,
+    );
+  });
+}
+
+Deno.test("Log.internalError() writes the stack and the cause in text", () => {
+  const { log, written } = logOf("text");
+  const id = log.internalError(makeBug());
+  const [text = ""] = written;
+  assert.match(id, /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/);
+  const [first = "", ...stack] = text.split("\n");
+  assert.match(first, new RegExp(`Z error: internal error ${id}$`));
+  assert.match(stack.join("\n"), /^Bug: the\nmessage\n {4}at throwBug .*:\d+/);
+  assert.match(stack.join("\n"), /cause.*: Error: the cause\n/i);
+});
+
+Deno.test("Log.internalError() writes the stack as a field in JSON", () => {
+  const { log, written } = logOf("json");
+  const id = log.internalError(makeBug());
+  const { stack, ...entry } = parseEntry(written);
+  assert.deepEqual(entry, {
+    level: "error",
+    event: "internal error",
+    message: `internal error ${id}`,
+    id,
+  });
+  assert.match(String(stack), /^Bug: the\nmessage\n {4}at throwBug .*:\d+/);
+});
+
+Deno.test("Log.internalError() accepts whatever was thrown", () => {
+  const values = [undefined, null, "text", 7n, Symbol("s"), { a: [1] }];
+  for (const value of values) {
+    const { log, written } = logOf("json");
+    log.internalError(value);
+    assert.equal(parseEntry(written).stack, Deno.inspect(value));
+  }
+});
+
+Deno.test("Log.internalError() returns another id each time", () => {
+  const { log } = logOf("text");
+  assert.notEqual(log.internalError(0), log.internalError(0));
 });

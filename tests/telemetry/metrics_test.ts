@@ -1,41 +1,22 @@
 import assert from "node:assert/strict";
-import { Metrics } from "../../src/telemetry/metrics.ts";
+import config from "../../deno.json" with { type: "json" };
+import { type Gauges, Metrics } from "../../src/telemetry/metrics.ts";
+import { checkMetrics, PROMTOOL } from "../support/tools.ts";
 
-const WELL = { creates: 0, isStoreWell: true };
+const IDLE: Gauges = {
+  createsWaiting: 0,
+  bodiesHeldBytes: 0,
+  isStoreHealthy: true,
+};
 
-/** The value of a series, or `undefined` where it is missing. */
+/** Returns the value of a series, or `undefined` if it is missing. */
 function valueOf(text: string, series: string): number | undefined {
   const line = text.split("\n").find((line) => line.startsWith(`${series} `));
   return line === undefined ? undefined : Number(line.split(" ").at(-1));
 }
 
-/** What `promtool check metrics` says, or `undefined` without promtool. */
-async function promtool(text: string): Promise<string | undefined> {
-  let child: Deno.ChildProcess;
-  try {
-    child = new Deno.Command("promtool", {
-      args: ["check", "metrics"],
-      stdin: "piped",
-      stdout: "piped",
-      stderr: "piped",
-    }).spawn();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
-  const output = child.output();
-  const writer = child.stdin.getWriter();
-  await writer.write(new TextEncoder().encode(text));
-  await writer.close();
-  const { code, stdout, stderr } = await output;
-  const decoder = new TextDecoder();
-  return `${code} ${decoder.decode(stdout)}${decoder.decode(stderr)}`.trim();
-}
-
-const hasPromtool = await promtool("") !== undefined;
-
-Deno.test("Metrics has every status of the service, at 0 before any request", () => {
-  const text = new Metrics().text(WELL);
+Deno.test("Metrics.text() has every status of the API, at 0 before any request", () => {
+  const text = new Metrics().text(IDLE);
   for (
     const status of [200, 400, 401, 404, 405, 408, 409, 413, 415, 500, 503]
   ) {
@@ -44,10 +25,10 @@ Deno.test("Metrics has every status of the service, at 0 before any request", ()
   }
 });
 
-Deno.test("Metrics counts requests by status", () => {
+Deno.test("Metrics.request() counts requests by status, also others than the API's", () => {
   const metrics = new Metrics();
   for (const status of [200, 200, 409, 418]) metrics.request(status, 0.001);
-  const text = metrics.text(WELL);
+  const text = metrics.text(IDLE);
   const name = "plant_store_http_requests_total";
   assert.equal(valueOf(text, `${name}{code="200"}`), 2);
   assert.equal(valueOf(text, `${name}{code="409"}`), 1);
@@ -58,15 +39,15 @@ Deno.test("Metrics counts requests by status", () => {
   );
 });
 
-Deno.test("Metrics counts creates by outcome", () => {
+Deno.test("Metrics.create() counts creates by outcome", () => {
   const metrics = new Metrics();
   metrics.create("stored");
   metrics.create("stored");
   metrics.create("replayed");
   metrics.create("conflict");
-  metrics.create("queue full");
+  metrics.create("overloaded");
   metrics.create("failed");
-  const text = metrics.text(WELL);
+  const text = metrics.text(IDLE);
   const counts = ["stored", "replayed", "conflict", "queue_full", "failed"].map(
     (outcome) =>
       valueOf(text, `plant_store_creates_total{outcome="${outcome}"}`),
@@ -74,12 +55,12 @@ Deno.test("Metrics counts creates by outcome", () => {
   assert.deepEqual(counts, [2, 1, 1, 1, 1]);
 });
 
-Deno.test("Metrics puts a value on a bound into that bound's bucket", () => {
+Deno.test("Metrics.commit() counts a value on a bound in the bucket of that bound", () => {
   const metrics = new Metrics();
   metrics.commit(1, 0.001);
   metrics.commit(100, 0.0011);
   metrics.commit(101, 7);
-  const text = metrics.text(WELL);
+  const text = metrics.text(IDLE);
   const plants = (le: string) =>
     valueOf(text, `plant_store_commit_plants_bucket{le="${le}"}`);
   const seconds = (le: string) =>
@@ -96,17 +77,24 @@ Deno.test("Metrics puts a value on a bound into that bound's bucket", () => {
   assert.equal(valueOf(text, "plant_store_commits_total"), 3);
 });
 
-Deno.test("Metrics tells what waits and whether the store is well", () => {
+Deno.test("Metrics.text() shows what waits, and whether the store is healthy", () => {
   const metrics = new Metrics();
-  const well = metrics.text({ creates: 12, isStoreWell: true });
-  assert.equal(valueOf(well, "plant_store_creates_waiting"), 12);
-  assert.equal(valueOf(well, "plant_store_up"), 1);
-  const failing = metrics.text({ creates: 0, isStoreWell: false });
+  const busy = metrics.text({
+    createsWaiting: 12,
+    bodiesHeldBytes: 345,
+    isStoreHealthy: true,
+  });
+  assert.equal(valueOf(busy, "plant_store_creates_waiting"), 12);
+  assert.equal(valueOf(busy, "plant_store_bodies_held_bytes"), 345);
+  assert.equal(valueOf(busy, "plant_store_up"), 1);
+  const failing = metrics.text({ ...IDLE, isStoreHealthy: false });
+  assert.equal(valueOf(failing, "plant_store_creates_waiting"), 0);
+  assert.equal(valueOf(failing, "plant_store_bodies_held_bytes"), 0);
   assert.equal(valueOf(failing, "plant_store_up"), 0);
 });
 
-Deno.test("Metrics tells when the process began and its memory", () => {
-  const text = new Metrics().text(WELL);
+Deno.test("Metrics.text() shows the start time of the process and its memory", () => {
+  const text = new Metrics().text(IDLE);
   const start = valueOf(text, "process_start_time_seconds") ?? 0;
   const age = Date.now() / 1000 - start;
   assert.ok(age > 0 && age < 3600, `${age} s`);
@@ -114,17 +102,28 @@ Deno.test("Metrics tells when the process began and its memory", () => {
   assert.ok(bytes > 1e7 && bytes < 1e10, `${bytes} bytes`);
 });
 
+Deno.test("Metrics.text() shows the versions of the program and of Deno", () => {
+  const series =
+    `plant_store_build_info{version="${config.version}",deno="${Deno.version.deno}"}`;
+  assert.equal(valueOf(new Metrics().text(IDLE), series), 1);
+});
+
 Deno.test({
-  name: "promtool finds nothing to say about the text of Metrics",
-  ignore: !hasPromtool,
+  name: "Metrics.text() has no problem that promtool finds",
+  ignore: PROMTOOL === "",
   async fn() {
     const metrics = new Metrics();
-    assert.equal(await promtool(metrics.text(WELL)), "0");
+    assert.equal(await checkMetrics(metrics.text(IDLE)), "");
     metrics.request(200, 0.00123);
     metrics.request(503, 12);
     metrics.create("stored");
     metrics.commit(7, 0.0019);
-    const text = metrics.text({ creates: 3, isStoreWell: false });
-    assert.equal(await promtool(text), "0");
+    const text = metrics.text({
+      createsWaiting: 3,
+      bodiesHeldBytes: 180,
+      isStoreHealthy: false,
+    });
+    assert.equal(await checkMetrics(text), "");
+    await assert.rejects(checkMetrics(`${text}x x\n`));
   },
 });

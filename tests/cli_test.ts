@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { parseArguments } from "../src/cli.ts";
+
+function parse(...args: string[]) {
+  const { words, flags, problem } = parseArguments(args);
+  return { words, flags: Object.fromEntries(flags), problem };
+}
+
+Deno.test("parseArguments() splits words and flags in any order", () => {
+  const expected = {
+    words: ["import", "-"],
+    flags: { "--port": "1", "--kv": "a=b" },
+    problem: undefined,
+  };
+  const orders = [
+    ["import", "-", "--port", "1", "--kv", "a=b"],
+    ["--port=1", "import", "--kv=a=b", "-"],
+    ["--kv=a=b", "--port", "1", "import", "-"],
+  ];
+  for (const args of orders) assert.deepEqual(parse(...args), expected);
+});
+
+Deno.test("parseArguments() accepts an empty value, and one with line ends", () => {
+  assert.deepEqual(parse("--kv=").flags, { "--kv": "" });
+  assert.deepEqual(parse("--kv", "").flags, { "--kv": "" });
+  assert.deepEqual(parse("--kv=a\nb").flags, { "--kv": "a\nb" });
+});
+
+Deno.test('parseArguments() accepts a value that looks like a flag after "="', () => {
+  assert.deepEqual(parse("--kv=--odd"), {
+    words: [],
+    flags: { "--kv": "--odd" },
+    problem: undefined,
+  });
+  assert.deepEqual(parse("--kv=--port").flags, { "--kv": "--port" });
+});
+
+Deno.test("parseArguments() accepts a value that begins with one hyphen", () => {
+  assert.deepEqual(parse("--port", "-1").flags, { "--port": "-1" });
+  assert.deepEqual(parse("--kv", "-").flags, { "--kv": "-" });
+});
+
+for (
+  const [args, problem] of [
+    [["--frob"], "unknown flag --frob: see --help"],
+    [["--frob=1"], "unknown flag --frob: see --help"],
+    [["-p", "1"], "unknown flag -p: see --help"],
+    [["--"], "unknown flag --: see --help"],
+    [["--Port", "1"], "unknown flag --Port: see --help"],
+    [["--=1"], "unknown flag --: see --help"],
+    [["--undefined"], "unknown flag --undefined: see --help"],
+    [["--access-token=a"], "unknown flag --access-token: see --help"],
+    [["--kv"], "--kv needs a value: see --help"],
+    [["--port", "1", "--kv"], "--kv needs a value: see --help"],
+    [["--kv", "--port", "1"], "--kv needs a value, got the flag --port"],
+    [["--kv", "--odd"], "--kv needs a value, got the flag --odd"],
+    [["--kv", "--kv", "a"], "--kv needs a value, got the flag --kv"],
+    [["--port", "1", "--port", "2"], "--port is given twice: give it once"],
+    [["--port=1", "--port", "1"], "--port is given twice: give it once"],
+    [["--port=", "--port=1"], "--port is given twice: give it once"],
+    [["--frob", "--kv"], "unknown flag --frob: see --help"],
+  ] as const
+) {
+  Deno.test(`parseArguments() refuses ${args.join(" ")}`, () => {
+    assert.equal(parse(...args).problem, problem);
+  });
+}
+
+Deno.test("parseArguments() reads the other flags if one is invalid", () => {
+  const json = { "--log-format": "json" };
+  for (const invalid of ["--frob", "--kv"]) {
+    assert.deepEqual(parse(invalid, "--log-format", "json").flags, json);
+    assert.deepEqual(parse("--log-format", "json", invalid).flags, json);
+  }
+  const twice = parse("--log-format=json", "--log-format=text");
+  assert.deepEqual(twice.flags, json);
+});

@@ -1,0 +1,199 @@
+import assert from "node:assert/strict";
+import { LineProblem, type Read, readLines } from "../../src/commands/lines.ts";
+import { BODY_BYTES_MAX } from "../../src/limits.ts";
+import { Random, seedOfRun } from "../support/random.ts";
+import { concatenate, toBytes } from "../support/wire.ts";
+
+const MARK = new Uint8Array([0xef, 0xbb, 0xbf]);
+const NOT_UTF8 = new Uint8Array([0x61, 0xff]);
+
+const TOO_LONG = (bytes: number) =>
+  `expected at most ${BODY_BYTES_MAX} bytes, got ${bytes}`;
+
+/** Returns a source that yields bytes in reads of at most the given sizes. */
+function source(bytes: Uint8Array, nextSize: () => number): Read {
+  let at = 0;
+  return (buffer) => {
+    if (at === bytes.length) return Promise.resolve(null);
+    const chunk = bytes.subarray(at, at + Math.min(nextSize(), buffer.length));
+    buffer.set(chunk);
+    at += chunk.length;
+    return Promise.resolve(chunk.length);
+  };
+}
+
+/** A line, or the message of its problem in an array. */
+type Line = string | [string];
+
+async function linesOf(read: Read): Promise<Line[]> {
+  const lines: Line[] = [];
+  for await (const some of readLines(read)) {
+    for (const line of some) {
+      lines.push(line instanceof LineProblem ? [line.message] : line);
+    }
+  }
+  return lines;
+}
+
+/** Asserts the lines of a text, whatever the sizes of the reads. */
+async function assertLines(
+  text: string | Uint8Array,
+  expected: readonly Line[],
+): Promise<void> {
+  const bytes = toBytes(text);
+  const sizes = [Infinity, 7, ...(bytes.length < 1_000 ? [1, 2, 3] : [])];
+  for (const size of sizes) {
+    const lines = await linesOf(source(bytes, () => size));
+    assert.deepEqual(lines, expected, `in reads of ${size} bytes`);
+  }
+}
+
+/** Returns a text of a number of ASCII characters. */
+function text(bytes: number): string {
+  return "x".repeat(bytes);
+}
+
+for (
+  const [what, input, expected] of [
+    ["no line of an empty text", "", []],
+    ["an empty line", "\n", [""]],
+    ["a line without its LF", "a\n", ["a"]],
+    ["a last line that has no LF", "a\nb", ["a", "b"]],
+    ["a line without its CRLF", "a\r\nb\r\n", ["a", "b"]],
+    ["empty lines that end with CRLF", "\r\n\r\n", ["", ""]],
+    ["only the last CR as part of the line's end", "a\r\r\n", ["a\r"]],
+    ["a CR inside a line", "a\rb\n\rc", ["a\rb", "\rc"]],
+    ["a last line without the CR at its end", "a\r", ["a"]],
+    ["lines beyond ASCII", "Олива\n竹🌿", ["Олива", "竹🌿"]],
+    ["U+2028 inside a line", "a\u2028b\u0085c", ["a\u2028b\u0085c"]],
+  ] as const
+) {
+  Deno.test(`readLines() yields ${what}`, () => assertLines(input, expected));
+}
+
+Deno.test("readLines() skips a byte order mark at the start of the text", async () => {
+  await assertLines(concatenate(MARK, "a\nb"), ["a", "b"]);
+  await assertLines(concatenate(MARK, "\r\na"), ["", "a"]);
+  await assertLines(MARK, []);
+  await assertLines(concatenate(MARK, text(BODY_BYTES_MAX), "\n"), [
+    text(BODY_BYTES_MAX),
+  ]);
+});
+
+Deno.test("readLines() keeps a byte order mark anywhere else", async () => {
+  await assertLines(concatenate(MARK, MARK, "a"), ["\ufeffa"]);
+  await assertLines(concatenate("\n", MARK, "a"), ["", "\ufeffa"]);
+  await assertLines(concatenate("a", MARK, "b"), ["a\ufeffb"]);
+  await assertLines(concatenate(MARK, "a\n", MARK, "b\n"), ["a", "\ufeffb"]);
+});
+
+Deno.test("readLines() does not skip a part of a byte order mark", async () => {
+  const problem: Line = ["expected well-formed UTF-8"];
+  await assertLines(MARK.subarray(0, 1), [problem]);
+  await assertLines(MARK.subarray(0, 2), [problem]);
+  await assertLines(concatenate(MARK.subarray(0, 2), "\na"), [problem, "a"]);
+});
+
+Deno.test("readLines() yields a problem for a line that is not UTF-8, and the lines after it", async () => {
+  await assertLines(concatenate(NOT_UTF8, "\nb\r\n", NOT_UTF8), [
+    ["expected well-formed UTF-8"],
+    "b",
+    ["expected well-formed UTF-8"],
+  ]);
+});
+
+Deno.test("readLines() counts the bytes of a line without its end", async () => {
+  const longest = text(BODY_BYTES_MAX);
+  for (const end of ["\n", "\r\n", "\r", ""]) {
+    await assertLines(longest + end, [longest]);
+    for (const more of [1, 2, BODY_BYTES_MAX, 300_000]) {
+      const line = text(BODY_BYTES_MAX + more);
+      await assertLines(line + end, [[TOO_LONG(line.length)]]);
+    }
+  }
+});
+
+Deno.test("readLines() counts the bytes of a line, not its characters", async () => {
+  const line = "é".repeat(BODY_BYTES_MAX / 2);
+  await assertLines(line, [line]);
+  await assertLines(`${line}x\r\n`, [[TOO_LONG(BODY_BYTES_MAX + 1)]]);
+});
+
+Deno.test("readLines() counts a CR that does not end a discarded line", async () => {
+  const part = text(BODY_BYTES_MAX + 1);
+  const bytes = toBytes(`${part}\r${part}\r\nb`);
+  // The CR is the last byte of the first read, and of the discarded part.
+  for (const size of [part.length + 1, part.length, part.length + 2]) {
+    assert.deepEqual(await linesOf(source(bytes, () => size)), [
+      [TOO_LONG(2 * part.length + 1)],
+      "b",
+    ]);
+  }
+});
+
+Deno.test("readLines() does not count a CR at the end of a discarded part that ends the line", async () => {
+  const part = text(BODY_BYTES_MAX + 2);
+  const bytes = toBytes(`${part}\r\nb`);
+  for (const size of [part.length + 1, part.length, part.length + 2]) {
+    assert.deepEqual(await linesOf(source(bytes, () => size)), [
+      [TOO_LONG(part.length)],
+      "b",
+    ]);
+  }
+});
+
+Deno.test("readLines() goes on after a line of many megabytes", async () => {
+  const parts = Array.from({ length: 64 }, () => text(1 << 16));
+  const long = parts.join("");
+  const lines = await linesOf(
+    source(toBytes(`a\n${long}\r\nb`), () => Infinity),
+  );
+  assert.deepEqual(lines, ["a", [TOO_LONG(long.length)], "b"]);
+});
+
+Deno.test("readLines() rejects if a read fails", async () => {
+  const lines = linesOf(() => Promise.reject(new Error("I/O error")));
+  await assert.rejects(lines, /I\/O error/);
+});
+
+/** Splits the whole text at once: what readLines() does in parts. */
+function modelLines(bytes: Uint8Array): Line[] {
+  const latin1 = new TextDecoder("latin1").decode(bytes)
+    .replace(/^\xef\xbb\xbf/, "");
+  const lines = latin1.split("\n");
+  if (lines.at(-1) === "") lines.pop();
+  const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+  return lines.map((line): Line => {
+    const content = line.replace(/\r$/, "");
+    if (content.length > BODY_BYTES_MAX) return [TOO_LONG(content.length)];
+    try {
+      const bytes = Uint8Array.from(content, (it) => it.charCodeAt(0));
+      return utf8.decode(bytes);
+    } catch {
+      return ["expected well-formed UTF-8"];
+    }
+  });
+}
+
+Deno.test("readLines() agrees with a simple model on random texts and reads", async () => {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  const near = () => text(BODY_BYTES_MAX + random.int(-2, 3));
+  for (let round = 0; round < 300; round++) {
+    const parts = Array.from(
+      { length: random.int(0, 12) },
+      () =>
+        random.chance(0.1)
+          ? random.pick([near(), near(), text(random.int(0, 300_000))])
+          : random.pick(["\n", "\r\n", "\r", MARK, "a", "竹", NOT_UTF8]),
+    );
+    const bytes = concatenate(...parts);
+    const sizes = random.pick([[1, 8], [1, 40_000], [BODY_BYTES_MAX, 300_000]]);
+    const [min = 1, max = 1] = bytes.length < 1_000 ? [1, 4] : sizes;
+    assert.deepEqual(
+      await linesOf(source(bytes, () => random.int(min, max))),
+      modelLines(bytes),
+      `round ${round}, SEED=${seed}`,
+    );
+  }
+});

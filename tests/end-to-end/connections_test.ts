@@ -1,0 +1,215 @@
+/** What a connection does between and after requests. */
+import assert from "node:assert/strict";
+import { ObservedProgram } from "../support/observed_program.ts";
+import { assertRefusal } from "../support/refusals.ts";
+import { chunked, concatenate, request, Wire } from "../support/wire.ts";
+
+const VALID = '{"id":2,"name":"Fern"}';
+
+const REFUSED = [
+  [40401, request(VALID, { line: "POST /ferns HTTP/1.1" })],
+  [40501, request(VALID, { line: "PUT /plants HTTP/1.1" })],
+  [40101, request(VALID, { without: ["authorization"] })],
+  [40102, request(VALID, { headers: ["authorization: Bearer guess"] })],
+  [41501, request(VALID, { headers: ["content-type: text/plain"] })],
+  [41502, request(VALID, { headers: ["content-encoding: gzip"] })],
+  [40001, request(Uint8Array.of(0xff))],
+  [40002, request("{")],
+  [40002, request("", { without: ["content-length"] })],
+  [
+    40002,
+    request(chunked("{", 1), { headers: ["transfer-encoding: chunked"] }),
+  ],
+  [40003, request("[]")],
+  [40901, request('{"id":1,"name":"Fern"}')],
+] as const;
+
+let service: ObservedProgram;
+
+Deno.test.beforeAll(async () => {
+  service = await ObservedProgram.start();
+  const reply = await service.exchange(request('{"id":1,"name":"Monstera"}'));
+  assert.equal(reply?.status, 200, reply?.text);
+});
+
+Deno.test.afterAll(() => service?.[Symbol.asyncDispose]());
+
+/** Asserts that a reply is a refusal with a certain error. */
+function assertError(
+  reply: Parameters<typeof assertRefusal>[0],
+  error: number,
+): void {
+  assertRefusal(reply, { error, message: /./ });
+}
+
+for (const [i, [error, bytes]] of REFUSED.entries()) {
+  Deno.test(`a connection stays open after refusal ${i + 1}, a ${error}`, async () => {
+    const before = await service.stored();
+    const id = 100n + BigInt(i);
+    using wire = await Wire.connect(service.port);
+    for (let repetition = 0; repetition < 3; repetition++) {
+      await wire.send(bytes);
+      assertError(await wire.reply(), error);
+    }
+    await wire.send(request(`{"id":${id},"name":"Fern"}`));
+    assert.equal((await wire.reply())?.status, 200);
+    assert.deepEqual(
+      await service.stored(),
+      [...before, [["plants", id], { name: "Fern" }]],
+    );
+  });
+}
+
+Deno.test("requests that are sent at once on one connection get their replies in order", async () => {
+  const before = await service.stored();
+  const ids = Array.from({ length: 20 }, (_, i) => 200n + BigInt(i));
+  using wire = await Wire.connect(service.port);
+  await wire.send(concatenate(
+    ...ids.flatMap((id, i) => {
+      const [, refused] = REFUSED[i % REFUSED.length] ?? [0, ""];
+      return [request(`{"id":${id},"name":"plant ${id}"}`), refused];
+    }),
+  ));
+  for (const [i, id] of ids.entries()) {
+    assert.equal((await wire.reply())?.text, `{"name":"plant ${id}"}`);
+    const [error = 0] = REFUSED[i % REFUSED.length] ?? [];
+    assertError(await wire.reply(), error);
+  }
+  assert.deepEqual(
+    await service.stored(),
+    [...before, ...ids.map((id) => [["plants", id], { name: `plant ${id}` }])],
+  );
+});
+
+Deno.test("the bytes after a body are a request of their own", async () => {
+  const before = await service.stored();
+  using wire = await Wire.connect(service.port);
+  await wire.send(concatenate(
+    request('{"id":300,"name":"a"}'),
+    // The rest of this body is not a request.
+    request(`${VALID}\r\n\r\n`, { headers: ["content-length: 5"] }),
+  ));
+  assert.equal((await wire.reply())?.status, 200);
+  assertError(await wire.reply(), 40002);
+  const malformed = await wire.reply();
+  assert.deepEqual([malformed?.status, malformed?.text], [400, ""]);
+  assert.equal(await wire.rest(), "");
+  assert.deepEqual(
+    await service.stored(),
+    [...before, [["plants", 300n], { name: "a" }]],
+  );
+});
+
+Deno.test("the bytes after the last chunk are a request of their own", async () => {
+  const before = await service.stored();
+  using wire = await Wire.connect(service.port);
+  await wire.send(concatenate(
+    request(chunked('{"id":301,"name":"a"}', 7), {
+      headers: ["transfer-encoding: chunked"],
+    }),
+    request('{"id":302,"name":"b"}'),
+  ));
+  assert.equal((await wire.reply())?.text, '{"name":"a"}');
+  assert.equal((await wire.reply())?.text, '{"name":"b"}');
+  assert.deepEqual(await service.stored(), [
+    ...before,
+    [["plants", 301n], { name: "a" }],
+    [["plants", 302n], { name: "b" }],
+  ]);
+});
+
+Deno.test("a request inside a refused body is not answered", async () => {
+  const before = await service.stored();
+  const inner = request('{"id":303,"name":"smuggled"}');
+  for (
+    const outer of [
+      request(inner, { line: "POST /ferns HTTP/1.1" }),
+      request(inner, { without: ["authorization"] }),
+      request(inner),
+      request(chunked(inner, inner.length), {
+        line: "POST /ferns HTTP/1.1",
+        headers: ["transfer-encoding: chunked"],
+      }),
+    ]
+  ) {
+    using wire = await Wire.connect(service.port);
+    await wire.send(outer);
+    const reply = await wire.reply();
+    assert.ok(reply !== undefined && reply.status >= 400, reply?.text);
+    // The next reply, if the connection is still open, is that to this.
+    await wire.send(request("", {
+      line: "GET /livez HTTP/1.1",
+      headers: ["connection: close"],
+      without: ["content-length"],
+    }));
+    const next = await wire.reply();
+    assert.ok(next === undefined || next.text === '{"status":"ok"}');
+  }
+  assert.deepEqual(await service.stored(), before);
+});
+
+Deno.test("a connection ends after the reply if the client wants that, or uses HTTP/1.0", async () => {
+  const differences = [
+    { headers: ["connection: close"] },
+    { line: "POST /plants HTTP/1.0" },
+  ];
+  for (const body of ['{"id":1,"name":"Monstera"}', "[]"]) {
+    for (const difference of differences) {
+      using wire = await Wire.connect(service.port);
+      await wire.send(request(body, difference));
+      const reply = await wire.reply();
+      assert.equal(reply?.status, body === "[]" ? 400 : 200, reply?.text);
+      assert.equal(await wire.rest(), "");
+    }
+  }
+});
+
+Deno.test("100 Continue is sent before the body, and the reply after it", async () => {
+  const before = await service.stored();
+  const body = '{"id":304,"name":"a"}';
+  using wire = await Wire.connect(service.port);
+  await wire.send(request("", {
+    headers: [`content-length: ${body.length}`, "expect: 100-continue"],
+  }));
+  await wire.received("HTTP/1.1 100 Continue\r\n\r\n");
+  await wire.send(body);
+  assert.equal((await wire.reply())?.status, 200);
+  assert.deepEqual(
+    await service.stored(),
+    [...before, [["plants", 304n], { name: "a" }]],
+  );
+});
+
+Deno.test("a client that expects 100 Continue gets a refusal instead, if the headers are refused", async () => {
+  const before = await service.stored();
+  const line = "POST /ferns HTTP/1.1";
+  for (
+    const [error, headers, differences] of [
+      [40401, ["content-length: 22"], { line }],
+      [40102, ["content-length: 22", "authorization: Bearer guess"], {}],
+      [41501, ["content-length: 22", "content-type: text/plain"], {}],
+      [41301, ["content-length: 32769"], {}],
+    ] as const
+  ) {
+    using wire = await Wire.connect(service.port);
+    await wire.send(request("", {
+      ...differences,
+      headers: ["expect: 100-continue", ...headers],
+    }));
+    assertError(await wire.reply(), error);
+  }
+  assert.deepEqual(await service.stored(), before);
+});
+
+Deno.test("a create whose bytes arrive one by one is stored", async () => {
+  const before = await service.stored();
+  using wire = await Wire.connect(service.port);
+  for (const byte of request('{"id":305,"name":"é"}')) {
+    await wire.send(Uint8Array.of(byte));
+  }
+  assert.equal((await wire.reply())?.text, '{"name":"é"}');
+  assert.deepEqual(
+    await service.stored(),
+    [...before, [["plants", 305n], { name: "é" }]],
+  );
+});

@@ -1,0 +1,202 @@
+/** A database file, or its log, that is deleted or replaced under a service. */
+import assert from "node:assert/strict";
+import { API_ERRORS } from "../../src/errors.ts";
+import {
+  inParallel,
+  isStored,
+  Ledger,
+  occurrences,
+  PLANT,
+  send,
+} from "../support/load.ts";
+import { assertOneLine, Program, runProgram } from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+
+const STORE_FAILED = API_ERRORS.storeFailed.error;
+
+const FAILING = /error: the store fails/g;
+const RECOVERED = /the store has recovered/g;
+
+Deno.test("a deleted database file makes creates 503, is logged once, and a restart keeps its log", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  {
+    await using program = await Program.start(["--kv", path]);
+    assert.ok(isStored(await send(program, { id: 1n, plant: PLANT })));
+    Deno.removeSync(path);
+    await assertFails(program, /the store fails: .*file was deleted/g);
+    await program.stop();
+  }
+  const ended = await runProgram(["--port", "0", "--kv", path]);
+  assertOneLine(ended, 2, /plants\.db-wal has plants of another database/);
+  Deno.removeSync(`${path}-wal`);
+  Deno.removeSync(`${path}-shm`);
+  const ledger = new Ledger();
+  await using program = await Program.start(["--kv", path]);
+  assert.ok(isStored(await ledger.send(program, { id: 2n, plant: PLANT })));
+  await program.stop();
+  assert.equal(await ledger.assertFile(path), 1);
+});
+
+Deno.test("a database file that is moved away and back loses nothing", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const away = directory.file("away.db");
+  const ledger = new Ledger();
+  await using program = await Program.start(["--kv", path]);
+  await ledger.send(program, { id: 1n, plant: PLANT });
+  Deno.renameSync(path, away);
+  const refused = await send(program, { id: 2n, plant: PLANT });
+  assert.equal(refused.error, STORE_FAILED);
+  await program.printed(/the store fails: .*file was deleted/);
+  Deno.renameSync(away, path);
+  for (const id of [2n, 3n]) {
+    assert.ok(isStored(await ledger.send(program, { id, plant: PLANT })));
+  }
+  await program.printed(/the store has recovered/);
+  await ledger.replay(program);
+  await program.stop();
+  assert.equal(await ledger.assertFile(path), 3);
+});
+
+Deno.test("a database file that returns without its log does not count as recovered", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const away = directory.file("away.db");
+  await using program = await Program.start(["--kv", path]);
+  assert.ok(isStored(await send(program, { id: 1n, plant: PLANT })));
+  Deno.renameSync(path, away);
+  const refused = await send(program, { id: 2n, plant: PLANT });
+  assert.equal(refused.error, STORE_FAILED);
+  Deno.removeSync(`${path}-wal`);
+  Deno.renameSync(away, path);
+  const other = await send(program, { id: 3n, plant: PLANT });
+  assert.equal(other.error, STORE_FAILED);
+  assert.equal(occurrences(program.stderr, RECOVERED), 0, program.stderr);
+  await program.stop();
+});
+
+Deno.test("a database file is checked, and the result logged, while no create arrives", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const away = directory.file("away.db");
+  const other = directory.file("other.db");
+  await createStore(other);
+  await using program = await Program.start(["--kv", path]);
+  Deno.renameSync(path, away);
+  await program.printed(/the store fails: .*file was deleted/);
+  Deno.renameSync(away, path);
+  await program.printed(/the store has recovered/);
+  Deno.removeSync(path);
+  await program.printed(/was deleted[^]*has recovered[^]*was deleted/);
+  Deno.renameSync(other, path);
+  await program.printed(/the store fails: .*file was replaced/);
+  assert.equal(occurrences(program.stderr, FAILING), 3, program.stderr);
+  await program.stop();
+});
+
+Deno.test("a replaced database file makes creates 503, is logged once, and a restart opens the new one", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const other = directory.file("other.db");
+  const ledger = await createStore(other);
+  {
+    await using program = await Program.start(["--kv", path]);
+    assert.ok(isStored(await send(program, { id: 1n, plant: PLANT })));
+    Deno.renameSync(other, path);
+    await assertFails(program, /the store fails: .*file was replaced/g);
+    await program.stop();
+  }
+  await using program = await Program.start(["--kv", path]);
+  await ledger.replay(program);
+  assert.ok(isStored(await ledger.send(program, { id: 8n, plant: PLANT })));
+  await program.stop();
+  assert.equal(await ledger.assertFile(path), 2);
+});
+
+for (
+  const [where, createPath] of [
+    ["", pathOf],
+    [" behind a link", linkTo],
+  ] as const
+) {
+  Deno.test(`a deleted log${where} makes creates 503, and a restart has every acknowledged plant`, async () => {
+    using directory = new TemporaryDirectory();
+    const path = createPath(directory);
+    const ledger = new Ledger();
+    {
+      await using program = await Program.start(["--kv", path]);
+      await ledger.send(program, { id: 100n, plant: PLANT });
+      Deno.removeSync(`${pathOf(directory)}-wal`);
+      // The log is checked at an interval, and when readiness is asked for.
+      const ready = await fetch(`${program.origin}/readyz`);
+      assert.equal(ready.status, 503);
+      await ready.body?.cancel();
+      await assertFails(
+        program,
+        /the store fails: plants\.db-wal was deleted/g,
+      );
+      await program.stop();
+    }
+    await using program = await Program.start(["--kv", path]);
+    await ledger.replay(program);
+    await program.stop();
+  });
+
+  Deno.test(`a database file${where} that is replaced while no create arrives is intact after a restart`, async () => {
+    using directory = new TemporaryDirectory();
+    const path = createPath(directory);
+    const other = directory.file("other.db");
+    const ledger = await createStore(other);
+    {
+      await using program = await Program.start(["--kv", path]);
+      assert.ok(isStored(await send(program, { id: 1n, plant: PLANT })));
+      Deno.renameSync(other, pathOf(directory));
+      await program.stop();
+    }
+    await using program = await Program.start(["--kv", path]);
+    await ledger.replay(program);
+    await program.stop();
+    assert.equal(await ledger.assertFile(path), 1);
+  });
+}
+
+/** Creates a store with one plant. */
+async function createStore(path: string): Promise<Ledger> {
+  const ledger = new Ledger();
+  await using program = await Program.start(["--kv", path]);
+  await ledger.send(program, { id: 7n, plant: PLANT });
+  await program.stop();
+  return ledger;
+}
+
+function pathOf(directory: TemporaryDirectory): string {
+  return directory.file("plants.db");
+}
+
+/** Creates a link to the store in another directory. */
+function linkTo(directory: TemporaryDirectory): string {
+  Deno.mkdirSync(directory.file("links"));
+  const link = directory.file("links/plants.db");
+  Deno.symlinkSync(pathOf(directory), link);
+  return link;
+}
+
+/** No create is acknowledged, new or known, and one line names the problem. */
+async function assertFails(program: Program, line: RegExp): Promise<void> {
+  const ids = Array.from({ length: 20 }, (_, i) => BigInt(i + 1));
+  for (const pass of [1, 2]) {
+    await inParallel(ids, async (id) => {
+      const { status, error, retryAfter } = await send(program, {
+        id,
+        plant: PLANT,
+      });
+      const create = `create ${id} in pass ${pass}`;
+      assert.deepEqual([status, error], [503, STORE_FAILED], create);
+      assert.ok(retryAfter !== undefined, create);
+    }, 4);
+  }
+  assert.equal(occurrences(program.stderr, line), 1, program.stderr);
+  assert.equal(occurrences(program.stderr, FAILING), 1, program.stderr);
+  assert.equal(occurrences(program.stderr, RECOVERED), 0, program.stderr);
+}

@@ -1,0 +1,199 @@
+/** A process without file descriptors: it continues, and listens again. */
+import assert from "node:assert/strict";
+import {
+  eventually,
+  inParallel,
+  isStored,
+  Ledger,
+  pause,
+  PLANT,
+  send,
+  toBody,
+} from "../support/load.ts";
+import { has, Program, TOKEN } from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { makeCertificate, runTool } from "../support/tools.ts";
+import { request } from "../support/wire.ts";
+
+const HAS_OPENSSL = await has("openssl", "version");
+const HAS_CURL = await has("curl", "--version");
+
+/** Connections that stay open when the others end. */
+const STAYING = 5;
+
+const LOST = /stopped listening: /;
+const AGAIN = /listening on https?:\S+ again/;
+const INTERNAL_ERROR = /internal error/;
+
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/** Opens a connection and sends bytes on it. */
+async function connectAndSend(
+  port: number,
+  bytes: Uint8Array,
+): Promise<Deno.TcpConn> {
+  const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+  try {
+    await connection.write(bytes);
+  } catch (error) {
+    connection.close();
+    throw error;
+  }
+  return connection;
+}
+
+/** Opens connections until the service has no descriptors left. */
+async function exhaust(
+  program: Program,
+  bytes: Uint8Array,
+): Promise<Deno.TcpConn[]> {
+  const connections: Deno.TcpConn[] = [];
+  const open = () =>
+    connectAndSend(program.port, bytes).then(
+      (connection) => connections.push(connection),
+      // Refused while nothing listens.
+      () => {},
+    );
+  await inParallel(Array.from({ length: 1_000 }), open);
+  assert.ok(connections.length > 100, `${connections.length} connected`);
+  // Connections continue to arrive meanwhile.
+  for (let i = 0; i < 20; i++) {
+    await open();
+    await pause(20);
+  }
+  return connections;
+}
+
+Deno.test({
+  name:
+    "a service without file descriptors continues, and serves again when most connections end",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    const ledger = new Ledger();
+    await using program = await Program.start(["--kv", path], {
+      openFilesMax: 256,
+    });
+    assert.ok(isStored(await ledger.send(program, { id: 0n, plant: PLANT })));
+
+    const create = request(toBody({ id: 1n, plant: PLANT }));
+    ledger.sent.set(1n, [PLANT]);
+    const head = decoder.decode(create).split("\r\n\r\n")[0] ?? "";
+    const requests = {
+      "silent": "",
+      "half a head": head,
+      "half a body": `${head}\r\n\r\n{"id"`,
+      "a complete request": create,
+    };
+    for (const [name, part] of Object.entries(requests)) {
+      const bytes = typeof part === "string" ? encoder.encode(part) : part;
+      const from = program.stderr.length;
+      const connections = await exhaust(program, bytes);
+      const staying = connections.splice(0, STAYING);
+      for (const connection of connections) connection.close();
+      // On a new connection: an old one does not prove that it listens.
+      await eventually(
+        (reply) => reply.startsWith("HTTP/1.1 200 "),
+        async () => {
+          try {
+            using connection = await connectAndSend(program.port, create);
+            const buffer = new Uint8Array(4_096);
+            const length = await connection.read(buffer) ?? 0;
+            return decoder.decode(buffer.subarray(0, length));
+          } catch (error) {
+            return `${name}: ${error}`;
+          }
+        },
+      );
+      await program.printed(AGAIN, from);
+      for (const connection of staying) connection.close();
+    }
+    assert.match(program.stderr, LOST);
+    assert.doesNotMatch(program.stderr, INTERNAL_ERROR);
+    assert.equal((await program.stop()).status, 0);
+    await ledger.assertFile(path);
+  },
+});
+
+Deno.test({
+  name:
+    "a service with TLS and without file descriptors serves again when most connections end",
+  ignore: Deno.build.os === "windows" || !HAS_OPENSSL || !HAS_CURL,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    const { cert, key } = await makeCertificate(directory, "plants");
+    await using program = await Program.start(
+      ["--kv", path, "--tls-cert", cert, "--tls-key", key],
+      { openFilesMax: 256 },
+    );
+    const { origin } = program;
+    assert.match(origin, /^https:/);
+    // Each create is sent on a new connection.
+    const create = (id: number): Promise<string> =>
+      runTool("curl", [
+        ...["-sS", "--cacert", cert, "-w", "%{http_code}"],
+        ...["-H", `Authorization: Bearer ${TOKEN}`],
+        ...["-H", "Content-Type: application/json"],
+        ...["-d", toBody({ id: BigInt(id), plant: PLANT })],
+        `${origin}/plants`,
+      ]).catch(String);
+    const isCreated = (output: string) => /\}200$/.test(output);
+    const first = await create(0);
+    assert.ok(isCreated(first), first);
+
+    // Without a handshake, and in the middle of one.
+    const parts = [[], [0x16, 0x03, 0x01, 0x02, 0x00]];
+    for (const [i, part] of parts.entries()) {
+      const from = program.stderr.length;
+      const connections = await exhaust(program, Uint8Array.from(part));
+      const staying = connections.splice(0, STAYING);
+      for (const connection of connections) connection.close();
+      await eventually(isCreated, () => create(i + 1));
+      await program.printed(AGAIN, from);
+      for (const connection of staying) connection.close();
+    }
+    assert.match(program.stderr, LOST);
+    assert.doesNotMatch(program.stderr, INTERNAL_ERROR);
+    assert.equal((await program.stop()).status, 0);
+    const ledger = new Ledger();
+    for (let id = 0n; id <= parts.length; id++) {
+      ledger.sent.set(id, [PLANT]);
+      ledger.acknowledged.set(id, PLANT);
+    }
+    assert.equal(await ledger.assertFile(path), parts.length + 1);
+  },
+});
+
+Deno.test({
+  name:
+    "a service that was without file descriptors listens again on the address of DENO_SERVE_ADDRESS",
+  // Only on Linux is every address from 127.0.0.1 to 127.255.255.254 local.
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    await using program = await Program.start(["--kv", path], {
+      openFilesMax: 60,
+      env: { DENO_SERVE_ADDRESS: "tcp:127.0.0.2:0" },
+    });
+    const { port } = program;
+    assert.equal(program.origin, `http://127.0.0.2:${port}`);
+    const connections: Deno.Conn[] = [];
+    for (let i = 0; i < 100; i++) {
+      await Deno.connect({ hostname: "127.0.0.2", port }).then(
+        (connection) => connections.push(connection),
+        () => {},
+      );
+    }
+    // Some connections stay open.
+    for (const connection of connections.splice(STAYING)) connection.close();
+    await program.printed(/listening on http:\/\/127\.0\.0\.2:\d+ again/);
+    assert.match(program.stderr, LOST);
+    assert.ok(isStored(await send(program, { id: 1n, plant: PLANT })));
+    for (const connection of connections) connection.close();
+    assert.equal((await program.stop()).status, 0);
+  },
+});

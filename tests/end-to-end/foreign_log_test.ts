@@ -1,0 +1,226 @@
+/**
+ * A log beside a database file that is not its own: SQLite would discard it, or
+ * replay it into the wrong database. A kill leaves the log of the service.
+ */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { resolve } from "node:path";
+import {
+  inParallel,
+  isStored,
+  Ledger,
+  pause,
+  PLANT,
+  send,
+} from "../support/load.ts";
+import {
+  assertOneLine,
+  type Ended,
+  Program,
+  runProgram,
+} from "../support/program.ts";
+import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import {
+  assertSameLines,
+  createStore,
+  exportLines,
+  writeLines,
+} from "../support/transfer.ts";
+
+/** How often a store is replaced while a service runs. */
+const REPLACE_ROUNDS = numberFromEnv("REPLACE_ROUNDS", 8);
+
+/** A configured path, and the database file that it leads to. */
+interface Paths {
+  readonly path: string;
+  readonly real: string;
+}
+
+const LAYOUTS: readonly {
+  readonly name: string;
+  readonly create: (directory: TemporaryDirectory) => Paths;
+}[] = [
+  {
+    name: "a file",
+    create(directory) {
+      const path = directory.file("plants.db");
+      return { path, real: path };
+    },
+  },
+  {
+    name: "a link",
+    create(directory) {
+      Deno.mkdirSync(directory.file("data"));
+      const path = directory.file("plants.db");
+      Deno.symlinkSync("data/plants.db", path);
+      return { path, real: directory.file("data/plants.db") };
+    },
+  },
+  {
+    name: "a link to a link in another directory",
+    create(directory) {
+      for (const name of ["links", "data"]) {
+        Deno.mkdirSync(directory.file(name));
+      }
+      const path = directory.file("plants.db");
+      Deno.symlinkSync(directory.file("links/other.db"), path);
+      Deno.symlinkSync("../data/real.db", directory.file("links/other.db"));
+      return { path, real: directory.file("data/real.db") };
+    },
+  },
+  {
+    name: "a relative link in a linked directory",
+    create(directory) {
+      for (const name of ["shared", "releases", "releases/5"]) {
+        Deno.mkdirSync(directory.file(name));
+      }
+      Deno.symlinkSync("releases/5", directory.file("current"));
+      Deno.symlinkSync(
+        "../../shared/plants.db",
+        directory.file("releases/5/plants.db"),
+      );
+      return {
+        path: directory.file("current/plants.db"),
+        real: directory.file("shared/plants.db"),
+      };
+    },
+  },
+];
+
+for (const { name, create } of LAYOUTS) {
+  Deno.test(`a start is refused if the database behind ${name} is gone and its log is not`, async () => {
+    using directory = new TemporaryDirectory();
+    const { path, real } = create(directory);
+    const away = directory.file("away.db");
+    const ledger = await createAndKill(path);
+    const log = Deno.readFileSync(`${real}-wal`);
+    Deno.renameSync(real, away);
+
+    const file = writeLines(directory.file("in"), ['{"id":9,"name":"nine"}']);
+    const refused = [
+      await tryToStart(path),
+      await runProgram(["import", file, "--kv", path]),
+    ];
+    for (const ended of refused) {
+      assertOneLine(ended, 2, logOf(real));
+      assert.match(ended.stderr, /put that database back, or move its log/);
+    }
+    for (const args of [["export"], ["backup", directory.file("copy.db")]]) {
+      const ended = await runProgram([...args, "--kv", path]);
+      assertOneLine(ended, 2, /no such file/);
+    }
+    assert.ok(Buffer.from(Deno.readFileSync(`${real}-wal`)).equals(log));
+    assert.throws(() => Deno.statSync(real), Deno.errors.NotFound);
+
+    Deno.renameSync(away, real);
+    assert.equal(await ledger.assertFile(path), ledger.acknowledged.size);
+  });
+
+  Deno.test(`a backup restored behind ${name} beside an old log is refused`, async () => {
+    using directory = new TemporaryDirectory();
+    const { path, real } = create(directory);
+    const backup = directory.file("backup.db");
+    const lines = await createBackup(directory, backup, 3_000);
+    await createAndKill(path);
+    const log = Deno.readFileSync(`${real}-wal`);
+    Deno.renameSync(backup, real);
+
+    const file = writeLines(directory.file("in"), ['{"id":9,"name":"nine"}']);
+    const copy = directory.file("copy.db");
+    const refused = [
+      await tryToStart(path),
+      await runProgram(["import", file, "--kv", path]),
+      await runProgram(["export", "--kv", path]),
+      await runProgram(["backup", copy, "--kv", path]),
+    ];
+    for (const ended of refused) assertOneLine(ended, 2, logOf(real));
+    assert.throws(() => Deno.statSync(copy), Deno.errors.NotFound);
+    assert.ok(Buffer.from(Deno.readFileSync(`${real}-wal`)).equals(log));
+
+    Deno.renameSync(`${real}-wal`, `${real}-wal.old`);
+    assertSameLines(await exportLines(path), lines);
+  });
+}
+
+Deno.test("a backup that is moved over the store of a running service is opened entirely or not at all", async () => {
+  using directory = new TemporaryDirectory();
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  const original = directory.file("original.db");
+  const lines = await createBackup(directory, original, 3_000);
+  let refused = 0;
+  for (let round = 1; round <= REPLACE_ROUNDS; round++) {
+    const where = `round ${round}, SEED=${seed}`;
+    const path = directory.file(`${round}.db`);
+    const backup = directory.file("backup.db");
+    Deno.copyFileSync(original, backup);
+    {
+      await using program = await Program.start(["--kv", path]);
+      let isRunning = true;
+      const creating = inParallel(ids(2_000), async (id) => {
+        if (isRunning) await send(program, { id, plant: PLANT });
+      }, 8);
+      await pause(random.int(0, 50));
+      // The file is checked at each commit, and at an interval.
+      isRunning = random.chance(0.5);
+      if (!isRunning) await creating;
+      Deno.renameSync(backup, path);
+      await pause(random.int(0, random.pick([3, 30, 400])));
+      await program.stop("SIGKILL");
+      isRunning = false;
+      await creating;
+    }
+    const { status, stderr } = await tryToStart(path);
+    if (status !== 0) {
+      assert.match(stderr, logOf(path), where);
+      assert.equal(status, 2, where);
+      Deno.renameSync(`${path}-wal`, `${path}-wal.old`);
+      refused++;
+    }
+    assertSameLines(await exportLines(path), lines);
+  }
+  console.log(`seed ${seed}: ${REPLACE_ROUNDS} rounds, ${refused} refused`);
+});
+
+/** Starts the service, and stops it if it listens. */
+async function tryToStart(path: string): Promise<Ended> {
+  await using program = Program.spawn(["--port", "0", "--kv", path]);
+  const listens = program.printed(/listens on/).catch(() => {});
+  await Promise.race([program.ended(), listens]);
+  return await program.stop();
+}
+
+/** Stores plants through a path and kills the service: the log has them. */
+async function createAndKill(path: string): Promise<Ledger> {
+  const ledger = new Ledger();
+  await using program = await Program.start(["--kv", path]);
+  await inParallel(ids(300), async (id) => {
+    assert.ok(isStored(await ledger.send(program, { id, plant: PLANT })));
+  });
+  await program.stop("SIGKILL");
+  return ledger;
+}
+
+/** Backs up a store of some plants, and returns its lines. */
+async function createBackup(
+  directory: TemporaryDirectory,
+  path: string,
+  count: number,
+): Promise<string[]> {
+  const store = directory.file("backed-up.db");
+  const lines = await createStore(store, count, "Restored");
+  const { status, stderr } = await runProgram(["backup", path, "--kv", store]);
+  assert.equal(status, 0, stderr);
+  return lines;
+}
+
+function ids(count: number): bigint[] {
+  return Array.from({ length: count }, (_, i) => BigInt(i + 1));
+}
+
+/** The message that names the log of a database. */
+function logOf(path: string): RegExp {
+  const name = resolve(path).replaceAll(/[.+]/g, "\\$&");
+  return new RegExp(`${name}-wal has plants of another database`);
+}

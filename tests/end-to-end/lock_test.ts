@@ -1,0 +1,109 @@
+/** Other processes that use the database file, or lock it. */
+import assert from "node:assert/strict";
+import { API_ERRORS } from "../../src/errors.ts";
+import { COMMIT_MS_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
+import {
+  drawPlant,
+  eventually,
+  inParallel,
+  isStored,
+  Ledger,
+  metricOf,
+  occurrences,
+  pause,
+  PLANT,
+  RECOVERY_MS_MAX,
+} from "../support/load.ts";
+import { Program } from "../support/program.ts";
+import { Random, seedOfRun } from "../support/random.ts";
+import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+
+const STORE_FAILED = API_ERRORS.storeFailed.error;
+const OVERLOADED = API_ERRORS.overloaded.error;
+
+Deno.test("two processes on one file store each id once, and no plant is lost", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  const ledger = new Ledger();
+  await using one = await Program.start(["--kv", path]);
+  await using two = await Program.start(["--kv", path]);
+  const programs = [one, two];
+  const ids = Array.from({ length: 1_000 }, (_, i) => BigInt(i) - 500n);
+  const wins = [0, 0];
+  await inParallel(ids, async (id) => {
+    const replies = programs.map((program, i) => {
+      const plant = drawPlant(random);
+      const name = `${i} ${plant.name}`;
+      return ledger.send(program, { id, plant: { ...plant, name } });
+    });
+    const statuses = (await Promise.all(replies)).map(({ status }) => status);
+    assert.deepEqual(statuses.toSorted(), [200, 409], `${id}, SEED=${seed}`);
+    const winner = statuses.indexOf(200);
+    wins[winner] = (wins[winner] ?? 0) + 1;
+  }, 32);
+  assert.ok(wins.every((count) => count > 0), `not a race: ${wins}`);
+  // Each process finds what the other one stored.
+  for (const program of programs) await ledger.replay(program);
+  for (const { stderr } of programs) {
+    assert.equal(occurrences(stderr, /the store fails/g), 0, stderr);
+  }
+  for (const program of programs) {
+    assert.equal((await program.stop()).status, 0);
+  }
+  assert.equal(await ledger.assertFile(path), ids.length);
+});
+
+for (const kind of ["IMMEDIATE", "EXCLUSIVE"] as const) {
+  Deno.test(`an ${kind} lock of another process delays creates up to their deadline, refuses later ones, and loses none`, async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    const ledger = new Ledger();
+    await using program = await Program.start(["--kv", path]);
+    assert.ok(isStored(await ledger.send(program, { id: 0n, plant: PLANT })));
+    const ids = Array.from({ length: 50 }, (_, i) => BigInt(i + 1));
+    const create = (id: bigint) => ledger.send(program, { id, plant: PLANT });
+
+    {
+      using lock = new StoreLock(path, kind);
+      const startMs = performance.now();
+      const failing = Promise.all(ids.map(create));
+      await pause(QUEUE_MS_MAX + 500);
+      for (const id of ids.slice(0, 5)) {
+        const { error, retryAfter } = await create(id + 1_000n);
+        assert.equal(error, OVERLOADED);
+        assert.equal(retryAfter, "1");
+      }
+      for (const { error } of await failing) assert.equal(error, STORE_FAILED);
+      const tookMs = performance.now() - startMs;
+      assert.ok(tookMs < COMMIT_MS_MAX + RECOVERY_MS_MAX, `${tookMs} ms`);
+      assert.ok(tookMs >= COMMIT_MS_MAX, `failed after ${tookMs} ms`);
+
+      // Creates that wait when the lock is released are stored.
+      const waiting = ids.map((id) =>
+        eventually(
+          ({ error }) => error !== OVERLOADED,
+          () => create(id + 100n),
+        )
+      );
+      await eventually(
+        (count) => count === ids.length,
+        () => metricOf(program, "plant_store_creates_waiting"),
+      );
+      lock[Symbol.dispose]();
+      assert.ok((await Promise.all(waiting)).every(isStored));
+    }
+
+    await inParallel(ledger.ambiguous, async ([id]) => {
+      assert.ok(isStored(await create(id)));
+    });
+    // The sweep reports the recovery, if no commit has done so.
+    await program.printed(/the store has recovered/);
+    const { stderr } = program;
+    assert.equal(occurrences(stderr, /the store fails/g), 1, stderr);
+    assert.equal(occurrences(stderr, /the store has recovered/g), 1, stderr);
+    assert.equal((await program.stop()).status, 0);
+    await ledger.assertFile(path);
+  });
+}

@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import { eventually } from "../support/load.ts";
+import { Program, statusOf, TOKEN } from "../support/program.ts";
+import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+
+const PLANT = '{"id":1,"name":"Monstera"}';
+
+const isWindows = Deno.build.os === "windows";
+
+/** Many times what the service needs, for busy machines. */
+const RECOVERY_MS_MAX = 20_000;
+
+/** Sends SIGHUP and waits for a line in the log. */
+async function reload(program: Program): Promise<void> {
+  const { length } = program.stderr;
+  program.process.kill("SIGHUP");
+  await program.printed(/\n/, length);
+}
+
+/** Runs a service through every event that it logs; returns its log. */
+async function logOfEverything(
+  format: "text" | "json",
+): Promise<{ banner: string; lines: string[] }> {
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
+  const tokens = directory.file("tokens");
+  Deno.writeTextFileSync(tokens, TOKEN);
+  await using program = await Program.start(["--kv", file], {
+    env: { ACCESS_TOKEN_FILE: tokens, LOG_FORMAT: format },
+  });
+  const banner = program.stderr;
+
+  // Ordinary requests, successful or not, are not logged.
+  for (const body of [PLANT, PLANT, '{"id":1,"name":""}', "{", "{}"]) {
+    await statusOf(program.create(body));
+  }
+  await statusOf(program.create(PLANT, "wrong"));
+  for (const path of ["/", "/nowhere", "/readyz", "/metrics", "/plants"]) {
+    await statusOf(program.get(path, TOKEN));
+  }
+  assert.equal(program.stderr, banner);
+
+  await reload(program);
+  Deno.writeTextFileSync(tokens, "");
+  await reload(program);
+
+  // Another process holds the store, until creates time out.
+  {
+    using _lock = new StoreLock(file);
+    const creates = Array.from(
+      { length: 20 },
+      (_, i) => statusOf(program.create({ id: i + 10, name: "Fern" })),
+    );
+    for (const status of await Promise.all(creates)) assert.equal(status, 503);
+  }
+  // The commit that waits for the lock ends at some time after its release.
+  await eventually(
+    (status) => status === 200,
+    () => statusOf(program.create({ id: 30, name: "Fern" })),
+    { withinMs: RECOVERY_MS_MAX },
+  );
+  for (let id = 31; id < 40; id++) {
+    assert.equal(await statusOf(program.create({ id, name: "Fern" })), 200);
+  }
+  await program.printed(/the store has recovered/);
+
+  const { status, stdout, stderr } = await program.stop();
+  assert.equal(status, 0);
+  assert.equal(stdout, "");
+  assert.ok(!stderr.includes(TOKEN), stderr);
+  return { banner, lines: stderr.slice(banner.length).trimEnd().split("\n") };
+}
+
+Deno.test({
+  name:
+    "the log has one line for each event, in text and in JSON, and none for an ordinary request",
+  ignore: isWindows,
+  async fn() {
+    const [text, json] = await Promise.all([
+      logOfEverything("text"),
+      logOfEverything("json"),
+    ]);
+    const expected = [
+      /^\S+Z info: reloaded 1 token from \/.*\/tokens$/,
+      /^\S+Z error: the tokens did not change: .*\/tokens: /,
+      /^\S+Z error: the store fails: /,
+      /^\S+Z info: the store has recovered$/,
+      /^\S+Z info: SIGTERM: answering running requests, then stopping$/,
+      /^\S+Z info: stopped$/,
+    ];
+    assert.equal(text.lines.length, expected.length, text.lines.join("\n"));
+    expected.forEach((line, i) => assert.match(text.lines[i] ?? "", line));
+
+    const entries = [json.banner.trimEnd(), ...json.lines]
+      .map((line) => JSON.parse(line));
+    assert.deepEqual(entries.map(({ level, event }) => `${level} ${event}`), [
+      "info started",
+      "info tokens reloaded",
+      "error tokens kept",
+      "error store failing",
+      "info store recovered",
+      "info stopping",
+      "info stopped",
+    ]);
+    for (const { time, message } of entries) {
+      assert.equal(new Date(time).toISOString(), time);
+      assert.match(message, /^[^\n]+$/);
+    }
+  },
+});
+
+/** A module with programmer errors: SIGUSR1 rejects, and SIGUSR2 throws. */
+const BUGS = `
+Deno.addSignalListener("SIGUSR1", () => {
+  Promise.reject(new TypeError("the first bug"));
+});
+Deno.addSignalListener("SIGUSR2", () => {
+  setTimeout(function badCallback() {
+    throw new Error("the second bug", { cause: "its cause" });
+  });
+});
+`;
+
+for (const format of ["text", "json"] as const) {
+  Deno.test({
+    name:
+      `a programmer error is logged whole in ${format} and does not end the service`,
+    // A compiled program loads no other module.
+    ignore: isWindows || Deno.env.has("PLANT_STORE"),
+    async fn() {
+      using directory = new TemporaryDirectory();
+      const bugs = directory.file("bugs.ts");
+      Deno.writeTextFileSync(bugs, BUGS);
+      await using program = await Program.start(
+        ["--kv", directory.file("plants.db"), "--log-format", format],
+        { shell: `shift; exec "$0" run --preload "${bugs}" "$@"` },
+      );
+      const { length } = program.stderr;
+      const ids = new Set<string | undefined>();
+      for (
+        const [signal, bug] of [
+          ["SIGUSR1", /TypeError: the first bug\b[^]*at .*bugs\.ts:\d+:\d+/],
+          ["SIGUSR2", /the second bug\b[^]*badCallback[^]*its cause/],
+        ] as const
+      ) {
+        const before = program.stderr.length;
+        program.process.kill(signal);
+        const [, id] = await program.printed(
+          /error.*internal error ([\da-f-]{36})\b/,
+          before,
+        );
+        ids.add(id);
+        await program.printed(bug, before);
+        assert.equal(await statusOf(program.create(PLANT)), 200);
+      }
+      assert.equal(ids.size, 2);
+      const { status, signal, stderr } = await program.stop();
+      assert.deepEqual([status, signal], [0, null]);
+      if (format === "text") return;
+      const events = stderr.slice(length).trimEnd().split("\n")
+        .map((line) => JSON.parse(line).event);
+      assert.deepEqual(events, [
+        "internal error",
+        "internal error",
+        "stopping",
+        "stopped",
+      ]);
+    },
+  });
+}

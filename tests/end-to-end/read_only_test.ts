@@ -1,0 +1,202 @@
+/** A store in a directory that the user may only read. */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { inParallel, isStored, send } from "../support/load.ts";
+import {
+  assertOneLine,
+  type Ended,
+  Program,
+  type ProgramOptions,
+  runProgram,
+} from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import {
+  assertSameLines,
+  createStore,
+  exportLines,
+  toLine,
+} from "../support/transfer.ts";
+
+const IS_WINDOWS = Deno.build.os === "windows";
+
+/** Root may write everywhere: the program runs as this user instead. */
+const NOBODY = 65_534;
+const AS_NOBODY = `exec setpriv --reuid ${NOBODY} --regid ${NOBODY} ` +
+  '--clear-groups "$0" "$@"';
+
+const DENIED =
+  /permission denied .*: change the permissions, or run as another/;
+
+/** A store that a user may only read, and directories that the user owns. */
+class Place implements Disposable {
+  readonly #directory = new TemporaryDirectory();
+  readonly store = this.#directory.file("data/plants.db");
+  readonly options: ProgramOptions;
+
+  constructor() {
+    Deno.chmodSync(this.#directory.path, 0o755);
+    const own = ["copies", "temporary", "cache"].map((name) =>
+      this.#directory.file(name)
+    );
+    for (const path of own) Deno.mkdirSync(path);
+    Deno.mkdirSync(this.#directory.file("data"));
+    const isRoot = !IS_WINDOWS && Deno.uid() === 0;
+    for (const path of isRoot ? own : []) {
+      Deno.chownSync(path, NOBODY, NOBODY);
+    }
+    this.options = {
+      env: {
+        TMPDIR: this.#directory.file("temporary"),
+        ...(isRoot && { DENO_DIR: this.#directory.file("cache") }),
+      },
+      ...(isRoot && { shell: AS_NOBODY }),
+    };
+  }
+
+  /** Allows the user to read the store, and no more. */
+  protect(fileMode = 0o444): void {
+    for (const name of this.names("data")) {
+      Deno.chmodSync(this.#directory.file(`data/${name}`), fileMode);
+    }
+    Deno.chmodSync(this.#directory.file("data"), 0o555);
+  }
+
+  /** Runs the program as the user who may only read the store. */
+  run(...args: string[]): Promise<Ended> {
+    return runProgram(args, this.options);
+  }
+
+  /** Returns a path in the directory for copies. */
+  copy(name: string): string {
+    return this.#directory.file(`copies/${name}`);
+  }
+
+  names(directory: "data" | "copies" | "temporary"): string[] {
+    return [...Deno.readDirSync(this.#directory.file(directory))]
+      .map(({ name }) => name).toSorted();
+  }
+
+  [Symbol.dispose](): void {
+    Deno.chmodSync(this.#directory.file("data"), 0o755);
+    this.#directory[Symbol.dispose]();
+  }
+}
+
+/** Whether the program can run as a user who is not root. */
+const CAN_RUN = !IS_WINDOWS && await canRun();
+
+async function canRun(): Promise<boolean> {
+  using place = new Place();
+  return (await place.run("--version")).status === 0;
+}
+
+Deno.test({
+  name: "export reads a store in a directory that the user may only read",
+  ignore: !CAN_RUN,
+  fn: async () => {
+    using place = new Place();
+    const lines = await createStore(place.store, 2_000);
+    place.protect();
+    const before = Deno.readFileSync(place.store);
+    assertSameLines(await exportLines(place.store, place.options), lines);
+    assert.ok(Buffer.from(Deno.readFileSync(place.store)).equals(before));
+    assert.deepEqual(place.names("data"), ["plants.db"]);
+    assert.deepEqual(place.names("temporary"), []);
+  },
+});
+
+for (const mode of [0o644, 0o444]) {
+  Deno.test({
+    name: `backup copies a store of mode ${
+      mode.toString(8)
+    } in a directory that the user may only read`,
+    ignore: !CAN_RUN,
+    fn: async () => {
+      using place = new Place();
+      const lines = await createStore(place.store, 2_000);
+      place.protect(mode);
+      const copy = place.copy("copy.db");
+      const ended = await place.run("backup", copy, "--kv", place.store);
+      assert.equal(ended.stderr, `${copy} is a complete copy, 2000 entries\n`);
+      assert.equal(ended.status, 0);
+      assert.deepEqual(place.names("copies"), ["copy.db"]);
+      assert.deepEqual(place.names("data"), ["plants.db"]);
+      assert.equal((Deno.statSync(copy).mode ?? 0) & 0o777, mode);
+
+      // A backup can be exported and backed up in turn.
+      assertSameLines(await exportLines(copy, place.options), lines);
+      const second = place.copy("2.db");
+      const again = await place.run("backup", second, "--kv", copy);
+      assert.equal(again.status, 0, again.stderr);
+      assert.deepEqual(place.names("copies"), ["2.db", "copy.db"]);
+    },
+  });
+}
+
+Deno.test({
+  name: "export and backup read a log that the user may only read",
+  ignore: !CAN_RUN,
+  fn: async () => {
+    using place = new Place();
+    const lines = await createAndKill(place.store);
+    place.protect();
+    const before = place.names("data");
+    assert.deepEqual(before, ["plants.db", "plants.db-shm", "plants.db-wal"]);
+    assertSameLines(await exportLines(place.store, place.options), lines);
+    const copy = place.copy("copy.db");
+    const { status, stderr } = await place.run(
+      ...["backup", copy, "--kv", place.store],
+    );
+    assert.equal(status, 0, stderr);
+    assertSameLines(await exportLines(copy), lines);
+    assert.deepEqual(place.names("data"), before);
+    assert.deepEqual(place.names("temporary"), []);
+  },
+});
+
+Deno.test({
+  name:
+    "export and backup say what to do if the user may not create the index of a log",
+  ignore: !CAN_RUN,
+  fn: async () => {
+    using place = new Place();
+    await createAndKill(place.store);
+    Deno.removeSync(`${place.store}-shm`);
+    place.protect();
+    const before = place.names("data");
+    assert.deepEqual(before, ["plants.db", "plants.db-wal"]);
+    assertOneLine(await place.run("export", "--kv", place.store), 2, DENIED);
+    const backup = await place.run(
+      ...["backup", place.copy("copy.db"), "--kv", place.store],
+    );
+    assertOneLine(backup, 2, DENIED);
+    assert.deepEqual(place.names("data"), before);
+    assert.deepEqual(place.names("copies"), []);
+    assert.deepEqual(place.names("temporary"), []);
+  },
+});
+
+Deno.test({
+  name: "a start with a store that the user may only read says what to do",
+  ignore: !CAN_RUN,
+  fn: async () => {
+    using place = new Place();
+    const lines = await createStore(place.store, 10);
+    place.protect();
+    const ended = await place.run("--port", "0", "--kv", place.store);
+    assertOneLine(ended, 2, DENIED);
+    assert.deepEqual(place.names("data"), ["plants.db"]);
+    assertSameLines(await exportLines(place.store, place.options), lines);
+  },
+});
+
+/** Stores plants, kills the service, and returns the lines of the plants. */
+async function createAndKill(path: string): Promise<string[]> {
+  await using program = await Program.start(["--kv", path]);
+  const ids = Array.from({ length: 100 }, (_, i) => BigInt(i));
+  await inParallel(ids, async (id) => {
+    assert.ok(isStored(await send(program, { id, plant: { name: "x" } })));
+  });
+  await program.stop("SIGKILL");
+  return ids.map((id) => toLine(id, "x"));
+}

@@ -1,0 +1,136 @@
+import assert from "node:assert/strict";
+import { API_ERRORS } from "../../src/errors.ts";
+import { PROBE_MS } from "../../src/limits.ts";
+import { eventually, occurrences } from "../support/load.ts";
+import { errorOf, Program, runProgram, statusOf } from "../support/program.ts";
+import { canMount, SmallDisk } from "../support/small_disk.ts";
+import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+
+const OK = '{"status":"ok"}';
+
+/** Many times what the service needs, for busy machines. */
+const RECOVERY_MS_MAX = 20_000;
+
+const STORE_FAILED = API_ERRORS.storeFailed;
+
+/** A page in the write-ahead log: 4 KiB, and the header of its frame. */
+const FRAME_BYTES = 4096 + 24;
+
+/** Returns the number of pages that were written to an open store. */
+function pagesWritten(file: string): number {
+  return Math.floor(Deno.statSync(`${file}-wal`).size / FRAME_BYTES);
+}
+
+/** Asserts that a service is not ready, and returns the message of its reply. */
+async function assertNotReady(program: Program): Promise<string> {
+  const response = await program.get("/readyz");
+  const { error, message } = await response.json();
+  assert.deepEqual([response.status, error], [503, STORE_FAILED.error]);
+  assert.match(response.headers.get("retry-after") ?? "", /^\d+$/);
+  assert.notEqual(message, STORE_FAILED.message(""));
+  return message;
+}
+
+Deno.test("GET /livez and /readyz answer ok without a token", async () => {
+  using directory = new TemporaryDirectory();
+  await using program = await Program.start(["--kv", directory.file("p.db")]);
+  for (const path of ["/livez", "/readyz"]) {
+    const response = await program.get(path);
+    assert.equal(response.status, 200, path);
+    assert.equal(response.headers.get("content-type"), "application/json");
+    assert.equal(await response.text(), OK);
+  }
+});
+
+Deno.test("GET /readyz answers 503 if the database file is deleted, and /livez 200", async () => {
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
+  await using program = await Program.start(["--kv", file]);
+  Deno.removeSync(file);
+  assert.match(
+    await assertNotReady(program),
+    /^the store fails: the database file was deleted: /,
+  );
+  assert.equal(await (await program.get("/livez")).text(), OK);
+  assert.equal((await program.metrics()).get("plant_store_up"), 0);
+  const args = ["healthcheck", "--port", `${program.port}`];
+  assert.equal((await runProgram(args)).status, 1);
+});
+
+Deno.test("GET /readyz writes to the store at most once a second, however many ask", async () => {
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
+  await using program = await Program.start(["--kv", file]);
+  const before = pagesWritten(file);
+  const startMs = performance.now();
+  for (let round = 0; round < 10; round++) {
+    const asks = Array.from({ length: 40 }, () => program.get("/readyz"));
+    for (const ask of asks) assert.equal(await statusOf(ask), 200);
+  }
+  const seconds = (performance.now() - startMs) / PROBE_MS;
+  const pages = pagesWritten(file) - before;
+  assert.ok(pages >= 1, "nothing was written");
+  // A probe writes one page: that of the version of the data.
+  assert.ok(pages <= 1 + seconds, `${pages} pages in ${seconds} s`);
+});
+
+Deno.test("GET /readyz answers 503 if another process holds the store, and 200 afterwards", async () => {
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
+  await using program = await Program.start(["--kv", file]);
+  {
+    using _lock = new StoreLock(file);
+    const messages = await Promise.all(
+      Array.from({ length: 5 }, () => assertNotReady(program)),
+    );
+    for (const message of messages) assert.match(message, /^the store fails: /);
+    await program.printed(/error: the store fails: /);
+  }
+  await eventually(
+    (status) => status === 200,
+    () => statusOf(program.get("/readyz")),
+    { withinMs: RECOVERY_MS_MAX },
+  );
+  await program.printed(/info: the store has recovered\n/);
+  assert.equal(occurrences(program.stderr, /the store fails/g), 1);
+});
+
+Deno.test({
+  name:
+    "GET /readyz answers 503 on a full disk, and 200 when there is room again although no create arrives",
+  ignore: !canMount(),
+  async fn() {
+    using disk = new SmallDisk(4);
+    await using program = await Program.start(["--kv", disk.file("plants.db")]);
+    assert.equal(await statusOf(program.get("/readyz")), 200);
+    assert.equal((await program.metrics()).get("plant_store_up"), 1);
+    const { length } = program.stderr;
+
+    const ballast = disk.fill("ballast");
+    // Until the probe writes again, the last result is current.
+    await eventually(
+      (status) => status === 503,
+      () => statusOf(program.get("/readyz")),
+      { withinMs: RECOVERY_MS_MAX },
+    );
+    assert.match(
+      await assertNotReady(program),
+      /^the store fails: database or disk is full/,
+    );
+    assert.equal((await program.metrics()).get("plant_store_up"), 0);
+    const failing = /error: the store fails: database or disk is full.*\n/;
+    await program.printed(failing, length);
+    assert.deepEqual(
+      await errorOf(program.create({ id: 1, name: "x".repeat(10_000) })),
+      [503, STORE_FAILED.error],
+    );
+
+    Deno.removeSync(ballast);
+    await program.printed(/info: the store has recovered\n/, length);
+    assert.equal(await (await program.get("/readyz")).text(), OK);
+    assert.equal((await program.metrics()).get("plant_store_up"), 1);
+    assert.equal(program.stderr.slice(length).trimEnd().split("\n").length, 2);
+    const retry = program.create({ id: 1, name: "x".repeat(10_000) });
+    assert.equal(await statusOf(retry), 200);
+  },
+});

@@ -1,0 +1,97 @@
+/** The description and the page, as the program serves them. */
+import assert from "node:assert/strict";
+import { renderPage } from "../../src/reference/page.ts";
+import { Program, runProgram } from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { type Reply, request, Wire } from "../support/wire.ts";
+
+/** Sends a request for a path, and reads its reply to the end of the connection. */
+async function read(
+  { port }: Program,
+  method: "GET" | "HEAD",
+  path: string,
+  { isAuthorized = true } = {},
+): Promise<Reply & { readonly rest: string }> {
+  using wire = await Wire.connect(port);
+  await wire.send(request("", {
+    line: `${method} ${path} HTTP/1.1`,
+    without: [
+      ...["content-length", "content-type"],
+      ...(isAuthorized ? [] : ["authorization"]),
+    ],
+  }));
+  const reply = await wire.reply({ isToHead: method === "HEAD" });
+  assert.ok(reply !== undefined, `no reply to ${method} ${path}`);
+  await wire.closeWrite();
+  return { ...reply, rest: await wire.rest() };
+}
+
+Deno.test("/openapi.json is what the command openapi writes, byte for byte, after every start", async () => {
+  using directory = new TemporaryDirectory();
+  const args = ["--kv", directory.file("plants.db")];
+  const env = { BASE_URL: "https://plants.example/api/" };
+  const { stdout } = await runProgram(["openapi"], { env });
+  assert.match(stdout, /"url": "https:\/\/plants\.example\/api"/);
+  for (let start = 0; start < 2; start++) {
+    await using program = await Program.start(args, { env });
+    const response = await fetch(`${program.origin}/api/openapi.json`);
+    assert.equal(await response.text(), stdout);
+    assert.equal((await program.stop()).status, 0);
+  }
+});
+
+Deno.test("/openapi.json names the address of the service if there is no base URL", async () => {
+  using directory = new TemporaryDirectory();
+  const args = ["--kv", directory.file("plants.db")];
+  await using program = await Program.start(args);
+  const response = await fetch(`${program.origin}/openapi.json`);
+  assert.equal(response.headers.get("content-type"), "application/json");
+  const text = await response.text();
+  assert.deepEqual(JSON.parse(text).servers, [{ url: program.origin }]);
+  const { stdout } = await runProgram(["openapi", "--port", `${program.port}`]);
+  assert.equal(text, stdout);
+});
+
+Deno.test("HEAD gets the status and the headers of GET without a body, on every path", async () => {
+  using directory = new TemporaryDirectory();
+  const args = ["--kv", directory.file("plants.db")];
+  await using program = await Program.start(args);
+  for (
+    const [path, status, options] of [
+      ["/", 200],
+      ["/openapi.json", 200],
+      ["/livez", 200],
+      ["/readyz", 200],
+      ["/metrics", 200],
+      ["/metrics", 401, { isAuthorized: false }],
+      ["/unknown", 404],
+    ] as const
+  ) {
+    const [get, head] = await Promise.all([
+      read(program, "GET", path, options),
+      read(program, "HEAD", path, options),
+    ]);
+    for (const { headers } of [get, head]) {
+      headers.delete("date");
+      // The metrics count the requests, so their length changes.
+      if (path === "/metrics") headers.delete("content-length");
+    }
+    assert.equal(get.status, status, path);
+    assert.equal(head.status, status, path);
+    assert.deepEqual([...head.headers], [...get.headers], path);
+    assert.notEqual(get.text, "", path);
+    assert.deepEqual([get.rest, head.text, head.rest], ["", "", ""], path);
+  }
+});
+
+Deno.test("/ is the page with its headers, which allow its own code and nothing else", async () => {
+  using directory = new TemporaryDirectory();
+  const args = ["--kv", directory.file("plants.db")];
+  await using program = await Program.start(args);
+  const response = await fetch(`${program.origin}/`);
+  const page = renderPage(program.origin);
+  assert.equal(await response.text(), page.html);
+  for (const [name, value] of Object.entries(page.headers)) {
+    assert.equal(response.headers.get(name), value);
+  }
+});

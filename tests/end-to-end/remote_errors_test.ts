@@ -1,0 +1,125 @@
+/** A KV Connect server that cannot be used, and what its errors may contain. */
+import assert from "node:assert/strict";
+import { API_ERRORS } from "../../src/errors.ts";
+import {
+  DENOKV,
+  FakeKvServer,
+  KV_ENV,
+  KvServer,
+} from "../support/kv_server.ts";
+import { isStored, PLANT, send } from "../support/load.ts";
+import { assertOneLine, Program, runProgram } from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { writeLines } from "../support/transfer.ts";
+
+const TOKEN = KV_ENV.DENO_KV_ACCESS_TOKEN;
+
+/** An error text with the token, control characters and 100 kB. */
+const HOSTILE = `wrong token: ${TOKEN} \x1b[31mred\x1b]0;title\x07\x00\r\n` +
+  `error: forged\u2028line\u202e\n${"x".repeat(100_000)}${TOKEN}`;
+
+/** Longest line about a server: its text is cut, and escapes are longer. */
+const LINE_CHARS_MAX = 600;
+
+/** Whatever a terminal may interpret, or take for another line. */
+// deno-lint-ignore no-control-regex
+const UNPRINTABLE = /[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]/;
+
+/** Asserts that a text of the server is masked, escaped and truncated. */
+function assertHarmless(line: string): void {
+  assert.match(line, /wrong token: \[token\] \\u\{1b\}\[31mred/);
+  assert.ok(!line.includes(TOKEN), line);
+  assert.doesNotMatch(line, UNPRINTABLE);
+  assert.ok(line.length < LINE_CHARS_MAX, `${line.length} characters`);
+}
+
+function serve(url: string, env: Readonly<Record<string, string>> = KV_ENV) {
+  return runProgram(["--port", "0", "--kv", url], { env });
+}
+
+const ADVICE = "check its address, and its token in DENO_KV_ACCESS_TOKEN\n";
+
+for (const kind of ["metadata", "data"] as const) {
+  Deno.test(`an error text of a KV Connect server about its ${kind} is one line, masked, escaped and truncated`, async () => {
+    using directory = new TemporaryDirectory();
+    const file = writeLines(directory.file("in"), ['{"id":1,"name":"one"}']);
+    await using server = new FakeKvServer();
+    server[kind] = () => new Response(HOSTILE, { status: 403 });
+    const commands = [["serve", "--port", "0"], ["export"], ["import", file]];
+    for (const args of commands) {
+      const ended = await runProgram([...args, "--kv", server.url], {
+        env: KV_ENV,
+      });
+      assertOneLine(ended, 1, /^plant-store: cannot (store|read) .*403/);
+      assertHarmless(ended.stderr);
+      assert.ok(ended.stderr.endsWith(ADVICE), ended.stderr);
+    }
+  });
+}
+
+Deno.test("an error text of a KV Connect server is harmless in the log and in /readyz, and no create gets it", async () => {
+  await using server = new FakeKvServer();
+  await using program = await Program.start(["--kv", server.url], {
+    env: KV_ENV,
+  });
+  assert.ok(isStored(await send(program, { id: 1n, plant: PLANT })));
+  server.data = () => new Response(HOSTILE, { status: 403 });
+  const response = await program.create({ id: 2, name: "two" });
+  assert.equal(response.status, 503);
+  const { error, message } = API_ERRORS.storeFailed;
+  assert.deepEqual(await response.json(), { error, message: message("") });
+
+  const [line] = await program.printed(/^.*the store fails: .*$/m);
+  assertHarmless(line);
+  const ready = await fetch(`${program.origin}/readyz`);
+  assert.equal(ready.status, 503);
+  assertHarmless(JSON.parse(await ready.text()).message);
+
+  server.data = () => undefined;
+  await program.printed(/the store has recovered/);
+  const { stderr, status } = await program.stop();
+  assert.equal(status, 0);
+  assert.ok(!stderr.includes(TOKEN) && !stderr.includes("forged\n"), stderr);
+  assert.doesNotMatch(stderr, UNPRINTABLE);
+});
+
+Deno.test({
+  name:
+    "a start with a wrong token for the KV Connect server fails with one line",
+  ignore: DENOKV === undefined,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    await using server = await KvServer.start(directory.file("kv.db"));
+    const env = { DENO_KV_ACCESS_TOKEN: "not-the-token" };
+    const ended = await serve(server.url, env);
+    assertOneLine(ended, 1, /cannot store plants in http:\/\/127/);
+    assert.ok(!ended.stderr.includes("not-the-token"));
+    assert.ok(ended.stderr.endsWith(ADVICE), ended.stderr);
+  },
+});
+
+Deno.test("a start with a KV Connect server that cannot be reached fails with one line", async () => {
+  // No program gets this port by chance.
+  const ended = await serve("http://127.0.0.1:1");
+  assertOneLine(ended, 1, /cannot store plants in http:\/\/127/);
+  assert.ok(ended.stderr.endsWith(ADVICE), ended.stderr);
+});
+
+Deno.test("a start with a KV Connect server that does not respond fails with one line", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const connections: Deno.Conn[] = [];
+  const accepting = (async () => {
+    for await (const connection of listener) connections.push(connection);
+  })();
+  const url = `http://127.0.0.1:${listener.addr.port}`;
+  const ended = await serve(url);
+  listener.close();
+  await accepting;
+  for (const connection of connections) connection.close();
+  assert.ok(connections.length > 0, "it never connected");
+  assertOneLine(
+    ended,
+    1,
+    `cannot store plants in ${url}/: no answer within 9 s: ${ADVICE.trim()}`,
+  );
+});

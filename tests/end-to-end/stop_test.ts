@@ -1,0 +1,240 @@
+import assert from "node:assert/strict";
+import { API_ERRORS } from "../../src/errors.ts";
+import { eventually, occurrences } from "../support/load.ts";
+import { has, Program, STACK, statusOf } from "../support/program.ts";
+import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { request, Wire } from "../support/wire.ts";
+
+const BODY = '{"id":7,"name":"Monstera"}';
+const HALF_BODY = request(BODY, { headers: ["content-length: 100"] });
+const HALF_CHUNKS = request(`5\r\n${BODY.slice(0, 5)}\r\n`, {
+  headers: ["transfer-encoding: chunked"],
+});
+
+const isWindows = Deno.build.os === "windows";
+
+/** Many times what a request needs to arrive, for busy machines. */
+const ARRIVE_MS_MAX = 15_000;
+
+/** Listens on a free port for clients that will get no reply. */
+function listenSilently(): Deno.TcpListener {
+  return Deno.listen({ hostname: "127.0.0.1", port: 0 });
+}
+
+/** Starts a program whose KV Connect server does not reply. */
+function startWithServer({ addr }: Deno.TcpListener): Program {
+  return Program.spawn(
+    ["--port", "0", "--kv", `http://127.0.0.1:${addr.port}`],
+    { env: { DENO_KV_ACCESS_TOKEN: "a-token" } },
+  );
+}
+
+/** Waits until a gauge is above 0. */
+async function waitForGauge(program: Program, name: string): Promise<void> {
+  await eventually(
+    (value) => value > 0,
+    async () => (await program.metrics()).get(name) ?? 0,
+    { withinMs: ARRIVE_MS_MAX },
+  );
+}
+
+/** Waits until connections are refused; until then they must end unanswered. */
+async function waitForRefusal(port: number): Promise<void> {
+  for (;;) {
+    try {
+      using wire = await Wire.connect(port);
+      assert.equal(await wire.rest(), "");
+    } catch (error) {
+      if (error instanceof Deno.errors.ConnectionRefused) return;
+      throw error;
+    }
+  }
+}
+
+async function isStored(file: string): Promise<boolean> {
+  using kv = await Deno.openKv(file);
+  return (await kv.get(["plants", 7n])).versionstamp !== null;
+}
+
+for (const signal of ["SIGTERM", "SIGINT"] as const) {
+  Deno.test({
+    name:
+      `${signal} lets a running create finish and does not wait for idle clients`,
+    ignore: isWindows,
+    async fn() {
+      using directory = new TemporaryDirectory();
+      const file = directory.file("plants.db");
+      await using program = await Program.start(["--kv", file]);
+      const { port } = program;
+      using silent = await Wire.connect(port);
+      using headless = await Wire.connect(port);
+      await headless.send(HALF_BODY.subarray(0, 30));
+      using idle = await Wire.connect(port);
+      await idle.send(request('{"id":1,"name":"idle"}'));
+      assert.equal((await idle.reply())?.status, 200);
+      using running = await Wire.connect(port);
+      {
+        using _lock = new StoreLock(file);
+        await running.send(request(BODY));
+        await waitForGauge(program, "plant_store_creates_waiting");
+        program.process.kill(signal);
+        await program.printed(
+          new RegExp(`${signal}: answering running requests, then stopping\n`),
+        );
+        assert.equal(await idle.rest(), "");
+        assert.equal(await silent.rest(), "");
+        await waitForRefusal(port);
+      }
+      const reply = await running.reply();
+      assert.equal(reply?.status, 200, reply?.text);
+      const { status, stderr } = await program.ended();
+      assert.equal(status, 0, stderr);
+      assert.match(stderr, /Z info: stopped\n$/);
+      assert.doesNotMatch(stderr, STACK);
+      assert.ok(await isStored(file));
+    },
+  });
+}
+
+/** Stops a program while a body arrives, whose client leaves or stays. */
+async function stopDuringBody(
+  sent: Uint8Array,
+  clientLeaves: boolean,
+): Promise<void> {
+  using directory = new TemporaryDirectory();
+  const file = directory.file("plants.db");
+  await using program = await Program.start(["--kv", file]);
+  {
+    using wire = await Wire.connect(program.port);
+    await wire.send(sent);
+    await waitForGauge(program, "plant_store_bodies_held_bytes");
+    program.process.kill("SIGTERM");
+    const reply = await wire.reply();
+    assert.equal(reply?.status, 503, reply?.text);
+    assert.equal(JSON.parse(reply.text).error, API_ERRORS.shuttingDown.error);
+    assert.match(reply.headers.get("retry-after") ?? "", /^\d+$/);
+    if (!clientLeaves) {
+      const { status, stderr } = await program.ended();
+      assert.equal(status, 0, stderr);
+    }
+  }
+  const { status, stderr } = await program.ended();
+  assert.equal(status, 0, stderr);
+  assert.equal(await isStored(file), false);
+}
+
+for (
+  const [what, sent] of [
+    ["with a length", HALF_BODY],
+    ["in chunks", HALF_CHUNKS],
+  ] as const
+) {
+  Deno.test({
+    name: `SIGTERM refuses a body ${what} that is arriving`,
+    ignore: isWindows,
+    fn: () => stopDuringBody(sent, true),
+  });
+
+  Deno.test({
+    name: `SIGTERM does not wait for a body ${what} that never ends`,
+    ignore: isWindows,
+    fn: () => stopDuringBody(sent, false),
+  });
+}
+
+Deno.test({
+  name: "signals within half a second count as one",
+  ignore: isWindows,
+  async fn() {
+    using directory = new TemporaryDirectory();
+    await using program = await Program.start(["--kv", directory.file("p.db")]);
+    program.process.kill("SIGINT");
+    program.process.kill("SIGTERM");
+    const { status, stderr } = await program.stop("SIGINT");
+    assert.equal(status, 0, stderr);
+    assert.equal(occurrences(stderr, /: answering running/g), 1, stderr);
+    assert.equal(occurrences(stderr, /info: stopped\n/g), 1, stderr);
+  },
+});
+
+Deno.test({
+  name: "a later signal ends a stop that still waits, with a failure",
+  ignore: isWindows,
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const file = directory.file("plants.db");
+    await using program = await Program.start(["--kv", file]);
+    using running = await Wire.connect(program.port);
+    using _lock = new StoreLock(file);
+    await running.send(request(BODY));
+    await waitForGauge(program, "plant_store_creates_waiting");
+    program.process.kill("SIGTERM");
+    await program.printed(/answering running requests/);
+    // The first of these count as the same signal.
+    const again = setInterval(() => void program.stop("SIGTERM"), 100);
+    const { status, stderr } = await program.ended().finally(() =>
+      clearInterval(again)
+    );
+    assert.equal(status, 1, stderr);
+    assert.doesNotMatch(stderr, STACK);
+    assert.equal(await running.reply(), undefined);
+  },
+});
+
+Deno.test({
+  name: "SIGTERM ends a start that waits for a KV Connect server",
+  ignore: isWindows,
+  async fn() {
+    using listener = listenSilently();
+    await using program = startWithServer(listener);
+    using _connection = await listener.accept();
+    const { status, stderr } = await program.stop("SIGTERM");
+    assert.equal(status, 0, stderr);
+    assert.equal(stderr, "");
+  },
+});
+
+Deno.test({
+  name: "SIGHUP does not end a start",
+  ignore: isWindows,
+  async fn() {
+    using listener = listenSilently();
+    await using program = startWithServer(listener);
+    using _connection = await listener.accept();
+    program.process.kill("SIGHUP");
+    const { status, signal, stderr } = await program.stop();
+    assert.deepEqual([status, signal], [0, null], stderr);
+  },
+});
+
+Deno.test({
+  name: "SIGHUP does not end a service without a token file",
+  ignore: isWindows,
+  async fn() {
+    using directory = new TemporaryDirectory();
+    await using program = await Program.start(["--kv", directory.file("p.db")]);
+    const { length } = program.stderr;
+    program.process.kill("SIGHUP");
+    assert.equal(await statusOf(program.create(BODY)), 200);
+    const { status, signal, stderr } = await program.stop();
+    assert.deepEqual([status, signal], [0, null]);
+    assert.doesNotMatch(stderr.slice(length), /token/);
+  },
+});
+
+Deno.test({
+  name: "a service stops when its terminal closes",
+  ignore: !await has("script", "--version"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    await using program = await Program.start(
+      ["--kv", directory.file("p.db")],
+      {
+        shell: 'exec script -qfc "$0 $*" /dev/null >&2',
+      },
+    );
+    const { port } = program;
+    program.process.kill("SIGKILL");
+    await waitForRefusal(port);
+  },
+});

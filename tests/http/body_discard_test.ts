@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { BodyReader } from "../../src/http/body.ts";
+import {
+  BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
+  BODY_MS_MAX,
+} from "../../src/limits.ts";
+import { endlessStream, requestOf, streamOf } from "../support/bodies.ts";
+
+for (const length of [undefined, BODY_BYTES_MAX + 1]) {
+  Deno.test(`discard() reads a bounded part of a body with the Content-Length ${length}`, async () => {
+    const bodies = new BodyReader();
+    const { stream, cancelled, readBytes } = endlessStream(1024);
+    bodies.discard(requestOf(stream, length));
+    await cancelled;
+    assert.equal(readBytes(), BODY_DISCARD_BYTES_MAX);
+    assert.equal(bodies.heldBytes, 0);
+  });
+}
+
+Deno.test("discard() reads a body below the bound to its end", async () => {
+  const { stream, exhausted, readBytes } = streamOf(
+    Array(BODY_DISCARD_BYTES_MAX / 1024 - 1).fill(new Uint8Array(1024)),
+  );
+  new BodyReader().discard(requestOf(stream));
+  await exhausted;
+  assert.equal(readBytes(), BODY_DISCARD_BYTES_MAX - 1024);
+});
+
+Deno.test("discard() cancels a body that trickles in after BODY_MS_MAX", async () => {
+  const clock = { nowMs: 0 };
+  const { stream, cancelled, readBytes } = streamOf(function* () {
+    for (;;) {
+      clock.nowMs += 1000;
+      yield new Uint8Array(1);
+    }
+  }());
+  new BodyReader(() => clock.nowMs).discard(requestOf(stream));
+  await cancelled;
+  assert.equal(readBytes(), BODY_MS_MAX / 1000);
+});
+
+for (const length of [0, 1, BODY_BYTES_MAX]) {
+  Deno.test(`discard() leaves a body of ${length} bytes to the runtime`, () => {
+    const { stream, readBytes } = endlessStream(1024);
+    const request = requestOf(stream, length);
+    new BodyReader().discard(request);
+    assert.equal(request.body?.locked, false);
+    assert.equal(readBytes(), 0);
+  });
+}
+
+Deno.test("discard() accepts a request whose body was read", async () => {
+  const bodies = new BodyReader();
+  for (const request of [requestOf("{}"), requestOf("{}", 2)]) {
+    await bodies.read(request);
+    bodies.discard(request);
+  }
+});
+
+Deno.test("discard() accepts a request without a body", () => {
+  new BodyReader().discard(requestOf(null));
+});
+
+Deno.test("discard() ignores a body that fails", async () => {
+  const { stream, exhausted } = streamOf(["{}"], "fails");
+  new BodyReader().discard(requestOf(stream));
+  // An unhandled rejection would fail the test.
+  await exhausted;
+});

@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/limits.ts";
+import { assertRefusal } from "../support/refusals.ts";
+import { TestService } from "../support/service.ts";
+
+const VALID = '{"id":7,"name":"Fern"}';
+const OK = '{"status":"ok"}';
+
+/** Returns whether the metrics report a healthy store. */
+async function isUp(service: TestService): Promise<boolean> {
+  const { text } = await service.get("/metrics");
+  return /^plant_store_up 1$/m.test(text);
+}
+
+for (const method of ["GET", "HEAD"]) {
+  Deno.test(`handle() replies to ${method} /readyz with 503 and the problem while the store fails, and with 200 when it works again`, async () => {
+    using service = await TestService.start();
+    assert.equal((await service.get("/readyz", { method })).text, OK);
+    assert.equal(await isUp(service), true);
+
+    service.store.problem = "database or disk is full";
+    service.clock.advance(PROBE_MS);
+    for (let i = 0; i < 2; i++) {
+      assertRefusal(await service.get("/readyz", { method }), {
+        error: 50303,
+        message: "the store fails: database or disk is full",
+      });
+    }
+    assert.equal(await isUp(service), false);
+    assert.equal((await service.get("/livez", { method })).text, OK);
+
+    // No create has arrived meanwhile.
+    service.store.problem = undefined;
+    service.clock.advance(PROBE_MS);
+    assert.equal((await service.get("/readyz", { method })).text, OK);
+    assert.equal(await isUp(service), true);
+    assert.deepEqual(await service.stored(), []);
+  });
+}
+
+Deno.test("handle() replies to /readyz with the problem of a failed create until creates or probes succeed", async () => {
+  using service = await TestService.start();
+  service.store.problem = "disk I/O error";
+  assert.equal((await service.create(VALID)).status, 503);
+  service.store.problem = undefined;
+  const notReady = {
+    error: 50303,
+    message: "the store fails: disk I/O error",
+  };
+  assertRefusal(await service.get("/readyz"), notReady);
+  assert.equal(await isUp(service), false);
+  service.clock.advance(RECOVERY_MS_MIN);
+  assert.equal((await service.get("/readyz")).status, 200);
+
+  service.store.problem = "disk I/O error";
+  assert.equal((await service.create(VALID)).status, 503);
+  service.store.problem = undefined;
+  assertRefusal(await service.get("/readyz"), notReady);
+  assert.equal((await service.create(VALID)).status, 200);
+  assert.equal((await service.get("/readyz")).status, 200);
+});
+
+Deno.test("handle() replies to /readyz with 503 because of the store before it does so because of a shutdown", async () => {
+  using service = await TestService.start();
+  service.store.problem = "disk I/O error";
+  await service.handler.drain();
+  assertRefusal(await service.get("/readyz"), {
+    error: 50303,
+    message: "the store fails: disk I/O error",
+  });
+});

@@ -1,0 +1,267 @@
+import assert from "node:assert/strict";
+import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
+import { descriptionText } from "../../src/reference/openapi.ts";
+import { renderPage } from "../../src/reference/page.ts";
+import { METRICS_CONTENT_TYPE } from "../../src/telemetry/metrics.ts";
+import { assertRefusal } from "../support/refusals.ts";
+import { TestService } from "../support/service.ts";
+
+const BASE_URL = "http://plants.test";
+const VALID = '{"id":2,"name":"Fern"}';
+const OK = '{"status":"ok"}';
+
+/** Targets, and the path that the message names if it is not the target. */
+const UNKNOWN: readonly (readonly [target: string, path?: string])[] = [
+  ["/plant"],
+  ["/plants/"],
+  ["/Plants"],
+  ["//plants"],
+  ["/plants/1"],
+  ["/plants//"],
+  ["/plants%20"],
+  ["/%70lants"],
+  ["/plants;x"],
+  ["/x/../plants"],
+  ["/./plants"],
+  ["/openapi"],
+  ["/openapi.json/"],
+  ["/livez/"],
+  ["/LIVEZ"],
+  ["/metrics/plants"],
+  ["/constructor"],
+  ["/__proto__"],
+  ["/ferns?/plants", "/ferns"],
+  ["/ferns#/plants", "/ferns"],
+  ["/ferns?x=1#/plants?", "/ferns"],
+];
+
+/** Every path to read, with the type and the text of its reply. */
+function readablePaths(
+  baseUrl: string,
+): readonly (readonly [path: string, type: string, text: string | RegExp])[] {
+  const page = ["text/html; charset=utf-8", renderPage(baseUrl).html] as const;
+  return [
+    ["", ...page],
+    ["/", ...page],
+    ["/openapi.json", "application/json", descriptionText(baseUrl)],
+    ["/livez", "application/json", OK],
+    ["/readyz", "application/json", OK],
+    ["/metrics", METRICS_CONTENT_TYPE, /^# HELP plant_store_/],
+  ];
+}
+
+for (const method of ["GET", "HEAD"]) {
+  for (const [path, type, text] of readablePaths(BASE_URL)) {
+    Deno.test(`handle() replies to ${method} ${path || "of the base URL"}, also with a query`, async () => {
+      using service = await TestService.start(BASE_URL);
+      for (const query of ["", "?", "?x=/plants", "?/ferns#"]) {
+        const reply = await service.get(`${path}${query}`, { method });
+        assert.equal(reply.status, 200);
+        assert.equal(reply.headers.get("content-type"), type);
+        if (typeof text === "string") assert.equal(reply.text, text);
+        else assert.match(reply.text, text);
+      }
+    });
+  }
+}
+
+Deno.test("handle() sends the page with the headers that belong to it", async () => {
+  using service = await TestService.start(BASE_URL);
+  const { headers } = await service.get("/");
+  for (const [name, value] of Object.entries(renderPage(BASE_URL).headers)) {
+    assert.equal(headers.get(name), value, name);
+  }
+});
+
+Deno.test("handle() needs a token for /metrics and for no other path to read", async () => {
+  using service = await TestService.start(BASE_URL);
+  const rows = [
+    [[], 40101, 'Authorization: expected "Bearer" and one token'],
+    ["Bearer guess", 40102, "Authorization: this token is not accepted"],
+  ] as const;
+  for (const method of ["GET", "HEAD"]) {
+    for (const [authorization, error, message] of rows) {
+      for (const [path] of readablePaths(BASE_URL)) {
+        const reply = await service.get(path, {
+          method,
+          headers: { authorization },
+        });
+        if (path === "/metrics") assertRefusal(reply, { error, message });
+        else assert.equal(reply.status, 200, path);
+      }
+    }
+  }
+});
+
+for (
+  const method of [
+    ...["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "FOO"],
+    ...["post", "Post", "POSTS"],
+  ]
+) {
+  Deno.test(`handle() refuses ${method} /plants with 40501`, async () => {
+    using service = await TestService.start(BASE_URL);
+    for (const target of ["/plants", "/plants?x=1"]) {
+      const reply = await service.create(VALID, { method, target });
+      assertRefusal(reply, {
+        error: 40501,
+        message: `the method ${method} is not allowed here: see Allow`,
+      });
+    }
+    assert.deepEqual(await service.stored(), []);
+  });
+}
+
+for (const method of ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "get"]) {
+  Deno.test(`handle() refuses ${method} on every path to read with 40501, before it checks the token`, async () => {
+    using service = await TestService.start(BASE_URL);
+    for (const [path] of readablePaths(BASE_URL)) {
+      for (const authorization of ["Bearer test-token", "Bearer guess"]) {
+        const reply = await service.create(VALID, {
+          method,
+          target: `${path}?/plants`,
+          headers: { authorization },
+        });
+        assertRefusal(reply, {
+          error: 40501,
+          message: `the method ${method} is not allowed here: see Allow`,
+          allow: "GET, HEAD",
+        });
+      }
+    }
+    assert.deepEqual(await service.stored(), []);
+  });
+}
+
+for (const [target, path = target] of UNKNOWN) {
+  Deno.test(`handle() replies with 40401 to ${target}, whatever the method and the token`, async () => {
+    using service = await TestService.start(BASE_URL);
+    for (const method of ["POST", "GET", "HEAD", "OPTIONS", "DELETE"]) {
+      for (const authorization of ["Bearer test-token", "Bearer guess", []]) {
+        const headers = { authorization };
+        const reply = await service.create(VALID, { target, method, headers });
+        assertRefusal(reply, { error: 40401, message: `there is no ${path}` });
+      }
+    }
+    assert.deepEqual(await service.stored(), []);
+  });
+}
+
+Deno.test("handle() quotes the start of a long path and of a long method", async () => {
+  using service = await TestService.start(BASE_URL);
+  const target = `/${"a".repeat(300)}`;
+  assertRefusal(await service.create(VALID, { target }), {
+    error: 40401,
+    message: `there is no /${"a".repeat(QUOTE_CHARS_MAX - 1)}…`,
+  });
+  const method = "A".repeat(300);
+  assertRefusal(await service.create(VALID, { method }), {
+    error: 40501,
+    message: `the method ${
+      "A".repeat(QUOTE_CHARS_MAX)
+    }… is not allowed here: see Allow`,
+  });
+});
+
+Deno.test("handle() quotes a path of emoji as valid Unicode wherever it is truncated", async () => {
+  using service = await TestService.start(BASE_URL);
+  for (let start = 0; start < 4; start++) {
+    const target = `/${"a".repeat(start)}${"🌱".repeat(QUOTE_CHARS_MAX)}`;
+    const emoji = Math.floor((QUOTE_CHARS_MAX - 1 - start) / 2);
+    // The assertion includes that the whole message is valid Unicode.
+    assertRefusal(await service.create(VALID, { target }), {
+      error: 40401,
+      message: `there is no /${"a".repeat(start)}${"🌱".repeat(emoji)}…`,
+    });
+  }
+});
+
+Deno.test("handle() routes by the path, whatever the Host header puts into the URL", async () => {
+  using service = await TestService.start(BASE_URL);
+  const hosts = [
+    ...["", "plants.test", "plants.test:8000", "[::1]:8000", "a b", "a/b"],
+    ...["[::", "a:99999", "a@b", "a#b", "a?b", "é", "%", "/", "a/plants?"],
+    ...["plants.test/plants", "plants.test/livez#"],
+  ];
+  for (const [i, host] of hosts.entries()) {
+    const id = 100 + i;
+    const headers = { host };
+    const created = await service.create(`{"id":${id},"name":"Fern"}`, {
+      url: `http://${host}/plants?x=/ferns`,
+      headers,
+    });
+    assert.equal(created.status, 200, `${host}: ${created.text}`);
+    const unknown = await service.create(VALID, {
+      url: `http://${host}/ferns?/plants`,
+      headers,
+    });
+    assertRefusal(unknown, { error: 40401, message: "there is no /ferns" });
+  }
+  assert.equal((await service.stored()).length, hosts.length);
+});
+
+Deno.test("handle() routes by the path of an absolute URL, whatever the Host header is", async () => {
+  using service = await TestService.start(BASE_URL);
+  const rows = [
+    ["http://other.test/plants", 200],
+    ["http://other.test/plants?x", 200],
+    ["http://other.test:81/ferns", 404],
+    ["http://other.test", 405],
+    ["http://other.test/", 405],
+    ["http://other.test?x=/plants", 405],
+    ["http://other.test#/plants", 405],
+    ["https://other.test/?/plants", 405],
+  ] as const;
+  for (const [url, status] of rows) {
+    for (const host of ["plants.test", "other", ""]) {
+      const before = await service.stored();
+      const reply = await service.create(VALID, { url, headers: { host } });
+      assert.equal(reply.status, status, url);
+      if (status === 200) continue;
+      assert.deepEqual(await service.stored(), before);
+    }
+  }
+});
+
+Deno.test("handle() routes a request without a Host header, as HTTP/2 and HTTP/1.0 allow it", async () => {
+  using service = await TestService.start(BASE_URL);
+  const headers = { host: [] };
+  assert.equal((await service.create(VALID, { headers })).status, 200);
+  assert.equal((await service.get("/livez", { headers })).status, 200);
+});
+
+for (
+  const [baseUrl, prefix] of [
+    ["https://plants.example", ""],
+    ["https://plants.example/api", "/api"],
+    ["https://plants.example:8443/api/v1", "/api/v1"],
+    ["https://plants.example/a%20b", "/a%20b"],
+  ] as const
+) {
+  Deno.test(`handle() serves every path below ${baseUrl} and none outside`, async () => {
+    using service = await TestService.start(baseUrl);
+    for (const [path, type, text] of readablePaths(baseUrl)) {
+      for (const method of ["GET", "HEAD"]) {
+        const reply = await service.get(`${prefix}${path}`, { method });
+        assert.equal(reply.status, 200, path);
+        assert.equal(reply.headers.get("content-type"), type);
+        if (typeof text === "string") assert.equal(reply.text, text);
+        if (prefix === "" || path === "") continue;
+        for (const outside of [path, `${prefix}${prefix}${path}`]) {
+          const reply = await service.get(outside, { method });
+          const message = `there is no ${outside}`;
+          assertRefusal(reply, { error: 40401, message });
+        }
+      }
+    }
+    const target = `${prefix}/plants`;
+    assert.equal((await service.create(VALID, { target })).status, 200);
+    const before = await service.stored();
+    for (const outside of [`/x${target}`, `${target}/`]) {
+      const reply = await service.create(VALID, { target: outside });
+      const message = `there is no ${outside}`;
+      assertRefusal(reply, { error: 40401, message });
+    }
+    assert.deepEqual(await service.stored(), before);
+  });
+}

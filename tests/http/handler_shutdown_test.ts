@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { assertRefusal } from "../support/refusals.ts";
+import { TestService } from "../support/service.ts";
+
+const VALID = '{"id":7,"name":"Fern"}';
+
+const SHUTTING_DOWN = {
+  error: 50301,
+  message: "the service is shutting down: send the same request again",
+};
+
+/** Calls drain() and records whether it has resolved. */
+function startDrain({ handler }: TestService) {
+  const drain = { isDone: false, done: Promise.resolve() };
+  drain.done = handler.drain().then(() => {
+    drain.isDone = true;
+  });
+  return drain;
+}
+
+Deno.test("drain() resolves at once if no request is running", async () => {
+  using service = await TestService.start();
+  await service.handler.drain();
+  assert.equal((await service.create(VALID)).status, 503);
+  const idle = await TestService.start();
+  await idle.create(VALID);
+  await idle.handler.drain();
+  idle[Symbol.dispose]();
+});
+
+Deno.test("drain() resolves when every running create has its reply, and not before", async () => {
+  using service = await TestService.start();
+  service.store.pause();
+  const running = [1, 2, 3].map((id) =>
+    service.create(`{"id":${id},"name":"Fern"}`)
+  );
+  await service.createsWaiting(3);
+  const drain = startDrain(service);
+  // Replies that follow do not count as the end of those that run.
+  assertRefusal(await service.create(VALID), SHUTTING_DOWN);
+  assert.equal((await service.get("/livez")).status, 200);
+  assert.equal(drain.isDone, false);
+
+  service.store.resume();
+  for (const { status } of await Promise.all(running)) {
+    assert.equal(status, 200);
+  }
+  await drain.done;
+  assert.deepEqual(
+    await service.stored(),
+    [1n, 2n, 3n].map((id) => [["plants", id], { name: "Fern" }]),
+  );
+});
+
+Deno.test("drain() resolves also if a running create fails", async () => {
+  using service = await TestService.start();
+  service.store.pause();
+  const running = service.create(VALID);
+  await service.createsWaiting(1);
+  const drain = startDrain(service);
+  service.store.problem = "out of order";
+  service.store.resume();
+  assert.equal((await running).status, 503);
+  await drain.done;
+  assert.deepEqual(await service.stored(), []);
+});
+
+for (
+  const [name, headers] of [
+    ["with a length", { "content-length": "100" }],
+    ["in chunks", {}],
+  ] as const
+) {
+  Deno.test(`drain() refuses a body ${name} that is still arriving with 50301`, async () => {
+    using service = await TestService.start();
+    const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
+      start: (controller) => controller.enqueue(new Uint8Array([0x7b])),
+    });
+    const arriving = service.create(body, { headers });
+    await service.handler.drain();
+    assertRefusal(await arriving, SHUTTING_DOWN);
+    assert.deepEqual(await service.stored(), []);
+  });
+}
+
+Deno.test("handle() refuses creates with 50301 during and after drain(), and stores nothing", async () => {
+  using service = await TestService.start();
+  await service.create(VALID);
+  const before = await service.stored();
+  await service.handler.drain();
+  // Also one that would be a replay.
+  for (const body of [VALID, '{"id":8,"name":"Fern"}', "{", ""]) {
+    assertRefusal(await service.create(body), SHUTTING_DOWN);
+  }
+  assert.deepEqual(await service.stored(), before);
+});
+
+Deno.test("handle() serves every path to read but /readyz after drain()", async () => {
+  using service = await TestService.start();
+  await service.handler.drain();
+  for (const path of ["/", "/openapi.json", "/livez", "/metrics"]) {
+    assert.equal((await service.get(path)).status, 200, path);
+  }
+  assertRefusal(await service.get("/readyz"), SHUTTING_DOWN);
+  assertRefusal(await service.get("/ferns"), {
+    error: 40401,
+    message: "there is no /ferns",
+  });
+});

@@ -1,0 +1,229 @@
+import assert from "node:assert/strict";
+import { API_ERRORS } from "../../src/errors.ts";
+import {
+  BODY_MS_MAX,
+  FILE_CHECK_MS_MAX,
+  QUEUE_MS_MAX,
+} from "../../src/limits.ts";
+import { assertRefusal } from "../support/refusals.ts";
+import { TestService } from "../support/service.ts";
+import type { Reply } from "../support/wire.ts";
+
+const STORED = '{"id":1,"name":"Monstera","tag":"climber"}';
+const VALID = '{"id":2,"name":"Fern"}';
+
+/** One error of the API, and a request that gets it. */
+interface Row {
+  readonly error: number;
+  readonly message: string | RegExp;
+  /** Headers of the reply, beside that of the body. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly provoke: (service: TestService) => Promise<Reply>;
+}
+
+/** Every error of the API, in the order of the numbers. */
+const ROWS: readonly Row[] = [
+  {
+    error: 40001,
+    message: "body: expected well-formed UTF-8",
+    provoke: (service) => service.create(Uint8Array.of(0x22, 0xff, 0x22)),
+  },
+  {
+    error: 40002,
+    message: 'line 1, column 16: expected a value, found "}"',
+    provoke: (service) => service.create('{"id":2,"name":}'),
+  },
+  {
+    error: 40003,
+    message: "name: expected a string, got a number",
+    provoke: (service) => service.create('{"id":2,"name":7}'),
+  },
+  {
+    error: 40101,
+    message: 'Authorization: expected "Bearer" and one token',
+    headers: { "www-authenticate": 'Bearer realm="plants"' },
+    provoke: (service) =>
+      service.create(VALID, { headers: { "authorization": [] } }),
+  },
+  {
+    error: 40102,
+    message: "Authorization: this token is not accepted",
+    headers: {
+      "www-authenticate": 'Bearer realm="plants", error="invalid_token"',
+    },
+    provoke: (service) =>
+      service.create(VALID, { headers: { "authorization": "Bearer guess" } }),
+  },
+  {
+    error: 40401,
+    message: "there is no /plant",
+    provoke: (service) => service.create(VALID, { target: "/plant" }),
+  },
+  {
+    error: 40501,
+    message: "the method PUT is not allowed here: see Allow",
+    headers: { "allow": "POST" },
+    provoke: (service) => service.create(VALID, { method: "PUT" }),
+  },
+  {
+    error: 40801,
+    message: "body: expected all of it within 10 s",
+    headers: { "connection": "close" },
+    provoke: (service) => {
+      const reply = service.create(new ReadableStream());
+      service.clock.advance(BODY_MS_MAX);
+      service.handler.sweep();
+      return reply;
+    },
+  },
+  {
+    error: 40901,
+    message: "id: 1 is already taken by a different plant",
+    provoke: (service) => service.create('{"id":1,"name":"Fern"}'),
+  },
+  {
+    error: 41301,
+    message: "body: expected at most 32768 bytes",
+    provoke: (service) => service.create(" ".repeat(32_769)),
+  },
+  {
+    error: 41501,
+    message: "Content-Type: expected application/json, got text/plain",
+    provoke: (service) =>
+      service.create(VALID, { headers: { "content-type": "text/plain" } }),
+  },
+  {
+    error: 41502,
+    message: "Content-Encoding: expected identity, got gzip",
+    headers: { "accept-encoding": "identity" },
+    provoke: (service) =>
+      service.create(VALID, { headers: { "content-encoding": "gzip" } }),
+  },
+  {
+    error: 50001,
+    message: /^internal error, logged as [0-9a-f-]{36}$/,
+    provoke: (service) => {
+      service.store.bug = new TypeError("a bug of this test");
+      service.clock.advance(FILE_CHECK_MS_MAX + 1);
+      return service.create(STORED);
+    },
+  },
+  {
+    error: 50301,
+    message: "the service is shutting down: send the same request again",
+    headers: { "retry-after": "10" },
+    provoke: async (service) => {
+      await service.handler.drain();
+      return await service.create(VALID);
+    },
+  },
+  {
+    error: 50302,
+    message: "too many creates are waiting: send the same request again",
+    headers: { "retry-after": "1" },
+    provoke: async (service) => {
+      service.store.pause();
+      const waiting = service.create('{"id":3,"name":"Aloe"}');
+      await service.createsWaiting(1);
+      service.clock.advance(QUEUE_MS_MAX + 1);
+      const reply = await service.create(VALID);
+      service.store.problem = "out of order";
+      service.store.resume();
+      assert.equal((await waiting).status, 503);
+      return reply;
+    },
+  },
+  {
+    error: 50303,
+    message:
+      "the store failed or timed out, so the plant may or may not be stored: send the same request again",
+    headers: { "retry-after": "5" },
+    provoke: (service) => {
+      service.store.problem = "out of order";
+      return service.create(VALID);
+    },
+  },
+];
+
+for (const { error, message, headers = {}, provoke } of ROWS) {
+  Deno.test(`handle() replies with ${error}, its status, headers and message, and stores nothing`, async () => {
+    using service = await TestService.start();
+    assert.equal((await service.create(STORED)).status, 200);
+    const before = await service.stored();
+
+    const reply = await provoke(service);
+    assertRefusal(reply, { error, message });
+    assert.deepEqual(
+      Object.fromEntries(reply.headers),
+      { "content-type": "application/json", ...headers },
+    );
+    assert.deepEqual(await service.stored(), before);
+  });
+}
+
+Deno.test("the rows above are every error of the API", () => {
+  assert.deepEqual(
+    ROWS.map(({ error }) => error),
+    Object.values(API_ERRORS).map(({ error }) => error),
+  );
+});
+
+Deno.test("handle() replies to a create with its name and tag, without its id, and stores it", async () => {
+  using service = await TestService.start();
+  const tagged = await service.create(STORED);
+  assert.equal(tagged.status, 200);
+  assert.deepEqual(
+    Object.fromEntries(tagged.headers),
+    { "content-type": "application/json" },
+  );
+  assert.equal(tagged.text, '{"name":"Monstera","tag":"climber"}');
+  const untagged = await service.create(VALID);
+  assert.equal(untagged.status, 200);
+  assert.equal(untagged.text, '{"name":"Fern"}');
+  assert.deepEqual(await service.stored(), [
+    [["plants", 1n], { name: "Monstera", tag: "climber" }],
+    [["plants", 2n], { name: "Fern" }],
+  ]);
+});
+
+Deno.test("handle() replies with 200 only after the commit has returned", async () => {
+  using service = await TestService.start();
+  service.store.pause();
+  let isAnswered = false;
+  const reply = service.create(VALID).then((reply) => {
+    isAnswered = true;
+    return reply;
+  });
+  await service.createsWaiting(1);
+  assert.deepEqual(await service.stored(), []);
+  assert.equal(isAnswered, false);
+  service.store.resume();
+  assert.equal((await reply).status, 200);
+  assert.equal((await service.stored()).length, 1);
+});
+
+Deno.test("handle() logs the error behind a 50001 under the id in the message, and reveals nothing else", async () => {
+  using service = await TestService.start();
+  await service.create(STORED);
+  const bug = new TypeError("secret of this test");
+  service.store.bug = bug;
+  for (let i = 0; i < 2; i++) {
+    service.clock.advance(FILE_CHECK_MS_MAX + 1);
+    const reply = await service.create(STORED);
+    const logged = service.internalErrors.at(-1);
+    assert.equal(logged?.error, bug);
+    assertRefusal(reply, {
+      error: 50001,
+      message: `internal error, logged as ${logged?.id}`,
+    }, ["secret", ".ts", "TypeError"]);
+  }
+  const ids = service.internalErrors.map(({ id }) => id);
+  assert.equal(new Set(ids).size, 2);
+
+  service.store.bug = undefined;
+  assert.equal((await service.create(STORED)).status, 200);
+  const { text } = await service.get("/metrics");
+  assert.match(text, /_requests_total\{code="500"\} 2\n/);
+  assert.match(text, /_bodies_held_bytes 0\n/);
+  await service.handler.drain();
+});

@@ -1,0 +1,119 @@
+import assert from "node:assert/strict";
+import {
+  errorMessage,
+  fileProblem,
+  toLine,
+  truncate,
+} from "../src/messages.ts";
+
+Deno.test("errorMessage() returns the message of an error", () => {
+  assert.equal(errorMessage(new TypeError("no such key")), "no such key");
+  assert.equal(errorMessage(new Error("")), "");
+});
+
+Deno.test("errorMessage() returns other thrown values as text", () => {
+  assert.equal(errorMessage("text"), "text");
+  assert.equal(errorMessage(undefined), "undefined");
+  assert.equal(errorMessage(null), "null");
+  assert.equal(errorMessage(7n), "7");
+});
+
+for (
+  const [error, problem] of [
+    [new Deno.errors.NotFound("os error 2"), "no such file"],
+    [new Deno.errors.IsADirectory("os error 21"), "it is a directory"],
+    [new Deno.errors.PermissionDenied("os error 13"), "permission denied"],
+    [
+      new Deno.errors.NotCapable("Requires all access"),
+      "Deno does not open special files of the system",
+    ],
+    [new Error("disk quota exceeded"), "disk quota exceeded"],
+    ["text", "text"],
+  ] as const
+) {
+  Deno.test(`fileProblem() describes ${error} as "${problem}"`, () => {
+    assert.equal(fileProblem(error), problem);
+  });
+}
+
+Deno.test("fileProblem() describes a file that does not exist", () => {
+  assert.throws(() => Deno.readTextFileSync("no-such-file"), (error) => {
+    assert.equal(fileProblem(error), "no such file");
+    return true;
+  });
+});
+
+Deno.test("truncate() returns a text of up to the limit unchanged", () => {
+  for (const text of ["", "a", "abc", "ab\ud83c", "a🌵"]) {
+    assert.equal(truncate(text, 3), text);
+  }
+});
+
+Deno.test("truncate() cuts a longer text and appends an ellipsis", () => {
+  assert.equal(truncate("abcd", 3), "abc…");
+  assert.equal(truncate("x".repeat(9999), 60), `${"x".repeat(60)}…`);
+  assert.equal(truncate("a", 0), "…");
+});
+
+Deno.test("truncate() never cuts a surrogate pair", () => {
+  assert.equal(truncate("🌵🌵", 1), "…");
+  assert.equal(truncate("🌵🌵", 2), "🌵…");
+  assert.equal(truncate("🌵🌵", 3), "🌵…");
+  assert.equal(truncate("a🌵🌵", 2), "a…");
+  assert.equal(truncate("a🌵🌵", 3), "a🌵…");
+  const text = "a🌵é観🌵🌵b".repeat(9);
+  for (let charsMax = 0; charsMax <= text.length + 1; charsMax++) {
+    const cut = truncate(text, charsMax);
+    assert.ok(cut.isWellFormed(), `at ${charsMax}`);
+    const kept = cut.endsWith("…") ? cut.slice(0, -1) : cut;
+    assert.ok(text.startsWith(kept), `at ${charsMax}`);
+    assert.ok(kept.length <= charsMax, `at ${charsMax}`);
+    assert.ok(kept.length >= Math.min(charsMax - 1, text.length));
+  }
+});
+
+Deno.test("toLine() returns a printable line unchanged", () => {
+  for (const text of ["", "a", "the store fails: 5 %", "é観🌵 «x»", "a  b"]) {
+    assert.equal(toLine(text), text);
+  }
+});
+
+Deno.test("toLine() joins lines with a space, without the space around them", () => {
+  for (
+    const text of [
+      "a\nb",
+      "a\r\nb",
+      "a\rb",
+      "a\n\n\r\nb",
+      "a \n\t b",
+      "  a\n  \n  b\n",
+      "\r\n a\nb \r\n",
+    ]
+  ) assert.equal(toLine(text), "a b", JSON.stringify(text));
+  assert.equal(toLine(" \n \r\n "), "");
+});
+
+Deno.test("toLine() escapes control characters", () => {
+  assert.equal(toLine("\x1b[31mred\x1b[0m"), "\\u{1b}[31mred\\u{1b}[0m");
+  assert.equal(toLine("a\0b\tc\x7fd\x9be"), "a\\u{0}b\\u{9}c\\u{7f}d\\u{9b}e");
+  for (let code = 0; code < 0xa0; code++) {
+    const line = toLine(`a${String.fromCharCode(code)}b`);
+    assert.match(line, /^[ -~]+$/, `code ${code}`);
+  }
+});
+
+Deno.test("toLine() escapes line separators, format characters and unpaired surrogates", () => {
+  assert.equal(toLine("a\u2028b\u2029c"), "a\\u{2028}b\\u{2029}c");
+  assert.equal(toLine("a\u202eb"), "a\\u{202e}b");
+  assert.equal(toLine("a\u200bb\ufeffc"), "a\\u{200b}b\\u{feff}c");
+  assert.equal(toLine("a\u{e0041}b"), "a\\u{e0041}b");
+  assert.equal(toLine("a\ud83cb\udf35"), "a\\u{d83c}b\\u{df35}");
+});
+
+// If the time were quadratic in the length of the text, this would take
+// minutes.
+Deno.test("toLine() accepts a million spaces", () => {
+  const spaces = " ".repeat(2 ** 20);
+  assert.equal(toLine(`a${spaces}b`), `a${spaces}b`);
+  assert.equal(toLine(`a${spaces}\n${spaces}b`), "a b");
+});

@@ -1,0 +1,239 @@
+import assert from "node:assert/strict";
+import { acceptJson, everywhere, isJson, refuseJson } from "../support/json.ts";
+
+const VALUE = "a value";
+const TEXT_END = "the end of the text";
+const FIRST_NAME = 'a quoted member name or "}"';
+const NEXT_NAME = 'a quoted member name after ","';
+const COLON = '":" after a member name';
+const AFTER_MEMBER = '"," or "}" after a member';
+const AFTER_ELEMENT = '"," or "]" after an element';
+const AFTER_MINUS = 'a digit after "-"';
+const AFTER_POINT = 'a digit after "."';
+const EXPONENT = "a digit in the exponent";
+const NO_DIGIT = "no digit after a leading zero";
+const CLOSING_QUOTE = "the closing quote of a string";
+const ESCAPE = "an escape in place of a control character";
+const LETTER = String.raw`one of " \ / b f n r t u after a backslash`;
+const HEX = String.raw`four hexadecimal digits after \u`;
+
+/** A text of one line, the column of its error, what was expected and found. */
+type InvalidText = readonly [string, number, string, string];
+
+const INVALID_TEXTS: readonly InvalidText[] = [
+  // The text as a whole (section 2).
+  [" ", 2, VALUE, TEXT_END],
+  [" \ufeff{}", 2, VALUE, "U+FEFF"],
+  ["{}{}", 3, TEXT_END, '"{"'],
+  ["{} x", 4, TEXT_END, '"x"'],
+  ["{},", 3, TEXT_END, '","'],
+  ["[]]", 3, TEXT_END, '"]"'],
+  ["1 2", 3, TEXT_END, '"2"'],
+  ['"a" "b"', 5, TEXT_END, `'"'`],
+  ["{}\0", 3, TEXT_END, "U+0000"],
+  ["{} // ok", 4, TEXT_END, '"/"'],
+  ["/* */1", 1, VALUE, '"/"'],
+
+  // Characters that are not white space (section 2).
+  ["\u00a01", 1, VALUE, "U+00A0"],
+  ["\v1", 1, VALUE, "U+000B"],
+  ["\f1", 1, VALUE, "U+000C"],
+  ["1\u2028", 2, TEXT_END, "U+2028"],
+  ["[1,\u20031]", 4, VALUE, "U+2003"],
+
+  // Literals (section 3).
+  ["True", 1, VALUE, '"T"'],
+  ["tru", 4, 'the "e" of true', TEXT_END],
+  ["tRue", 2, 'the "r" of true', '"R"'],
+  ["[fals]", 6, 'the "e" of false', '"]"'],
+  ["nil", 2, 'the "u" of null', '"i"'],
+  ["nulll", 5, TEXT_END, '"l"'],
+  ["undefined", 1, VALUE, '"u"'],
+  ["NaN", 1, VALUE, '"N"'],
+  ["Infinity", 1, VALUE, '"I"'],
+  ["-Infinity", 2, AFTER_MINUS, '"I"'],
+
+  // Objects (section 4).
+  ["{", 2, FIRST_NAME, TEXT_END],
+  ["{,}", 2, FIRST_NAME, '","'],
+  ["{id:1}", 2, FIRST_NAME, '"i"'],
+  ["{'id':1}", 2, FIRST_NAME, `"'"`],
+  ["{1:1}", 2, FIRST_NAME, '"1"'],
+  ['{"id"}', 6, COLON, '"}"'],
+  ['{"id" 1}', 7, COLON, '"1"'],
+  ['{"id"', 6, COLON, TEXT_END],
+  ['{"id"=1}', 6, COLON, '"="'],
+  ['{"id":}', 7, VALUE, '"}"'],
+  ['{"id": }', 8, VALUE, '"}"'],
+  ['{"id"::1}', 7, VALUE, '":"'],
+  ['{"id":', 7, VALUE, TEXT_END],
+  ['{"id":1', 8, AFTER_MEMBER, TEXT_END],
+  ['{"id":1 "a":2}', 9, AFTER_MEMBER, `'"'`],
+  ['{"id":1]', 8, AFTER_MEMBER, '"]"'],
+  ['{"id":1;"a":2}', 8, AFTER_MEMBER, '";"'],
+  ['{"id":1,}', 9, NEXT_NAME, '"}"'],
+  ['{"id":1,,"a":2}', 9, NEXT_NAME, '","'],
+  ['{"id":1,', 9, NEXT_NAME, TEXT_END],
+  ["}", 1, VALUE, '"}"'],
+
+  // Arrays (section 5).
+  ["[", 2, VALUE, TEXT_END],
+  ["[,]", 2, VALUE, '","'],
+  ["[1", 3, AFTER_ELEMENT, TEXT_END],
+  ["[1,]", 4, VALUE, '"]"'],
+  ["[1,,2]", 4, VALUE, '","'],
+  ["[1 2]", 4, AFTER_ELEMENT, '"2"'],
+  ["[1}", 3, AFTER_ELEMENT, '"}"'],
+  ["[1:2]", 3, AFTER_ELEMENT, '":"'],
+  ["]", 1, VALUE, '"]"'],
+
+  // Numbers (section 6).
+  ["-", 2, AFTER_MINUS, TEXT_END],
+  ["--1", 2, AFTER_MINUS, '"-"'],
+  ["- 1", 2, AFTER_MINUS, "U+0020"],
+  ["+1", 1, VALUE, '"+"'],
+  [".5", 1, VALUE, '"."'],
+  ["-.5", 2, AFTER_MINUS, '"."'],
+  ["00", 2, NO_DIGIT, '"0"'],
+  ["-01", 3, NO_DIGIT, '"1"'],
+  ["[012.5]", 3, NO_DIGIT, '"1"'],
+  ["1.", 3, AFTER_POINT, TEXT_END],
+  ["1.e5", 3, AFTER_POINT, '"e"'],
+  ["1.2.3", 4, TEXT_END, '"."'],
+  ["1e", 3, EXPONENT, TEXT_END],
+  ["1E+", 4, EXPONENT, TEXT_END],
+  ["1e-+5", 4, EXPONENT, '"+"'],
+  ["1e+-5", 4, EXPONENT, '"-"'],
+  ["1e.5", 3, EXPONENT, '"."'],
+  ["1e5.5", 4, TEXT_END, '"."'],
+  ["1e5e5", 4, TEXT_END, '"e"'],
+  ["0x10", 2, TEXT_END, '"x"'],
+  ["1n", 2, TEXT_END, '"n"'],
+  ["1_000", 2, TEXT_END, '"_"'],
+  ["1,5", 2, TEXT_END, '","'],
+  ["\u0661", 1, VALUE, '"\u0661"'],
+
+  // Strings (section 7).
+  ['"', 2, CLOSING_QUOTE, TEXT_END],
+  ['"a', 3, CLOSING_QUOTE, TEXT_END],
+  ['{"id', 5, CLOSING_QUOTE, TEXT_END],
+  [String.raw`"\"`, 4, CLOSING_QUOTE, TEXT_END],
+  ["'a'", 1, VALUE, `"'"`],
+  ["`a`", 1, VALUE, '"`"'],
+  ['"\n"', 2, ESCAPE, "U+000A"],
+  ['"a\tb"', 3, ESCAPE, "U+0009"],
+  ['"\0"', 2, ESCAPE, "U+0000"],
+  ['"\x1f"', 2, ESCAPE, "U+001F"],
+  ['{"a\rb":1}', 4, ESCAPE, "U+000D"],
+  ['"\\', 3, LETTER, TEXT_END],
+  [String.raw`"\a"`, 3, LETTER, '"a"'],
+  [String.raw`"\N"`, 3, LETTER, '"N"'],
+  [String.raw`"\'"`, 3, LETTER, `"'"`],
+  [String.raw`"\x41"`, 3, LETTER, '"x"'],
+  [String.raw`"\U0041"`, 3, LETTER, '"U"'],
+  [String.raw`"\0"`, 3, LETTER, '"0"'],
+  ['"\\\n"', 3, LETTER, "U+000A"],
+  ['"\\🌵"', 3, LETTER, '"🌵"'],
+  [String.raw`"\u"`, 4, HEX, `'"'`],
+  [String.raw`"\u004"`, 7, HEX, `'"'`],
+  [String.raw`"\u00g0"`, 6, HEX, '"g"'],
+  [String.raw`"\u{41}"`, 4, HEX, '"{"'],
+  [String.raw`"\u+041"`, 4, HEX, '"+"'],
+  [String.raw`"\u 041"`, 4, HEX, "U+0020"],
+  [String.raw`"\u00`, 6, HEX, TEXT_END],
+  ['"\\u00\uff11\uff11"', 6, HEX, '"\uff11"'],
+];
+
+Deno.test("readMembers() refuses texts that RFC 8259 does not allow, with position, expectation and character", () => {
+  for (const [text, column, expected, found] of INVALID_TEXTS) {
+    assert.ok(!isJson(text), `JSON.parse accepts ${JSON.stringify(text)}`);
+    assert.equal(
+      refuseJson(text),
+      `line 1, column ${column}: expected ${expected}, found ${found}`,
+      JSON.stringify(text),
+    );
+  }
+});
+
+Deno.test("readMembers() refuses an invalid value at every place of the grammar", () => {
+  for (const [invalid] of INVALID_TEXTS) {
+    for (const text of everywhere(invalid)) {
+      // Some are valid inside of an array or an object, such as `1,5`.
+      if (isJson(text)) acceptJson(text);
+      else refuseJson(text);
+    }
+  }
+});
+
+Deno.test("readMembers() refuses the empty text", () => {
+  assert.equal(refuseJson(""), "expected a JSON text, got nothing");
+});
+
+Deno.test("readMembers() refuses a byte order mark", () => {
+  for (const text of ["\ufeff", "\ufeff{}", "\ufeff\ufeff{}", "\ufeff?"]) {
+    assert.equal(
+      refuseJson(text),
+      "expected a JSON text without a byte order mark (U+FEFF) before it",
+    );
+  }
+});
+
+Deno.test("readMembers() counts lines by LF, CRLF and CR", () => {
+  for (const end of ["\n", "\r\n", "\r"]) {
+    const text = `{${end}"id": 1,${end}${end}  "name": ?}`;
+    assert.equal(
+      refuseJson(text),
+      'line 4, column 11: expected a value, found "?"',
+      JSON.stringify(end),
+    );
+    assert.equal(
+      refuseJson(`${end}?`),
+      'line 2, column 1: expected a value, found "?"',
+      JSON.stringify(end),
+    );
+    assert.equal(
+      refuseJson(`{"id":1${end}`),
+      'line 2, column 1: expected "," or "}" after a member, found the end of the text',
+      JSON.stringify(end),
+    );
+  }
+  assert.equal(
+    refuseJson("\n\n"),
+    "line 3, column 1: expected a value, found the end of the text",
+  );
+  assert.match(refuseJson("\n\r?"), /^line 3, column 1: /);
+  assert.match(refuseJson("\r\r\n\n?"), /^line 4, column 1: /);
+});
+
+Deno.test("readMembers() counts no line for other separators", () => {
+  assert.equal(
+    refuseJson("[1,\u00852]"),
+    "line 1, column 4: expected a value, found U+0085",
+  );
+  assert.match(refuseJson('["\u2028\u2029\x85",?'), /^line 1, column 8: /);
+});
+
+Deno.test("readMembers() counts columns in code points", () => {
+  assert.match(refuseJson('{"ä":?}'), /^line 1, column 6: /);
+  assert.match(refuseJson('{"🌵🌵":?}'), /^line 1, column 7: /);
+  assert.match(refuseJson('{"\u0301":?}'), /^line 1, column 6: /);
+  assert.match(refuseJson('["🌵",\n"🌵"?]'), /^line 2, column 4: /);
+});
+
+Deno.test("readMembers() quotes one character of the text, escaped if it is invisible", () => {
+  assert.match(refuseJson("[🌵🌵]"), /found "🌵"$/);
+  assert.match(refuseJson("[\u202eabc]"), /found U\+202E$/);
+  assert.match(refuseJson("[\u0301]"), /found U\+0301$/);
+  assert.match(refuseJson("[\u{e0001}]"), /found U\+E0001$/);
+  assert.match(refuseJson("[\x1b[31m]"), /found U\+001B$/);
+  assert.match(refuseJson("[\ud83c]"), /found U\+D83C$/);
+});
+
+Deno.test("readMembers() returns a short message for a long text", () => {
+  const secret = "secret".repeat(5000);
+  for (const text of [`[${secret}]`, `"${secret}`, `{"${secret}":${secret}`]) {
+    const message = refuseJson(text);
+    assert.ok(message.length < 120, message);
+    assert.doesNotMatch(message, /secret|se"/);
+  }
+});

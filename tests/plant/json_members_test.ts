@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { readMembers } from "../../src/plant/json.ts";
+import { acceptJson } from "../support/json.ts";
+
+/** Returns the text of each requested member. */
+function texts(text: string): (string | undefined)[] {
+  return acceptJson(text).members.map((member) => member?.text);
+}
+
+/** Returns for each requested member whether it is a duplicate. */
+function duplicates(text: string): (boolean | undefined)[] {
+  return acceptJson(text).members.map((member) => member?.isDuplicate);
+}
+
+const NONE = [undefined, undefined, undefined];
+
+Deno.test("readMembers() returns the requested members in the order of the request", () => {
+  const { kind } = acceptJson('{"tag":"t","x":0,"name":"n","id":1}');
+  assert.equal(kind, "object");
+  assert.deepEqual(
+    texts('{"tag":"t","x":0,"name":"n","id":1}'),
+    ["1", "n", "t"],
+  );
+  assert.deepEqual(texts('{"name":"n"}'), [undefined, "n", undefined]);
+  assert.deepEqual(texts("{}"), NONE);
+});
+
+Deno.test("readMembers() returns members of the outermost object only", () => {
+  assert.deepEqual(texts('{"a":{"id":1},"b":[{"name":"n"}]}'), NONE);
+  assert.deepEqual(texts('[{"id":1}]'), NONE);
+  assert.deepEqual(texts('[[{"id":1}],{"name":"n"}]'), NONE);
+  assert.deepEqual(texts('"id"'), NONE);
+});
+
+Deno.test("readMembers() compares the names of members decoded", () => {
+  for (const name of ["\\u0069d", "i\\u0064", "\\u0069\\u0064"]) {
+    assert.deepEqual(texts(`{"${name}":5}`), ["5", undefined, undefined]);
+  }
+  const others = ["ID", "id ", " id", "i", "idx", "\\\\u0069d", "id\\u0000"];
+  for (const name of [...others, ""]) {
+    assert.deepEqual(texts(`{"${name}":5}`), NONE, name);
+  }
+});
+
+Deno.test("readMembers() returns members named as those of Object.prototype only if the text has them", () => {
+  const requested = ["__proto__", "constructor", "toString"];
+  assert.deepEqual(readMembers("{}", requested), {
+    kind: "object",
+    members: NONE,
+  });
+  assert.deepEqual(readMembers('{"__proto__":1,"toString":"x"}', requested), {
+    kind: "object",
+    members: [
+      { kind: "number", text: "1", isDuplicate: false },
+      undefined,
+      { kind: "string", text: "x", isDuplicate: false },
+    ],
+  });
+});
+
+Deno.test("readMembers() marks duplicates of requested members", () => {
+  assert.deepEqual(duplicates('{"id":1,"name":"a"}'), [
+    false,
+    false,
+    undefined,
+  ]);
+  assert.deepEqual(duplicates('{"id":1,"name":"a","id":1}'), [
+    true,
+    false,
+    undefined,
+  ]);
+  assert.deepEqual(duplicates('{"tag":1,"tag":"","tag":[]}'), [
+    undefined,
+    undefined,
+    true,
+  ]);
+  assert.deepEqual(duplicates('{"\\u0069d":1,"id":2,"name":""}'), [
+    true,
+    false,
+    undefined,
+  ]);
+});
+
+Deno.test("readMembers() marks no duplicates of other members, or inside of other values", () => {
+  assert.deepEqual(duplicates('{"id":1,"x":0,"x":0,"y":{"id":2,"id":3}}'), [
+    false,
+    undefined,
+    undefined,
+  ]);
+});
+
+Deno.test("readMembers() returns the first of duplicate members", () => {
+  for (const others of ['"id":"second"', '"id":[],"x":0,"id":null']) {
+    assert.deepEqual(acceptJson(`{"id":1,${others}}`).members[0], {
+      kind: "number",
+      text: "1",
+      isDuplicate: true,
+    });
+  }
+});

@@ -1,0 +1,256 @@
+import assert from "node:assert/strict";
+import { COMMIT_BYTES_MAX } from "../../src/limits.ts";
+import type { Plant } from "../../src/plant/plant.ts";
+import {
+  outcomesOf,
+  plantOf,
+  settled,
+  setUpCommitter,
+} from "../support/held_store.ts";
+
+const PLANT = { name: "Monstera" };
+
+Deno.test("create() commits at once if the store is idle", () => {
+  const { store, create } = setUpCommitter();
+  create(1);
+  assert.deepEqual(store.batches, [[{ id: 1n, plant: PLANT }]]);
+});
+
+Deno.test("create() puts creates that arrive during a commit into the next one, together", async () => {
+  const { store, create } = setUpCommitter();
+  for (let id = 1; id <= 6; id++) create(id);
+  assert.deepEqual(store.operations, [["commit", 1n]]);
+  await store.write();
+  assert.deepEqual(store.operations.slice(1), [
+    ["commit", 2n, 3n, 4n, 5n, 6n],
+  ]);
+});
+
+Deno.test("a batch has at most as many plants as the store takes", async () => {
+  const { store, create } = setUpCommitter({ commitPlantsMax: 10 });
+  const creates = Array.from({ length: 500 }, (_, id) => create(id));
+  await store.writeAll();
+  assert.equal(store.batchPlantsMax, 10);
+  assert.ok(creates.every(({ outcome }) => outcome === "stored"));
+  assert.equal(store.plants.size, 500);
+});
+
+for (
+  const [size, bytes, count] of [
+    ["half COMMIT_BYTES_MAX", COMMIT_BYTES_MAX / 2, 2],
+    ["just below half COMMIT_BYTES_MAX", COMMIT_BYTES_MAX / 2 - 2, 2],
+    ["just above half COMMIT_BYTES_MAX", COMMIT_BYTES_MAX / 2 + 2, 1],
+    ["COMMIT_BYTES_MAX", COMMIT_BYTES_MAX, 1],
+  ] as const
+) {
+  Deno.test(`a batch has at most ${count} of the plants of ${size}`, async () => {
+    const { store, create } = setUpCommitter({ commitPlantsMax: 100 });
+    for (let id = 0; id < 20; id++) create(id, plantOf(bytes));
+    await store.writeAll();
+    assert.equal(store.batchPlantsMax, count);
+    assert.equal(store.plants.size, 20);
+  });
+}
+
+Deno.test("the committer starts no more commits than the store takes at one time", async () => {
+  for (const commitsInFlightMax of [1, 2, 3, 16]) {
+    const { store, create } = setUpCommitter({ commitsInFlightMax });
+    for (let id = 0; id < 500; id++) create(id);
+    let most = 0;
+    while (store.pending.length > 0) {
+      most = Math.max(most, store.pending.length);
+      await store.write();
+    }
+    assert.equal(most, commitsInFlightMax);
+    assert.equal(store.plants.size, 500);
+  }
+});
+
+Deno.test("the last commit that may be in flight waits for a full batch", async () => {
+  const { store, create } = setUpCommitter({ commitPlantsMax: 10 });
+  for (let id = 1; id <= 10; id++) create(id);
+  assert.equal(store.pending.length, 1);
+  create(11);
+  assert.equal(store.pending.length, 2);
+  assert.equal(store.batches[1]?.length, 10);
+  await store.writeAll();
+});
+
+Deno.test("commits before the last that may be in flight start with any number of creates", () => {
+  const { store, create } = setUpCommitter({ commitsInFlightMax: 4 });
+  for (let id = 1; id <= 9; id++) create(id);
+  assert.deepEqual(store.operations, [
+    ["commit", 1n],
+    ["commit", 2n],
+    ["commit", 3n],
+  ]);
+});
+
+Deno.test("two creates of one id are never in commits at one time", async () => {
+  const { store, create } = setUpCommitter({ commitsInFlightMax: 4 });
+  const creates = [create(1), create(1), create(1, { name: "Ficus" })];
+  assert.deepEqual(store.operations, [["commit", 1n]]);
+  await store.writeAll();
+  assert.deepEqual(outcomesOf(creates), ["stored", "replayed", "conflict"]);
+  assert.deepEqual(store.operations, [["commit", 1n]]);
+  assert.deepEqual(store.plants, new Map([[1n, PLANT]]));
+});
+
+Deno.test("no tag and an empty tag are different plants, as are names that differ in case", async () => {
+  const { store, create } = setUpCommitter();
+  const plants: Plant[] = [
+    PLANT,
+    { name: "Monstera", tag: "" },
+    { name: "Monstera" },
+    { name: "monstera" },
+    { name: "Monstera", tag: "climber" },
+  ];
+  const expected = ["replayed", "conflict", "replayed", "conflict", "conflict"];
+  const together = plants.map((plant) => create(1, plant));
+  await store.writeAll();
+  assert.deepEqual(outcomesOf(together), ["stored", ...expected.slice(1)]);
+
+  // Read from the store, not compared with another create.
+  const other = setUpCommitter();
+  other.store.plants.set(1n, PLANT);
+  other.health.healthy = false;
+  for (const [i, plant] of plants.entries()) {
+    const created = other.create(1, plant);
+    await settled();
+    await other.store.writeAll();
+    await settled();
+    assert.equal(created.outcome, expected[i]);
+  }
+});
+
+Deno.test("a failed commit answers failed to its own creates only", async () => {
+  const { store, create } = setUpCommitter();
+  const creates = [create(1), create(1), create(1, { name: "Ficus" })];
+  store.next().fail("disk I/O error");
+  await settled();
+  // The creates that waited for it are tried on their own.
+  await store.writeAll();
+  assert.deepEqual(outcomesOf(creates), ["failed", "stored", "conflict"]);
+});
+
+Deno.test("the committer continues with the queue after a failed commit", async () => {
+  const { store, create } = setUpCommitter();
+  const creates = [create(1), create(2), create(3)];
+  store.next().fail("disk I/O error");
+  await settled();
+  await store.writeAll();
+  assert.deepEqual(outcomesOf(creates), ["failed", "stored", "stored"]);
+  assert.ok(!store.plants.has(1n));
+});
+
+Deno.test("a commit with existing ids answers those creates and commits the others", async () => {
+  const { store, create } = setUpCommitter();
+  store.plants.set(2n, PLANT);
+  store.plants.set(3n, { name: "Ficus" });
+  store.plants.set(4n, null);
+  const blocker = create(0);
+  const creates = [1, 2, 3, 4].map((id) => create(id));
+  await store.writeAll();
+  assert.equal(blocker.outcome, "stored");
+  assert.deepEqual(
+    outcomesOf(creates),
+    ["stored", "replayed", "conflict", "conflict"],
+  );
+  assert.deepEqual(store.operations.slice(1), [
+    ["commit", 1n, 2n, 3n, 4n],
+    ["read", 1n, 2n, 3n, 4n],
+    ["commit", 1n],
+  ]);
+  assert.deepEqual(store.plants.get(3n), { name: "Ficus" });
+  assert.equal(store.plants.get(4n), null);
+});
+
+Deno.test("a commit that the store repeated after it had landed answers replayed", async () => {
+  const { store, create } = setUpCommitter();
+  const created = create(1);
+  store.plants.set(1n, PLANT);
+  store.next().resolve("exists");
+  await settled();
+  assert.equal(created.outcome, "replayed");
+});
+
+Deno.test("a commit whose existing ids have gone is tried again", async () => {
+  const { store, create } = setUpCommitter();
+  const created = create(1);
+  store.next().resolve("exists");
+  await settled();
+  assert.equal(created.outcome, undefined);
+  await store.writeAll();
+  assert.equal(created.outcome, "stored");
+});
+
+Deno.test("a failed read answers failed, and the id can be created again", async () => {
+  const { store, health, create } = setUpCommitter();
+  store.plants.set(1n, PLANT);
+  store.readProblem = "disk I/O error";
+  const failed = create(1);
+  await store.writeAll();
+  assert.equal(failed.outcome, "failed");
+  assert.deepEqual(health.reports, ["disk I/O error"]);
+  store.readProblem = undefined;
+  const again = create(1);
+  await store.writeAll();
+  assert.equal(again.outcome, "replayed");
+});
+
+Deno.test("a batch reads before it commits if the last one had existing ids", async () => {
+  const { store, create } = setUpCommitter();
+  store.plants.set(1n, PLANT);
+  store.plants.set(2n, PLANT);
+  create(1);
+  await store.writeAll();
+  store.operations.length = 0;
+
+  // Only existing ids: no commit.
+  const second = create(2);
+  await settled();
+  assert.equal(second.outcome, "replayed");
+  assert.deepEqual(store.operations.splice(0), [["read", 2n]]);
+
+  // None, and the next batch commits without reading.
+  const third = create(3);
+  await settled();
+  assert.equal(third.outcome, undefined);
+  await store.writeAll();
+  assert.equal(third.outcome, "stored");
+  assert.deepEqual(store.operations.splice(0), [["read", 3n], ["commit", 3n]]);
+  create(4);
+  await store.writeAll();
+  assert.deepEqual(store.operations.splice(0), [["commit", 4n]]);
+});
+
+Deno.test("a batch of new and existing ids keeps the next one reading first", async () => {
+  const { store, create } = setUpCommitter();
+  for (const id of [1n, 2n, 4n]) store.plants.set(id, PLANT);
+  create(1);
+  const creates = [create(2), create(3)];
+  await store.writeAll();
+  assert.deepEqual(outcomesOf(creates), ["replayed", "stored"]);
+  create(4);
+  await store.writeAll();
+  assert.deepEqual(store.operations, [
+    ["commit", 1n],
+    ["read", 1n],
+    ["read", 2n, 3n],
+    ["commit", 3n],
+    ["read", 4n],
+  ]);
+});
+
+Deno.test("an id that is created between the read and the commit of a batch is found", async () => {
+  const { store, create } = setUpCommitter();
+  store.plants.set(1n, PLANT);
+  create(1);
+  await store.writeAll();
+  const created = create(2);
+  await settled();
+  store.plants.set(2n, { name: "Ficus" });
+  await store.writeAll();
+  assert.equal(created.outcome, "conflict");
+  assert.deepEqual(store.plants.get(2n), { name: "Ficus" });
+});

@@ -1,0 +1,221 @@
+import assert from "node:assert/strict";
+import {
+  COMMIT_MS_MAX,
+  LOCK_RETRY_MS_MAX,
+  QUEUE_MS_MAX,
+} from "../../src/limits.ts";
+import type { Plant } from "../../src/plant/plant.ts";
+import { outcomesOf, settled, setUpCommitter } from "../support/held_store.ts";
+
+const PLANT = { name: "Monstera" };
+
+Deno.test("sweep() answers no create before its deadline", async () => {
+  const { clock, health, committer, create } = setUpCommitter();
+  const creates = [create(1), create(1), create(2)];
+  clock.now = COMMIT_MS_MAX - 1;
+  committer.sweep();
+  await settled();
+  assert.deepEqual(outcomesOf(creates), [undefined, undefined, undefined]);
+  assert.equal(committer.waiting, 3);
+  assert.deepEqual(health.reports, []);
+});
+
+for (const [relation, ms] of [["at", 0], ["above", 1]] as const) {
+  Deno.test(`sweep() answers failed to every create ${relation} its deadline: in a commit, queued, or waiting for the same id`, async () => {
+    const { store, clock, health, committer, create } = setUpCommitter({
+      commitPlantsMax: 2,
+    });
+    const ids = Array.from({ length: 9 }, (_, id) => id);
+    const creates = [...ids, ...ids].map((id) => create(id));
+    assert.equal(store.pending.length, 2);
+    clock.now = COMMIT_MS_MAX + ms;
+    committer.sweep();
+    await settled();
+    assert.ok(creates.every(({ outcome }) => outcome === "failed"));
+    assert.equal(committer.waiting, 0);
+    assert.deepEqual(health.reports, ["no answer within 5 s"]);
+  });
+}
+
+Deno.test("sweep() reports the store as failed only if a create has expired", async () => {
+  const { store, clock, health, committer, create } = setUpCommitter();
+  create(1);
+  for (const now of [COMMIT_MS_MAX, COMMIT_MS_MAX + 1, 2 * COMMIT_MS_MAX]) {
+    clock.now = now;
+    committer.sweep();
+  }
+  assert.deepEqual(health.reports, ["no answer within 5 s"]);
+  await store.writeAll();
+  assert.deepEqual(health.reports, ["no answer within 5 s", undefined]);
+});
+
+Deno.test("sweep() keeps a later create of an id waiting for the commit of an expired one", async () => {
+  const { store, clock, committer, create } = setUpCommitter();
+  const first = create(1);
+  clock.now = 1;
+  const later = create(1, { name: "Ficus" });
+  clock.now = COMMIT_MS_MAX;
+  committer.sweep();
+  await settled();
+  assert.deepEqual(outcomesOf([first, later]), ["failed", undefined]);
+  // The commit lands late: the later create is compared with what it stored.
+  await store.writeAll();
+  assert.deepEqual(outcomesOf([first, later]), ["failed", "conflict"]);
+  assert.deepEqual(store.plants.get(1n), PLANT);
+});
+
+Deno.test("sweep() lets a later create of an id take the place of an expired one in the queue", async () => {
+  const { store, clock, committer, create } = setUpCommitter();
+  create(0);
+  const first = create(1);
+  clock.now = 1;
+  const later = create(1, { name: "Ficus" });
+  clock.now = COMMIT_MS_MAX;
+  committer.sweep();
+  await store.writeAll();
+  assert.deepEqual(outcomesOf([first, later]), ["failed", "stored"]);
+  assert.deepEqual(store.plants.get(1n), { name: "Ficus" });
+});
+
+Deno.test("a create that expired in the queue is never committed", async () => {
+  const { store, clock, committer, create } = setUpCommitter({
+    commitPlantsMax: 2,
+  });
+  for (let id = 0; id < 9; id++) create(id);
+  const committing = store.batches.flat().map(({ id }) => id);
+  clock.now = COMMIT_MS_MAX;
+  committer.sweep();
+  await store.writeAll();
+  assert.deepEqual([...store.plants.keys()], committing);
+});
+
+Deno.test("a create that expired during the read of its batch is not committed", async () => {
+  const { store, clock, committer, create } = setUpCommitter();
+  store.plants.set(1n, PLANT);
+  create(1);
+  await store.writeAll();
+  const { promise, resolve } = Promise.withResolvers<Map<bigint, Plant>>();
+  store.read = () => promise;
+  const expired = create(2);
+  clock.now = 1;
+  const later = create(2, { name: "Ficus" });
+  clock.now = COMMIT_MS_MAX;
+  committer.sweep();
+  resolve(new Map());
+  await settled();
+  await store.writeAll();
+  assert.deepEqual(outcomesOf([expired, later]), ["failed", "stored"]);
+  assert.deepEqual(store.plants.get(2n), { name: "Ficus" });
+});
+
+Deno.test("a create that is repeated after its deadline waits for the commit in flight", async () => {
+  const { store, clock, committer, create } = setUpCommitter({
+    queueMsMax: Infinity,
+  });
+  const first = create(1);
+  clock.now = COMMIT_MS_MAX;
+  committer.sweep();
+  const again = create(1);
+  await settled();
+  assert.deepEqual(outcomesOf([first, again]), ["failed", undefined]);
+  assert.deepEqual(store.operations, [["commit", 1n]]);
+  await store.writeAll();
+  assert.deepEqual(outcomesOf([first, again]), ["failed", "replayed"]);
+  assert.deepEqual(store.operations, [["commit", 1n]]);
+});
+
+Deno.test("a busy store is tried again, and reported neither as failed nor as succeeded", async () => {
+  const { store, clock, health, create } = setUpCommitter();
+  const created = create(1);
+  for (let i = 0; i < 20; i++) {
+    store.next().resolve("busy");
+    await settled();
+    assert.equal(created.outcome, undefined);
+    assert.equal(store.pending.length, 0, "no sleep between two tries");
+    await clock.wake();
+  }
+  assert.deepEqual(health.reports, []);
+  await store.write();
+  assert.equal(created.outcome, "stored");
+  assert.deepEqual(health.reports, [undefined]);
+});
+
+Deno.test("a busy store is tried again after random times below LOCK_RETRY_MS_MAX", async () => {
+  const { store, clock, create } = setUpCommitter();
+  create(1);
+  const times = new Set<number>();
+  for (let i = 0; i < 20; i++) {
+    store.next().resolve("busy");
+    await settled();
+    for (const { ms } of clock.sleeps) times.add(ms);
+    await clock.wake();
+  }
+  assert.equal(times.size, 20, "two processes would meet again and again");
+  assert.ok([...times].every((ms) => ms < LOCK_RETRY_MS_MAX));
+});
+
+Deno.test("a busy store is no longer tried after the deadline", async () => {
+  const { store, clock, committer, create } = setUpCommitter();
+  const created = create(1);
+  store.next().resolve("busy");
+  await settled();
+  clock.now = COMMIT_MS_MAX;
+  committer.sweep();
+  await clock.wake();
+  assert.equal(created.outcome, "failed");
+  assert.deepEqual([store.pending.length, clock.sleeps.length], [0, 0]);
+  assert.equal(store.plants.size, 0);
+
+  const again = create(1);
+  await store.writeAll();
+  assert.equal(again.outcome, "stored");
+});
+
+Deno.test("every failed commit is reported with its problem, and every successful one", async () => {
+  const { store, health, create } = setUpCommitter();
+  create(1);
+  store.next().fail("database or disk is full");
+  await settled();
+  create(2);
+  store.next().fail("disk I/O error");
+  await settled();
+  assert.deepEqual(health.reports.splice(0), [
+    "database or disk is full",
+    "disk I/O error",
+  ]);
+  create(3);
+  await store.write();
+  create(4);
+  await store.write();
+  assert.deepEqual(health.reports, [undefined, undefined]);
+});
+
+Deno.test("a batch of existing ids is no success: reading needs no room on the disk", async () => {
+  const { store, health, create } = setUpCommitter();
+  store.plants.set(1n, PLANT);
+  const created = create(1);
+  await store.writeAll();
+  assert.equal(created.outcome, "replayed");
+  assert.deepEqual(health.reports, []);
+});
+
+Deno.test("a hung commit beside others that succeed is reported once", async () => {
+  const { store, clock, health, committer, create } = setUpCommitter({
+    commitPlantsMax: 1,
+  });
+  create(0);
+  const hung = store.next();
+  let id = 1;
+  while (clock.now < 2 * COMMIT_MS_MAX) {
+    // Two, so that a full batch takes the last place.
+    const creates = [create(id++), create(id++)];
+    await store.writeAll();
+    assert.deepEqual(outcomesOf(creates), ["stored", "stored"]);
+    clock.now += QUEUE_MS_MAX;
+    committer.sweep();
+  }
+  hung.resolve("committed");
+  await settled();
+  const problems = health.reports.filter((problem) => problem !== undefined);
+  assert.deepEqual(problems, ["no answer within 5 s"]);
+});

@@ -1,0 +1,323 @@
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import {
+  openStore,
+  openStoreToRead,
+  type StoreLocation,
+  toStoreError,
+} from "../../src/store/kv_store.ts";
+import { StoreError, type StoreProblem } from "../../src/store/store_error.ts";
+import { entriesOf } from "../support/entries.ts";
+import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
+import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+
+const PLANT = { name: "Monstera" };
+const TOKEN = KV_ENV.DENO_KV_ACCESS_TOKEN;
+
+const FILE: StoreLocation = { kind: "file", path: "/plants.db" };
+const SERVER: StoreLocation = {
+  kind: "server",
+  url: "http://kv.test",
+  token: TOKEN,
+};
+
+/** Expects a StoreError with a problem and a message. */
+async function assertStoreError(
+  work: Promise<unknown>,
+  problem: StoreProblem,
+  message: RegExp,
+): Promise<void> {
+  await assert.rejects(work, (error) => {
+    assert.ok(error instanceof StoreError, String(error));
+    assert.equal(error.problem, problem);
+    assert.match(error.message, message);
+    return true;
+  });
+}
+
+/** Makes a store with one plant, without any file beside it. */
+async function makeStore(path: string): Promise<void> {
+  const store = await openStore({ kind: "file", path });
+  assert.equal(await store.commit([{ id: 1n, plant: PLANT }]), "committed");
+  store.close();
+}
+
+/** Runs statements on a database that is not open. */
+function execute(path: string, sql: string): void {
+  const database = new DatabaseSync(path);
+  database.exec(sql);
+  database.close();
+}
+
+/** Returns the rows of a store, or the bytes of any other file. */
+function contentOf(path: string, problem: StoreProblem): unknown {
+  if (problem === "directory") return undefined;
+  if (problem !== "newer format") return Deno.readFileSync(path);
+  using database = new DatabaseSync(path, { readOnly: true });
+  return database.prepare("SELECT hex(k), hex(v) FROM kv").all();
+}
+
+/** Paths that are no store: what is there, the problem, and its message. */
+const NO_STORES: readonly [
+  name: string,
+  make: (path: string) => void | Promise<void>,
+  problem: StoreProblem,
+  message: RegExp,
+][] = [
+  ["a directory", (path) => Deno.mkdirSync(path), "directory", /directory/],
+  [
+    "a text",
+    (path) => Deno.writeTextFileSync(path, "Monstera\n".repeat(1_000)),
+    "not a store",
+    /^not a Deno KV store$/,
+  ],
+  [
+    "another database",
+    (path) => execute(path, "CREATE TABLE plants (id)"),
+    "not a store",
+    /^not a Deno KV store$/,
+  ],
+  [
+    "a store that a newer Deno wrote",
+    async (path) => {
+      await makeStore(path);
+      // V8 refuses a value with a version above its own.
+      execute(path, "UPDATE kv SET v = CAST(x'FF7F' || substr(v, 3) AS BLOB)");
+    },
+    "newer format",
+    /^a newer Deno stored plants in it$/,
+  ],
+  [
+    "a corrupt store",
+    async (path) => {
+      await makeStore(path);
+      using file = Deno.openSync(path, { write: true });
+      const { size } = Deno.statSync(path);
+      file.seekSync(1_024, Deno.SeekMode.Start);
+      file.writeSync(new Uint8Array(size - 1_024).fill(0xaa));
+    },
+    "corrupt",
+    /^the database is corrupt$/,
+  ],
+];
+
+for (const [name, make, problem, message] of NO_STORES) {
+  Deno.test(`openStore() and openStoreToRead() refuse ${name}, and keep its content`, async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    await make(path);
+    const content = contentOf(path, problem);
+    for (const open of [openStore, openStoreToRead]) {
+      await assertStoreError(open({ kind: "file", path }), problem, message);
+    }
+    assert.deepEqual(directory.names(), ["plants.db"]);
+    assert.deepEqual(contentOf(path, problem), content);
+  });
+}
+
+Deno.test("openStore() refuses a file whose directory is missing, and creates nothing", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("missing/plants.db");
+  await assertStoreError(
+    openStore({ kind: "file", path }),
+    "no directory",
+    /^no directory .*\/missing$/,
+  );
+  assert.deepEqual(directory.names(), []);
+});
+
+Deno.test("openStoreToRead() refuses a missing and an empty file, and creates nothing", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  await assertStoreError(
+    openStoreToRead({ kind: "file", path }),
+    "missing",
+    /^no such file$/,
+  );
+  assert.deepEqual(directory.names(), []);
+  Deno.createSync(path).close();
+  await assertStoreError(
+    openStoreToRead({ kind: "file", path }),
+    "not a store",
+    /^not a Deno KV store$/,
+  );
+  assert.equal(Deno.statSync(path).size, 0);
+});
+
+Deno.test("openStore() creates a store in a missing or an empty file", async () => {
+  using directory = new TemporaryDirectory();
+  for (const name of ["missing.db", "empty.db"]) {
+    const path = directory.file(name);
+    if (name === "empty.db") Deno.createSync(path).close();
+    await makeStore(path);
+    using kv = await Deno.openKv(path);
+    assert.deepEqual(await entriesOf(kv), [[["plants", 1n], PLANT]]);
+  }
+});
+
+Deno.test("a store that is opened to read is read, and keeps no file beside it", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  await makeStore(path);
+  const store = await openStoreToRead({ kind: "file", path });
+  assert.deepEqual(await Array.fromAsync(store.pages()), [
+    [{ id: 1n, plant: PLANT }],
+  ]);
+  store.close();
+  assert.deepEqual(directory.names(), ["plants.db"]);
+});
+
+Deno.test("commit() is busy while another process holds the lock, and writes nothing", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const store = await openStore({ kind: "file", path });
+  const plants = [{ id: 1n, plant: PLANT }];
+  {
+    using _lock = new StoreLock(path);
+    assert.equal(await store.commit(plants), "busy");
+  }
+  assert.deepEqual(await store.read([1n]), new Map());
+  assert.equal(await store.commit(plants), "committed");
+  store.close();
+});
+
+Deno.test("probe() retries while another process holds the lock, and then fails", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const store = await openStore({ kind: "file", path });
+  const lock = new StoreLock(path);
+  await assertStoreError(store.probe(50), "other", /^database is locked$/);
+  const probed = store.probe(60_000);
+  lock[Symbol.dispose]();
+  await probed;
+  store.close();
+});
+
+Deno.test("commit() does not wait for a probe while another process holds the lock", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const store = await openStore({ kind: "file", path });
+  using kv = await Deno.openKv(path);
+  const lock = new StoreLock(path);
+  // SQLite itself waits 5 s for the lock before a write without a check.
+  const written = kv.delete(["plants", 1n]).then(
+    () => "written",
+    () => "not written",
+  );
+  const probed = store.probe(60_000);
+  const committed = store.commit([{ id: 1n, plant: PLANT }]);
+  assert.equal(await Promise.race([written, committed]), "busy");
+  lock[Symbol.dispose]();
+  await Promise.all([probed, written]);
+  store.close();
+});
+
+Deno.test("commit() and read() fail if the database file is gone", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const store = await openStore({ kind: "file", path });
+  await store.commit([{ id: 1n, plant: PLANT }]);
+  Deno.renameSync(path, directory.file("away.db"));
+  const message = /^the database file was deleted: /;
+  await assertStoreError(
+    store.commit([{ id: 2n, plant: PLANT }]),
+    "other",
+    message,
+  );
+  await assertStoreError(store.read([1n]), "other", message);
+  assert.match(store.fileProblem() ?? "", message);
+  Deno.renameSync(directory.file("away.db"), path);
+  assert.equal(store.fileProblem(), undefined);
+  assert.deepEqual(await store.read([1n]), new Map([[1n, PLANT]]));
+  store.close();
+});
+
+Deno.test("openStore() masks the token that a KV Connect server echoes, and puts its message on one short line", async () => {
+  Deno.env.set("DENO_KV_ACCESS_TOKEN", TOKEN);
+  await using server = new FakeKvServer();
+  server.metadata = () =>
+    new Response(
+      `not accepted:\r\n\x1b[31m${TOKEN}\x1b[0m\u2028${"x".repeat(10_000)}`,
+      { status: 401 },
+    );
+  const location: StoreLocation = {
+    kind: "server",
+    url: server.url,
+    token: TOKEN,
+  };
+  for (const open of [openStore, openStoreToRead]) {
+    await assert.rejects(open(location), (error) => {
+      assert.ok(error instanceof StoreError);
+      assert.equal(error.problem, "server");
+      assert.match(error.message, /^[\x20-\x7e]{20,200}…$/);
+      assert.ok(!error.message.includes(TOKEN));
+      return true;
+    });
+  }
+});
+
+Deno.test("toStoreError() masks every occurrence of the token", () => {
+  const { problem, message } = toStoreError(
+    new Error(`${TOKEN} is not ${TOKEN}${TOKEN}`),
+    SERVER,
+  );
+  assert.equal(problem, "server");
+  assert.equal(message, "[token] is not [token][token]");
+});
+
+Deno.test("toStoreError() masks a token that is beyond the part it keeps, and one at its end", () => {
+  for (let length = 150; length < 250; length++) {
+    const text = "x".repeat(length) + TOKEN;
+    const { message } = toStoreError(new Error(text), SERVER);
+    assert.doesNotMatch(message, /a-token|for-tests/);
+  }
+});
+
+Deno.test("toStoreError() puts the message of a server on one line, with escapes", () => {
+  const { message } = toStoreError(
+    new Error(" one\r\n\r\n  two\n\x1b[2J\x07\u202etxet\u2028\u0085\0 "),
+    SERVER,
+  );
+  assert.equal(
+    message,
+    String.raw`one two \u{1b}[2J\u{7}\u{202e}txet\u{2028}\u{85}\u{0}`,
+  );
+});
+
+Deno.test("toStoreError() truncates the message of a server to 200 UTF-16 code units", () => {
+  const messageOf = (text: string) =>
+    toStoreError(new Error(text), SERVER).message;
+  assert.equal(messageOf("x".repeat(200)), "x".repeat(200));
+  assert.equal(messageOf("x".repeat(201)), `${"x".repeat(200)}…`);
+  assert.equal(messageOf("x".repeat(10_000)), `${"x".repeat(200)}…`);
+  // A surrogate pair stays together.
+  assert.equal(messageOf(`x${"🌿".repeat(5_000)}`), `x${"🌿".repeat(99)}…`);
+  // So do long runs of what would be escaped.
+  assert.equal(messageOf("\x1b".repeat(10_000)).length, 201);
+  assert.equal(messageOf(" ".repeat(100_000) + "x"), "x");
+});
+
+Deno.test("toStoreError() describes what SQLite, Deno or anything else threw", () => {
+  const newer = "could not deserialize value";
+  for (
+    const [location, thrown, problem, message] of [
+      [FILE, new TypeError("unable to open database file"), "denied"],
+      [FILE, new TypeError("attempt to write a readonly database"), "denied"],
+      [FILE, new Deno.errors.PermissionDenied("Permission denied"), "denied"],
+      [FILE, new TypeError("database disk image is malformed"), "corrupt"],
+      [FILE, new TypeError(newer), "newer format"],
+      [SERVER, new TypeError(newer), "newer format"],
+      [FILE, new TypeError("disk I/O error"), "other", "disk I/O error"],
+      [FILE, "thrown text", "other", "thrown text"],
+      [FILE, undefined, "other", "undefined"],
+      [SERVER, new TypeError("database disk image is malformed"), "server"],
+      [SERVER, "thrown text", "server", "thrown text"],
+    ] as const
+  ) {
+    const error = toStoreError(thrown, location);
+    assert.equal(error.problem, problem);
+    if (message !== undefined) assert.equal(error.message, message);
+  }
+  const error = new StoreError("missing", "no such file");
+  assert.equal(toStoreError(error, SERVER), error);
+});

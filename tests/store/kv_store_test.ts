@@ -1,0 +1,279 @@
+import assert from "node:assert/strict";
+import {
+  COMMIT_BYTES_MAX,
+  ID_MAX,
+  ID_MIN,
+  LIST_KEYS_MAX,
+} from "../../src/limits.ts";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import { commitBytes } from "../../src/store/committer.ts";
+import { Random } from "../support/random.ts";
+import { entriesOf } from "../support/entries.ts";
+import {
+  commit,
+  commitAll,
+  largestPlant,
+  newPlants,
+  testStores,
+} from "../support/stores.ts";
+
+const PLANT: Plant = { name: "Monstera", tag: "climber" };
+
+/** Ids at which a number that is not exact, or not signed, would differ. */
+const IDS = [
+  ID_MIN,
+  ID_MIN + 1n,
+  -(2n ** 53n) - 1n,
+  -(2n ** 53n),
+  -(2n ** 32n),
+  -256n,
+  -255n,
+  -1n,
+  0n,
+  1n,
+  255n,
+  256n,
+  2n ** 32n,
+  2n ** 53n,
+  2n ** 53n + 1n,
+  ID_MAX - 1n,
+  ID_MAX,
+];
+
+/** Values of another program that are no plants. */
+const FOREIGN_VALUES: unknown[] = [
+  null,
+  undefined,
+  "Monstera",
+  7,
+  7n,
+  true,
+  [],
+  ["Monstera"],
+  new Uint8Array([1, 2, 3]),
+  new Date(0),
+  {},
+  { tag: "climber" },
+  { name: 7 },
+  { name: null, tag: "climber" },
+  { name: "Monstera", tag: 7 },
+  { name: "Monstera", tag: null },
+];
+
+testStores(
+  "commit() writes plants that another program can read",
+  async ({ store, kv }) => {
+    const plants: NewPlant[] = [
+      { id: 1n, plant: PLANT },
+      { id: -2n, plant: { name: "" } },
+      { id: 3n, plant: { name: "Олива\0🌿\n", tag: "" } },
+    ];
+    assert.equal(await commit(store, plants), "committed");
+    assert.deepEqual(await entriesOf(kv), [
+      [["plants", -2n], { name: "" }],
+      [["plants", 1n], PLANT],
+      [["plants", 3n], { name: "Олива\0🌿\n", tag: "" }],
+    ]);
+  },
+);
+
+testStores(
+  "commit() writes nothing if one id exists",
+  async ({ store, kv }) => {
+    await commit(store, [{ id: 5n, plant: PLANT }]);
+    const entries = await entriesOf(kv);
+    for (const plant of [PLANT, { name: "Ficus" }]) {
+      const others = newPlants([1n, 2n, 8n, 9n]);
+      const batch = others.toSpliced(2, 0, { id: 5n, plant });
+      assert.equal(await commit(store, batch), "exists");
+      assert.deepEqual(await entriesOf(kv), entries);
+    }
+  },
+);
+
+testStores(
+  "commit() does not overwrite the value of another program",
+  async ({ store, kv }) => {
+    await kv.set(["plants", 1n], "not a plant");
+    assert.equal(await commit(store, [{ id: 1n, plant: PLANT }]), "exists");
+    assert.deepEqual(await entriesOf(kv), [[["plants", 1n], "not a plant"]]);
+  },
+);
+
+testStores(
+  "commits at one time of one id store one plant",
+  async ({ store, kv }) => {
+    const results = await Promise.all(
+      Array.from(
+        { length: 8 },
+        (_, i) => commit(store, [{ id: 1n, plant: { name: `Monstera ${i}` } }]),
+      ),
+    );
+    const winner = results.indexOf("committed");
+    assert.deepEqual(
+      results,
+      results.map((_, i) => i === winner ? "committed" : "exists"),
+    );
+    const name = `Monstera ${winner}`;
+    assert.deepEqual(await entriesOf(kv), [[["plants", 1n], { name }]]);
+  },
+);
+
+testStores("every id of int64 is exact", async ({ store }) => {
+  const plants = newPlants(IDS);
+  await commitAll(store, plants);
+  const found = await store.read(IDS);
+  for (const { id, plant } of plants) assert.deepEqual(found.get(id), plant);
+  const listed = (await Array.fromAsync(store.pages())).flat();
+  assert.deepEqual(listed, plants);
+});
+
+testStores(
+  "commit() takes the most plants of the largest size that commitBytes() allows",
+  async ({ store, kv }) => {
+    const plant = largestPlant();
+    const count = Math.min(
+      store.commitPlantsMax,
+      Math.floor(COMMIT_BYTES_MAX / commitBytes(plant)),
+    );
+    assert.ok(count >= 10);
+    const ids = Array.from({ length: count }, (_, i) => ID_MIN + BigInt(i));
+    const plants = ids.map((id) => ({ id, plant }));
+    assert.equal(await commit(store, plants), "committed");
+    assert.equal(await commit(store, plants), "exists");
+    const found = await store.read(ids);
+    for (const id of ids) assert.deepEqual(found.get(id), plant);
+    assert.equal((await entriesOf(kv)).length, count);
+  },
+);
+
+testStores(
+  "commit() takes the most plants of COMMIT_BYTES_MAX",
+  async ({ store, kv }) => {
+    const count = store.commitPlantsMax;
+    const overhead = commitBytes({ name: "" });
+    const chars = Math.min(
+      Math.floor((COMMIT_BYTES_MAX / count - overhead) / 2),
+      largestPlant().name.length,
+    );
+    const plant = { name: "ж".repeat(chars) };
+    assert.ok(count * commitBytes(plant) <= COMMIT_BYTES_MAX);
+    const plants = Array.from(
+      { length: count },
+      (_, i) => ({ id: ID_MAX - BigInt(i), plant }),
+    );
+    assert.equal(await commit(store, plants), "committed");
+    assert.equal((await entriesOf(kv)).length, count);
+  },
+);
+
+testStores(
+  "read() returns present plants, and null for values that are none",
+  async ({ store, kv }) => {
+    await commit(store, [{ id: 1n, plant: PLANT }]);
+    await kv.set(["plants", 2n], { name: "Ficus", height: 3, tag: "" });
+    for (const [i, value] of FOREIGN_VALUES.entries()) {
+      await kv.set(["plants", BigInt(100 + i)], value);
+      await kv.set(["plants", BigInt(1_000 * (1 + i))], value);
+    }
+    // Keys that are close to those of plants.
+    await kv.set(["plants", 3], PLANT);
+    await kv.set(["plants", "3"], PLANT);
+    await kv.set(["plants", 3n, 1n], PLANT);
+    await kv.set(["plant", 3n], PLANT);
+
+    const listed = FOREIGN_VALUES.map((_, i) => BigInt(100 + i));
+    const single = FOREIGN_VALUES.map((_, i) => BigInt(1_000 * (1 + i)));
+    const found = await store.read([1n, 2n, 3n, 4n, ...listed, ...single]);
+    assert.deepEqual(found.get(1n), PLANT);
+    assert.deepEqual(found.get(2n), { name: "Ficus", tag: "" });
+    assert.ok(!found.has(3n) && !found.has(4n));
+    for (const id of [...listed, ...single]) assert.equal(found.get(id), null);
+  },
+);
+
+testStores(
+  "read() finds ids in sequences, with gaps, at both ends and far apart",
+  async ({ store, kv }) => {
+    const random = new Random(1);
+    const range = (first: bigint, count: number, step = 1n) =>
+      Array.from({ length: count }, (_, i) => first + BigInt(i) * step);
+    const randomIds = Array.from(
+      { length: 100 },
+      () =>
+        BigInt.asIntN(
+          64,
+          BigInt(random.int(0, 2 ** 32)) << 32n |
+            BigInt(random.int(0, 2 ** 32)),
+        ),
+    );
+    const cases: bigint[][] = [
+      [],
+      [5n],
+      range(0n, 100),
+      range(-50n, 100),
+      range(-7n, 30, 4n),
+      range(-7n, 30, 5n),
+      range(ID_MIN, 20),
+      range(ID_MAX - 19n, 20),
+      [...range(ID_MIN, 4), ...range(ID_MAX - 3n, 4), ...range(-2n, 4)],
+      [1n, 2n, 3n, 50n, 51n, 52n, 53n, 70n, 90n, 94n, 98n, 102n],
+      range(10n, 4).toReversed(),
+      randomIds,
+    ];
+    const stored = new Map<bigint, Plant>();
+    for (const ids of cases) {
+      for (const { id, plant } of newPlants(ids)) {
+        if (random.chance(0.5)) stored.set(id, plant);
+      }
+    }
+    await commitAll(store, [...stored].map(([id, plant]) => ({ id, plant })));
+    assert.equal((await entriesOf(kv)).length, stored.size);
+
+    for (const ids of cases) {
+      const found = await store.read(ids);
+      for (const id of ids) assert.deepEqual(found.get(id), stored.get(id));
+      // Others are allowed, if they are right.
+      for (const [id, plant] of found) assert.deepEqual(plant, stored.get(id));
+    }
+  },
+);
+
+testStores(
+  "read() finds a sequence of more ids than one listing returns",
+  async ({ store }) => {
+    const count = LIST_KEYS_MAX + 300;
+    const ids = Array.from({ length: count }, (_, i) => BigInt(i) - 400n);
+    await commitAll(store, newPlants(ids.filter((id) => id % 3n !== 0n)));
+    const found = await store.read(ids);
+    for (const { id, plant } of newPlants(ids)) {
+      assert.deepEqual(found.get(id), id % 3n === 0n ? undefined : plant);
+    }
+  },
+);
+
+testStores("probe() leaves nothing behind", async ({ store, kv }) => {
+  await store.probe();
+  assert.deepEqual(await entriesOf(kv), []);
+  await commit(store, [{ id: 1n, plant: PLANT }]);
+  await store.probe();
+  assert.deepEqual(await entriesOf(kv), [[["plants", 1n], PLANT]]);
+});
+
+testStores(
+  "read() ignores keys of another program between those of plants",
+  async ({ store, kv }) => {
+    await commit(store, [{ id: 1n, plant: PLANT }, { id: 5n, plant: PLANT }]);
+    await kv.set(["plants", 1n, "note"], "not a plant");
+    await kv.set(["plants", 3n, "note"], PLANT);
+    await kv.set(["plants", 3.5], PLANT);
+    const found = await store.read([1n, 2n, 3n, 4n, 5n]);
+    assert.deepEqual(found, new Map([[1n, PLANT], [5n, PLANT]]));
+  },
+);
+
+testStores("a store in use has no file problem", async ({ store }) => {
+  await commit(store, [{ id: 1n, plant: PLANT }]);
+  store.checkCompanions();
+  assert.equal(store.fileProblem(), undefined);
+});

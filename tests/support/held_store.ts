@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import {
+  type Clock,
+  commitBytes,
+  type CommitHealth,
+  type CommitResult,
+  type CommitStore,
+  Committer,
+  type CommitterOptions,
+  type Outcome,
+} from "../../src/store/committer.ts";
+
+/** A commit that has no result. */
+interface PendingCommit {
+  readonly plants: readonly NewPlant[];
+  resolve(result: CommitResult): void;
+  fail(problem: string): void;
+}
+
+/** A store whose commits have the results that the test gives them. */
+export class HeldStore implements CommitStore {
+  readonly commitPlantsMax: number;
+  readonly commitsInFlightMax: number;
+  /** The operations so far, in order, with their ids. */
+  readonly operations: (readonly ["commit" | "read", ...bigint[]])[] = [];
+  /** The commits so far, in order. */
+  readonly batches: (readonly NewPlant[])[] = [];
+  readonly pending: PendingCommit[] = [];
+  /** What is on disk; `null` for the value of another program. */
+  readonly plants = new Map<bigint, Plant | null>();
+  /** Every read fails with this problem, if there is one. */
+  readProblem: string | undefined;
+
+  constructor(commitPlantsMax: number, commitsInFlightMax: number) {
+    this.commitPlantsMax = commitPlantsMax;
+    this.commitsInFlightMax = commitsInFlightMax;
+  }
+
+  commit(plants: readonly NewPlant[]): Promise<CommitResult> {
+    const batch = plants.map(({ id, plant }) => ({ id, plant }));
+    this.operations.push(["commit", ...batch.map(({ id }) => id)]);
+    this.batches.push(batch);
+    const { promise, resolve, reject } = Promise.withResolvers<CommitResult>();
+    this.pending.push({
+      plants: batch,
+      resolve,
+      fail: (problem) => reject(new TypeError(problem)),
+    });
+    return promise;
+  }
+
+  /** Reads everything that is stored, so more than the ids. */
+  read(ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Plant | null>> {
+    this.operations.push(["read", ...ids]);
+    return this.readProblem === undefined
+      ? Promise.resolve(new Map(this.plants))
+      : Promise.reject(new TypeError(this.readProblem));
+  }
+
+  /** Returns the oldest pending commit, which is then no longer pending. */
+  next(): PendingCommit {
+    const commit = this.pending.shift();
+    assert.ok(commit !== undefined, "expected a commit, got none");
+    return commit;
+  }
+
+  /** Carries out the oldest pending commit as a store does. */
+  async write(): Promise<void> {
+    const { plants, resolve } = this.next();
+    const exists = plants.some(({ id }) => this.plants.has(id));
+    if (!exists) {
+      for (const { id, plant } of plants) this.plants.set(id, plant);
+    }
+    resolve(exists ? "exists" : "committed");
+    await settled();
+  }
+
+  /** Carries out commits until none is pending. */
+  async writeAll(): Promise<void> {
+    while (this.pending.length > 0) await this.write();
+  }
+
+  get batchPlantsMax(): number {
+    return Math.max(...this.batches.map((batch) => batch.length));
+  }
+}
+
+/** A clock that the test advances. */
+export class HeldClock implements Clock {
+  now = 0;
+  readonly sleeps: { readonly ms: number; readonly wake: () => void }[] = [];
+
+  nowMs(): number {
+    return this.now;
+  }
+
+  sleep(ms: number): Promise<void> {
+    return new Promise((wake) => this.sleeps.push({ ms, wake }));
+  }
+
+  /** Ends the oldest sleep. */
+  async wake(): Promise<void> {
+    const sleep = this.sleeps.shift();
+    assert.ok(sleep !== undefined, "expected a sleep, got none");
+    const { ms } = sleep;
+    assert.ok(ms >= 0 && ms <= LOCK_RETRY_MS_MAX, `slept for ${ms} ms`);
+    sleep.wake();
+    await settled();
+  }
+}
+
+/** A health that records what the committer reports. */
+class RecordedHealth implements CommitHealth {
+  healthy = true;
+  /** The problems, and `undefined` for each success. */
+  readonly reports: (string | undefined)[] = [];
+
+  isHealthy(): boolean {
+    return this.healthy;
+  }
+
+  failed(problem: string): void {
+    this.reports.push(problem);
+  }
+
+  succeeded(): void {
+    this.reports.push(undefined);
+  }
+}
+
+/** The outcome of a create, `undefined` while it has none. */
+export interface Created {
+  readonly outcome: Outcome | undefined;
+}
+
+/** Returns a committer on a held store, with a held clock. */
+export function setUpCommitter(
+  { commitPlantsMax = 10, commitsInFlightMax = 2, ...options }:
+    & { commitPlantsMax?: number; commitsInFlightMax?: number }
+    & Pick<CommitterOptions, "queueMsMax"> = {},
+) {
+  const store = new HeldStore(commitPlantsMax, commitsInFlightMax);
+  const clock = new HeldClock();
+  const health = new RecordedHealth();
+  const committer = new Committer(store, health, { ...options, clock });
+  function create(
+    id: number | bigint,
+    plant: Plant = { name: "Monstera" },
+  ): Created {
+    const created: { outcome: Outcome | undefined } = { outcome: undefined };
+    committer.create({ id: BigInt(id), plant }).then((outcome) => {
+      created.outcome = outcome;
+    });
+    return created;
+  }
+  return { store, clock, health, committer, create };
+}
+
+/** Returns the outcomes of creates. */
+export function outcomesOf(creates: readonly Created[]) {
+  return creates.map(({ outcome }) => outcome);
+}
+
+/** Waits until promises that depend on nothing else have settled. */
+export async function settled(): Promise<void> {
+  for (let turn = 0; turn < 50; turn++) await undefined;
+}
+
+/** Returns a plant that adds a number of bytes to a commit. */
+export function plantOf(bytes: number): Plant {
+  const empty = commitBytes({ name: "" });
+  const character = commitBytes({ name: "a" }) - empty;
+  const plant = { name: "a".repeat((bytes - empty) / character) };
+  assert.equal(commitBytes(plant), bytes);
+  return plant;
+}

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import http2 from "node:http2";
+import type { NewPlant } from "../../src/plant/plant.ts";
+import { type Reply, toBody } from "./load.ts";
+import { TOKEN } from "./program.ts";
+
+/** Requests that the service accepts at one time on one HTTP/2 connection. */
+const STREAMS_MAX = 200;
+
+const encoder = new TextEncoder();
+
+/**
+ * HTTP/2 connections: thousands of requests at one time on few sockets. Dispose
+ * of them before the service stops: Deno 2.9 can abort when it receives GOAWAY.
+ */
+export class Http2Clients implements Disposable {
+  readonly #sessions: http2.ClientHttp2Session[];
+  #next = 0;
+
+  /** @param requests most requests at one time */
+  constructor(origin: string, requests: number) {
+    this.#sessions = Array.from(
+      { length: Math.ceil(requests / STREAMS_MAX) },
+      () => http2.connect(origin),
+    );
+  }
+
+  /** Sends a create and reads its reply; rejects if the connection is lost. */
+  send(newPlant: NewPlant): Promise<Reply> {
+    const body = encoder.encode(toBody(newPlant));
+    const session = this.#sessions[this.#next++ % this.#sessions.length];
+    assert.ok(session !== undefined);
+    const stream = session.request({
+      ":method": "POST",
+      ":path": "/plants",
+      "authorization": `Bearer ${TOKEN}`,
+      "content-type": "application/json",
+      "content-length": String(body.length),
+    });
+    return new Promise((resolve, reject) => {
+      let reply: Reply = { status: 0 };
+      let text = "";
+      stream.on("response", (headers) => {
+        const retryAfter = headers["retry-after"];
+        reply = {
+          status: Number(headers[":status"]),
+          ...(retryAfter !== undefined && { retryAfter: String(retryAfter) }),
+        };
+      });
+      stream.setEncoding("utf8");
+      stream.on("data", (chunk: string) => text += chunk);
+      stream.on("end", () => {
+        const error = Number(/"error":(\d+)/.exec(text)?.[1] ?? 0);
+        resolve(error === 0 ? reply : { ...reply, error });
+      });
+      stream.on("error", reject);
+      stream.end(body);
+    });
+  }
+
+  [Symbol.dispose](): void {
+    for (const session of this.#sessions) session.destroy();
+  }
+}

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { type Members, readMembers } from "../../src/plant/json.ts";
+
+/** The names that the tests of `readMembers()` request. */
+export const REQUESTED = ["id", "name", "tag"];
+
+/** Returns what `readMembers()` reads in a text, which must be JSON. */
+export function acceptJson(text: string): Members {
+  const read = readMembers(text, REQUESTED);
+  if (typeof read === "string") {
+    assert.fail(`${JSON.stringify(text)} is refused: ${read}`);
+  }
+  return read;
+}
+
+/** Returns the message of `readMembers()` for a text that is not JSON. */
+export function refuseJson(text: string): string {
+  const read = readMembers(text, REQUESTED);
+  if (typeof read !== "string") {
+    assert.fail(`${JSON.stringify(text)} is accepted`);
+  }
+  return read;
+}
+
+/** Whether `JSON.parse` accepts a text. */
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Returns texts with the same value at each place of the grammar. */
+export function everywhere(value: string): string[] {
+  return [
+    value,
+    `[${value}]`,
+    `[0,${value},0]`,
+    `{"id":${value}}`,
+    `{"other":${value}}`,
+    `{"other":[{"id":${value},"a":0}],"b":0}`,
+  ];
+}

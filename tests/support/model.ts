@@ -1,0 +1,399 @@
+import { isDeepStrictEqual } from "node:util";
+import {
+  COMMIT_BYTES_MAX,
+  COMMIT_MS_MAX,
+  CREATES_WAITING_MAX,
+  FILE_CHECK_MS_MAX,
+  KV_WRITE_BYTES_MAX,
+  LOCK_RETRY_MS_MAX,
+} from "../../src/limits.ts";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import {
+  commitBytes,
+  type CommitResult,
+  type Outcome,
+} from "../../src/store/committer.ts";
+import {
+  type Content,
+  FOREIGN,
+  type Operation,
+  type SimulatedFile,
+  type SimulatedPath,
+  type StoreObserver,
+} from "./simulated_store.ts";
+import type { VirtualTime } from "./virtual_time.ts";
+
+/** A violation of what the service promises. */
+export class Violation extends Error {
+  override readonly name = "Violation";
+}
+
+/** What is known of a file: nothing in it ever changes. */
+interface FileModel {
+  readonly content: Content;
+  /** The plants whose creates were answered `stored` or `replayed`. */
+  readonly acknowledged: Map<bigint, Plant>;
+  /** The ids that a create was answered `stored` for. */
+  readonly stored: Set<bigint>;
+}
+
+/** What all clients and instances share: what was sent, and the files. */
+export class WorldModel {
+  readonly time: VirtualTime;
+  readonly path: SimulatedPath;
+  /** Every plant that was sent for an id. */
+  readonly #sent = new Map<bigint, Plant[]>();
+  readonly #files = new Map<SimulatedFile, FileModel>();
+  #violation: Violation | undefined;
+
+  constructor(time: VirtualTime, path: SimulatedPath) {
+    this.time = time;
+    this.path = path;
+  }
+
+  /** Records a violation; the first one counts. */
+  expect(holds: boolean, otherwise: string): void {
+    if (holds) return;
+    this.#violation ??= new Violation(
+      `at ${this.time.nowMs.toFixed(1)} ms: ${otherwise}`,
+    );
+  }
+
+  /** Records that a client, or another program, wrote a plant. */
+  sent({ id, plant }: NewPlant): void {
+    const plants = this.#sent.get(id);
+    if (plants === undefined) this.#sent.set(id, [plant]);
+    else plants.push(plant);
+  }
+
+  sentPlants(id: bigint): readonly Plant[] {
+    return this.#sent.get(id) ?? [];
+  }
+
+  fileModel(file: SimulatedFile): FileModel {
+    let model = this.#files.get(file);
+    if (model === undefined) {
+      model = {
+        content: new Map(),
+        acknowledged: new Map(),
+        stored: new Set(),
+      };
+      this.#files.set(file, model);
+    }
+    return model;
+  }
+
+  /** Checks the files after an event. @throws {Violation} if there was one */
+  assertStep(): void {
+    if (this.path.file !== undefined) this.fileModel(this.path.file);
+    for (const [file, { content }] of this.#files) {
+      for (const [id, value] of file.content) {
+        const known = content.get(id);
+        if (known !== undefined) {
+          this.expect(known === value, `the plant ${id} changed`);
+          continue;
+        }
+        content.set(id, value);
+        const wasSent = value === FOREIGN ||
+          this.sentPlants(id).some((sent) => isDeepStrictEqual(sent, value));
+        this.expect(wasSent, `the plant ${id} was never sent`);
+      }
+      this.expect(file.content.size === content.size, "a plant disappeared");
+    }
+    if (this.#violation !== undefined) throw this.#violation;
+  }
+}
+
+/** A create that waits for its outcome. */
+interface WaitingCreate extends NewPlant {
+  readonly sinceMs: number;
+  readonly step: number;
+  /** Why it may be refused, if at all. */
+  readonly refusal: "count" | "queue" | "hung" | undefined;
+  /** Whether it must be refused, unless memory answers it. */
+  readonly mustRefuse: boolean;
+}
+
+/** The bounds of an instance. */
+export interface InstanceBounds {
+  readonly plantsMax: number;
+  readonly inFlightMax: number;
+  readonly queueMsMax: number;
+}
+
+/** How an outcome came about, for the statistics. */
+export type Reason = "store" | "memory" | "count" | "queue" | "hung";
+
+/** One instance of the service, of which only the surface is known. */
+export class InstanceModel implements StoreObserver {
+  readonly #world: WorldModel;
+  readonly #file: SimulatedFile;
+  readonly #bounds: InstanceBounds;
+  readonly #waiting = new Set<WaitingCreate>();
+  readonly #operations = new Set<Operation>();
+  /** The ids of commits that wait for a lock. */
+  readonly #sleeping = new Set<readonly bigint[]>();
+  /** When an operation with an id last threw. */
+  readonly #threwMs = new Map<bigint, number>();
+  #failing: string | undefined;
+  /** What the operations that ended in this event make of the health. */
+  #mustFail: boolean | undefined;
+  /** The operation that ended in this event, or whose commit woke up. */
+  #last: { readonly step: number; readonly ids: readonly bigint[] } | undefined;
+  /** No batch has started or ended since, for sure. */
+  #activityMs = 0;
+  /** A batch has started or ended then, for sure. */
+  #progressMs = 0;
+  #inFlightBefore = 0;
+
+  constructor(world: WorldModel, file: SimulatedFile, bounds: InstanceBounds) {
+    this.#world = world;
+    this.#file = file;
+    this.#bounds = bounds;
+    world.fileModel(file);
+  }
+
+  get isFailing(): boolean {
+    return this.#failing !== undefined;
+  }
+
+  /** Whether no operation and no create is left. */
+  get isIdle(): boolean {
+    return this.#inFlight === 0 && this.#waiting.size === 0;
+  }
+
+  get waiting(): readonly NewPlant[] {
+    return [...this.#waiting];
+  }
+
+  get #inFlight(): number {
+    return this.#operations.size + this.#sleeping.size;
+  }
+
+  /** Records a create that is sent now. */
+  create(newPlant: NewPlant): WaitingCreate {
+    this.#world.sent(newPlant);
+    const { nowMs: sinceMs, step } = this.#world.time;
+    const create = { ...newPlant, sinceMs, step, ...this.#overload() };
+    this.#waiting.add(create);
+    return create;
+  }
+
+  /** Checks the outcome of a create. */
+  answered(create: WaitingCreate, outcome: Outcome): Reason {
+    const { time } = this.#world;
+    const { id, plant, sinceMs, step, refusal } = create;
+    this.#waiting.delete(create);
+    const isAtOnce = step === time.step;
+    if (outcome === "overloaded") {
+      this.#expect(isAtOnce, "refused a create that it had accepted");
+      this.#expect(refusal !== undefined, "refused a create without a reason");
+      return refusal ?? "count";
+    }
+    if (outcome === "failed") {
+      this.#expect(
+        time.nowMs >= sinceMs + COMMIT_MS_MAX ||
+          (this.#threwMs.get(id) ?? -1) >= sinceMs,
+        "answered failed before the deadline, and its commit did not fail",
+      );
+      return "store";
+    }
+    if (isAtOnce) {
+      this.#expect(outcome !== "stored", "answered stored without the store");
+      this.#expect(!this.isFailing, "answered from memory while failing");
+    }
+    this.#assertOnDisk(outcome, { id, plant }, isAtOnce);
+    return isAtOnce ? "memory" : "store";
+  }
+
+  /** See {@link StoreObserver}. */
+  started(operation: Operation): void {
+    const { ids } = operation;
+    for (const other of this.#busyIds()) {
+      this.#expect(!ids.includes(other), `${other} is in two operations`);
+    }
+    this.#expect(ids.length > 0, "an empty operation");
+    this.#expect(new Set(ids).size === ids.length, "an id twice in a batch");
+    this.#operations.add(operation);
+    this.#expect(
+      this.#inFlight <= this.#bounds.inFlightMax,
+      `${this.#inFlight} operations in flight`,
+    );
+    if (operation.kind === "commit") this.#assertBatch(operation.plants);
+    const { step } = this.#world.time;
+    const continues = this.#last?.step === step &&
+      ids.every((id) => this.#last?.ids.includes(id));
+    this.#activityMs = this.#world.time.nowMs;
+    if (!continues) this.#progressMs = this.#activityMs;
+  }
+
+  /** See {@link StoreObserver}. */
+  ended(operation: Operation, result: CommitResult | "found" | "threw"): void {
+    const { nowMs, step } = this.#world.time;
+    const { ids } = operation;
+    this.#operations.delete(operation);
+    this.#last = { step, ids };
+    this.#activityMs = nowMs;
+    if (result === "committed" || result === "threw") {
+      this.#progressMs = nowMs;
+      this.#mustFail = result === "threw";
+    }
+    if (result === "threw") {
+      for (const id of ids) this.#threwMs.set(id, nowMs);
+    }
+  }
+
+  /** Records that a commit waits for a lock. @returns to be called at the end */
+  sleeps(ms: number): () => void {
+    this.#expect(ms >= 0 && ms <= LOCK_RETRY_MS_MAX, `slept for ${ms} ms`);
+    const ids = this.#last?.ids ?? [];
+    this.#sleeping.add(ids);
+    return () => {
+      const { nowMs, step } = this.#world.time;
+      this.#sleeping.delete(ids);
+      this.#last = { step, ids };
+      this.#activityMs = nowMs;
+    };
+  }
+
+  /** Records a report of the health. */
+  reported(problem: string | undefined): void {
+    this.#expect(problem !== this.#failing, `reported ${problem} twice`);
+    this.#failing = problem;
+  }
+
+  /** Checks what holds after every event. */
+  assertStep(waiting: number): void {
+    const { size } = this.#waiting;
+    this.#expect(waiting === size, `${waiting} creates waiting, not ${size}`);
+    this.#expect(
+      size === 0 || this.#inFlight > 0,
+      "creates waited for an idle store",
+    );
+    for (const { step, mustRefuse } of this.#waiting) {
+      const isNew = step === this.#world.time.step;
+      this.#expect(!(isNew && mustRefuse), "accepted a create under overload");
+    }
+    this.#expect(
+      (this.#mustFail ?? this.isFailing) === this.isFailing,
+      `an operation ended, and the health is ${this.#failing ?? "good"}`,
+    );
+    this.#mustFail = undefined;
+    if (this.#inFlight < this.#inFlightBefore) {
+      this.#progressMs = this.#world.time.nowMs;
+    }
+    this.#inFlightBefore = this.#inFlight;
+  }
+
+  /** Checks what holds at the end of a sweep. */
+  assertFileReported(): void {
+    this.#expect(
+      this.isFailing || this.#world.path.file === this.#file,
+      "a lost file was not reported",
+    );
+  }
+
+  /** Checks what holds when the answers of a sweep have reached the clients. */
+  assertNoneOverdue(): void {
+    for (const { sinceMs } of this.#waiting) {
+      const ageMs = this.#world.time.nowMs - sinceMs;
+      this.#expect(ageMs < COMMIT_MS_MAX, "not answered at its deadline");
+    }
+  }
+
+  #expect(holds: boolean, otherwise: string): void {
+    this.#world.expect(holds, otherwise);
+  }
+
+  #busyIds(): bigint[] {
+    const operations = [...this.#operations].flatMap(({ ids }) => ids);
+    return [...operations, ...[...this.#sleeping].flat()];
+  }
+
+  /** Returns whether a create may and must be refused now. */
+  #overload(): Pick<WaitingCreate, "refusal" | "mustRefuse"> {
+    const { inFlightMax, queueMsMax } = this.#bounds;
+    const { nowMs } = this.#world.time;
+    const isOld = (sinceMs: number) => nowMs - sinceMs > queueMsMax;
+    const busy = new Set(this.#busyIds());
+    // The first create of each id is in the queue, unless it is in a commit.
+    const queued = new Map<bigint, number>();
+    for (const { id, sinceMs } of this.#waiting) {
+      if (!busy.has(id) && !queued.has(id)) queued.set(id, sinceMs);
+    }
+    const ages = [...queued.values()];
+    const isFull = this.#waiting.size >= CREATES_WAITING_MAX;
+    const isTaken = this.#inFlight >= Math.max(1, inFlightMax - 1);
+    const refusal = isFull
+      ? "count"
+      : isTaken && isOld(this.#progressMs)
+      ? "hung"
+      : ages.some(isOld)
+      ? "queue"
+      : undefined;
+    const mustRefuse = isFull || (isTaken && isOld(this.#activityMs)) ||
+      (ages.length > 0 && ages.every(isOld));
+    return { refusal, mustRefuse };
+  }
+
+  #assertBatch(plants: readonly NewPlant[]): void {
+    const { length } = plants;
+    this.#expect(length <= this.#bounds.plantsMax, `a batch of ${length}`);
+    let estimated = 0;
+    let bytes = 0;
+    for (const { id, plant } of plants) {
+      estimated += commitBytes(plant);
+      bytes += writeBytes(plant);
+      const isWaiting = [...this.#waiting].some((create) =>
+        create.id === id && isDeepStrictEqual(create.plant, plant)
+      );
+      this.#expect(isWaiting, "committed a plant that no create waits for");
+    }
+    this.#expect(
+      estimated <= COMMIT_BYTES_MAX,
+      `a batch of ${estimated} bytes`,
+    );
+    this.#expect(bytes <= KV_WRITE_BYTES_MAX, `a write of ${bytes} bytes`);
+  }
+
+  /** Compares an outcome with what is on disk at this moment. */
+  #assertOnDisk(
+    outcome: "stored" | "replayed" | "conflict",
+    { id, plant }: NewPlant,
+    isFromMemory: boolean,
+  ): void {
+    // The last check of the file may be this old when memory answers.
+    const files = this.#world.path.filesWithin(
+      isFromMemory ? FILE_CHECK_MS_MAX : 0,
+    ).filter((file) => isFromMemory || file === this.#world.path.file);
+    const file = files.find(({ content }) => {
+      const value = content.get(id);
+      return value !== undefined &&
+        isDeepStrictEqual(value, plant) === (outcome !== "conflict");
+    });
+    if (file === undefined) {
+      this.#expect(false, `answered ${outcome}, which the disk contradicts`);
+      return;
+    }
+    if (outcome === "conflict") return;
+    const { acknowledged, stored } = this.#world.fileModel(file);
+    const before = acknowledged.get(id);
+    this.#expect(
+      before === undefined || isDeepStrictEqual(before, plant),
+      "acknowledged two plants with one id",
+    );
+    acknowledged.set(id, plant);
+    if (outcome !== "stored") return;
+    this.#expect(!stored.has(id), "answered stored twice for one id");
+    stored.add(id);
+  }
+}
+
+/** Returns the bytes of a plant in a write as Deno KV counts them, or fewer. */
+function writeBytes({ name, tag = "" }: Plant): number {
+  const texts = [name, tag].map((text) =>
+    /^[\0-\xff]*$/.test(text) ? text.length : 2 * text.length
+  );
+  const keyBytes = 10;
+  return 3 * keyBytes + texts.reduce((a, b) => a + b);
+}

@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { entriesOf, type Entry } from "./entries.ts";
+import { Program, type ProgramOptions } from "./program.ts";
+import { TemporaryDirectory } from "./temporary.ts";
+import { exchange, type Reply } from "./wire.ts";
+
+/** A running service with a store of its own, and a view into that store. */
+export class ObservedProgram implements AsyncDisposable {
+  readonly program: Program;
+  readonly #directory: TemporaryDirectory;
+  readonly #kv: Deno.Kv;
+
+  private constructor(
+    program: Program,
+    directory: TemporaryDirectory,
+    kv: Deno.Kv,
+  ) {
+    this.program = program;
+    this.#directory = directory;
+    this.#kv = kv;
+  }
+
+  static async start(options: ProgramOptions = {}): Promise<ObservedProgram> {
+    const directory = new TemporaryDirectory();
+    const file = directory.file("plants.db");
+    const program = await Program.start(["--kv", file], options);
+    return new ObservedProgram(program, directory, await Deno.openKv(file));
+  }
+
+  get port(): number {
+    return this.program.port;
+  }
+
+  /** Returns everything that is stored. */
+  stored(): Promise<Entry[]> {
+    return entriesOf(this.#kv);
+  }
+
+  /** Sends bytes on a new connection and reads the reply. */
+  exchange(bytes: string | Uint8Array): Promise<Reply | undefined> {
+    return exchange(this.port, bytes);
+  }
+
+  /** Stops the service; asserts that it ended well and logged no error. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#kv.close();
+    const { status, stderr } = await this.program.stop();
+    this.#directory[Symbol.dispose]();
+    assert.equal(status, 0, stderr);
+    assert.doesNotMatch(stderr, /error/);
+  }
+}

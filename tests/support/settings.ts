@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { type Config, Settings } from "../../src/config.ts";
+import { EXIT_CONFIGURATION, OperatorError } from "../../src/operator_error.ts";
+
+/** A value that no message may contain. */
+export const SECRET = "secret";
+
+/** Returns settings from flags and variables. */
+export function settings(
+  flags: Record<string, string> = {},
+  variables: Record<string, string> = {},
+): Settings {
+  const env = new Map(Object.entries(variables));
+  return new Settings(new Map(Object.entries(flags)), {
+    get: (name) => env.get(name),
+    set: (name, value) => void env.set(name, value),
+  });
+}
+
+/** Reads the configuration of the service from flags and variables. */
+export function readConfig(
+  flags: Record<string, string> = {},
+  variables: Record<string, string> = {},
+): Config {
+  return settings(flags, variables).config();
+}
+
+/** Asserts that an error is one line about the configuration. */
+export function assertRefusal(error: unknown, message: RegExp): true {
+  assert.ok(error instanceof OperatorError, String(error));
+  assert.equal(error.exitStatus, EXIT_CONFIGURATION);
+  assert.match(error.message, message);
+  assert.ok(!error.message.includes("\n"), error.message);
+  assert.ok(!error.message.includes(SECRET), error.message);
+  return true;
+}
+
+/** Asserts that the service does not start with flags and variables. */
+export function assertRefused(
+  flags: Record<string, string>,
+  variables: Record<string, string>,
+  message: RegExp,
+): void {
+  assert.throws(
+    () => readConfig(flags, variables),
+    (error) => assertRefusal(error, message),
+  );
+}

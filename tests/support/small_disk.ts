@@ -1,0 +1,53 @@
+/** A small file system in memory, unmounted when disposed of. */
+export class SmallDisk implements Disposable {
+  readonly path = Deno.makeTempDirSync({ prefix: "plant-store-disk-" });
+
+  /** @throws if this machine does not allow to mount */
+  constructor(megabytes: number) {
+    const args = ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs"];
+    const mount = new Deno.Command("mount", {
+      args: [...args, this.path],
+      stderr: "null",
+    });
+    try {
+      if (!mount.outputSync().success) throw new Error("cannot mount");
+    } catch (error) {
+      Deno.removeSync(this.path);
+      throw error;
+    }
+  }
+
+  /** Returns a path on the disk. */
+  file(name: string): string {
+    return `${this.path}/${name}`;
+  }
+
+  /** Fills the disk with a file, to the last byte; returns its path. */
+  fill(name: string): string {
+    const path = this.file(name);
+    using file = Deno.openSync(path, { write: true, create: true });
+    for (const bytes of [64 * 1024, 1]) {
+      try {
+        for (;;) file.writeSync(new Uint8Array(bytes));
+      } catch {
+        // There is no room for a piece of this size.
+      }
+    }
+    return path;
+  }
+
+  [Symbol.dispose](): void {
+    new Deno.Command("umount", { args: ["-l", this.path] }).outputSync();
+    Deno.removeSync(this.path);
+  }
+}
+
+/** Whether this machine allows to mount a {@link SmallDisk}. */
+export function canMount(): boolean {
+  try {
+    new SmallDisk(1)[Symbol.dispose]();
+    return true;
+  } catch {
+    return false;
+  }
+}

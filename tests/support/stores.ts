@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
+import { BODY_BYTES_MAX, LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import type { CommitResult } from "../../src/store/committer.ts";
+import {
+  type KvStore,
+  openStore,
+  type StoreLocation,
+} from "../../src/store/kv_store.ts";
+import { DENOKV, KV_ENV, KvServer } from "./kv_server.ts";
+import { inParallel } from "./load.ts";
+import { TemporaryDirectory } from "./temporary.ts";
+
+/** A store, and the same data as another program sees it. */
+export interface OpenedStore {
+  readonly store: KvStore;
+  readonly kv: Deno.Kv;
+}
+
+/** Registers a test for each kind of store. */
+export function testStores(
+  name: string,
+  run: (opened: OpenedStore) => Promise<void>,
+) {
+  Deno.test(`${name}, in a file`, async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    await open({ kind: "file", path }, path, run);
+  });
+  Deno.test({
+    name: `${name}, on a KV Connect server`,
+    ignore: DENOKV === undefined,
+    fn: async () => {
+      using directory = new TemporaryDirectory();
+      await using server = await KvServer.start(directory.file("kv.db"));
+      const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
+      // Deno reads it there only.
+      Deno.env.set("DENO_KV_ACCESS_TOKEN", token);
+      await open({ kind: "server", url: server.url, token }, server.url, run);
+    },
+  });
+}
+
+async function open(
+  location: StoreLocation,
+  path: string,
+  run: (opened: OpenedStore) => Promise<void>,
+): Promise<void> {
+  const store = await openStore(location);
+  using kv = await Deno.openKv(path);
+  try {
+    await run({ store, kv });
+  } finally {
+    store.close();
+  }
+}
+
+/** Returns a plant for each id. */
+export function newPlants(ids: readonly bigint[]): NewPlant[] {
+  return ids.map((id) => ({ id, plant: { name: `Monstera ${id}` } }));
+}
+
+/** Commits plants; tries again while the other connection has the lock. */
+export async function commit(
+  store: KvStore,
+  plants: readonly NewPlant[],
+): Promise<CommitResult> {
+  for (;;) {
+    const result = await store.commit(plants);
+    if (result !== "busy") return result;
+    await sleep(LOCK_RETRY_MS_MAX);
+  }
+}
+
+/** Commits any number of plants. */
+export async function commitAll(
+  store: KvStore,
+  plants: readonly NewPlant[],
+  batchSize = store.commitPlantsMax,
+): Promise<void> {
+  const batches: NewPlant[][] = [];
+  for (let i = 0; i < plants.length; i += batchSize) {
+    batches.push(plants.slice(i, i + batchSize));
+  }
+  await inParallel(batches, async (batch) => {
+    assert.equal(await commit(store, batch), "committed");
+  }, 4);
+}
+
+/** Returns a plant that fills a request body, at two bytes a character. */
+export function largestPlant(): Plant {
+  const encoder = new TextEncoder();
+  const empty = encoder.encode(JSON.stringify({ id: 1, name: "" })).length;
+  // One character beyond Latin-1 makes V8 store all of them with two bytes.
+  const name = "ж" + "a".repeat(BODY_BYTES_MAX - empty - 2);
+  assert.equal(
+    encoder.encode(JSON.stringify({ id: 1, name })).length,
+    BODY_BYTES_MAX,
+  );
+  return { name };
+}

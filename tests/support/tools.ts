@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import type { TemporaryDirectory } from "./temporary.ts";
+
+/** The path of promtool; without it tests are ignored. */
+export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
+
+/**
+ * Runs a command and returns its output, stdout before stderr.
+ * @throws if the command fails
+ */
+export async function runTool(
+  command: string,
+  args: readonly string[],
+  { input = "", env = {} }: {
+    readonly input?: string;
+    readonly env?: Readonly<Record<string, string>>;
+  } = {},
+): Promise<string> {
+  const child = new Deno.Command(command, {
+    args: [...args],
+    env,
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  const output = child.output();
+  await new Blob([input]).stream().pipeTo(child.stdin);
+  const { success, stdout, stderr } = await output;
+  const decoder = new TextDecoder();
+  const text = decoder.decode(stdout) + decoder.decode(stderr);
+  assert.ok(success, `${command} ${args.join(" ")}: ${text}`);
+  return text;
+}
+
+/** Returns the complaints of promtool about metrics; throws about errors. */
+export function checkMetrics(text: string): Promise<string> {
+  return runTool(PROMTOOL, ["check", "metrics"], { input: text });
+}
+
+/** Makes a self-signed certificate for 127.0.0.1 with openssl, and its key. */
+export async function makeCertificate(
+  directory: TemporaryDirectory,
+  name: string,
+): Promise<{ cert: string; key: string }> {
+  const cert = directory.file(`${name}.crt`);
+  const key = directory.file(`${name}.key`);
+  await runTool("openssl", [
+    ...["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=plants.test"],
+    ...["-addext", "subjectAltName=IP:127.0.0.1"],
+    ...["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
+    ...["-keyout", key, "-out", cert],
+  ]);
+  return { cert, key };
+}
