@@ -10,6 +10,10 @@ const INDEX_SUFFIX = "-shm";
 /** Everything that SQLite may keep beside a database. */
 const COMPANION_SUFFIXES = [LOG_SUFFIX, INDEX_SUFFIX, "-journal"];
 
+/** The table of a Deno KV store, and the one that Deno creates before it. */
+const TABLE = "kv";
+const FIRST_TABLE = "migration_state";
+
 /** The read version in a database header (SQLite file format, section 1.3). */
 const READ_VERSION_OFFSET = 19;
 const READ_VERSION_WAL = 2;
@@ -143,8 +147,8 @@ function occupantOf(
 export function checkStoreExists(path: string): void {
   const file = statOrUndefined(path);
   if (file === undefined) throw new StoreError("missing", "no such file");
-  if (file.isFile && file.size === 0) throw notAStore();
-  checkDatabase(path, file);
+  const tables = checkDatabase(path, file);
+  if (!tables.includes(TABLE)) throw notAStore();
 }
 
 /**
@@ -154,7 +158,14 @@ export function checkStoreExists(path: string): void {
  */
 export function checkStoreUsable(path: string): void {
   const file = statOrUndefined(path);
-  if (file !== undefined) return checkDatabase(path, file);
+  if (file !== undefined) {
+    const tables = checkDatabase(path, file);
+    // Without a table it is new, or its first start was cut.
+    const isUsable = tables.length === 0 ||
+      tables.includes(TABLE) || tables.includes(FIRST_TABLE);
+    if (!isUsable) throw notAStore();
+    return;
+  }
   const real = resolveLinks(path);
   if (!statOrUndefined(dirname(real))?.isDirectory) {
     throw new StoreError("no directory", `no directory ${dirname(real)}`);
@@ -209,12 +220,13 @@ function copyContents(path: string, target: string): void {
   }
 }
 
-function checkDatabase(path: string, file: Deno.FileInfo): void {
+/** @returns the names of its tables */
+function checkDatabase(path: string, file: Deno.FileInfo): string[] {
   if (file.isDirectory) throw new StoreError("directory", "it is a directory");
   if (!file.isFile) throw notAStore();
   // An open store is in WAL mode; a new file or a backup is not.
   if (!isInWalMode(path)) checkNoForeignLog(resolveLinks(path));
-  if (file.size > 0 && !hasKvTable(path)) throw notAStore();
+  return file.size > 0 ? tablesOf(path) : [];
 }
 
 /** Refuses a log that SQLite would discard, or replay into another database. */
@@ -271,20 +283,16 @@ function isInWalMode(path: string): boolean {
   return header[READ_VERSION_OFFSET] === READ_VERSION_WAL;
 }
 
-function hasKvTable(path: string): boolean {
+function tablesOf(path: string): string[] {
   try {
     // Unless it is read-only, closing it removes the files beside it.
     const readOnly = companionsOf(path).length > 0;
-    const database = new DatabaseSync(path, { readOnly });
-    try {
-      return database.prepare(
-        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'kv'",
-      ).get() !== undefined;
-    } finally {
-      database.close();
-    }
+    using database = new DatabaseSync(path, { readOnly });
+    return database.prepare("SELECT name FROM sqlite_master").all()
+      .map(({ name }) => String(name));
   } catch (error) {
+    if (/not a database/.test(errorMessage(error))) throw notAStore();
     // Opening the store reports anything else, such as a lock.
-    return !/not a database/.test(errorMessage(error));
+    return [TABLE];
   }
 }
