@@ -155,7 +155,9 @@ export const API_ERRORS = table({
     error: 50302,
     when: `Too many creates are waiting: ${
       CREATES_WAITING_MAX.toLocaleString("en")
-    }, or ${BODIES_HELD_BYTES_MAX / 2 ** 20} MiB of bodies, or the oldest for ${
+    } of them, ${
+      BODIES_HELD_BYTES_MAX / 2 ** 20
+    } MiB of bodies, or the oldest for ${
       QUEUE_MS_MAX / 1000
     } s. Nothing was stored.`,
     remedy: RESEND,

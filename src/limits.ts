@@ -142,7 +142,7 @@ export const IMPORT_CREATES_WAITING_MAX = 2_000;
 /** Most text of these creates, which bounds the memory of an import. */
 export const IMPORT_CHARS_WAITING_MAX = 4 * 1024 * 1024;
 
-/** Largest token file to reload: thousands of tokens. */
+/** Largest token or PEM file: thousands of tokens. */
 export const TOKEN_FILE_BYTES_MAX = 1024 * 1024;
 
 /** Time to reload the token file, which may be on a slow file system. */

@@ -158,7 +158,13 @@ function toListenError(error: unknown, isTls: boolean): ListenError {
     return new ListenError("address in use", "another program listens there");
   }
   if (error instanceof Deno.errors.AddrNotAvailable) {
-    return new ListenError("address not available", "not of this machine");
+    return new ListenError(
+      "address not available",
+      "this machine does not have the address",
+    );
+  }
+  if (message.includes("failed to lookup address")) {
+    return new ListenError("address not available", "unknown host name");
   }
   if (error instanceof Deno.errors.PermissionDenied) {
     return new ListenError("permission denied", "permission denied");

@@ -160,9 +160,9 @@ export function checkStoreUsable(path: string): void {
   const file = statOrUndefined(path);
   if (file !== undefined) {
     const tables = checkDatabase(path, file);
-    // Without a table it is new, or its first start was cut.
-    const isUsable = tables.length === 0 ||
-      tables.includes(TABLE) || tables.includes(FIRST_TABLE);
+    // Without a table, or with only the first, its first start was cut.
+    const isUsable = tables.includes(TABLE) ||
+      tables.every((table) => table === FIRST_TABLE);
     if (!isUsable) throw notAStore();
     return;
   }

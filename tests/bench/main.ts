@@ -2,6 +2,7 @@
 import { parseArgs } from "node:util";
 import { benchCreates } from "./creates.ts";
 import { benchFootprint } from "./footprint.ts";
+import { benchInstances } from "./instances.ts";
 import { benchOverload } from "./overload.ts";
 import { benchRepeats } from "./repeats.ts";
 import { stopAll } from "./servers.ts";
@@ -12,6 +13,8 @@ const USAGE = `usage: deno task bench [NAME] [options]
   creates      creates against an echo and against one commit a request
   repeats      repeated creates against creates alone
   overload     an open-loop load above the capacity, and the recovery (Linux, root)
+  instances    several instances on one store, behind the nginx in NGINX;
+               also on the KV Connect server in DENOKV
   transfer     import and export of a million plants
   footprint    size, start time and memory of the binary in PLANT_STORE
 
@@ -22,8 +25,8 @@ const USAGE = `usage: deno task bench [NAME] [options]
   --against DIR      compare with the service of another checkout
   --dir DIR          directory of the stores (the system's temporary directory)
 
-creates, repeats, overload and footprint need wrk. PLANT_STORE names a compiled
-binary to measure instead of the program in this checkout.`;
+All but transfer need wrk. PLANT_STORE names a compiled binary to measure
+instead of the program in this checkout.`;
 
 /** The options of a bench. */
 export interface Options {
@@ -43,6 +46,7 @@ const BENCHES: Readonly<
   creates: benchCreates,
   repeats: benchRepeats,
   overload: benchOverload,
+  instances: benchInstances,
   transfer: benchTransfer,
   footprint: benchFootprint,
 };

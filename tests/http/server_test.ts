@@ -157,7 +157,16 @@ Deno.test("HttpServer throws a ListenError if the machine does not have the addr
   assertListenError(
     { host: "192.0.2.1" },
     "address not available",
-    "not of this machine",
+    "this machine does not have the address",
+  );
+});
+
+Deno.test("HttpServer throws a ListenError if the host name has no address of the machine", () => {
+  // RFC 6761 reserves the name; some resolvers give every name an address.
+  assertListenError(
+    { host: "plants.invalid" },
+    "address not available",
+    /^unknown host name$|does not have/,
   );
 });
 
