@@ -36,7 +36,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
     }],
     ["import", {
       operand: "FILE",
-      help: "create the plants of such lines; - reads stdin",
+      help: "create plants from such lines; - reads stdin",
       run: (settings, file) => importPlants(settings.store(), file),
     }],
     ["backup", {
@@ -55,12 +55,12 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
   ] satisfies [string, Command][],
 );
 
-/** What a shell reports of a program that SIGPIPE ended. */
+/** The exit status that a shell reports for a program ended by SIGPIPE. */
 const EXIT_PIPE_CLOSED = 128 + 13;
 
 /**
  * Runs the program.
- * @param args the arguments after its name
+ * @param args the arguments after the name of the program
  * @returns the exit status: 0, 1 for a failure, 2 if the command line or the
  * configuration must change
  */
@@ -85,11 +85,11 @@ export async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-/** A command line, split into words and values of flags. */
+/** A command line, split into words and flags. */
 export interface CommandLine {
   readonly words: readonly string[];
   readonly flags: ReadonlyMap<string, string>;
-  /** The first unknown, duplicate or incomplete flag, in words. */
+  /** A message about the first unknown, duplicate or incomplete flag. */
   readonly problem: string | undefined;
 }
 
@@ -127,7 +127,7 @@ export function parseArguments(args: readonly string[]): CommandLine {
   return { words, flags, problem: problems[0] };
 }
 
-/** Reports why the program ends, and returns its exit status. */
+/** Reports the error that ends the program, and returns its exit status. */
 function report(error: unknown, format: LogFormat): number {
   const log = new Log(format);
   if (!(error instanceof OperatorError)) {
@@ -148,7 +148,7 @@ function logFormatOf(settings: Settings): LogFormat {
   }
 }
 
-/** Returns the command that the words name, and its operand or "". */
+/** Returns the command in the words, and its operand or "". */
 function readCommand(
   [name = "serve", ...operands]: readonly string[],
 ): { run: Command["run"]; operand: string } {

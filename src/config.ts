@@ -1,4 +1,4 @@
-/** The configuration: every setting in one table, and its readers. */
+/** The configuration: a table of all settings, and their readers. */
 import { isIP } from "node:net";
 import { resolve } from "node:path";
 import { TOKEN_FILE_BYTES_MAX, TOKEN_FILE_MS_MAX } from "./limits.ts";
@@ -18,29 +18,29 @@ export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
 const HOST_NAME =
   /^(?![\d.]+$)(?=.{1,254}$)[a-z\d_-]{1,63}(\.[a-z\d_-]{1,63})*\.?$/i;
 
-/** A given value, and the flag or variable that it came from. */
+/** A configured value, and the flag or variable that contained it. */
 interface Given {
   readonly name: string;
   readonly value: string;
 }
 
-/** A setting: a flag, or the environment variable beside it; the flag wins. */
+/** A setting: a flag or an environment variable. The flag takes precedence. */
 export interface Setting<Value = unknown> {
-  /** Absent for secrets: the arguments of a process are public. */
+  /** Absent for a secret: the arguments of a process are public. */
   readonly flag?: string;
   readonly variable: string;
   /** Placeholder of the value in the help. */
   readonly placeholder: string;
   readonly fallback?: string;
   readonly help: string;
-  /** Whether an empty variable is refused; it counts as unset otherwise. */
+  /** Whether an empty variable is refused rather than counting as unset. */
   readonly refusesEmpty?: true;
-  /** @throws {OperatorError} with what was expected */
+  /** @throws {OperatorError} if the value is invalid */
   readonly read: (given: Given) => Value;
 }
 
 /** Every setting, in the order of the help. */
-export const SETTINGS = {
+const SETTINGS = {
   host: {
     flag: "--host",
     variable: "HOST",
@@ -114,7 +114,7 @@ export const SETTINGS = {
 /** The rows of {@link SETTINGS}. */
 export const ALL_SETTINGS: readonly Setting[] = Object.values(SETTINGS);
 
-/** A store as configured, without the token of a server. */
+/** The configured store, without the token of a server. */
 type StoreSetting =
   | { readonly kind: "file"; readonly path: string }
   | { readonly kind: "server"; readonly url: string };
@@ -134,13 +134,13 @@ export interface Config {
   readonly tokens: readonly string[];
   /** The file to reload the tokens from. */
   readonly tokenFile: FileSetting | undefined;
-  /** Without a slash at its end; `undefined` means the bound address. */
+  /** Without a trailing slash; `undefined` means the bound address. */
   readonly baseUrl: string | undefined;
   readonly tls: { readonly cert: string; readonly key: string } | undefined;
   readonly logFormat: LogFormat;
 }
 
-/** A file, and the flag or variable that named it. */
+/** A configured file, and the flag or variable that contained its path. */
 export interface FileSetting {
   readonly name: string;
   /** Absolute. */
@@ -155,7 +155,7 @@ export interface Address {
   readonly isTls: boolean;
 }
 
-/** The environment, as far as the configuration uses it. */
+/** The part of `Deno.env` that the configuration uses. */
 type Environment = Pick<typeof Deno.env, "get" | "set">;
 
 /**
@@ -171,7 +171,7 @@ export class Settings {
     this.#env = env;
   }
 
-  /** Reads what the service needs. @throws {OperatorError} */
+  /** Reads the configuration of the service. @throws {OperatorError} */
   config(): Config {
     const tokenFile = this.#read(SETTINGS.tokenFile);
     return {
@@ -184,7 +184,7 @@ export class Settings {
     };
   }
 
-  /** Reads where the plants are stored. @throws {OperatorError} */
+  /** Reads the location of the store. @throws {OperatorError} */
   store(): StoreLocation {
     const location = this.#readOrDefault(SETTINGS.kv);
     if (location.kind === "server") {
@@ -206,7 +206,7 @@ export class Settings {
     return location;
   }
 
-  /** Reads where the service listens. @throws {OperatorError} */
+  /** Reads the address of the service. @throws {OperatorError} */
   address(): Address {
     return {
       ...this.#listenAddress(),
@@ -214,7 +214,7 @@ export class Settings {
     };
   }
 
-  /** Reads the format of the log. @throws {OperatorError} */
+  /** Reads the log format. @throws {OperatorError} */
   logFormat(): LogFormat {
     return this.#readOrDefault(SETTINGS.logFormat);
   }
@@ -274,20 +274,23 @@ export class Settings {
     return value === undefined ? undefined : { name: variable, value };
   }
 
-  /** Reads a variable; an empty one counts as unset. */
+  /** Reads a variable. An empty one counts as unset, unless it is kept. */
   #variable(variable: string, isEmptyKept = false): string | undefined {
     let value: string | undefined;
     try {
       value = this.#env.get(variable);
-    } catch {
+    } catch (error) {
+      if (error instanceof Deno.errors.NotCapable) {
+        throw new OperatorError(error.message);
+      }
       throw new OperatorError(`${variable}: expected UTF-8`);
     }
     return value === "" && !isEmptyKept ? undefined : value;
   }
 }
 
-/** Shows a value, unless it can contain a password. */
-function show(value: string): string {
+/** Quotes a value in a message, unless it may contain a password. */
+function quote(value: string): string {
   return value.includes("@") ? "one with an @" : `"${value}"`;
 }
 
@@ -295,7 +298,9 @@ function unexpected(
   { name, value }: Given,
   expected: string,
 ): OperatorError {
-  return new OperatorError(`${name}: expected ${expected}, got ${show(value)}`);
+  return new OperatorError(
+    `${name}: expected ${expected}, got ${quote(value)}`,
+  );
 }
 
 function readHost(given: Given): string {
@@ -355,8 +360,8 @@ function readPath(given: Given): FileSetting {
 }
 
 /**
- * Reads the tokens of a file again while the service runs. Only regular files:
- * reading a pipe could wait for ever.
+ * Reloads the tokens of a file while the service runs. It must be a regular
+ * file: reading from a pipe could block forever.
  * @throws {OperatorError} if the file cannot be read, or a line is not a token
  */
 export async function reloadTokens(
@@ -375,7 +380,7 @@ export async function reloadTokens(
   return parseTokens(file, decoder.decode(bytes));
 }
 
-/** Parses the text of a token file: one token a line, empty lines ignored. */
+/** Parses a token file: one token per line, ignoring empty lines. */
 function parseTokens(
   { name, path }: FileSetting,
   text: string,
@@ -397,7 +402,7 @@ function readTokens(
   const syntax = new RegExp(`^${BEARER_TOKEN}$`);
   const invalid = tokens.findIndex((token) => !syntax.test(token));
   if (invalid < 0) return tokens;
-  // Never quote the token: this message is logged.
+  // The message is logged, so it must not quote the token.
   const which = tokens.length === 1 ? "the token" : `token ${invalid + 1}`;
   throw new OperatorError(
     `${name}: ${which} has a character that a bearer token cannot have: ` +
@@ -431,7 +436,7 @@ function readPrivateKey(file: FileSetting): string {
   );
 }
 
-/** Reads a file at the start. It may be a pipe, but not one without end. */
+/** Reads a file at start-up. It may be a pipe, so the size is bounded. */
 function readFile(file: FileSetting): string {
   const bytes = new Uint8Array(TOKEN_FILE_BYTES_MAX + 1);
   try {

@@ -21,14 +21,15 @@ export interface ApiError {
    * changes its meaning.
    */
   readonly error: number;
+  /** When it occurs, in Markdown. */
   readonly when: string;
-  /** What the client does about it. */
+  /** How the client fixes it, in Markdown. */
   readonly remedy: string;
-  /** For people: what was expected and, as the detail, what was found. */
+  /** For people: what was expected and, in the detail, what was found. */
   readonly message: (detail: string) => string;
-  /** A detail for the documentation, if the message has one. */
+  /** An example of the detail, if the message has one. */
   readonly example?: string;
-  /** Headers of the reply beside those of the body. */
+  /** Headers of the reply besides those of the body. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -38,7 +39,7 @@ const CHALLENGE = 'Bearer realm="plants"';
 const RESEND =
   "Send the same request again after the seconds in `Retry-After`.";
 
-/** Gives the rows of a table their common type, and keeps their names. */
+/** Checks the type of the rows, and keeps their names for {@link ErrorName}. */
 function table<Name extends string>(
   rows: Readonly<Record<Name, ApiError>>,
 ): Readonly<Record<Name, ApiError>> {
@@ -178,15 +179,12 @@ export const API_ERRORS = table({
 /** The name of an error in {@link API_ERRORS}. */
 export type ErrorName = keyof typeof API_ERRORS;
 
-/**
- * Why a request, or a line of an import, was refused: a value, never an
- * exception.
- */
+/** Why a request or a line of an import was refused; returned, never thrown. */
 export class Refusal {
   readonly name: ErrorName;
   readonly message: string;
 
-  /** @param message for people; it defaults to the one in the table */
+  /** @param message for people; defaults to the one in the table */
   constructor(
     name: ErrorName,
     message: string = API_ERRORS[name].message(""),
@@ -196,7 +194,7 @@ export class Refusal {
   }
 }
 
-/** Refuses with the message in the table, completed by a detail. */
+/** Returns a refusal with the message in the table, completed by a detail. */
 export function refuse(name: ErrorName, detail: string): Refusal {
   return new Refusal(name, API_ERRORS[name].message(detail));
 }

@@ -1,4 +1,4 @@
-/** Messages about problems, safe to print on one line. */
+/** Builds messages about problems, and makes them safe to print. */
 
 /** Characters that a terminal hides or interprets, and unpaired surrogates. */
 const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
@@ -22,8 +22,8 @@ export function fileProblem(error: unknown): string {
 }
 
 /**
- * Cuts a text after a number of UTF-16 code units, or one less to keep a
- * surrogate pair together, and appends an ellipsis if anything was cut.
+ * Truncates a text to `charsMax` UTF-16 code units, or one less to keep a
+ * surrogate pair together, and appends an ellipsis.
  */
 export function truncate(text: string, charsMax: number): string {
   if (text.length <= charsMax) return text;

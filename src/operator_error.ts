@@ -1,7 +1,7 @@
 /** Exit status if the command line or the configuration must change. */
 export const EXIT_CONFIGURATION = 2;
 
-/** Exit status if the environment must change: a taken port, a lost server. */
+/** Exit status of other failures, such as a port in use or a full disk. */
 export const EXIT_FAILURE = 1;
 
 type ExitStatus = typeof EXIT_CONFIGURATION | typeof EXIT_FAILURE;

@@ -111,6 +111,20 @@ for (
   });
 }
 
+Deno.test("Settings.config() names the permission that Deno lacks to read a variable", () => {
+  const message = 'Requires env access to "PORT"';
+  const settings = new Settings(new Map(), {
+    get: () => {
+      throw new Deno.errors.NotCapable(message);
+    },
+    set: () => {},
+  });
+  assert.throws(
+    () => settings.config(),
+    (error) => assertRefusal(error, new RegExp(`^${message}$`)),
+  );
+});
+
 for (
   const [host, expected] of [
     ["localhost"],

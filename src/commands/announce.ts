@@ -4,7 +4,7 @@ import { type Log, writeStderr } from "../telemetry/log.ts";
 import { VERSION } from "../version.ts";
 import { nameOf } from "./store.ts";
 
-/** What is known of a service when it listens. */
+/** The properties of a service that is listening. */
 interface Started {
   /** The bound address. */
   readonly address: string;
@@ -13,7 +13,7 @@ interface Started {
   readonly generatedToken: string | undefined;
 }
 
-/** Prints where the service listens and stores, and how to create a plant. */
+/** Prints the address, the store, and a sample call that creates a plant. */
 export function announce(
   log: Log,
   config: Config,

@@ -4,6 +4,7 @@ import { fileProblem } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import {
   checkStoreExists,
+  COMPANION_SUFFIXES,
   companionsOf,
   copyClosed,
 } from "../store/database_file.ts";
@@ -13,19 +14,19 @@ import { storeFailure } from "./store.ts";
 
 type FileLocation = Extract<StoreLocation, { kind: "file" }>;
 
-/** More pages than a database can have: one step, so one state of the store. */
+/** More pages than a database can have, so that one step copies all of it. */
 const PAGES_MAX = 2 ** 31 - 1;
 
 /**
- * Writes a complete copy of the store to a new file: its state at one time,
- * also while a service writes to it.
+ * Writes a complete copy of the store to a new file: its state at one point in
+ * time, even while a service writes to it.
  *
  * It uses SQLite's own backup, since `VACUUM INTO` needs every permission of
  * Deno. The copy gets its name when it is verified and on disk: a kill at any
- * moment leaves either no file of that name or the complete copy.
+ * time leaves either no file of that name or the complete copy.
  *
  * @returns the exit status
- * @throws {OperatorError} if there is no such copy
+ * @throws {OperatorError} if the copy cannot be made
  */
 export async function backUp(
   location: StoreLocation,
@@ -63,37 +64,33 @@ export async function backUp(
       : fileProblem(error);
     throw new OperatorError(`cannot write ${target}: ${reason}`, EXIT_FAILURE);
   } finally {
-    for (const suffix of ["", "-journal", "-wal", "-shm"]) {
-      removeIfThere(`${partial}${suffix}`);
+    for (const suffix of ["", ...COMPANION_SUFFIXES]) {
+      removeIfExists(`${partial}${suffix}`);
     }
   }
 }
 
-/** Refuses a name that is taken, or beside which SQLite would find a log. */
+/** Refuses a path that exists, or has files of another database beside it. */
 function assertFree(path: string): void {
   if (exists(path)) throw alreadyExists(path);
   const [companion] = companionsOf(path);
   if (companion === undefined) return;
   throw new OperatorError(
-    `${companion} is left of another database of that name, and SQLite would ` +
+    `${companion} is left over from another database of that name, and SQLite would ` +
       "replay it into the copy: move it away, or name another file",
   );
 }
 
-/** Copies a store while it may be open. */
+/** Copies a store that may be open. */
 async function copyOpen(
   location: FileLocation,
   target: string,
 ): Promise<void> {
-  const source = openSource(location);
-  try {
-    await backup(source, target, { rate: PAGES_MAX });
-  } finally {
-    source.close();
-  }
+  using source = openSource(location);
+  await backup(source, target, { rate: PAGES_MAX });
 }
 
-/** Opens a store and reads from it: its problems are not those of the copy. */
+/** Opens a store and reads from it, so that its errors are reported as such. */
 function openSource(location: FileLocation): DatabaseSync {
   try {
     const source = new DatabaseSync(location.path, { readOnly: true });
@@ -117,18 +114,18 @@ function alreadyExists(path: string): OperatorError {
   return new OperatorError(`${path} already exists: name a new file`);
 }
 
-/** Gives a copy its name, unless another file has taken it meanwhile. */
+/** Renames a copy to its final name, unless that exists by now. */
 function publish(partial: string, target: string): void {
   try {
     Deno.linkSync(partial, target);
   } catch {
     if (exists(target)) throw alreadyExists(target);
-    // The file system has no links.
+    // The file system does not support links.
     Deno.renameSync(partial, target);
   }
 }
 
-/** Creates a file that only its owner may read, until it is complete. */
+/** Creates a file that only its owner can access, until it is complete. */
 function createEmpty(path: string): void {
   Deno.openSync(path, { write: true, createNew: true, mode: 0o600 }).close();
 }
@@ -138,28 +135,24 @@ function setMode(path: string, mode: number | null): void {
   try {
     if (mode !== null) Deno.chmodSync(path, mode & 0o777);
   } catch {
-    // The file system has no permissions, as FAT.
+    // The file system does not support permissions, such as FAT.
   }
 }
 
-/** Returns the number of entries in a copy, after checking that it is whole. */
+/** Checks the integrity of a copy, and returns its number of entries. */
 function verify(path: string, original: string): number {
-  const copy = new DatabaseSync(path);
-  try {
-    // One file without a log; a store that opens it creates one again.
-    copy.exec("PRAGMA journal_mode = DELETE");
-    const check = copy.prepare("PRAGMA integrity_check").get();
-    if (check?.integrity_check !== "ok") {
-      throw new OperatorError(
-        `${original} is corrupt, and its copy would be: restore a backup`,
-        EXIT_FAILURE,
-      );
-    }
-    const row = copy.prepare("SELECT count(*) AS entries FROM kv").get();
-    return Number(row?.entries);
-  } finally {
-    copy.close();
+  using copy = new DatabaseSync(path);
+  // The copy is one file, without a log; opening it as a store creates one.
+  copy.exec("PRAGMA journal_mode = DELETE");
+  const check = copy.prepare("PRAGMA integrity_check").get();
+  if (check?.integrity_check !== "ok") {
+    throw new OperatorError(
+      `${original} is corrupt, and its copy would be too: restore a backup`,
+      EXIT_FAILURE,
+    );
   }
+  const row = copy.prepare("SELECT count(*) AS entries FROM kv").get();
+  return Number(row?.entries);
 }
 
 /** Flushes a file or a directory to disk. */
@@ -170,10 +163,11 @@ function sync(path: string): void {
   file.syncSync();
 }
 
-function removeIfThere(path: string): void {
+/** Removes a file; ignores errors, so that they do not hide an earlier one. */
+function removeIfExists(path: string): void {
   try {
     Deno.removeSync(path);
   } catch {
-    // Report the original problem instead.
+    // Usually, the file does not exist.
   }
 }

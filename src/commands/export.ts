@@ -8,18 +8,18 @@ import { Progress } from "./progress.ts";
 import { writeStdout } from "./stdout.ts";
 import { openStoreToRead, storeFailure } from "./store.ts";
 
-/** Text to collect before writing it. */
+/** UTF-16 code units to collect before a write. */
 const WRITE_CHARS = 64 * 1024;
 
-/** Most bytes of a UTF-16 code unit in UTF-8. */
+/** Maximum bytes of a UTF-16 code unit in UTF-8. */
 const BYTES_PER_UNIT_MAX = 3;
 
 const encoder = new TextEncoder();
 
 /**
- * Writes every plant to stdout, one NewPlant a line, in the order of ids.
+ * Writes every plant to stdout, one NewPlant per line, in the order of ids.
  * @returns the exit status
- * @throws {OperatorError} if the store cannot be read or stdout not written
+ * @throws {OperatorError} if the store cannot be read, or stdout not written
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
  */
 export async function exportPlants(location: StoreLocation): Promise<number> {
@@ -33,7 +33,7 @@ export async function exportPlants(location: StoreLocation): Promise<number> {
     for await (const page of store.pages()) {
       let text = "";
       for (const entry of page) {
-        const line = typeof entry === "string" ? undefined : toLine(entry);
+        const line = typeof entry === "string" ? undefined : formatLine(entry);
         if (line === undefined) {
           const key = typeof entry === "string" ? entry : `id ${entry.id}`;
           progress.print(`${key}: not a plant of this service`);
@@ -63,16 +63,16 @@ export async function exportPlants(location: StoreLocation): Promise<number> {
 }
 
 /**
- * Returns a plant as a line that an import accepts, or `undefined` if there is
- * none: then another program has stored it.
+ * Returns a plant as a line that an import accepts, or `undefined` if no line
+ * can represent it, since another program stored it.
  */
-function toLine({ id, plant }: NewPlant): string | undefined {
+function formatLine({ id, plant }: NewPlant): string | undefined {
   const { name, tag = "" } = plant;
   if (!name.isWellFormed() || !tag.isWellFormed()) return undefined;
   const members = JSON.stringify(plant).slice(1);
   const line = `{"id":${id},${members}`;
   if (fits(line)) return `${line}\n`;
-  // A body of the largest size can spell its id shorter than in digits.
+  // The id of a plant of the largest size may need a shorter spelling.
   const shorter = `{"id":${shortestSpelling(id)},${members}`;
   return fits(shorter) ? `${shorter}\n` : undefined;
 }
@@ -82,7 +82,7 @@ function fits(line: string): boolean {
     encoder.encode(line).length <= BODY_BYTES_MAX;
 }
 
-/** Returns the shortest JSON number of a value: 1e18 for a 1 and 18 zeros. */
+/** Returns the shortest JSON number of an id: 1e18 for a 1 and 18 zeros. */
 function shortestSpelling(id: bigint): string {
   return String(id).replace(/(?<=[1-9])0{3,}$/, (zeros) => `e${zeros.length}`);
 }

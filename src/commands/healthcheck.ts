@@ -5,11 +5,11 @@ import { HEALTHCHECK_MS_MAX } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 
-/** Loopback addresses, by the address that listens on all of the machine. */
-const LOOPBACK: Readonly<Record<string, string>> = {
-  "0.0.0.0": "127.0.0.1",
-  "::": "::1",
-};
+/** The loopback address for each wildcard address. */
+const LOOPBACK: ReadonlyMap<string, string> = new Map([
+  ["0.0.0.0", "127.0.0.1"],
+  ["::", "::1"],
+]);
 
 /** The start of a reply (RFC 9112, section 4), and its length. */
 const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})[ \r]/;
@@ -27,9 +27,8 @@ export async function checkHealth(address: Address): Promise<number> {
       "--port 0 does not name a port: give the service's own",
     );
   }
-  const host = LOOPBACK[address.host] ?? address.host;
-  const prefix = baseUrl === undefined ? "" : new URL(baseUrl).pathname;
-  const path = `${prefix === "/" ? "" : prefix}/readyz`;
+  const host = LOOPBACK.get(address.host) ?? address.host;
+  const path = new URL(`${baseUrl ?? "http://localhost"}/readyz`).pathname;
   const where = `${host} port ${port}`;
   let status: number;
   try {
@@ -49,7 +48,7 @@ export async function checkHealth(address: Address): Promise<number> {
 }
 
 /**
- * Returns the status of the reply to a GET. Over a plain socket: `fetch`
+ * Returns the status of the reply to a GET. It uses a plain socket: `fetch`
  * verifies the certificate, which is for the public name, and so does
  * `node:https` in Deno 2.6.
  */

@@ -16,17 +16,17 @@ import { Progress } from "./progress.ts";
 import { openStore } from "./store.ts";
 
 /**
- * Creates the plants of a file, one NewPlant a line. A plant that is stored
- * already stays as it is, so an import can be repeated, however it ended.
+ * Creates the plants in a file with one NewPlant per line. A plant that is already
+ * stored does not change, so an import can be repeated, however it ended.
  * @param path the file, or `-` for stdin
- * @returns the exit status: 0 if every line is stored now
+ * @returns the exit status: 0 if the plant of every line is stored now
  * @throws {OperatorError} if the file or the store cannot be opened or read
  */
 export async function importPlants(
   location: StoreLocation,
   path: string,
 ): Promise<number> {
-  // The file first: without one, no store is created.
+  // Open the file first: without one, no store is created.
   const input = openInput(path);
   const store = await openStore(location);
   const progress = new Progress();
@@ -43,12 +43,12 @@ export async function importPlants(
   try {
     for await (const lines of readLines(input.read)) {
       await run.add(lines);
-      progress.update(run.done, input.fraction());
+      progress.update(run.settled, input.fraction());
       if (run.counts.failed > 0) break;
     }
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
-    // Report the outcome of the lines before it first.
+    // Report the outcome of the preceding lines first.
     unreadable = error;
   } finally {
     await run.end();
@@ -76,7 +76,7 @@ class Import {
   readonly #committer: Committer;
   readonly #progress: Progress;
   #lines = 0;
-  /** Creates of the current window, and their text. */
+  /** Creates of the current window, and the UTF-16 code units of their lines. */
   #window: Promise<void>[] = [];
   #windowChars = 0;
   /** All creates before the current window. */
@@ -87,8 +87,8 @@ class Import {
     this.#progress = progress;
   }
 
-  /** Plants that are stored, or conflict with a stored one. */
-  get done(): number {
+  /** Number of plants that are stored, or conflict with a stored one. */
+  get settled(): number {
     const { stored, replayed, conflict } = this.counts;
     return stored + replayed + conflict;
   }
@@ -139,7 +139,7 @@ class Import {
     const newPlant = line instanceof LineProblem ? line : parseNewPlant(line);
     if (newPlant instanceof LineProblem || newPlant instanceof Refusal) {
       this.counts.refused++;
-      // A syntax error names its position; the line is that of the import.
+      // A syntax error has a line number of its own: replace it.
       this.#print(number, newPlant.message.replace(/^line \d+, /, ""));
       return;
     }
@@ -163,41 +163,34 @@ class Import {
 /** The input of an import. */
 interface Input {
   readonly read: (buffer: Uint8Array) => Promise<number | null>;
-  /** The part that was read, from 0 to 1, if the size is known. */
+  /** The fraction that has been read, from 0 to 1, if the size is known. */
   readonly fraction: () => number | undefined;
   readonly close: () => void;
 }
 
 /** @throws {OperatorError} if the file cannot be opened */
 function openInput(path: string): Input {
-  if (path === "-") {
-    return {
-      read: (buffer) =>
-        Deno.stdin.read(buffer).catch((error) => {
-          throw readFailure("stdin", error);
-        }),
-      fraction: () => undefined,
-      close: () => {},
-    };
-  }
+  const isStdin = path === "-";
+  const name = isStdin ? "stdin" : path;
   try {
-    const file = Deno.openSync(path);
-    const { size, isFile, isDirectory } = file.statSync();
-    if (isDirectory) throw new Deno.errors.IsADirectory();
+    const file = isStdin ? undefined : Deno.openSync(path);
+    const info = file?.statSync();
+    if (info?.isDirectory) throw new Deno.errors.IsADirectory();
+    const size = info?.isFile ? info.size : 0;
     let bytes = 0;
     return {
       async read(buffer) {
-        const count = await file.read(buffer).catch((error) => {
-          throw readFailure(path, error);
+        const count = await (file ?? Deno.stdin).read(buffer).catch((error) => {
+          throw readFailure(name, error);
         });
         bytes += count ?? 0;
         return count;
       },
-      fraction: () => isFile && size > 0 ? bytes / size : undefined,
-      close: () => file.close(),
+      fraction: () => size > 0 ? bytes / size : undefined,
+      close: () => file?.close(),
     };
   } catch (error) {
-    throw readFailure(path, error);
+    throw readFailure(name, error);
   }
 }
 

@@ -8,7 +8,7 @@ const LF = 0x0a;
 const CR = 0x0d;
 const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 
-/** Reads some bytes, as `Deno.FsFile` does; `null` at the end. */
+/** Reads bytes into a buffer, as `Deno.FsFile.read`; `null` at the end. */
 export type Read = (buffer: Uint8Array) => Promise<number | null>;
 
 /** Why a line cannot be read. */
@@ -21,9 +21,9 @@ export class LineProblem {
 }
 
 /**
- * Reads the lines of a text, many at a time, without their ends (LF or CRLF)
- * and without a byte order mark at the start of the text. Lines above
- * {@link BODY_BYTES_MAX} are skipped without being kept in memory.
+ * Reads the lines of a text, many at a time, without their line breaks (LF or
+ * CRLF) and without a byte order mark at the start of the text. A line above
+ * {@link BODY_BYTES_MAX} yields a problem, and is not kept in memory.
  */
 export async function* readLines(
   read: Read,
@@ -50,19 +50,19 @@ export async function* readLines(
       end !== -1;
       end = bytes.indexOf(LF, from)
     ) {
-      lines.push(toLine(bytes.subarray(from, end), discarded));
+      lines.push(decodeLine(bytes.subarray(from, end), discarded));
       from = end + 1;
       discarded = 0;
       isAtStart = false;
     }
     if (count === null) {
       const rest = bytes.subarray(from);
-      if (rest.length > 0) lines.push(toLine(rest, discarded));
+      if (rest.length > 0) lines.push(decodeLine(rest, discarded));
       yield lines;
       return;
     }
     yield lines;
-    // Keep the last byte in any case: it may be the CR of the line's end.
+    // Always keep the last byte: it may be the CR of a CRLF.
     const isTooLong = bytes.length - from > BODY_BYTES_MAX + 1;
     const keepFrom = isTooLong ? bytes.length - 1 : from;
     if (isTooLong) discarded += keepFrom - from;
@@ -71,7 +71,10 @@ export async function* readLines(
   }
 }
 
-function toLine(bytes: Uint8Array, discarded: number): string | LineProblem {
+function decodeLine(
+  bytes: Uint8Array,
+  discarded: number,
+): string | LineProblem {
   const isCrLf = bytes.at(-1) === CR;
   const line = isCrLf ? bytes.subarray(0, -1) : bytes;
   const length = discarded + line.length;

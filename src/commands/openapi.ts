@@ -4,8 +4,8 @@ import { descriptionText } from "../reference/openapi.ts";
 import { writeStdout } from "./stdout.ts";
 
 /**
- * Writes the OpenAPI description to stdout, for the base URL or else for the
- * configured address.
+ * Writes the OpenAPI description to stdout, for the base URL or, without one, for
+ * the configured address.
  * @returns the exit status
  */
 export async function writeDescription(

@@ -24,7 +24,7 @@ export class Progress {
   /**
    * Shows the progress.
    * @param count plants processed
-   * @param fraction of the whole, from 0 to 1, if it is known
+   * @param fraction of the input, from 0 to 1, if it is known
    */
   update(count: number, fraction?: number): void {
     if (!this.#isShown) return;
@@ -58,11 +58,11 @@ function drawBar(fraction: number): string {
   return `[${bar}] ${String(Math.floor(part * 100)).padStart(3)} %`;
 }
 
-/** Writes without a line end; ignores errors, such as a closed terminal. */
+/** Writes without a line break; ignores errors, such as a closed terminal. */
 function write(text: string): void {
   try {
     Deno.stderr.writeSync(encoder.encode(text));
   } catch {
-    // The progress is only for a person who watches.
+    // The command works without its progress.
   }
 }

@@ -21,16 +21,16 @@ import { openStore } from "./store.ts";
 /** Bytes of a generated token: 128 random bits cannot be guessed. */
 const TOKEN_BYTES = 16;
 
-/** What the operator does if the server cannot listen. */
+/** Advice to the operator if the server cannot listen. */
 const ADVICE: Readonly<Record<ListenProblem, string>> = {
   "address in use": ": stop it, or choose another --port",
   "address not available": ": choose another --host",
-  "permission denied": ": choose a --port from 1024 on",
+  "permission denied": ": choose a --port of 1024 or above",
   "certificate": ": check --tls-cert and --tls-key",
   "other": "",
 };
 
-/** Problems that only another configuration solves. */
+/** Problems that only a different configuration solves. */
 const PERMANENT: readonly ListenProblem[] = [
   "permission denied",
   "certificate",
@@ -39,14 +39,13 @@ const PERMANENT: readonly ListenProblem[] = [
 /**
  * Runs the service until a signal stops it.
  * @returns the exit status
- * @throws {OperatorError} if it cannot start, or cannot listen any more
+ * @throws {OperatorError} if it cannot start or continue to listen
  */
 export async function serve(config: Config): Promise<number> {
   const stop = stopSignal();
   const log = new Log(config.logFormat);
   logUnhandledErrors(log);
-  const isConfigured = config.tokens.length > 0;
-  const generatedToken = isConfigured ? undefined : generateToken();
+  const generatedToken = config.tokens.length > 0 ? undefined : generateToken();
   const tokens = new AcceptedTokens(
     generatedToken === undefined ? config.tokens : [generatedToken],
   );
@@ -89,7 +88,7 @@ export async function serve(config: Config): Promise<number> {
   }
 }
 
-/** Logs errors that nothing handles; they do not end the process. */
+/** Logs unhandled errors, which would otherwise end the process. */
 function logUnhandledErrors(log: Log): void {
   globalThis.addEventListener("unhandledrejection", (event) => {
     event.preventDefault();
@@ -111,7 +110,7 @@ function reloadOnHangup(
   tokens: AcceptedTokens,
   log: Log,
 ): void {
-  // Also without a file: the default action of SIGHUP ends the process.
+  // Needed without a file too: the default action of SIGHUP ends the process.
   onHangup(async () => {
     if (file === undefined) return;
     try {
@@ -128,7 +127,7 @@ function reloadOnHangup(
   });
 }
 
-/** Wraps a store to measure its commits. */
+/** Returns a store that measures its commits. */
 function measured(store: KvStore, metrics: Metrics): CommitStore {
   return {
     commitPlantsMax: store.commitPlantsMax,
@@ -152,24 +151,23 @@ function logHealth(log: Log, problem: string | undefined): void {
   } else log.error("store failing", `the store fails: ${problem}`);
 }
 
-/** Answers running requests, and reports whether all had their reply in time. */
+/** Stops the server; returns whether all requests were answered in time. */
 async function drain(
   handler: RequestHandler,
   server: HttpServer,
 ): Promise<boolean> {
   const closed = server.shutdown();
-  const timedOut = Symbol();
-  const outcome = await Promise.race([
-    handler.drain(),
-    sleep(DRAIN_MS_MAX, timedOut),
+  const isDrained = await Promise.race([
+    handler.drain().then(() => true),
+    sleep(DRAIN_MS_MAX, false),
   ]);
-  if (outcome === timedOut) return false;
-  // A client that never finishes its request keeps its connection open; the
-  // replies to the others have left by then.
-  await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
-  return true;
+  // A client that never completes its request keeps its connection open. By the
+  // time-out, the other replies have been sent.
+  if (isDrained) await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
+  return isDrained;
 }
 
+/** Logs how the service stopped, and returns the exit status. */
 function reportStop(log: Log, isDrained: boolean): number {
   if (isDrained) {
     log.info("stopped", "stopped");

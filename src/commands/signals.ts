@@ -6,8 +6,8 @@ const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
   : ["SIGINT", "SIGTERM"];
 
 /**
- * Signals this soon after the first one are the same request: `deno task`
- * passes on the SIGINT of a terminal, which the program receives as well.
+ * Signals this soon after the first one count as the same: `deno task` forwards
+ * the SIGINT of a terminal, which the program receives as well.
  */
 const SAME_SIGNAL_MS_MAX = 500;
 

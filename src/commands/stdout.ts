@@ -4,9 +4,9 @@ import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 const encoder = new TextEncoder();
 
 /**
- * Writes a text to stdout completely.
+ * Writes all of a text to stdout.
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
- * @throws {OperatorError} if it cannot be written
+ * @throws {OperatorError} on other failures, such as a full disk
  */
 export async function writeStdout(text: string): Promise<void> {
   let bytes = encoder.encode(text);

@@ -1,4 +1,4 @@
-/** Opens stores, and tells the operator what to do if that fails. */
+/** Opens stores; its errors contain advice for the operator. */
 import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
@@ -7,10 +7,10 @@ import {
 import * as kv from "../store/kv_store.ts";
 import type { StoreProblem } from "../store/store_error.ts";
 
-/** Problems that pass without a change of the configuration. */
+/** Problems that can disappear without a change of the configuration. */
 const TRANSIENT: readonly StoreProblem[] = ["server", "other"];
 
-/** What the operator does about a problem. */
+/** Advice to the operator for each problem. */
 const ADVICE: Readonly<Record<StoreProblem, string>> = {
   "missing": ": name the store with --kv or KV_PATH",
   "no directory": ": create it, or name another file with --kv or KV_PATH",
@@ -43,7 +43,7 @@ export async function openStoreToRead(location: kv.StoreLocation) {
   }
 }
 
-/** Explains to the operator why something cannot be done with a store. */
+/** Converts an error of a store. @param action completes "cannot" */
 export function storeFailure(
   action: string,
   location: kv.StoreLocation,

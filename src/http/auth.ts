@@ -1,12 +1,12 @@
 import { hash } from "node:crypto";
 import { BEARER_TOKEN } from "../config.ts";
 
-/** The scheme in any case (RFC 9110, section 11.1), and exactly one token. */
+/** The case-insensitive scheme (RFC 9110, section 11.1) and one token. */
 const CREDENTIALS = new RegExp(`^bearer +(${BEARER_TOKEN})$`, "i");
 
 /**
- * The verdict on an Authorization header. `no token`: it is missing, has
- * another scheme, or does not have exactly one credential.
+ * The result of checking an Authorization header. `no token`: it is missing,
+ * has another scheme, or does not have exactly one token.
  */
 export type Authorization = "accepted" | "no token" | "not accepted";
 
@@ -30,8 +30,8 @@ export class AcceptedTokens {
    * Checks the value of an Authorization header, `null` if there is none. The
    * runtime joins repeated headers with a comma, which no token contains.
    *
-   * Tokens are compared by their hashes, which have one length, and without
-   * early exit, so the time taken does not reveal how close a guess was.
+   * Tokens are compared by their hashes, which are equally long, and without
+   * early exit, so the time does not reveal how close a guess was.
    */
   check(header: string | null): Authorization {
     if (header === null) return "no token";
@@ -57,7 +57,7 @@ function sha256(token: string): string {
   return hash("sha256", token, "hex");
 }
 
-/** Compares without early exit: the time depends on `given` alone. */
+/** Compares without early exit: the time depends only on `given`. */
 function isEqual(given: string, secret: string): boolean {
   let differences = given.length ^ secret.length;
   for (let i = 0; i < given.length; i++) {

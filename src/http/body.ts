@@ -14,7 +14,7 @@ const NOT_UTF8 = new Refusal("notUtf8");
 const OVERLOADED = new Refusal("overloaded");
 const INCOMPLETE = refuse("notJson", "body: expected all of it, got a part");
 
-/** A body, which counts as held until it is released. */
+/** A body, which counts as held until {@link BodyReader.release}. */
 export interface Body {
   readonly text: string;
   readonly bytes: number;
@@ -25,7 +25,7 @@ interface Arrival {
   readonly deadlineMs: number;
   /** Bytes counted as held. */
   bytes: number;
-  /** The first call counts; a refusal releases the bytes. */
+  /** Only the first call has an effect. A refusal releases the bytes. */
   readonly settle: (outcome: Body | Refusal) => void;
 }
 
@@ -47,10 +47,10 @@ export class BodyReader {
   }
 
   /**
-   * Reads the body of a request. The caller releases it. Never rejects.
+   * Reads the body of a request. The caller must release it. Never rejects.
    *
-   * @returns the body, or why there is none: it is too large, too slow,
-   * incomplete or not UTF-8, too many bytes are held, or {@link refuseAll}
+   * @returns the body, or a refusal: it is too large, too slow, incomplete or
+   * not UTF-8, too many bytes are held, or {@link refuseAll} was called
    */
   read(request: Request): Promise<Body | Refusal> {
     const { promise, resolve } = Promise.withResolvers<Body | Refusal>();
@@ -83,8 +83,8 @@ export class BodyReader {
 
   /**
    * Discards the body of a request that was refused without reading it. The
-   * runtime would read it to its end, however long; it may do so with a short
-   * one.
+   * runtime would read a body of any length to its end, which is acceptable only
+   * for a short one.
    */
   discard(request: Request): void {
     if (request.bodyUsed) return;
@@ -93,12 +93,12 @@ export class BodyReader {
     if (reader !== undefined) this.#discardRest(reader);
   }
 
-  /** Ends the hold on the bytes of a body. */
+  /** Stops counting the bytes of a body as held. */
   release({ bytes }: { readonly bytes: number }): void {
     this.#heldBytes -= bytes;
   }
 
-  /** Refuses the bodies that have reached their deadline. */
+  /** Refuses the bodies that have reached their deadline. Call it regularly. */
   sweep(): void {
     const nowMs = this.#nowMs();
     for (const arrival of this.#arriving) {
@@ -112,8 +112,8 @@ export class BodyReader {
   }
 
   /**
-   * Receives a body of unknown length, counting its bytes as they arrive. They
-   * are copied, because a chunk of one byte may occupy 64 KiB.
+   * Receives a body of unknown length, and counts its bytes as they arrive. It
+   * copies them, because a chunk of one byte may occupy 64 KiB.
    */
   async #receiveChunks(
     request: Request,
@@ -140,8 +140,8 @@ export class BodyReader {
 
   /**
    * Discards a bounded part of the rest, so that most clients finish sending
-   * and see the reply, and then ends the connection. The reply must have left
-   * before: the runtime reads a body that is cancelled earlier to its end.
+   * and see the reply, and then closes the connection. The reply must be sent
+   * first: the runtime reads a body that is cancelled earlier to its end.
    */
   async #discardRest(reader: BytesReader): Promise<void> {
     const untilMs = this.#nowMs() + BODY_MS_MAX;
@@ -155,11 +155,11 @@ export class BodyReader {
       await sleep(0);
       await reader.cancel();
     } catch {
-      // The client has left.
+      // The client has disconnected.
     }
   }
 
-  /** Counts bytes as held, if no bound forbids it. */
+  /** Counts bytes as held, unless they exceed a bound. */
   #hold(bytes: number, arrival: Arrival): Refusal | undefined {
     if (!this.#arriving.has(arrival)) return INCOMPLETE;
     if (arrival.bytes + bytes > BODY_BYTES_MAX) return TOO_LARGE;
@@ -171,9 +171,9 @@ export class BodyReader {
 }
 
 /**
- * Returns the length of a body if it is known in advance. Content-Length does
- * not count beside Transfer-Encoding (RFC 9112, section 6.3): Deno 2.6 passes
- * both headers on and decodes the chunks.
+ * Returns the length of a body if it is known in advance. Transfer-Encoding
+ * overrides Content-Length (RFC 9112, section 6.3): Deno 2.6 passes both headers
+ * on and decodes the chunks.
  */
 function contentLength({ headers }: Request): number | undefined {
   const length = headers.get("content-length");

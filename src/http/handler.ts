@@ -11,21 +11,21 @@ import { type Metrics, METRICS_CONTENT_TYPE } from "../telemetry/metrics.ts";
 import type { AcceptedTokens } from "./auth.ts";
 import { BodyReader } from "./body.ts";
 
-/** What the handler needs to answer requests. */
+/** The parts of the service that the handler uses. */
 export interface Service {
   readonly tokens: AcceptedTokens;
   readonly committer: Committer;
   readonly health: StoreHealth;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** The public address, without a slash at its end. */
+  /** The public address, without a trailing slash. */
   readonly baseUrl: string;
 }
 
 /** A reply, or why the request was refused. */
 type Answer = Response | Refusal;
 
-/** A path: the methods it supports, and how it answers them. */
+/** The methods of a path, and the function that answers them. */
 interface Route {
   readonly methods: readonly string[];
   readonly answer: (request: Request) => Answer | Promise<Answer>;
@@ -49,7 +49,7 @@ export class RequestHandler {
   readonly #bodies: BodyReader;
   readonly #routes: ReadonlyMap<string, Route>;
   #running = 0;
-  /** Set when the service stops; resolved when no request is running. */
+  /** Set when the service stops; resolves when no request is running. */
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(service: Service, bodies: BodyReader = new BodyReader()) {
@@ -77,7 +77,7 @@ export class RequestHandler {
     return response;
   }
 
-  /** Checks deadlines; called at an interval. */
+  /** Refuses bodies that have reached their deadline. Call it regularly. */
   sweep(): void {
     this.#bodies.sweep();
   }
@@ -137,7 +137,7 @@ export class RequestHandler {
     });
   }
 
-  /** POST /plants. The checks are in the order that the clients rely on. */
+  /** POST /plants. The order of the checks is part of the API. */
   async #createPlant(request: Request): Promise<Answer> {
     const { committer, metrics } = this.#service;
     const refusal = this.#authorize(request) ?? this.#refuseIfStopping() ??
@@ -221,8 +221,8 @@ function checkHeaders({ headers }: Request): Refusal | undefined {
 }
 
 /**
- * Returns the path of a request, without `new URL`: the runtime puts the Host
- * header into the URL as it came, and that can be anything, even a path.
+ * Returns the path of a request. It does not use `new URL`: the runtime copies
+ * the Host header into the URL unchecked, so it can be anything, even a path.
  */
 function pathOf({ url, headers }: Request): string {
   const authority = url.indexOf("//") + 2;

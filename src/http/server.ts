@@ -7,10 +7,10 @@ import type { Log } from "../telemetry/log.ts";
 /** Delay before each attempt to listen again. */
 const LISTEN_AGAIN_MS = 100;
 
-/** How long the server must have listened again to count as recovered. */
+/** Time without another failure after which the server counts as recovered. */
 const LISTEN_STABLE_MS = 1_000;
 
-/** Messages about the certificate and its key that are not InvalidData. */
+/** Messages of certificate and key errors that are not InvalidData. */
 const CERTIFICATE_PROBLEM = /certificate|'cert'|private key|KeyMismatch/;
 
 /** Answers every request. Never rejects. */
@@ -58,8 +58,8 @@ export class HttpServer {
     } catch (error) {
       throw toListenError(error, tls !== undefined);
     }
-    // Listen on the same address again, also if the port was 0, or if
-    // DENO_SERVE_ADDRESS named it, which applies to the first time only.
+    // Listen on the same address again, even if the port was 0 or
+    // DENO_SERVE_ADDRESS chose it, which applies to the first call only.
     const { addr } = this.#server;
     if (isNetworkAddress(addr)) {
       this.#options.hostname = addr.hostname;
@@ -67,7 +67,7 @@ export class HttpServer {
     }
   }
 
-  /** The bound address as a URL, which DENO_SERVE_ADDRESS can choose too. */
+  /** The bound address as a URL. DENO_SERVE_ADDRESS can override it. */
   get address(): string {
     const addr: Deno.Addr = this.#server.addr;
     return isNetworkAddress(addr)
@@ -92,7 +92,7 @@ export class HttpServer {
     return this.#options.cert !== undefined;
   }
 
-  /** Accepts no more connections; resolves when all requests are answered. */
+  /** Stops listening; resolves when all requests are answered. */
   async shutdown(): Promise<void> {
     this.#isClosing = true;
     await this.#server.shutdown();
@@ -108,7 +108,7 @@ export class HttpServer {
     return server;
   }
 
-  /** Retries until it listens, for {@link LISTEN_AGAIN_MS_MAX}. */
+  /** Retries until it listens, or {@link LISTEN_AGAIN_MS_MAX} has passed. */
   async #listenAgain(cause: unknown): Promise<void> {
     if (!this.#isLost) {
       this.#isLost = true;
@@ -147,7 +147,7 @@ function toUrl(host: string, port: number, isTls: boolean): string {
   return `${isTls ? "https" : "http"}://${name}:${port}`;
 }
 
-/** Not by `transport`, which differs for TLS before Deno 2.9. */
+/** Does not test `transport`, which differs for TLS before Deno 2.9. */
 function isNetworkAddress(addr: Deno.Addr): addr is Deno.NetAddr {
   return "port" in addr;
 }

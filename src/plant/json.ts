@@ -18,7 +18,7 @@ interface JsonValue {
 
 /** A requested member: the first one of its name. */
 export interface Member extends JsonValue {
-  /** Whether the object has a second member of that name. */
+  /** Whether the object has another member of that name. */
   readonly isDuplicate: boolean;
 }
 
@@ -51,7 +51,7 @@ const EXPECTED_LEVELS =
 /** Characters that a terminal hides or combines with their neighbors. */
 const INVISIBLE = /[\p{C}\p{M}\p{Z}]/u;
 
-/** The text violates the grammar. Never leaves this file. */
+/** The text violates the grammar. {@link readMembers} catches it. */
 class GrammarError extends SyntaxError {}
 
 /** Formats an offset as line and column, counted in code points from 1. */
@@ -83,8 +83,9 @@ function describeAt(text: string, offset: number): string {
 
 /**
  * Reads a JSON text from its start to its end. Each method reads one production
- * of the grammar, and throws a {@link GrammarError} if the text does not match.
- * A level is the number of arrays and objects around a value.
+ * of the grammar (sections of RFC 8259), and throws a {@link GrammarError} if
+ * the text does not match. A level is the number of arrays and objects around a
+ * value.
  */
 class Reader {
   readonly #text: string;
@@ -114,7 +115,7 @@ class Reader {
     return value;
   }
 
-  /** A value (section 3), which its first character distinguishes. */
+  /** A value (section 3); its first character determines its kind. */
   #value(level: number): JsonValue {
     switch (this.#text[this.#at]) {
       case "{":
@@ -179,7 +180,7 @@ class Reader {
     return { kind: "array", text: "" };
   }
 
-  /** An opening bracket. The bound on the levels protects the stack. */
+  /** An opening bracket. The bound on levels prevents a stack overflow. */
   #open(level: number): void {
     this.#require(level <= JSON_DEPTH_MAX, EXPECTED_LEVELS);
     this.#at++;
@@ -243,14 +244,14 @@ class Reader {
     }
   }
 
-  /** Reads the given character, and returns whether it is the next one. */
+  /** Consumes the next character if it is the given one; returns whether. */
   #accept(character: string): boolean {
     if (this.#text[this.#at] !== character) return false;
     this.#at++;
     return true;
   }
 
-  /** Reads what matches a sticky pattern, and returns whether anything does. */
+  /** Consumes a match of a sticky pattern; returns whether there was one. */
   #match(pattern: RegExp): boolean {
     pattern.lastIndex = this.#at;
     if (!pattern.test(this.#text)) return false;
@@ -269,11 +270,11 @@ class Reader {
 
 /**
  * Parses one JSON text (RFC 8259) and returns the requested members if it is an
- * object. The grammar of the whole text is checked, also of members that were
+ * object. It checks the grammar of the whole text, including members that were
  * not requested. The time is linear in the length of the text.
  *
  * Unlike `JSON.parse` it keeps the spelling of numbers, reports duplicate
- * members, bounds the nesting (section 9), and says where and why a text is
+ * members, bounds the nesting (section 9), and reports where and why a text is
  * not JSON.
  *
  * @returns the members, or a message if the text is not JSON

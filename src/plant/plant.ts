@@ -3,7 +3,7 @@ import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { type JsonKind, type Member, readMembers } from "./json.ts";
 
-/** A plant as stored and as returned: `Plant` of the API description. */
+/** A plant as stored and as returned: `Plant` in the API description. */
 export interface Plant {
   readonly name: string;
   readonly tag?: string;
@@ -19,19 +19,19 @@ export interface NewPlant {
 /**
  * The most common spelling of a NewPlant: the members in this order and no
  * others, an id of at most 18 digits, strings without escapes and surrogates.
- * Matching it takes a fifth of the time of the JSON reader, which reads every
- * other spelling. No two neighboring parts of the expression match the same
+ * Matching it takes a fifth of the time of the JSON reader, which parses every
+ * other spelling. Adjacent parts of the expression never match the same
  * character, so its time is linear.
  */
 const FAST_PATH =
   /^\{"id": ?(-?(?:0|[1-9]\d{0,17})), ?"name": ?"([ !#-[\]-\ud7ff\ue000-\uffff]*)"(?:, ?"tag": ?"([ !#-[\]-\ud7ff\ue000-\uffff]*)")?\}$/;
 
-/** A JSON number that is obviously an int64. */
+/** An integer with so few digits that it is an int64. */
 const SHORT_INTEGER = /^-?\d{1,18}$/;
 
 const AN_ID = `an integer from ${ID_MIN} to ${ID_MAX}`;
 
-/** Digits of the longest id. */
+/** Number of digits of the longest id. */
 const ID_DIGITS_MAX = String(ID_MAX).length;
 
 const KIND_NAMES: Readonly<Record<JsonKind, string>> = {
@@ -74,7 +74,7 @@ function parseInt64(source: string): bigint | undefined {
   return id >= ID_MIN && id <= ID_MAX ? id : undefined;
 }
 
-/** Returns the member if it is present once and of the expected kind. */
+/** Returns the member if it occurs once and is of the expected kind. */
 function requireMember(
   name: string,
   member: Member | undefined,
@@ -120,7 +120,7 @@ function readFastPath(text: string): NewPlant | undefined {
 
 /**
  * Parses a NewPlant from a JSON text: the body of a request or a line of an
- * import. Members that the API description does not name are dropped.
+ * import. It drops members that the API description does not name.
  *
  * @returns the NewPlant, or the refusal `notJson` or `notANewPlant`
  */

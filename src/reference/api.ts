@@ -28,7 +28,7 @@ export interface Member {
   readonly maximum?: bigint;
 }
 
-/** What NewPlant adds to {@link PLANT}. */
+/** The member that NewPlant has besides those of {@link PLANT}. */
 export const PLANT_ID: Member = {
   name: "id",
   type: "integer",
@@ -97,7 +97,7 @@ export function exampleMessage({ message, example = "" }: ApiError): string {
 export interface Limit {
   readonly subject: string;
   readonly bound: string;
-  /** The number of the error above the bound. */
+  /** The number of the error when the bound is exceeded. */
   readonly error?: number;
 }
 
@@ -116,7 +116,7 @@ export const LIMITS: readonly Limit[] = [
   },
   {
     subject: "`name` and `tag`",
-    bound: "any text, also empty, without unpaired surrogates",
+    bound: "any text without unpaired surrogates; it may be empty",
     error: API_ERRORS.notANewPlant.error,
   },
   {
@@ -163,7 +163,7 @@ export const SUMMARY =
 export const INTRODUCTION =
   `${SUMMARY} A plant is on disk before the reply, ids are exact to the last digit, and repeating a create is always safe.`;
 
-/** When a create is answered 200. */
+/** The meaning of a 200. */
 export const CREATED =
   "The plant is on disk, stored by this request or by an earlier one.";
 
@@ -171,10 +171,10 @@ export const CREATED =
 export const AUTHENTICATION =
   "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`.";
 
-/** What repeating a create does. */
+/** The effect of repeating a create. */
 export const REPEATING =
   "The same id with the same name and tag answers 200 again, however often. The same id with anything else answers 409, and the stored plant never changes. After a time-out or a 503, send the same request again.";
 
-/** What a reply other than 200 looks like. */
+/** The form of a reply other than 200. */
 export const REFUSING =
   "Every reply other than 200, except the bare ones under Limits, is an Error: a number for programs, whose first three digits are the HTTP status, and a message for people.";

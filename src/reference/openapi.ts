@@ -19,7 +19,7 @@ import {
   REPEATING,
 } from "./api.ts";
 
-// The library of TypeScript does not declare this part of ECMAScript yet.
+// TypeScript does not declare this part of ECMAScript yet.
 declare global {
   interface JSON {
     rawJSON(text: string): object;
@@ -27,8 +27,8 @@ declare global {
 }
 
 /**
- * 404 and 405 answer other paths and methods, so they are not responses of the
- * operation: the description explains them in words.
+ * The statuses for other paths and methods. They are not responses of the
+ * operation, so the text of the description explains them.
  */
 const OUTSIDE_THE_OPERATION: readonly number[] = [404, 405];
 
@@ -54,7 +54,7 @@ const HEADERS: Readonly<
   },
 };
 
-/** A body, and what it is an example of. */
+/** An example of a body. */
 interface Example {
   readonly summary: string;
   readonly description?: string;
@@ -102,7 +102,7 @@ function toSchema(members: readonly Member[]) {
   };
 }
 
-/** A body of type application/json, by the name of its schema. */
+/** Describes a JSON body by the name of its schema. */
 function jsonContent(
   schema: string,
   examples: Readonly<Record<string, Example>>,
@@ -115,7 +115,7 @@ function jsonContent(
   };
 }
 
-/** The headers of a status, with an example for each error that has them. */
+/** Describes the headers of a status, with examples from its errors. */
 function toHeaders(errors: readonly ApiError[]) {
   const names = new Set(
     errors.flatMap(({ headers = {} }) => Object.keys(headers)),
@@ -138,7 +138,7 @@ function toHeaders(errors: readonly ApiError[]) {
   }));
 }
 
-/** A response of the operation that is not 200. */
+/** Describes a response of the operation other than 200. */
 function toResponse({ status, errors }: Refusals) {
   const headers = toHeaders(errors);
   return {
@@ -158,8 +158,8 @@ function toResponse({ status, errors }: Refusals) {
 }
 
 /**
- * Describes the API at a base URL, which has no slash at its end. Integers may
- * be bigint.
+ * Describes the API at a base URL without a trailing slash. Integers may be
+ * bigint.
  */
 export function describeApi(baseUrl: string) {
   return {

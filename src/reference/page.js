@@ -32,8 +32,8 @@ function inputById(id) {
 }
 
 /**
- * Copies the code beside a button. Without a secure context there is no
- * clipboard, so the code is selected instead.
+ * Copies the code beside a button. Outside a secure context there is no
+ * clipboard, so it selects the code instead.
  * @param {Element} button
  * @param {string} label the HTML that the button shows afterwards
  */
@@ -57,7 +57,7 @@ async function copyCode(button, label) {
  */
 function validate(id, problem) {
   const input = inputById(id);
-  byId(`${id}-wrong`).textContent = problem;
+  byId(`${id}-problem`).textContent = problem;
   input.setAttribute("aria-invalid", String(problem !== ""));
   if (problem !== "") input.focus();
   return problem === "";
@@ -104,7 +104,7 @@ function curlCall(url, hasToken, body) {
  * @param {string} reply
  */
 function showOutcome(kind, verdict, advice, reply) {
-  byId("nothing").hidden = true;
+  byId("placeholder").hidden = true;
   byId("outcome").className = `outcome ${kind}`;
   byId("verdict").textContent = verdict;
   byId("verdict").hidden = false;
@@ -117,13 +117,13 @@ function showOutcome(kind, verdict, advice, reply) {
 
 /** Hides the outcome of an earlier create. */
 function hideOutcome() {
-  byId("nothing").hidden = false;
+  byId("placeholder").hidden = false;
   byId("outcome").className = "outcome";
   for (const id of ["verdict", "advice", "exchange"]) byId(id).hidden = true;
 }
 
 /**
- * Returns what to do about an error, from the table of replies.
+ * Returns the advice for an error, from the table of replies.
  * @param {string} text the body of the reply
  */
 function adviceFor(text) {
@@ -144,7 +144,7 @@ async function create(token, body) {
   /** @type {Record<string, string>} */
   const headers = { "Content-Type": "application/json" };
   if (token !== "") headers["Authorization"] = `Bearer ${token}`;
-  // Relative to this page, for any prefix that it is served under.
+  // Relative to this page, which may be served under any prefix.
   const path = location.pathname.replace(/\/?$/, "/plants");
   byId("sent").textContent = [
     `POST ${path}`,

@@ -31,7 +31,7 @@ export interface Page {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** The links in page.html that the page replaces with inline code. */
+/** Elements of page.html that are replaced with inline code. */
 const STYLE_LINK = '<link rel="stylesheet" href="page.css">';
 const SCRIPT_LINK = '<script type="module" src="page.js"></script>';
 
@@ -49,7 +49,7 @@ function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? "");
 }
 
-/** Converts text with code in backticks, as in the description. */
+/** Converts text with code in backticks to HTML. */
 function toHtml(text: string): string {
   return escapeHtml(text).replace(/`([^`]+)`/g, "<code>$1</code>");
 }
@@ -83,8 +83,8 @@ function inputs(members: readonly Member[]): string {
   return members.map(({ name, description, isRequired }) =>
     `<div class="field">
   <label for="${name}">${name}${isRequired ? "" : " (optional)"}</label>
-  <input id="${name}" type="text" autocomplete="off" autocapitalize="none" spellcheck="false" aria-describedby="${name}-wrong ${name}-hint">
-  <span class="wrong" id="${name}-wrong"></span>
+  <input id="${name}" type="text" autocomplete="off" autocapitalize="none" spellcheck="false" aria-describedby="${name}-problem ${name}-hint">
+  <span class="problem" id="${name}-problem"></span>
   <span class="hint soft" id="${name}-hint">${toHtml(description)}</span>
 </div>`
   ).join("\n");
@@ -159,21 +159,21 @@ function sampleFigures(baseUrl: string): string {
   ).join("\n");
 }
 
-/** Returns a source of a content security policy that allows inline code. */
+/** Returns a content security policy source that allows inline code. */
 function hashSource(code: string): string {
   return `'sha256-${hash("sha256", code, "base64")}'`;
 }
 
-/** Renders the page for a base URL, which has no slash at its end. */
+/** Renders the page for a base URL without a trailing slash. */
 export function renderPage(baseUrl: string): Page {
-  const prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
+  const descriptionUrl = new URL(`${baseUrl}/openapi.json`);
   const parts: Readonly<Record<string, string>> = {
     title: API_TITLE,
     version: API_VERSION,
     summary: escapeHtml(SUMMARY),
     introduction: escapeHtml(INTRODUCTION),
     plants_url: escapeHtml(`${baseUrl}/plants`),
-    description_path: escapeHtml(`${prefix}/openapi.json`),
+    description_path: escapeHtml(descriptionUrl.pathname),
     authentication: toHtml(AUTHENTICATION),
     new_plant_members: membersTable(NEW_PLANT),
     repeating: toHtml(REPEATING),

@@ -1,4 +1,4 @@
-/** Calls of the API in several languages, for the page and the start. */
+/** Calls of the API in several languages, for the page and the banner. */
 import { EXAMPLE } from "./api.ts";
 
 const NAME = JSON.stringify(EXAMPLE.name);
@@ -11,7 +11,7 @@ function quoteForShell(text: string): string {
     : `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
-/** Returns a create with curl, over several lines. */
+/** Returns a create with curl, on several lines. */
 export function curlSample(baseUrl: string, token = "$ACCESS_TOKEN"): string {
   const body = `{"id":${EXAMPLE.id},"name":${NAME},"tag":${TAG}}`;
   return String.raw`curl -i ${quoteForShell(`${baseUrl}/plants`)} \
@@ -61,7 +61,7 @@ except urllib.error.HTTPError as refusal:
     raise SystemExit(f"{body['error']}: {body['message']}")`;
 }
 
-/** Returns the calls for a base URL without a slash at its end, by language. */
+/** Returns the calls by language, for a base URL without a trailing slash. */
 export function samples(baseUrl: string): Readonly<Record<string, string>> {
   return {
     curl: curlSample(baseUrl),

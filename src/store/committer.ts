@@ -24,33 +24,35 @@ export type Outcome =
 
 /**
  * The result of a commit. `committed`: all of it is on disk. `exists`: at least
- * one id exists, and nothing was written, unless the store repeated a write of
- * its own that had landed. `busy`: nothing was written, try again.
+ * one id exists, and nothing was written, unless the store itself retried a
+ * write that had landed. `busy`: nothing was written, retry.
  */
 export type CommitResult = "committed" | "exists" | "busy";
 
-/** The store as the committer uses it. */
+/** The part of the store that the committer uses. */
 export interface CommitStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
-  /** Writes plants whose ids must be absent, all or none; throws on failure. */
+  /** Writes plants whose ids must be absent, all or none; rejects on failure. */
   commit(plants: readonly NewPlant[]): Promise<CommitResult>;
   /**
    * Reads the ids that exist, and possibly others: a plant, or `null` if the
-   * value is not a plant of this service.
+   * value is not a plant of this service. Rejects on failure.
    */
   read(ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Plant | null>>;
 }
 
-/** The health of the store, which commits report and replays depend on. */
+/** The health of the store: commits report it, and replays depend on it. */
 export interface CommitHealth {
-  /** Whether the store is not known to fail at this moment. */
+  /** Returns whether the store has no known problem now. */
   isHealthy(): boolean;
+  /** Reports that a commit failed or timed out. */
   failed(problem: string): void;
+  /** Reports that a commit succeeded. */
   succeeded(): void;
 }
 
-/** The clock of the committer; a simulation brings its own. */
+/** The clock of the committer; a simulation provides its own. */
 export interface Clock {
   nowMs(): number;
   sleep(ms: number): Promise<void>;
@@ -61,7 +63,7 @@ const SYSTEM_CLOCK: Clock = {
   sleep: (ms) => sleep(ms),
 };
 
-/** How a committer differs from that of the service. */
+/** Options of a committer; the defaults are those of the service. */
 export interface CommitterOptions {
   /**
    * Age of the oldest queued create above which new ones are refused. An
@@ -69,7 +71,7 @@ export interface CommitterOptions {
    */
   readonly queueMsMax?: number;
   readonly clock?: Clock;
-  /** The memory for replays; a simulation brings a small one. */
+  /** The plants kept in memory; a simulation provides a smaller set. */
   readonly recent?: RecentPlants;
 }
 
@@ -139,7 +141,7 @@ export class Committer {
     });
   }
 
-  /** Answers `failed` to every create that has reached its deadline. */
+  /** Fails every create that has reached its deadline. Call it regularly. */
   sweep(): void {
     const latestMs = this.#clock.nowMs() - COMMIT_MS_MAX;
     let hasExpired = false;
@@ -166,8 +168,8 @@ export class Committer {
   }
 
   /**
-   * Whether a new create would wait too long: too many are waiting, the oldest
-   * queued one has waited too long, or the store responds to no commit.
+   * Returns whether a new create would wait too long: too many are waiting, the
+   * oldest queued one has waited too long, or no commit makes progress.
    */
   #isOverloaded(nowMs: number): boolean {
     const { commitsInFlightMax } = this.#store;
@@ -190,8 +192,8 @@ export class Committer {
   }
 
   /**
-   * Starts commits for the queue while more may be in flight. The last place
-   * is for a full batch: a commit costs the store much, and a plant little.
+   * Starts commits for the queue while more may be in flight. The last place is
+   * reserved for a full batch: a commit is expensive, a plant in it is cheap.
    */
   #startCommits(): void {
     const { commitPlantsMax, commitsInFlightMax } = this.#store;
@@ -216,7 +218,7 @@ export class Committer {
     return this.#queue.splice(0, count);
   }
 
-  /** Brings every create of a batch to an outcome. Never rejects. */
+  /** Settles every create of a batch. Never rejects. */
   async #commit(batch: Create[]): Promise<void> {
     this.#inFlight++;
     this.#progressMs = this.#clock.nowMs();
@@ -241,7 +243,7 @@ export class Committer {
       }
     } catch (error) {
       this.#health.failed(errorMessage(error));
-      // The followers of a failed create are tried on their own.
+      // The followers of a failed create are retried on their own.
       for (const create of open) {
         this.#answer(create, "failed");
         this.#release(create);
@@ -265,7 +267,7 @@ export class Committer {
     return absent;
   }
 
-  /** Answers a create and its followers from what is now stored. */
+  /** Answers a create and its followers by comparing them with the stored value. */
   #settle(create: Create, stored: Plant | null): void {
     this.#byId.delete(create.id);
     if (stored !== null) this.#recent.add(create.id, stored);
@@ -275,7 +277,7 @@ export class Committer {
     }
   }
 
-  /** Releases the creates that were answered by {@link sweep} meanwhile. */
+  /** Releases the creates that {@link sweep} has failed; returns the others. */
   #withoutExpired(creates: Create[]): Create[] {
     return creates.filter((create) => {
       if (create.answer !== undefined) return true;
@@ -284,13 +286,13 @@ export class Committer {
     });
   }
 
-  /** Forgets an answered create; its followers are tried on their own. */
+  /** Removes an answered create, and enqueues its followers. */
   #release(create: Create): void {
     this.#byId.delete(create.id);
     for (const follower of create.followers ?? []) this.#enqueue(follower);
   }
 
-  /** Answers a create, unless it was answered before. */
+  /** Answers a create, unless it is already answered. */
   #answer(create: Create, outcome: Outcome): void {
     if (create.answer === undefined) return;
     create.answer(outcome);
@@ -307,8 +309,8 @@ function compare(plant: Plant, stored: Plant | null): Outcome {
 }
 
 /**
- * Estimates from above the bytes that a plant adds to a commit, as Deno KV
- * counts them: the key three times, and the value at two bytes a character.
+ * Returns an upper estimate of the bytes that a plant adds to a commit, as Deno
+ * KV counts them: the key three times, and two bytes for each character.
  */
 export function commitBytes({ name, tag }: Plant): number {
   return 128 + 2 * (name.length + (tag?.length ?? 0));

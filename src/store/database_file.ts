@@ -7,8 +7,8 @@ import { StoreError } from "./store_error.ts";
 const LOG_SUFFIX = "-wal";
 const INDEX_SUFFIX = "-shm";
 
-/** Everything that SQLite may keep beside a database. */
-const COMPANION_SUFFIXES = [LOG_SUFFIX, INDEX_SUFFIX, "-journal"];
+/** Suffixes of all files that SQLite may keep beside a database. */
+export const COMPANION_SUFFIXES = [LOG_SUFFIX, INDEX_SUFFIX, "-journal"];
 
 /** The table of a Deno KV store, and the one that Deno creates before it. */
 const TABLE = "kv";
@@ -18,28 +18,28 @@ const FIRST_TABLE = "migration_state";
 const READ_VERSION_OFFSET = 19;
 const READ_VERSION_WAL = 2;
 
-/** Links to follow before giving up, as Linux does. */
+/** Maximum symbolic links to follow, as in Linux. */
 const LINKS_MAX = 40;
 
 /** Bytes to copy at one time. */
 const COPY_BYTES = 1024 * 1024;
 
-/** What distinguishes a file from another one of the same name. */
+/** A file; inode and device distinguish it from another one at its path. */
 interface Identity {
   readonly path: string;
   readonly inode: number | null;
   readonly device: number;
 }
 
-/** The files of an open embedded store, observed for deletion and replacement. */
+/** The files of an open embedded store, checked for deletion and replacement. */
 export class DatabaseFile {
-  /** The database by its configured name, which may be a link. */
+  /** The database at its configured path, which may be a link. */
   readonly #named: Identity;
-  /** The database by the name that SQLite uses. */
+  /** The database at the path that SQLite uses. */
   readonly #real: Identity;
   readonly #companions: readonly Identity[];
   #isMissing = false;
-  /** Set for good when another file takes the place of the open one. */
+  /** Set permanently when another file has replaced the open one. */
   #replaced: string | undefined;
   #companionProblem: string | undefined;
 
@@ -55,8 +55,8 @@ export class DatabaseFile {
 
   /**
    * Returns the problem if the path no longer leads to the open database:
-   * SQLite continues to write into a deleted file. A file that is moved away
-   * for a while loses nothing.
+   * SQLite continues to write to a deleted file. Nothing is lost if the file is
+   * moved away and back.
    */
   problem(): string | undefined {
     try {
@@ -68,17 +68,17 @@ export class DatabaseFile {
 
   #findProblem(): string | undefined {
     if (this.#replaced !== undefined) return this.#replaced;
-    switch (occupantOf(this.#named)) {
-      case "nothing":
+    switch (stateOf(this.#named)) {
+      case "missing":
         this.#isMissing = true;
         return "the database file was deleted: put that same file back, or " +
           "stop the service and restore a backup";
-      case "another":
+      case "replaced":
         this.#replaced = "the database file was replaced: restart to open " +
-          `the new one${this.#setCompanionsAside()}`;
+          `the new one${this.#renameCompanions()}`;
         return this.#replaced;
-      case "itself":
-        // Its companions may not have come back with it.
+      case "in place":
+        // The companions of a file that was moved back may still be missing.
         if (this.#isMissing) this.checkCompanions();
         this.#isMissing = false;
         return this.#companionProblem;
@@ -86,13 +86,13 @@ export class DatabaseFile {
   }
 
   /**
-   * Checks the companions of the database, for {@link problem}. Not after each
-   * commit: since Linux 6.13 a file whose times were read gets new ones with
-   * its next write, which made each commit a third slower.
+   * Checks the companions of the database, for {@link problem}. Too expensive
+   * after each commit: since Linux 6.13, the first write after reading the times
+   * of a file updates them, which made each commit a third slower.
    */
   checkCompanions(): void {
     try {
-      const lost = this.#companions.find((it) => occupantOf(it) !== "itself");
+      const lost = this.#companions.find((it) => stateOf(it) !== "in place");
       this.#companionProblem = lost &&
         `${basename(lost.path)} was deleted or replaced: restart with ` +
           "SIGTERM or Ctrl-C, which saves its plants";
@@ -103,15 +103,15 @@ export class DatabaseFile {
 
   /**
    * Renames the companions of a replaced database: the next start would replay
-   * them into the new one, and SQLite cannot tell.
-   * @returns what was renamed, for the message
+   * them into the new one, which SQLite cannot detect.
+   * @returns the renamed files, for the message
    */
-  #setCompanionsAside(): string {
-    if (occupantOf(this.#real) !== "another") return "";
+  #renameCompanions(): string {
+    if (stateOf(this.#real) !== "replaced") return "";
     const time = new Date().toISOString().replaceAll(":", "-");
     let renamed = "";
     for (const companion of this.#companions) {
-      if (occupantOf(companion) !== "itself") continue;
+      if (stateOf(companion) !== "in place") continue;
       const aside = `${companion.path}.${time}`;
       Deno.renameSync(companion.path, aside);
       renamed += `; ${basename(companion.path)} of the old one is now ${
@@ -127,14 +127,15 @@ function identify(path: string): Identity {
   return { path, inode: ino, device: dev };
 }
 
-function occupantOf(
+/** Checks whether a path still leads to the same file. */
+function stateOf(
   { path, inode, device }: Identity,
-): "itself" | "another" | "nothing" {
+): "in place" | "replaced" | "missing" {
   try {
     const { ino, dev } = Deno.statSync(path);
-    return ino === inode && dev === device ? "itself" : "another";
+    return ino === inode && dev === device ? "in place" : "replaced";
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return "nothing";
+    if (error instanceof Deno.errors.NotFound) return "missing";
     throw error;
   }
 }
@@ -160,7 +161,7 @@ export function checkStoreUsable(path: string): void {
   const file = statOrUndefined(path);
   if (file !== undefined) {
     const tables = checkDatabase(path, file);
-    // Without a table, or with only the first, its first start was cut.
+    // A first start that was interrupted leaves no table, or only the first.
     const isUsable = tables.includes(TABLE) ||
       tables.every((table) => table === FIRST_TABLE);
     if (!isUsable) throw notAStore();
@@ -174,8 +175,8 @@ export function checkStoreUsable(path: string): void {
 }
 
 /**
- * Returns the files beside a path that SQLite would take for those of a
- * database of that name. They lie beside the real file if the path is a link.
+ * Returns the files that SQLite would use with a database at a path. If the path
+ * is a link, they are beside the real file.
  */
 export function companionsOf(path: string): string[] {
   const real = resolveLinks(path);
@@ -184,10 +185,10 @@ export function companionsOf(path: string): string[] {
 }
 
 /**
- * Copies a database that no process has open, which one file holds entirely.
- * SQLite would create files beside it, or fail if it may not.
+ * Copies a database that no process has open, so all of it is in one file.
+ * SQLite would create files beside it, or fail without the permission.
  * @returns whether the copy is complete: it is not if the database is open, or
- * was opened meanwhile
+ * was opened in the meantime
  */
 export function copyClosed(path: string, target: string): boolean {
   if (companionsOf(path).length > 0) return false;
@@ -199,9 +200,9 @@ export function copyClosed(path: string, target: string): boolean {
 }
 
 /**
- * Copies a file into one that the owner may write. `Deno.copyFile` copies the
- * permissions too: SQLite cannot write to the copy of a read-only file, and a
- * file system without permissions (FAT) refuses them.
+ * Copies a file into one that its owner can write. `Deno.copyFile` copies the
+ * permissions too: SQLite could not write to the copy of a read-only file, and a
+ * file system without permissions (FAT) rejects them.
  */
 function copyContents(path: string, target: string): void {
   using source = Deno.openSync(path);
@@ -220,7 +221,7 @@ function copyContents(path: string, target: string): void {
   }
 }
 
-/** @returns the names of its tables */
+/** Checks an existing file, and returns the names of its tables. */
 function checkDatabase(path: string, file: Deno.FileInfo): string[] {
   if (file.isDirectory) throw new StoreError("directory", "it is a directory");
   if (!file.isFile) throw notAStore();
@@ -254,13 +255,13 @@ function statOrUndefined(path: string): Deno.FileInfo | undefined {
   }
 }
 
-/** Returns the path that SQLite opens, also behind a dangling link. */
+/** Returns the path that SQLite opens, even if it is a dangling link. */
 function resolveLinks(path: string): string {
   let target = path;
   for (let links = 0; links < LINKS_MAX; links++) {
     try {
-      // A relative link starts at the real directory that contains it. Its
-      // ".." apply to real directories too, so it is not normalized here.
+      // A relative link is resolved from the real directory that contains it,
+      // and so is "..", so the path is not normalized here.
       const directory = Deno.realPathSync(dirname(target));
       target = join(directory, basename(target));
       const link = Deno.readLinkSync(target);
@@ -285,14 +286,14 @@ function isInWalMode(path: string): boolean {
 
 function tablesOf(path: string): string[] {
   try {
-    // Unless it is read-only, closing it removes the files beside it.
+    // Closing a database that is not read-only removes the files beside it.
     const readOnly = companionsOf(path).length > 0;
     using database = new DatabaseSync(path, { readOnly });
     return database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => String(name));
   } catch (error) {
     if (/not a database/.test(errorMessage(error))) throw notAStore();
-    // Opening the store reports anything else, such as a lock.
+    // Opening the store reports other errors, such as a lock.
     return [TABLE];
   }
 }

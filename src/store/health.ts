@@ -2,29 +2,29 @@ import { FILE_CHECK_MS_MAX, PROBE_MS, RECOVERY_MS_MIN } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
 import type { CommitHealth } from "./committer.ts";
 
-/** The store as its health is observed. */
+/** The part of the store that the health checks use. */
 export interface ObservedStore {
-  /** Returns the problem of the database file; cheap. */
+  /** Returns the problem of the database file, if any; cheap. */
   fileProblem(): string | undefined;
-  /** Makes {@link fileProblem} include the files beside the database. */
+  /** Checks the files beside the database, for {@link fileProblem}. */
   checkCompanions(): void;
-  /** Writes without a trace; throws on failure. May never settle. */
+  /** Performs a no-op write; rejects on failure. May never settle. */
   probe(): Promise<void>;
 }
 
 /** One probe write, shared by all callers while it is current. */
 interface Probe {
   readonly startMs: number;
-  /** Whether the write has not settled; it may never do. */
+  /** Whether the write has not settled; it may never settle. */
   isPending: boolean;
-  /** Settles with the write, but within {@link PROBE_MS}. */
-  readonly isKnown: Promise<void>;
+  /** Resolves when the write settles, or after {@link PROBE_MS}. */
+  readonly finished: Promise<void>;
 }
 
 /**
- * The health of the store: commits report to it, the files are checked, and a
- * probe write shows what a create would meet while no create arrives. `/readyz`,
- * the metrics, the log and the committer all read this one state.
+ * The health of the store, from the results of commits, checks of its files,
+ * and probe writes, which show whether a create would succeed while none
+ * arrives. `/readyz`, the metrics, the log and the committer use this one state.
  */
 export class StoreHealth implements CommitHealth {
   readonly #store: ObservedStore;
@@ -39,7 +39,7 @@ export class StoreHealth implements CommitHealth {
 
   /**
    * @param report called with the problem when the store starts to fail or a
-   * file check finds another one, and with `undefined` when it has recovered
+   * file check finds a new one, and with `undefined` when it has recovered
    */
   constructor(
     store: ObservedStore,
@@ -64,19 +64,19 @@ export class StoreHealth implements CommitHealth {
     return this.#problem === undefined;
   }
 
-  /** Reports that a commit failed. */
+  /** See {@link CommitHealth}. */
   failed(problem: string): void {
     this.#failedMs = this.#nowMs();
-    this.#start(problem);
+    this.#startFailing(problem);
   }
 
-  /** Reports that a commit succeeded, so the file was in place. */
+  /** See {@link CommitHealth}. A commit succeeds only if the file is in place. */
   succeeded(): void {
     this.#fileProblem = undefined;
     if (this.#problem !== undefined) this.#set(undefined);
   }
 
-  /** Checks the files, and probes a store that fails until it has recovered. */
+  /** Checks the files, and probes a failing store. Call it regularly. */
   sweep(): void {
     this.#store.checkCompanions();
     this.#checkFile();
@@ -84,8 +84,8 @@ export class StoreHealth implements CommitHealth {
   }
 
   /**
-   * Checks whether a create would be stored now, by a probe write: one at a
-   * time, and one in {@link PROBE_MS}, however many callers there are.
+   * Checks with a probe write whether a create would be stored now. Callers
+   * share it: one runs at a time, and at most one starts per {@link PROBE_MS}.
    * @returns the problem, or `undefined` if the store is healthy
    */
   async probe(): Promise<string | undefined> {
@@ -94,7 +94,7 @@ export class StoreHealth implements CommitHealth {
       (last.isPending || this.#nowMs() - last.startMs < PROBE_MS);
     const probe = isCurrent ? last : this.#startProbe();
     this.#probe = probe;
-    await probe.isKnown;
+    await probe.finished;
     this.#store.checkCompanions();
     this.#checkFile();
     return this.#problem;
@@ -103,21 +103,21 @@ export class StoreHealth implements CommitHealth {
   #startProbe(): Probe {
     const startMs = this.#nowMs();
     const written = this.#store.probe().then(() => undefined, errorMessage);
-    const known = Promise.withResolvers<void>();
-    const probe: Probe = { startMs, isPending: true, isKnown: known.promise };
-    const conclude = (problem: string | undefined) => {
-      if (problem !== undefined) this.#start(problem);
+    const { promise: finished, resolve } = Promise.withResolvers<void>();
+    const probe: Probe = { startMs, isPending: true, finished };
+    const finish = (problem: string | undefined) => {
+      if (problem !== undefined) this.#startFailing(problem);
       else if (!this.#hasFailedSince(startMs)) this.succeeded();
-      known.resolve();
+      resolve();
     };
     const timer = setTimeout(
-      () => conclude(`no answer within ${PROBE_MS / 1000} s`),
+      () => finish(`no answer within ${PROBE_MS / 1000} s`),
       PROBE_MS,
     );
     written.then((problem) => {
       clearTimeout(timer);
       probe.isPending = false;
-      conclude(problem);
+      finish(problem);
     });
     return probe;
   }
@@ -136,7 +136,7 @@ export class StoreHealth implements CommitHealth {
   }
 
   /** Keeps the first problem until the store has recovered. */
-  #start(problem: string): void {
+  #startFailing(problem: string): void {
     if (this.#problem === undefined) this.#set(problem);
   }
 

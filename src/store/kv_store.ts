@@ -41,17 +41,19 @@ const PROBE_KEY = ["probe"];
 /** SQLite's message while another process writes; nothing was written. */
 const LOCKED = /database is locked/;
 
-/** Fewest ids, and largest gap between them, to read as a sequence. */
-const SEQUENCE_IDS_MIN = 4;
-const SEQUENCE_GAP_MAX = 4n;
+/** Minimum ids in a run to read them with one listing. */
+const RUN_IDS_MIN = 4;
 
-/** Longest message of a KV Connect server to repeat, in UTF-16 code units. */
+/** Maximum distance between two neighboring ids of a run. */
+const RUN_GAP_MAX = 4n;
+
+/** Maximum length of a message of a KV Connect server, in UTF-16 code units. */
 const SERVER_MESSAGE_CHARS_MAX = 200;
 
 /** Deno's message for a value that a newer Deno wrote. */
 const NEWER_FORMAT = /could not deserialize/;
 
-/** Messages of SQLite that have a plainer equivalent. */
+/** Messages of SQLite, with their problem and a clearer message. */
 const FILE_PROBLEMS: readonly [RegExp, StoreProblem, string][] = [
   [
     /unable to open database file|read-?only database|permission denied/i,
@@ -69,12 +71,11 @@ export class KvStore implements CommitStore, ObservedStore {
   readonly #location: StoreLocation;
   /** The open file; `undefined` for a KV Connect server. */
   readonly #file: DatabaseFile | undefined;
-
   readonly #temporaryDirectory: string | undefined;
 
   /**
-   * @param kv open at the location
-   * @param temporaryDirectory to be removed when the store is closed
+   * @param kv the database that is open at the location
+   * @param temporaryDirectory a directory to remove when the store is closed
    */
   constructor(
     kv: Deno.Kv,
@@ -113,20 +114,29 @@ export class KvStore implements CommitStore, ObservedStore {
   }
 
   /**
-   * See {@link CommitStore}. One listing reads a sequence of ids, which costs
+   * See {@link CommitStore}. A run of ids is read with one listing, which costs
    * SQLite a quarter of reading them one by one.
    * @throws {StoreError}
    */
   async read(
     ids: readonly bigint[],
   ): Promise<ReadonlyMap<bigint, Plant | null>> {
-    const { sequences, others } = findSequences(ids);
-    const reads = sequences.map(({ first, last }) =>
-      Array.fromAsync(this.#kv.list(
+    const reads: Promise<Deno.KvEntry<unknown>[]>[] = [];
+    const others: bigint[] = [];
+    for (const run of toRuns(ids)) {
+      const [first, last] = [run.at(0), run.at(-1)];
+      if (
+        first === undefined || last === undefined || run.length < RUN_IDS_MIN
+      ) {
+        others.push(...run);
+        continue;
+      }
+      const listing = this.#kv.list(
         { start: [PLANTS, first], end: [PLANTS, last + 1n] },
         { batchSize: LIST_KEYS_MAX },
-      ))
-    );
+      );
+      reads.push(Array.fromAsync(listing));
+    }
     for (let i = 0; i < others.length; i += READ_KEYS_MAX) {
       const keys = others.slice(i, i + READ_KEYS_MAX).map((id) => [PLANTS, id]);
       reads.push(this.#getExisting(keys));
@@ -145,9 +155,9 @@ export class KvStore implements CommitStore, ObservedStore {
   }
 
   /**
-   * Lists every plant in the order of ids, page by page, and reads the next
-   * page meanwhile. A string names a key whose value is not a plant of this
-   * service. Throws a {@link StoreError}.
+   * Lists every plant in the order of ids, in pages, and prefetches the next
+   * page. A string is a key whose value is not a plant of this service.
+   * @throws {StoreError}
    */
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
     let size = LIST_KEYS_MIN;
@@ -161,7 +171,7 @@ export class KvStore implements CommitStore, ObservedStore {
         yield page;
         return;
       }
-      // Large plants come in small pages, so that memory stays small.
+      // Pages of large plants have fewer keys, which bounds the memory.
       const charsPerPlant = page.reduce(countChars, 1) / page.length;
       size = Math.floor(LIST_CHARS / charsPerPlant);
       size = Math.max(LIST_KEYS_MIN, Math.min(size, LIST_KEYS_MAX));
@@ -181,8 +191,8 @@ export class KvStore implements CommitStore, ObservedStore {
     const untilMs = performance.now() + timeoutMs;
     for (;;) {
       try {
-        // Without a check SQLite itself waits for the lock, for 5 s, and every
-        // commit waits behind it.
+        // Without a check, SQLite itself waits for the lock, up to 5 s, and
+        // blocks every commit meanwhile.
         await this.#kv.atomic().check({ key: PROBE_KEY, versionstamp: null })
           .delete(PROBE_KEY).commit();
         return;
@@ -196,13 +206,9 @@ export class KvStore implements CommitStore, ObservedStore {
     }
   }
 
-  /** Checks that this Deno can read what is stored. @throws {StoreError} */
+  /** Checks that this Deno can read the stored values; rejects otherwise. */
   async checkReadable(): Promise<void> {
-    try {
-      await this.#readPage(1, "");
-    } catch (error) {
-      throw toStoreError(error, this.#location);
-    }
+    await this.#readPage(1, "");
   }
 
   /** See {@link ObservedStore}. */
@@ -225,11 +231,13 @@ export class KvStore implements CommitStore, ObservedStore {
     }
   }
 
+  /** @throws {StoreError} if the path no longer leads to the open database */
   #assertInPlace(): void {
     const problem = this.#file?.problem();
     if (problem !== undefined) throw new StoreError("other", problem);
   }
 
+  /** Reads the keys that have a value. */
   async #getExisting(keys: Deno.KvKey[]): Promise<Deno.KvEntry<unknown>[]> {
     const entries = await this.#kv.getMany<unknown[]>(keys);
     return entries.filter((entry) => entry.versionstamp !== null);
@@ -265,8 +273,8 @@ export async function openStore(location: StoreLocation): Promise<KvStore> {
 /**
  * Opens an existing store to read it, within {@link STORE_OPEN_MS_MAX}.
  *
- * SQLite creates files beside an open database. In a directory where it may
- * not, a copy is opened, which is complete if no process has the store open.
+ * SQLite creates files beside an open database. If it lacks the permission, this
+ * opens a copy, which is complete only if no process has the store open.
  * @throws {StoreError}
  */
 export async function openStoreToRead(
@@ -285,7 +293,7 @@ export async function openStoreToRead(
   }
 }
 
-/** @param denied why the store itself cannot be opened */
+/** @param denied the error to throw if the copy would not be complete */
 async function openCopy(
   path: string,
   check: (store: KvStore) => Promise<void>,
@@ -328,9 +336,9 @@ async function open(
 }
 
 /**
- * Turns whatever Deno or SQLite threw into a StoreError. The message of a KV
- * Connect server can contain anything, also the token: it is masked, shortened
- * and put on one line.
+ * Converts an error of Deno or SQLite to a StoreError. The message of a KV
+ * Connect server can contain anything, even the token, so the token is masked and
+ * the message truncated and put on one line.
  */
 export function toStoreError(
   error: unknown,
@@ -366,36 +374,26 @@ async function withTimeout<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
   }
 }
 
-/**
- * Splits ids into sequences, of which at least one in {@link SEQUENCE_GAP_MAX}
- * is asked for, and other ids.
- */
-function findSequences(ids: readonly bigint[]) {
-  const sorted = ids.toSorted((a, b) => a < b ? -1 : 1);
-  const sequences: { first: bigint; last: bigint }[] = [];
-  const others: bigint[] = [];
-  for (let i = 0; i < sorted.length;) {
-    const first = i;
-    while (
-      i + 1 < sorted.length &&
-      (sorted[i + 1] ?? 0n) - (sorted[i] ?? 0n) <= SEQUENCE_GAP_MAX
-    ) i++;
-    i++;
-    const run = sorted.slice(first, i);
-    const [start, end] = [run.at(0), run.at(-1)];
-    if (start === undefined || end === undefined) break;
-    if (run.length < SEQUENCE_IDS_MIN) others.push(...run);
-    else sequences.push({ first: start, last: end });
+/** Splits ids into ascending runs without a gap above {@link RUN_GAP_MAX}. */
+function toRuns(ids: readonly bigint[]): bigint[][] {
+  let run: bigint[] = [];
+  const runs = [run];
+  for (const id of ids.toSorted((a, b) => a < b ? -1 : 1)) {
+    if (id - (run.at(-1) ?? id) > RUN_GAP_MAX) {
+      run = [];
+      runs.push(run);
+    }
+    run.push(id);
   }
-  return { sequences, others };
+  return runs;
 }
 
-/** Returns the id in the key of a plant; others can lie between them. */
+/** Returns the id in the key of a plant, or `undefined` for a foreign key. */
 function idOf(key: Deno.KvKey): bigint | undefined {
   return key.length === 2 && typeof key[1] === "bigint" ? key[1] : undefined;
 }
 
-/** Returns a stored value as a plant, or `null` if it is none. */
+/** Returns a stored value as a plant, or `null` if it is not one. */
 function toPlant(value: unknown): Plant | null {
   if (typeof value !== "object" || value === null) return null;
   if (!("name" in value) || typeof value.name !== "string") return null;
@@ -404,13 +402,14 @@ function toPlant(value: unknown): Plant | null {
   return { name: value.name, tag: value.tag };
 }
 
-/** Returns an entry as a plant, or its key as text if it is none. */
+/** Returns an entry as a plant, or its key as text if it is not one. */
 function toNewPlant({ key, value }: Deno.KvEntry<unknown>): NewPlant | string {
   const id = idOf(key);
   const plant = toPlant(value);
   return id !== undefined && plant !== null ? { id, plant } : Deno.inspect(key);
 }
 
+/** Adds the UTF-16 code units of a plant to a sum. */
 function countChars(sum: number, entry: NewPlant | string): number {
   if (typeof entry === "string") return sum;
   const { name, tag } = entry.plant;

@@ -4,12 +4,12 @@ import type { NewPlant, Plant } from "../plant/plant.ts";
 const SLOT_BITS = Math.log2(RECENT_PLANTS_MAX);
 
 /**
- * The plants last stored or found stored, so that a retry needs no store. A stored
- * plant never changes, so an entry never becomes wrong.
+ * Plants that were recently stored or found in the store, so that a retry needs
+ * no access to it. A stored plant never changes, so an entry is never outdated.
  *
- * Each id has one slot, by its lowest bits, and a later plant takes the slot of
- * an earlier one. The slots are in typed arrays: plants kept as objects would
- * cost each create 3 µs of garbage collection.
+ * The lowest bits of an id select its slot, and a plant overwrites an earlier one
+ * in its slot. The slots are typed arrays: plants kept as objects would cost each
+ * create 3 µs of garbage collection.
  */
 export class RecentPlants {
   readonly #ids: BigInt64Array;
@@ -29,7 +29,7 @@ export class RecentPlants {
     this.#slotMask = slots - 1;
   }
 
-  /** Remembers a stored plant, unless it is too long. */
+  /** Keeps a stored plant, unless it is longer than {@link RECENT_CHARS_MAX}. */
   add(id: bigint, { name, tag }: Plant): void {
     if (name.length + (tag?.length ?? 0) > RECENT_CHARS_MAX) return;
     const slot = this.#slotOf(id);
@@ -40,7 +40,7 @@ export class RecentPlants {
     if (tag !== undefined) this.#write(tag, at);
   }
 
-  /** Whether a plant equals the stored one, `undefined` if that is unknown. */
+  /** Returns whether a plant equals the stored one, `undefined` if unknown. */
   matches({ id, plant: { name, tag } }: NewPlant): boolean | undefined {
     const slot = this.#slotOf(id);
     if (this.#nameLengths[slot] === 0 || this.#ids[slot] !== id) {
@@ -54,6 +54,7 @@ export class RecentPlants {
       (tag === undefined || this.#equals(tag, at + name.length));
   }
 
+  /** Writes a text at an offset, and returns the offset of its end. */
   #write(text: string, at: number): number {
     for (let i = 0; i < text.length; i++) {
       this.#units[at++] = text.charCodeAt(i);

@@ -6,7 +6,7 @@ export type StoreProblem =
   | "no directory"
   | "directory"
   | "not a store"
-  /** The log of another database lies beside the file. */
+  /** The log of another database is beside the file. */
   | "foreign log"
   | "denied"
   | "corrupt"

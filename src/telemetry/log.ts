@@ -1,17 +1,17 @@
 import { toLine } from "../messages.ts";
 
-/** The format of the log: text, or one JSON object a line. */
+/** The format of the log: text, or one JSON object per line. */
 export type LogFormat = "text" | "json";
 
-/** Fields of a log entry beside its message, for programs. */
+/** Fields of a log entry besides its message, for programs. */
 export type LogFields = Readonly<Record<string, string | number | boolean>>;
 
-/** The log on stderr: one line an event, never a request, never a token. */
+/** The log on stderr: one line per event, no requests, no tokens. */
 export class Log {
   readonly #format: LogFormat;
   readonly #write: (text: string) => void;
 
-  /** @param write writes an entry and a line end */
+  /** @param write writes an entry and a line break */
   constructor(
     format: LogFormat,
     write: (text: string) => void = writeStderr,
@@ -20,18 +20,18 @@ export class Log {
     this.#write = write;
   }
 
-  /** Reports an event that operators may want to know about. */
+  /** Logs an event that is not a failure. */
   info(event: string, message: string, fields: LogFields = {}): void {
     this.#log("info", event, message, fields);
   }
 
-  /** Reports that something fails. */
+  /** Logs a failure. */
   error(event: string, message: string, fields: LogFields = {}): void {
     this.#log("error", event, message, fields);
   }
 
   /**
-   * Reports a programmer error with its stack.
+   * Logs a programmer error with its stack.
    * @returns the id of the log entry
    */
   internalError(error: unknown): string {
@@ -61,7 +61,7 @@ export class Log {
   }
 }
 
-/** Writes a text and a line end to stderr; ignores errors, such as a full disk. */
+/** Writes a line to stderr; ignores errors, such as a full disk. */
 export function writeStderr(text: string): void {
   try {
     console.error(text);

@@ -5,25 +5,25 @@ import { VERSION } from "../version.ts";
 /** The content type of the Prometheus text format. */
 export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Statuses are counted in an array; HTTP has none above. */
+/** The highest HTTP status. */
 const STATUS_MAX = 599;
 
-/** From a request without a commit to a slow body and a slow commit. */
+/** Bounds from a request without a commit to a slow body. */
 const REQUEST_SECONDS = [
   ...[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
   ...[5, 10],
 ];
 
-/** A commit takes about one millisecond on a healthy disk. */
+/** Bounds around one millisecond, the usual time of a commit. */
 const COMMIT_SECONDS = [
   ...[0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25],
   ...[0.5, 1, 2.5, 5],
 ];
 
-/** A KV Connect server accepts 10 plants a commit, a file 100. */
+/** Bounds up to the largest commit: 10 plants to a server, 100 to a file. */
 const COMMIT_PLANTS = [1, 2, 5, 10, 20, 50, 100];
 
-/** Values that are read when the metrics are. */
+/** Values that are measured at each scrape. */
 export interface Gauges {
   /** Creates without an outcome. */
   readonly createsWaiting: number;
@@ -35,7 +35,7 @@ export interface Gauges {
 /** A Prometheus histogram. */
 class Histogram {
   readonly #bounds: readonly number[];
-  /** One count for each bound, and one for the values above. */
+  /** One count for each bound, and one for greater values. */
   readonly #counts: Float64Array;
   #sum = 0;
 
@@ -44,6 +44,7 @@ class Histogram {
     this.#counts = new Float64Array(bounds.length + 1);
   }
 
+  /** Counts a value. */
   observe(value: number): void {
     const bounds = this.#bounds;
     let i = 0;
@@ -71,8 +72,8 @@ class Histogram {
 }
 
 /**
- * Counts what the service does, as text for Prometheus. Counting adds to a
- * number that exists already: a request allocates nothing here.
+ * The metrics of the service, in the text format of Prometheus. Counting only
+ * increments existing numbers, so a request allocates nothing here.
  */
 export class Metrics {
   readonly #startSeconds = performance.timeOrigin / 1000;
@@ -113,9 +114,7 @@ export class Metrics {
         "plant_store_http_requests_total",
         "counter",
         "Answered requests by HTTP status.",
-        this.#statuses().map((
-          status,
-        ) => [`{code="${status}"}`, this.#requests[status] ?? 0]),
+        this.#requestSamples(),
       ),
       family(
         "plant_store_http_request_duration_seconds",
@@ -187,16 +186,18 @@ export class Metrics {
     ].join("");
   }
 
-  /** Returns the statuses that the API has, and any others that occurred. */
-  #statuses(): number[] {
-    const known = new Set([200]);
-    for (const { error } of Object.values(API_ERRORS)) {
-      known.add(statusOf(error));
-    }
+  /** Returns the counts of the statuses of the API, and of any others. */
+  #requestSamples(): [string, number][] {
+    const errors = Object.values(API_ERRORS);
+    const statuses = new Set([
+      200,
+      ...errors.map(({ error }) => statusOf(error)),
+    ]);
     this.#requests.forEach((count, status) => {
-      if (count > 0) known.add(status);
+      if (count > 0) statuses.add(status);
     });
-    return [...known].sort((a, b) => a - b);
+    return [...statuses].sort((a, b) => a - b)
+      .map((status) => [`{code="${status}"}`, this.#requests[status] ?? 0]);
   }
 }
 

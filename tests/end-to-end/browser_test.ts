@@ -193,7 +193,7 @@ test(
     ) {
       await fillIn(tab, { ...plant, id: wrong });
       await clickSend(tab);
-      assert.match(await tab.textOf("id-wrong"), /as a number/);
+      assert.match(await tab.textOf("id-problem"), /as a number/);
       assert.equal(await tab.evaluate("document.activeElement.id"), "id");
       assert.equal(await tab.textOf("verdict"), "");
     }
@@ -206,14 +206,14 @@ test(
   async (tab, plant) => {
     const visible = () =>
       tab.evaluate(
-        '["nothing", "verdict", "advice", "exchange"]' +
+        '["placeholder", "verdict", "advice", "exchange"]' +
           ".filter((id) => !document.getElementById(id).hidden).join()",
       );
     assert.match(await create(tab, plant), /^200 /);
     assert.equal(await visible(), "verdict,exchange");
     await fillIn(tab, { ...plant, id: "seven" });
     await clickSend(tab);
-    assert.equal(await visible(), "nothing");
+    assert.equal(await visible(), "placeholder");
     assert.match(await create(tab, { ...plant, name: "Pilea" }), /^409 /);
     assert.equal(await visible(), "verdict,advice,exchange");
   },
