@@ -31,7 +31,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
       run: (settings) => serve(settings.config()),
     }],
     ["export", {
-      help: "write every plant to stdout, one JSON object a line",
+      help: "write every plant to stdout, one JSON object per line",
       run: (settings) => exportPlants(settings.store()),
     }],
     ["import", {

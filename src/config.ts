@@ -46,7 +46,7 @@ const SETTINGS = {
     variable: "HOST",
     placeholder: "ADDRESS",
     fallback: "127.0.0.1",
-    help: "address to listen on; 0.0.0.0 for all of the machine",
+    help: "address to listen on; 0.0.0.0 for all interfaces",
     read: readHost,
   },
   port: {
@@ -76,7 +76,7 @@ const SETTINGS = {
     flag: "--token-file",
     variable: "ACCESS_TOKEN_FILE",
     placeholder: "FILE",
-    help: "accepted tokens, one a line; reloaded on SIGHUP",
+    help: "accepted tokens, one per line; reloaded on SIGHUP",
     refusesEmpty: true,
     read: readPath,
   },
@@ -106,7 +106,7 @@ const SETTINGS = {
     variable: "LOG_FORMAT",
     placeholder: "text|json",
     fallback: "text",
-    help: "lines for people, or one JSON object a line",
+    help: "lines for people, or one JSON object per line",
     read: readLogFormat,
   },
 } as const satisfies Readonly<Record<string, Setting>>;

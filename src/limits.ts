@@ -12,7 +12,8 @@ export const BODY_BYTES_MAX = 32 * 1024;
 /**
  * Maximum size of all bodies in memory: of requests that are still arriving,
  * and of creates that wait. A typical body has 60 bytes, so only large bodies
- * reach this bound before {@link CREATES_WAITING_MAX}.
+ * reach this bound before {@link CREATES_WAITING_MAX}. The buffers of chunked
+ * bodies occupy up to twice their size.
  */
 export const BODIES_HELD_BYTES_MAX = 64 * 1024 * 1024;
 

@@ -15,10 +15,11 @@ export function fileProblem(error: unknown): string {
   if (error instanceof Deno.errors.PermissionDenied) {
     return "permission denied";
   }
-  if (error instanceof Deno.errors.NotCapable) {
-    return "Deno does not open special files of the system";
-  }
-  return errorMessage(error);
+  const message = errorMessage(error);
+  // Deno requires --allow-all for files such as /proc/self/mem.
+  return message.startsWith("Requires all access")
+    ? "Deno does not open special files of the system"
+    : message;
 }
 
 /**

@@ -27,6 +27,10 @@ for (
       new Deno.errors.NotCapable("Requires all access"),
       "Deno does not open special files of the system",
     ],
+    [
+      new Deno.errors.NotCapable("Requires read access"),
+      "Requires read access",
+    ],
     [new Error("disk quota exceeded"), "disk quota exceeded"],
     ["text", "text"],
   ] as const

@@ -24,7 +24,7 @@ export async function checkHealth(address: Address): Promise<number> {
   const { port, baseUrl } = address;
   if (port === 0) {
     throw new OperatorError(
-      "--port 0 does not name a port: give the service's own",
+      "--port 0 does not name a port: give the port of the service",
     );
   }
   const host = LOOPBACK.get(address.host) ?? address.host;

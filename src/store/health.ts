@@ -33,6 +33,8 @@ export class StoreHealth implements CommitHealth {
   /** The problem last reported, `undefined` while the store is healthy. */
   #problem: string | undefined;
   #fileProblem: string | undefined;
+  /** The first problem of a write since the last one that succeeded. */
+  #writeProblem: string | undefined;
   #fileCheckedMs = -Infinity;
   #failedMs = -Infinity;
   #probe: Probe | undefined;
@@ -67,13 +69,14 @@ export class StoreHealth implements CommitHealth {
   /** See {@link CommitHealth}. */
   failed(problem: string): void {
     this.#failedMs = this.#nowMs();
-    this.#startFailing(problem);
+    this.#writeFailed(problem);
   }
 
   /** See {@link CommitHealth}. A commit succeeds only if the file is in place. */
   succeeded(): void {
     this.#fileProblem = undefined;
-    if (this.#problem !== undefined) this.#set(undefined);
+    this.#writeProblem = undefined;
+    this.#update();
   }
 
   /** Checks the files, and probes a failing store. Call it regularly. */
@@ -106,7 +109,7 @@ export class StoreHealth implements CommitHealth {
     const { promise: finished, resolve } = Promise.withResolvers<void>();
     const probe: Probe = { startMs, isPending: true, finished };
     const finish = (problem: string | undefined) => {
-      if (problem !== undefined) this.#startFailing(problem);
+      if (problem !== undefined) this.#writeFailed(problem);
       else if (!this.#hasFailedSince(startMs)) this.succeeded();
       resolve();
     };
@@ -129,18 +132,20 @@ export class StoreHealth implements CommitHealth {
 
   #checkFile(): void {
     this.#fileCheckedMs = this.#nowMs();
-    const problem = this.#store.fileProblem();
-    if (problem === this.#fileProblem) return;
-    this.#fileProblem = problem;
-    if (problem !== this.#problem) this.#set(problem);
+    this.#fileProblem = this.#store.fileProblem();
+    this.#update();
   }
 
-  /** Keeps the first problem until the store has recovered. */
-  #startFailing(problem: string): void {
-    if (this.#problem === undefined) this.#set(problem);
+  /** A problem of the file explains that of a write, and ends by itself. */
+  #writeFailed(problem: string): void {
+    this.#checkFile();
+    if (this.#fileProblem === undefined) this.#writeProblem ??= problem;
+    this.#update();
   }
 
-  #set(problem: string | undefined): void {
+  #update(): void {
+    const problem = this.#fileProblem ?? this.#writeProblem;
+    if (problem === this.#problem) return;
     this.#problem = problem;
     this.#report(problem);
   }

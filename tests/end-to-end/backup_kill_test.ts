@@ -2,17 +2,12 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { pause } from "../support/load.ts";
-import {
-  assertOneLine,
-  type Ended,
-  has,
-  Program,
-  runProgram,
-} from "../support/program.ts";
+import { assertOneLine, type Ended, has, Program } from "../support/program.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import {
   assertSameLines,
+  backUp,
   createStore,
   exportLines,
   importFile,
@@ -20,7 +15,7 @@ import {
   writeLines,
 } from "../support/transfer.ts";
 
-const KILLS = numberFromEnv("BACKUP_KILLS", 40);
+const KILLS = numberFromEnv("BACKUP_KILLS", 16);
 
 /** About 20 MB: the copy takes as long as the start of the program. */
 const PLANTS = 20_000;
@@ -62,9 +57,7 @@ Deno.test("a backup that is killed at any moment leaves a complete copy or none"
   const store = directory.file("plants.db");
   await createLargeStore(store);
   const startMs = performance.now();
-  const whole = await runProgram([
-    ...["backup", directory.file("whole.db"), "--kv", store],
-  ]);
+  const whole = await backUp(store, directory.file("whole.db"));
   assert.equal(whole.status, 0, whole.stderr);
   const backupMs = performance.now() - startMs;
 
@@ -96,12 +89,7 @@ Deno.test("a backup that is killed at any moment leaves a complete copy or none"
 
     // Leftovers do not hinder the next backup.
     if (leftovers.length === 0 || names.includes(COPY)) continue;
-    const { status, stderr } = await runProgram([
-      "backup",
-      copy,
-      "--kv",
-      store,
-    ]);
+    const { status, stderr } = await backUp(store, copy);
     assert.equal(status, 0, stderr);
     assertComplete(copy);
   }
@@ -131,7 +119,7 @@ async function traceBackup(
   using directory = new TemporaryDirectory();
   const file = directory.file("trace");
   const options = [`trace=${CALLS}`, ...expressions].map((it) => `-e '${it}'`);
-  const ended = await runProgram(["backup", copy, "--kv", store], {
+  const ended = await backUp(store, copy, {
     shell: `exec strace -f -qq -o ${file} ${options.join(" ")} "$0" "$@"`,
   });
   return { ended, trace: Deno.readTextFileSync(file) };

@@ -1,22 +1,15 @@
 import assert from "node:assert/strict";
 import { inParallel, isStored, send } from "../support/load.ts";
-import {
-  assertOneLine,
-  type Ended,
-  Program,
-  runProgram,
-} from "../support/program.ts";
+import { assertOneLine, Program, runProgram } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import {
   assertSameLines,
+  backUp,
+  createAndKill,
   createStore,
   exportLines,
   toLine,
 } from "../support/transfer.ts";
-
-function backUp(store: string, target: string): Promise<Ended> {
-  return runProgram(["backup", target, "--kv", store]);
-}
 
 Deno.test("backup writes every plant of a store to one file", async () => {
   using directory = new TemporaryDirectory();
@@ -125,7 +118,7 @@ for (const suffix of ["-wal", "-shm", "-journal"]) {
       assertOneLine(
         ended,
         2,
-        `${left} is left of another database of that name, and SQLite would ` +
+        `${left} is left over from another database of that name, and SQLite would ` +
           "replay it into the copy: move it away, or name another file",
       );
     }
@@ -142,18 +135,10 @@ Deno.test("backup refuses the name of a deleted store whose log a kill has left"
   const good = directory.file("good.db");
   const lines = await createStore(good, 3_000);
   const target = directory.file("plants.db");
-  {
-    await using program = await Program.start(["--kv", target]);
-    const ids = Array.from({ length: 300 }, (_, i) => BigInt(i + 1));
-    await inParallel(ids, async (id) => {
-      const plant = { name: "old" };
-      assert.ok(isStored(await send(program, { id, plant })));
-    });
-    await program.stop("SIGKILL");
-  }
+  await createAndKill(target, 300);
   Deno.removeSync(target);
   const ended = await backUp(good, target);
-  assertOneLine(ended, 2, /plants\.db-wal is left of another database/);
+  assertOneLine(ended, 2, /plants\.db-wal is left over from another database/);
   for (const suffix of ["-wal", "-shm"]) Deno.removeSync(`${target}${suffix}`);
   assert.equal((await backUp(good, target)).status, 0);
   assertSameLines(await exportLines(target), lines);

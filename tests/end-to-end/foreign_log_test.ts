@@ -5,14 +5,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { resolve } from "node:path";
-import {
-  inParallel,
-  isStored,
-  Ledger,
-  pause,
-  PLANT,
-  send,
-} from "../support/load.ts";
+import { inParallel, pause, PLANT, send } from "../support/load.ts";
 import {
   assertOneLine,
   type Ended,
@@ -23,13 +16,19 @@ import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import {
   assertSameLines,
+  backUp,
+  createAndKill,
   createStore,
   exportLines,
+  importFile,
   writeLines,
 } from "../support/transfer.ts";
 
 /** How often a store is replaced while a service runs. */
-const REPLACE_ROUNDS = numberFromEnv("REPLACE_ROUNDS", 8);
+const REPLACE_ROUNDS = numberFromEnv("REPLACE_ROUNDS", 5);
+
+/** Plants in a log: too few for a checkpoint. */
+const PLANTS = 300;
 
 /** A configured path, and the database file that it leads to. */
 interface Paths {
@@ -88,19 +87,35 @@ const LAYOUTS: readonly {
   },
 ];
 
+/** A backup for all tests, and its lines. */
+let backups: TemporaryDirectory;
+let backup = "";
+let lines: readonly string[];
+
+Deno.test.beforeAll(async () => {
+  backups = new TemporaryDirectory();
+  backup = backups.file("backup.db");
+  const store = backups.file("plants.db");
+  lines = await createStore(store, 3_000, "Restored");
+  const { status, stderr } = await backUp(store, backup);
+  assert.equal(status, 0, stderr);
+});
+
+Deno.test.afterAll(() => backups?.[Symbol.dispose]());
+
 for (const { name, create } of LAYOUTS) {
   Deno.test(`a start is refused if the database behind ${name} is gone and its log is not`, async () => {
     using directory = new TemporaryDirectory();
     const { path, real } = create(directory);
     const away = directory.file("away.db");
-    const ledger = await createAndKill(path);
+    const ledger = await createAndKill(path, PLANTS);
     const log = Deno.readFileSync(`${real}-wal`);
     Deno.renameSync(real, away);
 
     const file = writeLines(directory.file("in"), ['{"id":9,"name":"nine"}']);
     const refused = [
       await tryToStart(path),
-      await runProgram(["import", file, "--kv", path]),
+      await importFile(path, file),
     ];
     for (const ended of refused) {
       assertOneLine(ended, 2, logOf(real));
@@ -120,19 +135,17 @@ for (const { name, create } of LAYOUTS) {
   Deno.test(`a backup restored behind ${name} beside an old log is refused`, async () => {
     using directory = new TemporaryDirectory();
     const { path, real } = create(directory);
-    const backup = directory.file("backup.db");
-    const lines = await createBackup(directory, backup, 3_000);
-    await createAndKill(path);
+    await createAndKill(path, PLANTS);
     const log = Deno.readFileSync(`${real}-wal`);
-    Deno.renameSync(backup, real);
+    Deno.copyFileSync(backup, real);
 
     const file = writeLines(directory.file("in"), ['{"id":9,"name":"nine"}']);
     const copy = directory.file("copy.db");
     const refused = [
       await tryToStart(path),
-      await runProgram(["import", file, "--kv", path]),
+      await importFile(path, file),
       await runProgram(["export", "--kv", path]),
-      await runProgram(["backup", copy, "--kv", path]),
+      await backUp(path, copy),
     ];
     for (const ended of refused) assertOneLine(ended, 2, logOf(real));
     assert.throws(() => Deno.statSync(copy), Deno.errors.NotFound);
@@ -147,14 +160,12 @@ Deno.test("a backup that is moved over the store of a running service is opened 
   using directory = new TemporaryDirectory();
   const seed = seedOfRun();
   const random = new Random(seed);
-  const original = directory.file("original.db");
-  const lines = await createBackup(directory, original, 3_000);
   let refused = 0;
   for (let round = 1; round <= REPLACE_ROUNDS; round++) {
     const where = `round ${round}, SEED=${seed}`;
     const path = directory.file(`${round}.db`);
-    const backup = directory.file("backup.db");
-    Deno.copyFileSync(original, backup);
+    const copy = directory.file("copy.db");
+    Deno.copyFileSync(backup, copy);
     {
       await using program = await Program.start(["--kv", path]);
       let isRunning = true;
@@ -165,7 +176,7 @@ Deno.test("a backup that is moved over the store of a running service is opened 
       // The file is checked at each commit, and at an interval.
       isRunning = random.chance(0.5);
       if (!isRunning) await creating;
-      Deno.renameSync(backup, path);
+      Deno.renameSync(copy, path);
       await pause(random.int(0, random.pick([3, 30, 400])));
       await program.stop("SIGKILL");
       isRunning = false;
@@ -189,30 +200,6 @@ async function tryToStart(path: string): Promise<Ended> {
   const listens = program.printed(/listens on/).catch(() => {});
   await Promise.race([program.ended(), listens]);
   return await program.stop();
-}
-
-/** Stores plants through a path and kills the service: the log has them. */
-async function createAndKill(path: string): Promise<Ledger> {
-  const ledger = new Ledger();
-  await using program = await Program.start(["--kv", path]);
-  await inParallel(ids(300), async (id) => {
-    assert.ok(isStored(await ledger.send(program, { id, plant: PLANT })));
-  });
-  await program.stop("SIGKILL");
-  return ledger;
-}
-
-/** Backs up a store of some plants, and returns its lines. */
-async function createBackup(
-  directory: TemporaryDirectory,
-  path: string,
-  count: number,
-): Promise<string[]> {
-  const store = directory.file("backed-up.db");
-  const lines = await createStore(store, count, "Restored");
-  const { status, stderr } = await runProgram(["backup", path, "--kv", store]);
-  assert.equal(status, 0, stderr);
-  return lines;
 }
 
 function ids(count: number): bigint[] {

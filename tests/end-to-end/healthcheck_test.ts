@@ -80,16 +80,19 @@ Deno.test("healthcheck refuses port 0 in one line", async () => {
   assertOneLine(
     await runProgram(["healthcheck", "--port", "0"]),
     2,
-    "--port 0 does not name a port: give the service's own",
+    "--port 0 does not name a port: give the port of the service",
   );
 });
 
-/** Runs a health check of a listener that answers with some bytes. */
-async function checkAgainst(answer: string, { closes = false, isTls = false }) {
+/** Runs a health check of a listener that answers or greets with some bytes. */
+async function checkAgainst(
+  answer: string,
+  { closes = false, greets = false, isTls = false },
+) {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   const accepting = listener.accept().then(async (connection) => {
-    await connection.read(new Uint8Array(10_000));
+    if (!greets) await connection.read(new Uint8Array(10_000));
     await connection.write(new TextEncoder().encode(answer));
     if (closes) connection.close();
     return connection;
@@ -108,7 +111,8 @@ for (
   const [what, answer, options] of [
     ["only closes the connection", "", { closes: true }],
     ["closes the connection in the header", "HTTP/1.1 200", { closes: true }],
-    ["speaks SSH", "SSH-2.0-OpenSSH_9.2\r\n", {}],
+    ["speaks SSH", "SSH-2.0-OpenSSH_9.2\r\n", { greets: true }],
+    ["closes the connection at once", "", { greets: true, closes: true }],
     ["sends zeros", "\0".repeat(1_000), {}],
     ["sends a status that is no number", "HTTP/1.1 OK  \r\n\r\n", {}],
     [

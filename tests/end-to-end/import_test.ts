@@ -21,7 +21,7 @@ import {
 } from "../support/transfer.ts";
 
 /** Plants of a round trip. */
-const PLANTS = numberFromEnv("PLANTS", 20_000);
+const PLANTS = numberFromEnv("PLANTS", 8_000);
 
 const BYTE_ORDER_MARK = "\ufeff";
 

@@ -10,13 +10,6 @@ const isWindows = Deno.build.os === "windows";
 /** Many times what the service needs, for busy machines. */
 const RECOVERY_MS_MAX = 20_000;
 
-/** Sends SIGHUP and waits for a line in the log. */
-async function reload(program: Program): Promise<void> {
-  const { length } = program.stderr;
-  program.process.kill("SIGHUP");
-  await program.printed(/\n/, length);
-}
-
 /** Runs a service through every event that it logs; returns its log. */
 async function logOfEverything(
   format: "text" | "json",
@@ -40,9 +33,9 @@ async function logOfEverything(
   }
   assert.equal(program.stderr, banner);
 
-  await reload(program);
+  await program.reload();
   Deno.writeTextFileSync(tokens, "");
-  await reload(program);
+  await program.reload();
 
   // Another process holds the store, until creates time out.
   {
@@ -109,9 +102,12 @@ Deno.test({
   },
 });
 
-/** A module with programmer errors: SIGUSR1 rejects, and SIGUSR2 throws. */
+/**
+ * A module with programmer errors: SIGWINCH rejects, and SIGUSR2 throws. Not
+ * SIGUSR1, with which Deno 2.9 starts its inspector.
+ */
 const BUGS = `
-Deno.addSignalListener("SIGUSR1", () => {
+Deno.addSignalListener("SIGWINCH", () => {
   Promise.reject(new TypeError("the first bug"));
 });
 Deno.addSignalListener("SIGUSR2", () => {
@@ -139,7 +135,7 @@ for (const format of ["text", "json"] as const) {
       const ids = new Set<string | undefined>();
       for (
         const [signal, bug] of [
-          ["SIGUSR1", /TypeError: the first bug\b[^]*at .*bugs\.ts:\d+:\d+/],
+          ["SIGWINCH", /TypeError: the first bug\b[^]*at .*bugs\.ts:\d+:\d+/],
           ["SIGUSR2", /the second bug\b[^]*badCallback[^]*its cause/],
         ] as const
       ) {

@@ -1,17 +1,18 @@
 /** A store in a directory that the user may only read. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { inParallel, isStored, send } from "../support/load.ts";
+import { PLANT } from "../support/load.ts";
 import {
   assertOneLine,
   type Ended,
-  Program,
   type ProgramOptions,
   runProgram,
 } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import {
   assertSameLines,
+  backUp,
+  createAndKill,
   createStore,
   exportLines,
   toLine,
@@ -116,7 +117,7 @@ for (const mode of [0o644, 0o444]) {
       const lines = await createStore(place.store, 2_000);
       place.protect(mode);
       const copy = place.copy("copy.db");
-      const ended = await place.run("backup", copy, "--kv", place.store);
+      const ended = await backUp(place.store, copy, place.options);
       assert.equal(ended.stderr, `${copy} is a complete copy, 2000 entries\n`);
       assert.equal(ended.status, 0);
       assert.deepEqual(place.names("copies"), ["copy.db"]);
@@ -126,7 +127,7 @@ for (const mode of [0o644, 0o444]) {
       // A backup can be exported and backed up in turn.
       assertSameLines(await exportLines(copy, place.options), lines);
       const second = place.copy("2.db");
-      const again = await place.run("backup", second, "--kv", copy);
+      const again = await backUp(copy, second, place.options);
       assert.equal(again.status, 0, again.stderr);
       assert.deepEqual(place.names("copies"), ["2.db", "copy.db"]);
     },
@@ -138,14 +139,20 @@ Deno.test({
   ignore: !CAN_RUN,
   fn: async () => {
     using place = new Place();
-    const lines = await createAndKill(place.store);
+    await createAndKill(place.store, 100);
+    const lines = Array.from(
+      { length: 100 },
+      (_, i) => toLine(BigInt(i + 1), PLANT.name, PLANT.tag),
+    );
     place.protect();
     const before = place.names("data");
     assert.deepEqual(before, ["plants.db", "plants.db-shm", "plants.db-wal"]);
     assertSameLines(await exportLines(place.store, place.options), lines);
     const copy = place.copy("copy.db");
-    const { status, stderr } = await place.run(
-      ...["backup", copy, "--kv", place.store],
+    const { status, stderr } = await backUp(
+      place.store,
+      copy,
+      place.options,
     );
     assert.equal(status, 0, stderr);
     assertSameLines(await exportLines(copy), lines);
@@ -160,15 +167,14 @@ Deno.test({
   ignore: !CAN_RUN,
   fn: async () => {
     using place = new Place();
-    await createAndKill(place.store);
+    await createAndKill(place.store, 100);
     Deno.removeSync(`${place.store}-shm`);
     place.protect();
     const before = place.names("data");
     assert.deepEqual(before, ["plants.db", "plants.db-wal"]);
     assertOneLine(await place.run("export", "--kv", place.store), 2, DENIED);
-    const backup = await place.run(
-      ...["backup", place.copy("copy.db"), "--kv", place.store],
-    );
+    const copy = place.copy("copy.db");
+    const backup = await backUp(place.store, copy, place.options);
     assertOneLine(backup, 2, DENIED);
     assert.deepEqual(place.names("data"), before);
     assert.deepEqual(place.names("copies"), []);
@@ -189,14 +195,3 @@ Deno.test({
     assertSameLines(await exportLines(place.store, place.options), lines);
   },
 });
-
-/** Stores plants, kills the service, and returns the lines of the plants. */
-async function createAndKill(path: string): Promise<string[]> {
-  await using program = await Program.start(["--kv", path]);
-  const ids = Array.from({ length: 100 }, (_, i) => BigInt(i));
-  await inParallel(ids, async (id) => {
-    assert.ok(isStored(await send(program, { id, plant: { name: "x" } })));
-  });
-  await program.stop("SIGKILL");
-  return ids.map((id) => toLine(id, "x"));
-}

@@ -21,11 +21,6 @@ const SECRET = "hush-hush";
 /** A port that no program gets by chance, so that nothing listens there. */
 const CLOSED_PORT = 1;
 
-/** Returns the names of the files in a directory. */
-function namesIn({ path }: TemporaryDirectory): string[] {
-  return Array.from(Deno.readDirSync(path), ({ name }) => name);
-}
-
 Deno.test("serve fails in one line if its port is taken, and leaves a closed store", async () => {
   using directory = new TemporaryDirectory();
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -39,7 +34,7 @@ Deno.test("serve fails in one line if its port is taken, and leaves a closed sto
     `cannot listen on 127.0.0.1 port ${port}: another program listens there: ` +
       "stop it, or choose another --port",
   );
-  assert.deepEqual(namesIn(directory), ["plants.db"]);
+  assert.deepEqual(directory.names(), ["plants.db"]);
 });
 
 Deno.test("serve fails in one line for an address of another machine", async () => {
@@ -155,11 +150,13 @@ async function startWithServer(
 // Deno 2.6 retries refused connections too, so each can take 9 s.
 Deno.test("serve waits 9 s for a KV Connect server, then fails in one line or one entry", async () => {
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const connected = silent.accept();
   const [unanswered, refused, refusedInJson] = await Promise.all([
     startWithServer(silent.addr.port),
     startWithServer(CLOSED_PORT),
     startWithServer(CLOSED_PORT, "--log-format", "json"),
   ]);
+  (await connected).close();
   assertOneLine(
     unanswered,
     1,

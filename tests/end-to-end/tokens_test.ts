@@ -25,14 +25,6 @@ async function isAccepted(program: Program, token: string): Promise<boolean> {
   return false;
 }
 
-/** Sends SIGHUP, and returns the line that the service logs. */
-async function reload(program: Program): Promise<string> {
-  const { length } = program.stderr;
-  program.process.kill("SIGHUP");
-  const [line] = await program.printed(/[^\n]*\n/, length);
-  return line;
-}
-
 /** Starts a service with a token file that contains one token. */
 async function startWithFile(
   directory: TemporaryDirectory,
@@ -86,7 +78,7 @@ Deno.test({
     const [started] = await Promise.all([starting, writing]);
     await using program = started;
     assert.equal(await isAccepted(program, "second"), true);
-    assert.match(await reload(program), /fifo: it is not a regular file\n$/);
+    assert.match(await program.reload(), /fifo: it is not a regular file\n$/);
     assert.equal(await isAccepted(program, "first"), true);
   },
 });
@@ -119,7 +111,7 @@ Deno.test({
     replaceTokens(tokens, "first-token\nsecond-token\n");
     assert.equal(await isAccepted(program, "second-token"), false);
     assert.match(
-      await reload(program),
+      await program.reload(),
       /Z info: reloaded 2 tokens from \/.*\/tokens\n$/,
     );
     assert.equal(await isAccepted(program, "first-token"), true);
@@ -127,7 +119,7 @@ Deno.test({
 
     replaceTokens(tokens, "second-token\n");
     assert.equal(await isAccepted(program, "first-token"), true);
-    await reload(program);
+    await program.reload();
     assert.equal(await statusOf(program.create(PLANT, "first-token")), 401);
     assert.equal(await statusOf(program.create(PLANT, "second-token")), 200);
     assert.doesNotMatch(program.stderr, /(first|second)-token/);
@@ -200,7 +192,7 @@ for (const [what, change, problem] of USELESS) {
       const { length } = program.stderr;
 
       await change(tokens);
-      const reloading = reload(program);
+      const reloading = program.reload();
       assert.equal(await statusOf(program.create(PLANT, "first-token")), 200);
       const line = await reloading;
       assert.match(line, /Z error: the tokens did not change: .*\/tokens: /);
@@ -212,7 +204,7 @@ for (const [what, change, problem] of USELESS) {
 
       await Deno.remove(tokens).catch(() => {});
       replaceTokens(tokens, "second-token\n");
-      assert.match(await reload(program), /Z info: reloaded 1 token from /);
+      assert.match(await program.reload(), /Z info: reloaded 1 token from /);
       assert.equal(await isAccepted(program, "second-token"), true);
       assert.equal(await isAccepted(program, "first-token"), false);
     },

@@ -103,8 +103,8 @@ Deno.test("a file problem is reported once each, and once when it has gone, with
 
 Deno.test("a file problem that a failed create has reported is not reported again", async () => {
   const { store, reports, health } = setUpHealth();
-  health.failed("deleted");
   store.problem = "deleted";
+  health.failed("deleted");
   health.sweep();
   health.failed("deleted");
   assert.deepEqual(reports.splice(0), ["deleted"]);
@@ -120,6 +120,22 @@ Deno.test("a file problem is reported also while creates fail for another reason
   store.problem = "deleted";
   health.sweep();
   assert.deepEqual(reports, ["database or disk is full", "deleted"]);
+  await store.endProbes();
+});
+
+Deno.test("a failing store is reported again when its missing file is back", async () => {
+  const { store, reports, health } = setUpHealth();
+  health.failed("database or disk is full");
+  store.problem = "deleted";
+  health.sweep();
+  store.problem = undefined;
+  health.sweep();
+  assert.equal(health.isHealthy(), false);
+  assert.deepEqual(reports, [
+    "database or disk is full",
+    "deleted",
+    "database or disk is full",
+  ]);
   await store.endProbes();
 });
 

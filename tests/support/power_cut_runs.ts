@@ -4,11 +4,11 @@ import { Buffer } from "node:buffer";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { Disk } from "./disk_images.ts";
 import { inParallel, Ledger, pause } from "./load.ts";
-import { Program, runProgram } from "./program.ts";
+import { Program } from "./program.ts";
 import type { Random } from "./random.ts";
 import { type RecordedEvent, Recorder } from "./recorder.ts";
 import { TemporaryDirectory } from "./temporary.ts";
-import { drawId, toLine, writeLines } from "./transfer.ts";
+import { backUp, drawId, importFile, toLine, writeLines } from "./transfer.ts";
 
 const CONNECTIONS = 24;
 
@@ -87,7 +87,7 @@ export async function recordService(random: Random): Promise<Recording> {
   }
   run.collect(["first start", /listens on/], ["load"]);
 
-  const copies = [await backUp(run, "/copies/killed.db")];
+  const copies = [await recordBackup(run, "/copies/killed.db")];
   run.collect(["backup after a kill"]);
   {
     await using program = await Program.start(
@@ -104,7 +104,7 @@ export async function recordService(random: Random): Promise<Recording> {
     assert.equal((await program.stop()).status, 0);
   }
   run.collect(["recovery", /listens on/], ["second load", /SIGTERM/], ["stop"]);
-  copies.push(await backUp(run, "/copies/stopped.db"));
+  copies.push(await recordBackup(run, "/copies/stopped.db"));
   run.collect(["backup after a stop"]);
   return run.toRecording(ledger, copies);
 }
@@ -121,8 +121,9 @@ export async function recordImport(
   const lines = plants.map(({ id, plant }) =>
     toLine(id, plant.name, plant.tag)
   );
-  const ended = await runProgram(
-    ["import", writeLines(run.lines, lines), "--kv", run.path(STORE)],
+  const ended = await importFile(
+    run.path(STORE),
+    writeLines(run.lines, lines),
     run.recorder.options(),
   );
   assert.equal(ended.status, 0, ended.stderr);
@@ -181,12 +182,10 @@ function* drawPlants(random: Random, count: number): Generator<NewPlant> {
 }
 
 /** Records a backup. */
-async function backUp(run: Run, path: string): Promise<Copy> {
+async function recordBackup(run: Run, path: string): Promise<Copy> {
   const copy = run.path(path);
-  const { status, stderr } = await runProgram(
-    ["backup", copy, "--kv", run.path(STORE)],
-    run.recorder.options(),
-  );
+  const store = run.path(STORE);
+  const { status, stderr } = await backUp(store, copy, run.recorder.options());
   assert.equal(status, 0, stderr);
   return { path, content: Deno.readFileSync(copy), reportedAt: -1 };
 }

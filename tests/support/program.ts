@@ -204,6 +204,14 @@ export class Program implements AsyncDisposable {
     }
   }
 
+  /** Sends SIGHUP, and returns the line that it logs. */
+  async reload(): Promise<string> {
+    const { length } = this.stderr;
+    this.process.kill("SIGHUP");
+    const [line] = await this.printed(/[^\n]*\n/, length);
+    return line;
+  }
+
   /** Waits until it ends. */
   ended(): Promise<Ended> {
     return this.#ended;

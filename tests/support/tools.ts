@@ -37,16 +37,17 @@ export function checkMetrics(text: string): Promise<string> {
   return runTool(PROMTOOL, ["check", "metrics"], { input: text });
 }
 
-/** Makes a self-signed certificate for 127.0.0.1 with openssl, and its key. */
+/** Makes a self-signed certificate with openssl, and its key. */
 export async function makeCertificate(
   directory: TemporaryDirectory,
   name: string,
+  subjectAltName = "IP:127.0.0.1",
 ): Promise<{ cert: string; key: string }> {
   const cert = directory.file(`${name}.crt`);
   const key = directory.file(`${name}.key`);
   await runTool("openssl", [
     ...["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=plants.test"],
-    ...["-addext", "subjectAltName=IP:127.0.0.1"],
+    ...["-addext", `subjectAltName=${subjectAltName}`],
     ...["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
     ...["-keyout", key, "-out", cert],
   ]);

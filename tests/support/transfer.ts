@@ -1,7 +1,13 @@
 /** Plants as lines, for tests of import, export and backup. */
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
-import { type Ended, type ProgramOptions, runProgram } from "./program.ts";
+import { inParallel, isStored, Ledger, PLANT } from "./load.ts";
+import {
+  type Ended,
+  Program,
+  type ProgramOptions,
+  runProgram,
+} from "./program.ts";
 import type { Random } from "./random.ts";
 
 /** Texts that are easy to break. */
@@ -67,6 +73,15 @@ export function importFile(
   return runProgram(["import", file, "--kv", store], options);
 }
 
+/** Backs up a store. */
+export function backUp(
+  store: string,
+  target: string,
+  options: ProgramOptions = {},
+): Promise<Ended> {
+  return runProgram(["backup", target, "--kv", store], options);
+}
+
 /** Exports a store, which must succeed without a message. */
 export async function exportLines(
   store: string,
@@ -95,6 +110,21 @@ export async function createStore(
   assert.equal(status, 0, stderr);
   Deno.removeSync(file);
   return lines;
+}
+
+/** Creates the plants 1 to `count` and kills the service: the log has them. */
+export async function createAndKill(
+  path: string,
+  count: number,
+): Promise<Ledger> {
+  const ledger = new Ledger();
+  await using program = await Program.start(["--kv", path]);
+  const ids = Array.from({ length: count }, (_, i) => BigInt(i + 1));
+  await inParallel(ids, async (id) => {
+    assert.ok(isStored(await ledger.send(program, { id, plant: PLANT })));
+  });
+  await program.stop("SIGKILL");
+  return ledger;
 }
 
 /** Compares lines; the message of deepEqual would contain all of them. */

@@ -1,0 +1,261 @@
+/** Several instances on one store, behind nginx as the README configures it. */
+import assert from "node:assert/strict";
+import { API_ERRORS } from "../../src/errors.ts";
+import { ConstantLoad, Instance, type Phase } from "../support/instances.ts";
+import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
+import {
+  drawPlant,
+  eventually,
+  inParallel,
+  isStored,
+  Ledger,
+  pause,
+  RECOVERY_MS_MAX,
+  type Tally,
+} from "../support/load.ts";
+import { NGINX, Nginx } from "../support/nginx.ts";
+import type { Ended } from "../support/program.ts";
+import { Random, seedOfRun } from "../support/random.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { drawId, exportLines, toLine } from "../support/transfer.ts";
+
+const CONNECTIONS = 40;
+const CREATES_PER_SECOND = 1_000;
+
+const ROLLING_RESTARTS = 3;
+const KILLS = 2;
+
+/** How long the KV Connect server is away. */
+const AWAY_MS = 3_000;
+
+/** Ids that are sent with a plant of its own through every instance. */
+const CONFLICTING_IDS = 1_000;
+
+/** Commits that an instance makes under load before it is ended. */
+const COMMITS = 200;
+
+/** Replies by which the instances count as recovered. */
+const REPLIES = 2_000;
+
+/** How much of the log of nginx a failure shows. */
+const LOG_CHARS = 2_000;
+
+const OVERLOADED = API_ERRORS.overloaded.error;
+const STORE_FAILED = API_ERRORS.storeFailed.error;
+
+/** The longest that nginx takes for a create. */
+const REPLY_MS_MAX = 8_000;
+
+Deno.test({
+  name:
+    "two instances on one file restart and are killed under load without a failed request, and lose nothing",
+  ignore: NGINX === "",
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    await prove({ kind: "file", store, env: {}, count: 2 }, async (run) => {
+      await restartInTurn(run);
+      await killInstances(run);
+      await sendConflicts(run);
+    });
+  },
+});
+
+Deno.test({
+  name:
+    "three instances on one KV Connect server restart and are killed under load without a failed request, recover when the server was killed, and lose nothing",
+  ignore: NGINX === "" || DENOKV === undefined,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    await using server = await KvServer.start(directory.file("kv.db"));
+    const store = server.url;
+    const on = { kind: "KV Connect server", store, env: KV_ENV, count: 3 };
+    await prove(on, async (run) => {
+      await restartInTurn(run);
+      await killInstances(run);
+      await killServer(server, run);
+      await sendConflicts(run);
+    });
+  },
+});
+
+/** The store, and the number of instances on it. */
+interface Setup {
+  readonly kind: string;
+  readonly store: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly count: number;
+}
+
+/** The state of a test. */
+interface Run {
+  readonly instances: readonly Instance[];
+  readonly load: ConstantLoad;
+  readonly ledger: Ledger;
+  readonly random: Random;
+  readonly phases: Phase[];
+}
+
+/** Runs a test, compares an export with what was sent, and prints a line. */
+async function prove(
+  { kind, store, env, count }: Setup,
+  test: (run: Run) => Promise<void>,
+): Promise<void> {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  const ledger = new Ledger();
+  const phases: Phase[] = [];
+  await using stack = new AsyncDisposableStack();
+  const instances: Instance[] = [];
+  for (let i = 0; i < count; i++) {
+    instances.push(stack.use(await Instance.start(store, env)));
+  }
+  const nginx = stack.use(await Nginx.start(instances.map(({ port }) => port)));
+  try {
+    const load = stack.use(
+      new ConstantLoad({
+        ...{ nginx, ledger, random, connections: CONNECTIONS },
+        perSecond: CREATES_PER_SECOND,
+      }),
+    );
+    await test({ instances, load, ledger, random, phases });
+    for (const instance of instances) await instance.stop();
+    const lines = await exportLines(store, { env });
+    assertExported(lines, ledger);
+    const replies = phases.map(({ name, tally, slowestMs }) =>
+      `${name} ${
+        JSON.stringify(tally.counts)
+      }, slowest ${slowestMs.toFixed()} ms`
+    );
+    console.log(
+      `seed ${seed}: ${count} instances on a ${kind}: ${replies.join("; ")}; ` +
+        `${CONFLICTING_IDS} ids in conflict; ${ledger.acknowledged.size} ` +
+        `plants acknowledged, ${lines.length} exported`,
+    );
+  } catch (cause) {
+    const log = nginx.log.slice(-LOG_CHARS);
+    throw new Error(`with SEED=${seed}; nginx logged: ${log}`, { cause });
+  }
+}
+
+/** Restarts every instance in turn with SIGTERM, several times. */
+async function restartInTurn({ instances, load, phases }: Run): Promise<void> {
+  const phase = await load.during("rolling restarts", async () => {
+    for (let restarts = 0; restarts < ROLLING_RESTARTS; restarts++) {
+      for (const instance of instances) {
+        const { status, stderr } = await restart(instance, load, "SIGTERM");
+        assert.equal(status, 0, stderr);
+      }
+    }
+  });
+  phases.push(assertAllStored(phase));
+}
+
+/** Kills one instance after another under load, and starts it again. */
+async function killInstances({ instances, load, phases }: Run): Promise<void> {
+  const phase = await load.during("kills", async () => {
+    for (const instance of instances.slice(0, KILLS)) {
+      await restart(instance, load, "SIGKILL");
+    }
+    for (const instance of instances) await instance.commits(COMMITS);
+  });
+  phases.push(assertAllStored(phase));
+}
+
+/** Restarts an instance that is under load. */
+async function restart(
+  instance: Instance,
+  load: ConstantLoad,
+  signal: "SIGTERM" | "SIGKILL",
+): Promise<Ended> {
+  await instance.commits(COMMITS);
+  const ended = await instance.restart(signal);
+  // A create that found it down may still wait at the next one to go down.
+  await load.settled();
+  return ended;
+}
+
+/** Kills the KV Connect server under load, and starts it again. */
+async function killServer(
+  server: KvServer,
+  { instances, load, ledger, phases }: Run,
+): Promise<void> {
+  const away = await load.during("server away", async (tally) => {
+    await server.kill();
+    await pause(AWAY_MS);
+    // Creates that wait for the server are refused only after a while.
+    await eventually(
+      (refused) => refused > 0,
+      () => Promise.resolve(tally.of(OVERLOADED) + tally.of(STORE_FAILED)),
+    );
+    await server.restart();
+    for (const instance of instances) await instance.ready();
+  });
+  phases.push(away);
+  for (const name of Object.keys(away.tally.counts)) {
+    assert.ok(["200", `${OVERLOADED}`, `${STORE_FAILED}`].includes(name), name);
+  }
+  assert.ok(away.slowestMs < REPLY_MS_MAX + RECOVERY_MS_MAX);
+  await inParallel(ledger.ambiguous, async ([id, plant]) => {
+    await eventually(isStored, () => load.create({ id, plant }));
+  });
+  const after = await load.during("afterwards", (tally) =>
+    eventually(
+      (replies) => replies >= REPLIES,
+      () => Promise.resolve(totalOf(tally)),
+    ));
+  phases.push(assertAllStored(after));
+}
+
+/** Sends ids with different plants through all instances at the same time. */
+async function sendConflicts(
+  { instances, ledger, random }: Run,
+): Promise<void> {
+  const ids = Array.from({ length: CONFLICTING_IDS }, () => drawId(random));
+  const wins = instances.map(() => 0);
+  await inParallel(ids, async (id) => {
+    const replies = await Promise.all(instances.map((instance, i) => {
+      const { name } = drawPlant(random);
+      const newPlant = { id, plant: { name: `${i} ${name}` } };
+      return ledger.send(instance, newPlant);
+    }));
+    const winner = replies.findIndex(isStored);
+    const expected = instances.map((_, i) => i === winner ? 200 : 409);
+    assert.deepEqual(replies.map(({ status }) => status), expected, `${id}`);
+    wins[winner] = (wins[winner] ?? 0) + 1;
+  }, CONNECTIONS);
+  assert.ok(wins.every((count) => count > 0), `not a race: ${wins}`);
+}
+
+/** Asserts that every create of a phase was answered 200. */
+function assertAllStored(phase: Phase): Phase {
+  assert.deepEqual(Object.keys(phase.tally.counts), ["200"], phase.name);
+  return phase;
+}
+
+function totalOf({ counts }: Tally): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0);
+}
+
+/**
+ * Asserts that an export has every acknowledged plant once and unaltered, and
+ * no plant that was never sent.
+ */
+function assertExported(lines: readonly string[], ledger: Ledger): void {
+  const exported = new Map(lines.map((line) => [idOf(line), line]));
+  assert.equal(exported.size, lines.length, "an id was exported twice");
+  for (const [id, { name, tag }] of ledger.acknowledged) {
+    assert.equal(exported.get(id), toLine(id, name, tag));
+  }
+  for (const [id, line] of exported) {
+    const sent = ledger.sent.get(id) ?? [];
+    const wasSent = sent.some(({ name, tag }) =>
+      toLine(id, name, tag) === line
+    );
+    assert.ok(wasSent, `never sent: ${line.slice(0, 80)}`);
+  }
+}
+
+function idOf(line: string): bigint {
+  return BigInt(/^\{"id":(-?\d+),/.exec(line)?.[1] ?? "");
+}

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import {
+  checkStoreExists,
+  checkStoreUsable,
+} from "../../src/store/database_file.ts";
+import { StoreError } from "../../src/store/store_error.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+
+/** Statements that make a database as the first start leaves it when cut. */
+const CUT_STARTS: Readonly<Record<string, string>> = {
+  "without tables": "PRAGMA user_version = 1",
+  "with only migration_state": `
+    CREATE TABLE migration_state (
+      k integer not null primary key,
+      version integer not null
+    )`,
+};
+
+/** Makes a database, in the journal mode of an open store or of a backup. */
+function makeDatabase(path: string, statements: string, mode: string): void {
+  using database = new DatabaseSync(path);
+  database.exec(`PRAGMA journal_mode = ${mode}; ${statements}`);
+}
+
+function assertNotAStore(check: () => void): void {
+  assert.throws(
+    check,
+    (error) => error instanceof StoreError && error.problem === "not a store",
+  );
+}
+
+for (const [what, statements] of Object.entries(CUT_STARTS)) {
+  for (const mode of ["WAL", "DELETE"]) {
+    Deno.test(`a database ${what} in ${mode} mode is usable, but not a store yet`, async () => {
+      using directory = new TemporaryDirectory();
+      const path = directory.file("plants.db");
+      makeDatabase(path, statements, mode);
+      checkStoreUsable(path);
+      assertNotAStore(() => checkStoreExists(path));
+      assert.deepEqual(directory.names(), ["plants.db"]);
+      (await Deno.openKv(path)).close();
+      checkStoreUsable(path);
+      checkStoreExists(path);
+    });
+  }
+}
+
+Deno.test("checkStoreUsable() accepts a store whose first start was killed, and its log", async () => {
+  using directory = new TemporaryDirectory();
+  const [path, killed] = [directory.file("a.db"), directory.file("b.db")];
+  {
+    using database = new DatabaseSync(path);
+    database.exec("PRAGMA journal_mode = WAL");
+    database.exec(CUT_STARTS["with only migration_state"] ?? "");
+    Deno.copyFileSync(path, killed);
+    Deno.copyFileSync(`${path}-wal`, `${killed}-wal`);
+  }
+  assert.ok(Deno.statSync(`${killed}-wal`).size > 0);
+  checkStoreUsable(killed);
+  assertNotAStore(() => checkStoreExists(killed));
+  (await Deno.openKv(killed)).close();
+  checkStoreExists(killed);
+});
+
+for (
+  const [what, statements] of [
+    ["a foreign table", "CREATE TABLE plants (id INTEGER)"],
+    [
+      "migration_state and a foreign table",
+      `${CUT_STARTS["with only migration_state"]}; CREATE TABLE plants (id)`,
+    ],
+    ["a foreign view", "CREATE VIEW plants AS SELECT 1 AS id"],
+  ] as const
+) {
+  Deno.test(`checkStoreUsable() and checkStoreExists() refuse a database with ${what}, and leave it unchanged`, () => {
+    for (const mode of ["WAL", "DELETE"]) {
+      using directory = new TemporaryDirectory();
+      const path = directory.file("other.db");
+      makeDatabase(path, statements, mode);
+      const content = Deno.readFileSync(path);
+      assertNotAStore(() => checkStoreUsable(path));
+      assertNotAStore(() => checkStoreExists(path));
+      assert.deepEqual(Deno.readFileSync(path), content);
+      assert.deepEqual(directory.names(), ["other.db"]);
+    }
+  });
+}

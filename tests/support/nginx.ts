@@ -1,0 +1,182 @@
+/** nginx with the configuration in the README. */
+import assert from "node:assert/strict";
+import { eventually } from "./load.ts";
+import { TemporaryDirectory } from "./temporary.ts";
+import { runTool } from "./tools.ts";
+
+/** The path of nginx; without it tests are ignored. */
+export const NGINX = Deno.env.get("NGINX") ?? "";
+
+/** The document with the configuration. */
+const README = new URL("../../README.md", import.meta.url);
+
+const BLOCK = /^```nginx\n([^]*?)^```$/m;
+
+/** What the configuration needs around it, and what a test must not share. */
+const SURROUNDINGS = `daemon off;
+worker_processes 2;
+pid DIRECTORY/nginx.pid;
+error_log stderr warn;
+events { worker_connections 4096; }
+http {
+access_log off;
+client_body_temp_path DIRECTORY/body;
+proxy_temp_path DIRECTORY/proxy;
+fastcgi_temp_path DIRECTORY/fastcgi;
+uwsgi_temp_path DIRECTORY/uwsgi;
+scgi_temp_path DIRECTORY/scgi;
+include DIRECTORY/plant-store.conf;
+}
+`;
+
+/** The range of ports to choose from. */
+const PORT_MIN = 20_000;
+const PORTS = 10_000;
+
+/** How the configuration differs from that in the README. */
+interface Substitutes {
+  readonly port: number;
+  readonly instancePorts: readonly number[];
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** Returns the configuration in the README, with other ports and files. */
+function configuration(
+  { port, instancePorts, cert, key }: Substitutes,
+): string {
+  const block = BLOCK.exec(Deno.readTextFileSync(README))?.[1];
+  assert.ok(block !== undefined, `no nginx configuration in ${README}`);
+  const lines = block.split("\n").flatMap((line) => {
+    // The lines of the first instance are repeated for every other one.
+    if (/^ +server 127\.0\.0\.1:8002\b/.test(line)) return [];
+    return /^ +server 127\.0\.0\.1:8001\b/.test(line)
+      ? instancePorts.map((port) => line.replace("8001", String(port)))
+      : [line];
+  });
+  const substituted = lines.join("\n")
+    .replace(/\blisten 443 /, `listen 127.0.0.1:${port} `)
+    .replace(/\b(ssl_certificate +)\/.*;/, `$1${cert};`)
+    .replace(/\b(ssl_certificate_key +)\/.*;/, `$1${key};`);
+  const expected = [port, ...instancePorts, cert, key];
+  for (const text of expected) assert.ok(substituted.includes(String(text)));
+  return substituted;
+}
+
+/** A running nginx. */
+export class Nginx implements AsyncDisposable {
+  readonly origin: string;
+  readonly process: Deno.ChildProcess;
+  /** The errors and warnings that it has logged. */
+  log = "";
+  readonly #cert: string;
+  readonly #directory: TemporaryDirectory;
+  readonly #logRead: Promise<void>;
+
+  private constructor(
+    port: number,
+    cert: string,
+    directory: TemporaryDirectory,
+  ) {
+    this.origin = `https://127.0.0.1:${port}`;
+    this.#cert = cert;
+    this.#directory = directory;
+    this.process = new Deno.Command(NGINX, {
+      args: ["-c", directory.file("nginx.conf")],
+      clearEnv: true,
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).spawn();
+    this.#logRead = this.#readLog();
+  }
+
+  /** Checks the configuration, and starts on a free port. */
+  static async start(instancePorts: readonly number[]): Promise<Nginx> {
+    const directory = new TemporaryDirectory();
+    // The worker processes have another user.
+    Deno.chmodSync(directory.path, 0o755);
+    const files = await makeCertificate(directory);
+    const port = freePort();
+    const text = configuration({ port, instancePorts, ...files });
+    Deno.writeTextFileSync(directory.file("plant-store.conf"), text);
+    Deno.writeTextFileSync(
+      directory.file("nginx.conf"),
+      SURROUNDINGS.replaceAll("DIRECTORY", directory.path),
+    );
+    await checkConfiguration(directory.file("nginx.conf"));
+    const nginx = new Nginx(port, files.cert, directory);
+    await eventually((it) => it, () => accepts(port));
+    return nginx;
+  }
+
+  /** Returns a client that trusts its certificate, for one connection. */
+  client(): Deno.HttpClient {
+    const caCerts = [Deno.readTextFileSync(this.#cert)];
+    return Deno.createHttpClient({ caCerts });
+  }
+
+  /** Stops it and its worker processes. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.process.kill("SIGTERM");
+    await Promise.all([this.process.status, this.#logRead]);
+    this.#directory[Symbol.dispose]();
+  }
+
+  async #readLog(): Promise<void> {
+    const stderr = this.process.stderr.pipeThrough(new TextDecoderStream());
+    for await (const text of stderr) this.log += text;
+  }
+}
+
+/** Makes a certificate for 127.0.0.1 that `fetch` can trust: not of a CA. */
+async function makeCertificate(
+  directory: TemporaryDirectory,
+): Promise<{ cert: string; key: string }> {
+  const cert = directory.file("nginx.crt");
+  const key = directory.file("nginx.key");
+  await runTool("openssl", [
+    ...["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=plants.test"],
+    ...["-addext", "subjectAltName=IP:127.0.0.1"],
+    ...["-addext", "basicConstraints=critical,CA:FALSE"],
+    ...["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
+    ...["-keyout", key, "-out", cert],
+  ]);
+  return { cert, key };
+}
+
+/** Runs `nginx -t`; warnings count as errors. */
+async function checkConfiguration(file: string): Promise<void> {
+  const { success, stderr } = await new Deno.Command(NGINX, {
+    args: ["-t", "-c", file],
+    // nginx itself uses the variable NGINX.
+    clearEnv: true,
+  }).output();
+  const text = new TextDecoder().decode(stderr);
+  assert.ok(success && !/\[(warn|error|emerg)\]/.test(text), text);
+}
+
+async function accepts(port: number): Promise<boolean> {
+  try {
+    using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * Returns a free port that no outgoing connection takes while its program
+ * restarts: one below the ports that the system gives to these.
+ */
+export function freePort(): number {
+  for (;;) {
+    const port = PORT_MIN + Math.floor(Math.random() * PORTS);
+    try {
+      using _listener = Deno.listen({ hostname: "127.0.0.1", port });
+      return port;
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+    }
+  }
+}
