@@ -21,7 +21,7 @@ const HAS_CURL = await has("curl", "--version");
 /** Connections that stay open when the others end. */
 const STAYING = 5;
 
-const LOST = /stopped listening: /;
+const LOST = /the runtime stopped listening/;
 const AGAIN = /listening on https?:\S+ again/;
 const INTERNAL_ERROR = /internal error/;
 

@@ -141,7 +141,8 @@ class CallReader {
       if (path === undefined) return;
       const sync = this.syncs++;
       this.#push(startedAt, { kind: "sync started", path, sync });
-      if (result !== "0") return;
+      // An injected delay appends "(DELAYED)".
+      if (!/^0\b/.test(result ?? "")) return;
       this.#push(returnedAt, { kind: "sync ended", path, sync });
     } else if (result !== undefined && !result.startsWith("-1")) {
       const event = this.#toChange(call, result, path);
