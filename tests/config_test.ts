@@ -278,7 +278,7 @@ Deno.test("Settings.store() refuses a variable of Deno that moves the store", ()
   assertRefused({}, env, /^DENO_KV_PATH_PREFIX .*: unset it$/);
 });
 
-Deno.test("Settings.store() refuses a store in memory, also if a file is named", () => {
+Deno.test("Settings.store() refuses a store in memory, even if a file is named", () => {
   const env = { DENO_KV_DB_MODE: "memory" };
   assertRefused({}, env, /^DENO_KV_DB_MODE=memory .*: unset it$/);
   assertRefused({ "--kv": "/a/p.db" }, env, /^DENO_KV_DB_MODE=memory /);
@@ -314,7 +314,7 @@ Deno.test("Settings.config() reads the TLS files as a pair", () => {
   );
 });
 
-Deno.test("Settings.config() refuses TLS files that are no pair", () => {
+Deno.test("Settings.config() refuses TLS files that are not a pair", () => {
   using directory = new TemporaryDirectory();
   const [cert, key] = [directory.file("cert.pem"), directory.file("key.pem")];
   Deno.writeTextFileSync(cert, CERT);
@@ -348,7 +348,7 @@ for (
     ["older", KEY.replace("-----\n", "-----\nProc-Type: 4,ENCRYPTED\n")],
   ] as const
 ) {
-  Deno.test(`Settings.config() refuses a TLS key with a passphrase in the ${form} form, but not beside the certificate`, () => {
+  Deno.test(`Settings.config() refuses a TLS key with a passphrase in the ${form} form, and ignores one beside the certificate`, () => {
     using directory = new TemporaryDirectory();
     const [cert, key] = [directory.file("cert.pem"), directory.file("key.pem")];
     Deno.writeTextFileSync(cert, CERT);

@@ -47,10 +47,10 @@ const encoder = new TextEncoder();
 /** Bytes of an ordinary body. */
 const ORDINARY_BODY_BYTES = 60;
 
-/** Pause of a healthy disk. */
+/** Longest pause of a healthy disk. */
 const DISK_PAUSE_MS = 300;
 
-/** The most that a KV Connect server accepts. */
+/** Maximum checks in one commit that a KV Connect server accepts. */
 const SERVER_CHECKS_MAX = 10;
 
 const FULL_COMMITS_PLANTS_MAX = Math.max(
@@ -65,7 +65,7 @@ function largestPlants(): NewPlant[] {
     (name: string) => `{"id":0,"name":"","tag":"${name}"}`,
     (name: string) => `{"id":0,"name":"観","tag":"${name}"}`,
   ];
-  // A string is stored at two bytes a character if one of them needs it.
+  // V8 stores all characters with two bytes if one of them needs two.
   const fills = [["", "x"], ["", "é"], ["", "観"], ["観", "x"], [
     "é",
     "x",
@@ -233,12 +233,12 @@ Deno.test("the creates that may wait fill every commit in flight", () => {
   assert.ok(CREATES_WAITING_MAX >= FULL_COMMITS_PLANTS_MAX);
 });
 
-Deno.test("a place for commits is left beside the one for full batches", () => {
+Deno.test("at least one commit in flight is not reserved for a full batch", () => {
   assert.ok(COMMITS_IN_FLIGHT_MAX_FILE >= 2);
   assert.ok(COMMITS_IN_FLIGHT_MAX_SERVER >= 2);
 });
 
-Deno.test("an import waits with fewer creates than CREATES_WAITING_MAX", () => {
+Deno.test("an import has fewer waiting creates than CREATES_WAITING_MAX", () => {
   assert.ok(IMPORT_CREATES_WAITING_MAX < CREATES_WAITING_MAX);
 });
 
@@ -250,17 +250,17 @@ Deno.test("half of the text of an import, one window, fills a commit", () => {
   assert.ok(IMPORT_CHARS_WAITING_MAX / 2 >= COMMIT_BYTES_MAX);
 });
 
-Deno.test("an import waits with less text than the service", () => {
+Deno.test("an import holds fewer characters than the service holds bytes of bodies", () => {
   assert.ok(IMPORT_CHARS_WAITING_MAX < BODIES_HELD_BYTES_MAX);
 });
 
 // Recent plants and listings.
 
-Deno.test("the recent plants are a power of 2", () => {
+Deno.test("the number of recent plants is a power of 2", () => {
   assert.ok(Number.isInteger(Math.log2(RECENT_PLANTS_MAX)));
 });
 
-Deno.test("the recent plants include all that waited at one time", () => {
+Deno.test("the recent plants have room for every create that may wait", () => {
   assert.ok(RECENT_PLANTS_MAX >= CREATES_WAITING_MAX);
 });
 
@@ -289,11 +289,11 @@ Deno.test("the drain outlasts a commit that starts with it, and a sweep", () => 
   assert.ok(COMMIT_MS_MAX + SWEEP_MS <= DRAIN_MS_MAX);
 });
 
-Deno.test("the replies leave in a part of the time of the drain", () => {
+Deno.test("the last replies have a fraction of the time of the drain", () => {
   assert.ok(REPLIES_MS_MAX * 5 <= DRAIN_MS_MAX);
 });
 
-Deno.test("the queue outlasts the pause of a healthy disk", () => {
+Deno.test("a pause of a healthy disk does not cause an overload", () => {
   assert.ok(QUEUE_MS_MAX > DISK_PAUSE_MS);
 });
 
@@ -307,7 +307,7 @@ Deno.test("a sweep is late by a twentieth of a deadline at most", () => {
   }
 });
 
-Deno.test("a sweep notices a store that recovers within the time of a probe", () => {
+Deno.test("the sweep runs at least as often as a probe may", () => {
   assert.ok(SWEEP_MS <= PROBE_MS);
 });
 
@@ -315,7 +315,7 @@ Deno.test("a file is checked more often for replays than by the sweep", () => {
   assert.ok(FILE_CHECK_MS_MAX < SWEEP_MS);
 });
 
-Deno.test("a locked store is tried again many times before a create or a probe fails", () => {
+Deno.test("a write to a locked store is retried many times before a create or a probe fails", () => {
   assert.ok(LOCK_RETRY_MS_MAX * 10 <= PROBE_MS);
   assert.ok(LOCK_RETRY_MS_MAX * 10 <= COMMIT_MS_MAX);
 });
@@ -324,7 +324,7 @@ Deno.test("a probe fails before a create does", () => {
   assert.ok(PROBE_MS < COMMIT_MS_MAX);
 });
 
-Deno.test("a store has more time to open than for a probe", () => {
+Deno.test("a store has more time to open than a probe has", () => {
   assert.ok(PROBE_MS < STORE_OPEN_MS_MAX);
 });
 

@@ -1,7 +1,7 @@
 /**
  * Compares creates with a bare JSON echo and with a server that makes one
- * commit a request. All servers run at the same time and are loaded by turns,
- * in short slices: ratios of a noisy machine are of use, rates hardly.
+ * commit a request. All servers run at the same time and are loaded in turn, in
+ * short slices: on a noisy machine ratios are useful, and rates hardly are.
  */
 import type { Options } from "./main.ts";
 import {

@@ -8,7 +8,7 @@ export function median(numbers: readonly number[]): number {
     (sorted[Math.floor(half)] ?? NaN)) / 2;
 }
 
-/** Returns the median of the ratios of numbers that were measured by turns. */
+/** Returns the median of the ratios of numbers that were measured in turn. */
 export function medianRatio(
   numbers: readonly number[],
   others: readonly number[],

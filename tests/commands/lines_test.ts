@@ -142,7 +142,7 @@ Deno.test("readLines() does not count a CR at the end of a discarded part that e
   }
 });
 
-Deno.test("readLines() goes on after a line of many megabytes", async () => {
+Deno.test("readLines() continues after a line of many megabytes", async () => {
   const parts = Array.from({ length: 64 }, () => text(1 << 16));
   const long = parts.join("");
   const lines = await linesOf(

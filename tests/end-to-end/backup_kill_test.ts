@@ -66,7 +66,7 @@ Deno.test("a backup that is killed at any moment leaves a complete copy or none"
     using away = new TemporaryDirectory();
     const copy = away.file(COPY);
     {
-      // A store that is open is copied in another way.
+      // An open store is copied in a different way.
       using _open = kill % 2 === 0 ? new StoreLock(store) : undefined;
       await using program = Program.spawn(["backup", copy, "--kv", store]);
       await pause(random.float() * backupMs * 1.1);
@@ -87,7 +87,7 @@ Deno.test("a backup that is killed at any moment leaves a complete copy or none"
     if (leftovers.length > 0) seen.leftovers++;
     else if (names.length === 0) seen.nothing++;
 
-    // Leftovers do not hinder the next backup.
+    // Leftovers do not prevent the next backup.
     if (leftovers.length === 0 || names.includes(COPY)) continue;
     const { status, stderr } = await backUp(store, copy);
     assert.equal(status, 0, stderr);

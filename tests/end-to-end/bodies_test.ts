@@ -221,7 +221,7 @@ Deno.test("a client that stops sending after its create may get no reply, and ge
   );
 });
 
-Deno.test("a client that leaves before the end of its request stores nothing", async () => {
+Deno.test("a client that disconnects before the end of its request stores nothing", async () => {
   const before = await service.stored();
   for (
     const bytes of [
@@ -233,7 +233,7 @@ Deno.test("a client that leaves before the end of its request stores nothing", a
     using wire = await Wire.connect(service.port);
     await wire.send(bytes);
   }
-  // The service replies after it has seen the others leave.
+  // The service has noticed that the others disconnected when it replies.
   assert.equal((await service.exchange(request("[]")))?.status, 400);
   assert.deepEqual(await service.stored(), before);
 });

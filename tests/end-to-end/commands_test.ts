@@ -9,7 +9,7 @@ function printing(stdout: string) {
   return { status: 0, signal: null, stdout, stderr: "" };
 }
 
-Deno.test("--help shows every command in a line of its own", async () => {
+Deno.test("--help shows every command on a separate line", async () => {
   const { status, stdout, stderr } = await runProgram(["--help"]);
   assert.equal(status, 0);
   assert.equal(stderr, "");
@@ -91,7 +91,7 @@ for (const [args, message] of INVALID) {
   });
 }
 
-Deno.test("export of a store that does not exist fails in one line and creates none", async () => {
+Deno.test("export of a store that does not exist fails with one line and creates none", async () => {
   using directory = new TemporaryDirectory();
   const ended = await runProgram(["export"], { cwd: directory.path });
   assertOneLine(
@@ -139,7 +139,7 @@ Deno.test("openapi writes the description for the base URL, or else for the conf
 });
 
 Deno.test({
-  name: "a command fails in one line if stdout cannot be written",
+  name: "a command fails with one line if stdout cannot be written",
   ignore: Deno.build.os !== "linux",
   async fn() {
     for (const args of [["--help"], ["--version"], ["openapi"]]) {

@@ -81,7 +81,7 @@ Deno.test("requests that are sent at once on one connection get their replies in
   );
 });
 
-Deno.test("the bytes after a body are a request of their own", async () => {
+Deno.test("the bytes after a body are a separate request", async () => {
   const before = await service.stored();
   using wire = await Wire.connect(service.port);
   await wire.send(concatenate(
@@ -100,7 +100,7 @@ Deno.test("the bytes after a body are a request of their own", async () => {
   );
 });
 
-Deno.test("the bytes after the last chunk are a request of their own", async () => {
+Deno.test("the bytes after the last chunk are a separate request", async () => {
   const before = await service.stored();
   using wire = await Wire.connect(service.port);
   await wire.send(concatenate(
@@ -136,7 +136,7 @@ Deno.test("a request inside a refused body is not answered", async () => {
     await wire.send(outer);
     const reply = await wire.reply();
     assert.ok(reply !== undefined && reply.status >= 400, reply?.text);
-    // The next reply, if the connection is still open, is that to this.
+    // If the connection is still open, the next reply is to this request.
     await wire.send(request("", {
       line: "GET /livez HTTP/1.1",
       headers: ["connection: close"],
@@ -148,7 +148,7 @@ Deno.test("a request inside a refused body is not answered", async () => {
   assert.deepEqual(await service.stored(), before);
 });
 
-Deno.test("a connection ends after the reply if the client wants that, or uses HTTP/1.0", async () => {
+Deno.test("a connection closes after the reply if the client asks for that or uses HTTP/1.0", async () => {
   const differences = [
     { headers: ["connection: close"] },
     { line: "POST /plants HTTP/1.0" },

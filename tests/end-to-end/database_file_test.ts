@@ -128,7 +128,7 @@ for (
       await using program = await Program.start(["--kv", path]);
       await ledger.send(program, { id: 100n, plant: PLANT });
       Deno.removeSync(`${pathOf(directory)}-wal`);
-      // The log is checked at an interval, and when readiness is asked for.
+      // The log is checked at an interval, and by GET /readyz.
       const ready = await fetch(`${program.origin}/readyz`);
       assert.equal(ready.status, 503);
       await ready.body?.cancel();
@@ -182,7 +182,7 @@ function linkTo(directory: TemporaryDirectory): string {
   return link;
 }
 
-/** No create is acknowledged, new or known, and one line names the problem. */
+/** Asserts that every create fails, and that one line names the problem. */
 async function assertFails(program: Program, line: RegExp): Promise<void> {
   const ids = Array.from({ length: 20 }, (_, i) => BigInt(i + 1));
   for (const pass of [1, 2]) {

@@ -1,4 +1,4 @@
-/** A disk without room: creates fail, and nothing else does. */
+/** A full disk: creates fail, and nothing else does. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import {
@@ -87,7 +87,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a full disk that also has the log of the service does not end it",
+  name:
+    "a full disk that also holds the service's log does not stop the service",
   ignore: !canMount(),
   fn: async () => {
     using disk = new SmallDisk(4);

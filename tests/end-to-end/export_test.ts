@@ -26,7 +26,7 @@ async function storeOf(
   return store;
 }
 
-Deno.test("export writes only lines that import accepts, also the largest", async () => {
+Deno.test("export writes only lines that import accepts, including the largest", async () => {
   using directory = new TemporaryDirectory();
   const ids = [["1e18", 10n ** 18n], ["-92e17", -92n * 10n ** 17n]] as const;
   const bodies = ids.map(([spelling]) => {
@@ -45,7 +45,7 @@ Deno.test("export writes only lines that import accepts, also the largest", asyn
   }
 });
 
-Deno.test("export names and skips keys and values that are not of the service", async () => {
+Deno.test("export names and skips keys and values that the service did not write", async () => {
   using directory = new TemporaryDirectory();
   const lines = [toLine(1n, "one"), toLine(9n, "nine", "t")];
   const store = await storeOf(directory, lines);
@@ -156,7 +156,7 @@ Deno.test({
 });
 
 Deno.test("export gives up on a KV Connect server that does not respond", async () => {
-  // The server stops to respond at the start, or after a first page.
+  // The server stops responding at the start, or after a first page.
   await Promise.all([[0, 9], [1, 10]].map(async ([pages = 0, seconds]) => {
     await using server = new FakeKvServer();
     let calls = 0;

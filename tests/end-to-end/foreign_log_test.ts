@@ -24,7 +24,7 @@ import {
   writeLines,
 } from "../support/transfer.ts";
 
-/** How often a store is replaced while a service runs. */
+/** Number of times that a store is replaced while a service runs. */
 const REPLACE_ROUNDS = numberFromEnv("REPLACE_ROUNDS", 5);
 
 /** Plants in a log: too few for a checkpoint. */

@@ -5,7 +5,7 @@ import { TemporaryDirectory } from "../support/temporary.ts";
 
 const HEALTHY = { status: 0, signal: null, stdout: "", stderr: "" };
 
-/** Answers every request with a status, and records what was asked for. */
+/** Answers every request with a status, and records the requested paths. */
 function listen(status: number) {
   const asked: string[] = [];
   const server = Deno.serve(
@@ -29,7 +29,7 @@ Deno.test("healthcheck succeeds without output if the service is ready", async (
   assert.deepEqual(await runProgram(args), HEALTHY);
 });
 
-Deno.test("healthcheck asks for /readyz below the path of the base URL", async () => {
+Deno.test("healthcheck requests /readyz below the path of the base URL", async () => {
   await using server = listen(200);
   for (const url of ["https://plants.example", "https://plants.example/api/"]) {
     const env = { PORT: server.port, BASE_URL: url };
@@ -38,7 +38,7 @@ Deno.test("healthcheck asks for /readyz below the path of the base URL", async (
   assert.deepEqual(server.asked, ["GET /readyz", "GET /api/readyz"]);
 });
 
-Deno.test("healthcheck asks on loopback if the service listens on all addresses", async () => {
+Deno.test("healthcheck uses the loopback address if the service listens on all addresses", async () => {
   await using server = listen(200);
   const args = ["healthcheck", "--host", "0.0.0.0", "--port", server.port];
   assert.deepEqual(await runProgram(args), HEALTHY);
@@ -52,7 +52,7 @@ for (
     [201, ""],
   ] as const
 ) {
-  Deno.test(`healthcheck fails in one line if the service answers ${status}`, async () => {
+  Deno.test(`healthcheck fails with one line if the service answers ${status}`, async () => {
     await using server = listen(status);
     const ended = await runProgram(["healthcheck", "--port", server.port]);
     assertOneLine(
@@ -64,7 +64,7 @@ for (
   });
 }
 
-Deno.test("healthcheck fails in one line if nothing listens", async () => {
+Deno.test("healthcheck fails with one line if nothing listens", async () => {
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   listener.close();
@@ -76,7 +76,7 @@ Deno.test("healthcheck fails in one line if nothing listens", async () => {
   );
 });
 
-Deno.test("healthcheck refuses port 0 in one line", async () => {
+Deno.test("healthcheck refuses port 0 with one line", async () => {
   assertOneLine(
     await runProgram(["healthcheck", "--port", "0"]),
     2,
@@ -125,7 +125,7 @@ for (
     ["closes a TLS connection", "", { isTls: true, closes: true }],
   ] as const
 ) {
-  Deno.test(`healthcheck fails in one line if the other side ${what}`, async () => {
+  Deno.test(`healthcheck fails with one line if the other side ${what}`, async () => {
     const { ended, port } = await checkAgainst(answer, options);
     assertOneLine(
       ended,

@@ -20,7 +20,7 @@ import {
   writeLines,
 } from "../support/transfer.ts";
 
-/** Plants of a round trip. */
+/** Number of plants in a round trip. */
 const PLANTS = numberFromEnv("PLANTS", 8_000);
 
 const BYTE_ORDER_MARK = "\ufeff";
@@ -183,7 +183,7 @@ for (const end of ["\n", "\r\n"]) {
     const fromFile = directory.file("file.db");
     const imports = [await importFile(fromFile, file)];
     assertSameLines(await exportLines(fromFile), lines);
-    // Also if the mark does not arrive at one time.
+    // Even if the mark arrives in parts.
     for (const size of [1, 2, text.length * 2]) {
       const store = directory.file(`${size}.db`);
       imports.push(await importPieces(store, cut(text, size)));

@@ -28,7 +28,7 @@ const KILLS = 2;
 /** How long the KV Connect server is away. */
 const AWAY_MS = 3_000;
 
-/** Ids that are sent with a plant of its own through every instance. */
+/** Ids that every instance receives with a different plant. */
 const CONFLICTING_IDS = 1_000;
 
 /** Commits that an instance makes under load before it is ended. */
@@ -43,7 +43,7 @@ const LOG_CHARS = 2_000;
 const OVERLOADED = API_ERRORS.overloaded.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
-/** The longest that nginx takes for a create. */
+/** Maximum time that nginx takes for a create. */
 const REPLY_MS_MAX = 8_000;
 
 Deno.test({
@@ -170,7 +170,7 @@ async function restart(
 ): Promise<Ended> {
   await instance.commits(COMMITS);
   const ended = await instance.restart(signal);
-  // A create that found it down may still wait at the next one to go down.
+  // A create that nginx has retried may wait at the next instance to stop.
   await load.settled();
   return ended;
 }

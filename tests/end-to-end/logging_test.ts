@@ -5,7 +5,7 @@ import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 
 const PLANT = '{"id":1,"name":"Monstera"}';
 
-const isWindows = Deno.build.os === "windows";
+const IS_WINDOWS = Deno.build.os === "windows";
 
 /** Many times what the service needs, for busy machines. */
 const RECOVERY_MS_MAX = 20_000;
@@ -67,7 +67,7 @@ async function logOfEverything(
 Deno.test({
   name:
     "the log has one line for each event, in text and in JSON, and none for an ordinary request",
-  ignore: isWindows,
+  ignore: IS_WINDOWS,
   async fn() {
     const [text, json] = await Promise.all([
       logOfEverything("text"),
@@ -122,7 +122,7 @@ for (const format of ["text", "json"] as const) {
     name:
       `a programmer error is logged whole in ${format} and does not end the service`,
     // A compiled program loads no other module.
-    ignore: isWindows || Deno.env.has("PLANT_STORE"),
+    ignore: IS_WINDOWS || Deno.env.has("PLANT_STORE"),
     async fn() {
       using directory = new TemporaryDirectory();
       const bugs = directory.file("bugs.ts");

@@ -57,15 +57,15 @@ Deno.test("GET /readyz answers 503 if the database file is deleted, and /livez 2
   assert.equal((await runProgram(args)).status, 1);
 });
 
-Deno.test("GET /readyz writes to the store at most once a second, however many ask", async () => {
+Deno.test("GET /readyz writes to the store at most once a second, however many requests arrive", async () => {
   using directory = new TemporaryDirectory();
   const file = directory.file("plants.db");
   await using program = await Program.start(["--kv", file]);
   const before = pagesWritten(file);
   const startMs = performance.now();
   for (let round = 0; round < 10; round++) {
-    const asks = Array.from({ length: 40 }, () => program.get("/readyz"));
-    for (const ask of asks) assert.equal(await statusOf(ask), 200);
+    const replies = Array.from({ length: 40 }, () => program.get("/readyz"));
+    for (const reply of replies) assert.equal(await statusOf(reply), 200);
   }
   const seconds = (performance.now() - startMs) / PROBE_MS;
   const pages = pagesWritten(file) - before;

@@ -1,4 +1,4 @@
-/** Bodies that take longer than they may, all at the same time. */
+/** Bodies that arrive too slowly, all at the same time. */
 import assert from "node:assert/strict";
 import { BODY_MS_MAX } from "../../src/limits.ts";
 import { eventually } from "../support/load.ts";
@@ -54,7 +54,7 @@ const SLOW:
     ],
   ];
 
-/** Sends white space until the reply arrives, so the body never is silent. */
+/** Sends white space until the reply arrives, so that the body never pauses. */
 async function trickle(wire: Wire): Promise<void> {
   await wire.send(request("", { headers: ["content-length: 30000"] }));
   const reply = wire.reply();
@@ -81,7 +81,7 @@ Deno.test("a body that has not arrived within 10 s is refused with 40801, and it
   using trickling = await Wire.connect(service.port);
   slow.push(trickle(trickling));
 
-  // Others are served meanwhile, also one that sends its body in two parts.
+  // Others are served meanwhile, even one whose body arrives in two parts.
   using wire = await Wire.connect(service.port);
   const body = '{"id":3,"name":"slow but in time"}';
   await wire.send(

@@ -21,7 +21,7 @@ const SECRET = "hush-hush";
 /** A port that no program gets by chance, so that nothing listens there. */
 const CLOSED_PORT = 1;
 
-Deno.test("serve fails in one line if its port is taken, and leaves a closed store", async () => {
+Deno.test("serve fails with one line if its port is taken, and leaves a closed store", async () => {
   using directory = new TemporaryDirectory();
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
@@ -37,7 +37,7 @@ Deno.test("serve fails in one line if its port is taken, and leaves a closed sto
   assert.deepEqual(directory.names(), ["plants.db"]);
 });
 
-Deno.test("serve fails in one line for an address of another machine", async () => {
+Deno.test("serve fails with one line for an address of another machine", async () => {
   using directory = new TemporaryDirectory();
   const file = directory.file("plants.db");
   assertOneLine(
@@ -47,7 +47,7 @@ Deno.test("serve fails in one line for an address of another machine", async () 
   );
 });
 
-Deno.test("serve fails in one line for a host name that does not exist", async () => {
+Deno.test("serve fails with one line for a host name that does not exist", async () => {
   using directory = new TemporaryDirectory();
   const file = directory.file("plants.db");
   assertOneLine(
@@ -57,7 +57,7 @@ Deno.test("serve fails in one line for a host name that does not exist", async (
   );
 });
 
-Deno.test("serve refuses PEM blocks that contain nothing in one line", async () => {
+Deno.test("serve refuses empty PEM blocks with one line", async () => {
   using directory = new TemporaryDirectory();
   const block = (kind: string) =>
     `-----BEGIN ${kind}-----\nAAAA\n-----END ${kind}-----\n`;
@@ -72,7 +72,7 @@ Deno.test("serve refuses PEM blocks that contain nothing in one line", async () 
 });
 
 Deno.test({
-  name: "serve refuses a key of another certificate in one line",
+  name: "serve refuses with one line a key of another certificate",
   ignore: !await has("openssl", "version"),
   async fn() {
     using directory = new TemporaryDirectory();
@@ -94,7 +94,7 @@ Deno.test({
 });
 
 Deno.test({
-  name: "serve refuses a device as its store in one line",
+  name: "serve refuses with one line a device as its store",
   ignore: Deno.build.os === "windows",
   async fn() {
     const ended = await runProgram(["--port", "0", "--kv", "/dev/null"]);
@@ -104,7 +104,7 @@ Deno.test({
 
 Deno.test({
   name:
-    "serve refuses a store in a directory that accepts no files in one line",
+    "serve refuses with one line a store in a directory that accepts no files",
   ignore: Deno.build.os !== "linux",
   async fn() {
     const ended = await runProgram(["--port", "0", "--kv", "/proc/plants.db"]);
@@ -112,7 +112,7 @@ Deno.test({
   },
 });
 
-Deno.test("serve and export refuse plants that only a newer Deno reads in one line", async () => {
+Deno.test("serve and export refuse with one line plants that only a newer Deno reads", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   {
@@ -148,7 +148,7 @@ async function startWithServer(
 }
 
 // Deno 2.6 retries refused connections too, so each can take 9 s.
-Deno.test("serve waits 9 s for a KV Connect server, then fails in one line or one entry", async () => {
+Deno.test("serve waits 9 s for a KV Connect server, then fails with one line or one entry", async () => {
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const connected = silent.accept();
   const [unanswered, refused, refusedInJson] = await Promise.all([

@@ -250,7 +250,7 @@ async function runRefused({ args = [], env = {} }: Refused): Promise<Ended> {
 
 for (const [reason, refused] of Object.entries(REFUSED)) {
   const { message } = refused;
-  Deno.test(`serve refuses ${reason} in one line and creates no file`, async () => {
+  Deno.test(`serve refuses ${reason} with one line and creates no file`, async () => {
     assertOneLine(await runRefused(refused), 2, message);
   });
 }

@@ -11,7 +11,7 @@ const HALF_CHUNKS = request(`5\r\n${BODY.slice(0, 5)}\r\n`, {
   headers: ["transfer-encoding: chunked"],
 });
 
-const isWindows = Deno.build.os === "windows";
+const IS_WINDOWS = Deno.build.os === "windows";
 
 /** Many times what a request needs to arrive, for busy machines. */
 const ARRIVE_MS_MAX = 15_000;
@@ -60,7 +60,7 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
   Deno.test({
     name:
       `${signal} lets a running create finish and does not wait for idle clients`,
-    ignore: isWindows,
+    ignore: IS_WINDOWS,
     async fn() {
       using directory = new TemporaryDirectory();
       const file = directory.file("plants.db");
@@ -96,10 +96,10 @@ for (const signal of ["SIGTERM", "SIGINT"] as const) {
   });
 }
 
-/** Stops a program while a body arrives, whose client leaves or stays. */
+/** Stops a program while a body arrives; its client disconnects or stays. */
 async function stopDuringBody(
   sent: Uint8Array,
-  clientLeaves: boolean,
+  clientDisconnects: boolean,
 ): Promise<void> {
   using directory = new TemporaryDirectory();
   const file = directory.file("plants.db");
@@ -113,7 +113,7 @@ async function stopDuringBody(
     assert.equal(reply?.status, 503, reply?.text);
     assert.equal(JSON.parse(reply.text).error, API_ERRORS.shuttingDown.error);
     assert.match(reply.headers.get("retry-after") ?? "", /^\d+$/);
-    if (!clientLeaves) {
+    if (!clientDisconnects) {
       const { status, stderr } = await program.ended();
       assert.equal(status, 0, stderr);
     }
@@ -131,20 +131,20 @@ for (
 ) {
   Deno.test({
     name: `SIGTERM refuses a body ${what} that is arriving`,
-    ignore: isWindows,
+    ignore: IS_WINDOWS,
     fn: () => stopDuringBody(sent, true),
   });
 
   Deno.test({
     name: `SIGTERM does not wait for a body ${what} that never ends`,
-    ignore: isWindows,
+    ignore: IS_WINDOWS,
     fn: () => stopDuringBody(sent, false),
   });
 }
 
 Deno.test({
   name: "signals within half a second count as one",
-  ignore: isWindows,
+  ignore: IS_WINDOWS,
   async fn() {
     using directory = new TemporaryDirectory();
     await using program = await Program.start(["--kv", directory.file("p.db")]);
@@ -158,8 +158,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "a later signal ends a stop that still waits, with a failure",
-  ignore: isWindows,
+  name: "a later signal ends a stop that is still waiting, with status 1",
+  ignore: IS_WINDOWS,
   async fn() {
     using directory = new TemporaryDirectory();
     const file = directory.file("plants.db");
@@ -170,7 +170,7 @@ Deno.test({
     await waitForGauge(program, "plant_store_creates_waiting");
     program.process.kill("SIGTERM");
     await program.printed(/answering running requests/);
-    // The first of these count as the same signal.
+    // The first of these count as the signal above.
     const again = setInterval(() => void program.stop("SIGTERM"), 100);
     const { status, stderr } = await program.ended().finally(() =>
       clearInterval(again)
@@ -183,7 +183,7 @@ Deno.test({
 
 Deno.test({
   name: "SIGTERM ends a start that waits for a KV Connect server",
-  ignore: isWindows,
+  ignore: IS_WINDOWS,
   async fn() {
     using listener = listenSilently();
     await using program = startWithServer(listener);
@@ -196,7 +196,7 @@ Deno.test({
 
 Deno.test({
   name: "SIGHUP does not end a start",
-  ignore: isWindows,
+  ignore: IS_WINDOWS,
   async fn() {
     using listener = listenSilently();
     await using program = startWithServer(listener);
@@ -209,7 +209,7 @@ Deno.test({
 
 Deno.test({
   name: "SIGHUP does not end a service without a token file",
-  ignore: isWindows,
+  ignore: IS_WINDOWS,
   async fn() {
     using directory = new TemporaryDirectory();
     await using program = await Program.start(["--kv", directory.file("p.db")]);

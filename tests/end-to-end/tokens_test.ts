@@ -8,7 +8,7 @@ import { runTool } from "../support/tools.ts";
 
 const PLANT = { id: 7, name: "Monstera" };
 
-const isWindows = Deno.build.os === "windows";
+const IS_WINDOWS = Deno.build.os === "windows";
 const HAS_BASH = await has("bash", "--version");
 
 /** Writes tokens as a secret store does: to a new file, then renamed. */
@@ -62,7 +62,7 @@ Deno.test("serve accepts every token in ACCESS_TOKEN", async () => {
 
 Deno.test({
   name: "serve reads its tokens from a FIFO at the start",
-  ignore: isWindows,
+  ignore: IS_WINDOWS,
   async fn() {
     using directory = new TemporaryDirectory();
     const fifo = directory.file("fifo");
@@ -101,8 +101,8 @@ Deno.test({
 });
 
 Deno.test({
-  name: "SIGHUP replaces the tokens by those of the file",
-  ignore: isWindows,
+  name: "SIGHUP replaces the tokens with those in the file",
+  ignore: IS_WINDOWS,
   async fn() {
     using directory = new TemporaryDirectory();
     const tokens = directory.file("tokens");
@@ -126,8 +126,8 @@ Deno.test({
   },
 });
 
-/** Ways in which a token file becomes useless, and what the log says. */
-const USELESS: readonly [
+/** Ways in which a token file becomes invalid, and what the log says. */
+const INVALID: readonly [
   what: string,
   change: (file: string) => void | Promise<unknown>,
   problem: RegExp,
@@ -180,11 +180,11 @@ const USELESS: readonly [
   ],
 ];
 
-for (const [what, change, problem] of USELESS) {
+for (const [what, change, problem] of INVALID) {
   Deno.test({
     name:
-      `SIGHUP changes no token if the file ${what}, and the service goes on`,
-    ignore: isWindows,
+      `SIGHUP changes no token if the file ${what}, and the service continues`,
+    ignore: IS_WINDOWS,
     async fn() {
       using directory = new TemporaryDirectory();
       const tokens = directory.file("tokens");

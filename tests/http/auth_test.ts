@@ -49,7 +49,7 @@ for (
     "Bearer     first",
   ]
 ) {
-  Deno.test(`check() accepts ${JSON.stringify(header)}, also repeatedly`, () => {
+  Deno.test(`check() accepts ${JSON.stringify(header)} every time`, () => {
     const tokens = new AcceptedTokens(TOKENS);
     for (let i = 0; i < 3; i++) assert.equal(tokens.check(header), "accepted");
   });

@@ -145,7 +145,7 @@ Deno.test("a refused body is not held, whatever arrives later", async () => {
   bodies.refuseAll(SHUTTING_DOWN);
   assert.equal(await read, SHUTTING_DOWN);
   assert.equal(bodies.heldBytes, 0);
-  // The first chunk ends the receiving, and the second the discarding.
+  // The first chunk ends the reading of the body, the second the discarding.
   send(new Uint8Array(1));
   send(new Uint8Array(2 * 1024 * 1024));
   await cancelled;

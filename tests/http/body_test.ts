@@ -143,7 +143,7 @@ for (const headersOf of LENGTH_AND_ENCODING) {
     return request;
   };
 
-  Deno.test(`read() does not believe the length in ${order}`, async () => {
+  Deno.test(`read() ignores the length in ${order}`, async () => {
     const bodies = new BodyReader();
     const { stream, cancelled, readBytes } = endlessStream(1024);
     await assertRefused(
@@ -159,7 +159,7 @@ for (const headersOf of LENGTH_AND_ENCODING) {
     assert.equal(bodies.heldBytes, 0);
   });
 
-  Deno.test(`discard() does not believe the length in ${order}`, async () => {
+  Deno.test(`discard() ignores the length in ${order}`, async () => {
     const { stream, cancelled, readBytes } = endlessStream(1024);
     new BodyReader().discard(withHeaders(stream, 22));
     await cancelled;

@@ -7,7 +7,7 @@ import { toBytes } from "../support/wire.ts";
 /** A body, and the plant that it creates. */
 type Row = readonly [name: string, body: string, id: bigint, plant: Plant];
 
-/** A body of so many bytes, without its name. */
+/** A body with an empty name. */
 const EMPTY = '{"id":7,"name":""}';
 
 /** Returns a row with a body of exactly so many bytes. */

@@ -14,7 +14,7 @@ import type { Reply } from "../support/wire.ts";
 
 const VALID = '{"id":7,"name":"Fern"}';
 
-/** How long to wait for what takes milliseconds. */
+/** Time limit for steps that take milliseconds. */
 const SOON = { withinMs: 20_000, everyMs: 1 };
 
 const OVERLOADED = {

@@ -35,7 +35,7 @@ const UNKNOWN: readonly (readonly [target: string, path?: string])[] = [
   ["/ferns?x=1#/plants?", "/ferns"],
 ];
 
-/** Every path to read, with the type and the text of its reply. */
+/** Every GET path, with the type and the text of its reply. */
 function readablePaths(
   baseUrl: string,
 ): readonly (readonly [path: string, type: string, text: string | RegExp])[] {
@@ -52,7 +52,7 @@ function readablePaths(
 
 for (const method of ["GET", "HEAD"]) {
   for (const [path, type, text] of readablePaths(BASE_URL)) {
-    Deno.test(`handle() replies to ${method} ${path || "of the base URL"}, also with a query`, async () => {
+    Deno.test(`handle() replies to ${method} ${path || "of the base URL"}, with and without a query`, async () => {
       using service = await TestService.start(BASE_URL);
       for (const query of ["", "?", "?x=/plants", "?/ferns#"]) {
         const reply = await service.get(`${path}${query}`, { method });
@@ -65,7 +65,7 @@ for (const method of ["GET", "HEAD"]) {
   }
 }
 
-Deno.test("handle() sends the page with the headers that belong to it", async () => {
+Deno.test("handle() sends the page with its headers", async () => {
   using service = await TestService.start(BASE_URL);
   const { headers } = await service.get("/");
   for (const [name, value] of Object.entries(renderPage(BASE_URL).headers)) {
@@ -73,7 +73,7 @@ Deno.test("handle() sends the page with the headers that belong to it", async ()
   }
 });
 
-Deno.test("handle() needs a token for /metrics and for no other path to read", async () => {
+Deno.test("handle() needs a token for /metrics and for no other GET path", async () => {
   using service = await TestService.start(BASE_URL);
   const rows = [
     [[], 40101, 'Authorization: expected "Bearer" and one token'],
@@ -113,7 +113,7 @@ for (
 }
 
 for (const method of ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "get"]) {
-  Deno.test(`handle() refuses ${method} on every path to read with 40501, before it checks the token`, async () => {
+  Deno.test(`handle() refuses ${method} on every GET path with 40501, before it checks the token`, async () => {
     using service = await TestService.start(BASE_URL);
     for (const [path] of readablePaths(BASE_URL)) {
       for (const authorization of ["Bearer test-token", "Bearer guess"]) {

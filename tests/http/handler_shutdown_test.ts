@@ -36,7 +36,7 @@ Deno.test("drain() resolves when every running create has its reply, and not bef
   );
   await service.createsWaiting(3);
   const drain = startDrain(service);
-  // Replies that follow do not count as the end of those that run.
+  // Replies to later requests do not resolve the drain.
   assertRefusal(await service.create(VALID), SHUTTING_DOWN);
   assert.equal((await service.get("/livez")).status, 200);
   assert.equal(drain.isDone, false);
@@ -52,7 +52,7 @@ Deno.test("drain() resolves when every running create has its reply, and not bef
   );
 });
 
-Deno.test("drain() resolves also if a running create fails", async () => {
+Deno.test("drain() resolves even if a running create fails", async () => {
   using service = await TestService.start();
   service.store.pause();
   const running = service.create(VALID);
@@ -88,14 +88,14 @@ Deno.test("handle() refuses creates with 50301 during and after drain(), and sto
   await service.create(VALID);
   const before = await service.stored();
   await service.handler.drain();
-  // Also one that would be a replay.
+  // The first would be a replay.
   for (const body of [VALID, '{"id":8,"name":"Fern"}', "{", ""]) {
     assertRefusal(await service.create(body), SHUTTING_DOWN);
   }
   assert.deepEqual(await service.stored(), before);
 });
 
-Deno.test("handle() serves every path to read but /readyz after drain()", async () => {
+Deno.test("handle() serves every GET path but /readyz after drain()", async () => {
   using service = await TestService.start();
   await service.handler.drain();
   for (const path of ["/", "/openapi.json", "/livez", "/metrics"]) {

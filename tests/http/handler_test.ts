@@ -16,7 +16,7 @@ const VALID = '{"id":2,"name":"Fern"}';
 interface Row {
   readonly error: number;
   readonly message: string | RegExp;
-  /** Headers of the reply, beside that of the body. */
+  /** Headers of the reply besides those of the body. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly provoke: (service: TestService) => Promise<Reply>;
 }

@@ -108,7 +108,7 @@ function randomText(random: Random): string {
   return changed.join("");
 }
 
-Deno.test("parseNewPlant() parses a text alike on the fast path and with the JSON reader", () => {
+Deno.test("parseNewPlant() gives the same result on the fast path as with the JSON reader", () => {
   const seed = seedOfRun();
   const random = new Random(seed);
   const withoutLine = (message: string) => message.replace(/^line \d+/, "");

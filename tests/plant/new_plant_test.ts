@@ -50,7 +50,7 @@ Deno.test("parseNewPlant() accepts the empty string as a name and as a tag", () 
   ) assert.deepEqual(acceptNewPlant(text).plant, plant);
 });
 
-Deno.test("parseNewPlant() decodes names and tags, also beyond the Basic Multilingual Plane", () => {
+Deno.test("parseNewPlant() decodes names and tags, including characters beyond the Basic Multilingual Plane", () => {
   const plant = {
     name: 'a"\\/\b\f\n\r\t\u0000é観🌵\ufeff',
     tag: "\u2028🌵\x7f",
@@ -188,7 +188,7 @@ Deno.test("parseNewPlant() refuses a name or a tag that is not a string", () => 
   }
 });
 
-Deno.test("parseNewPlant() refuses a duplicate member, also with the same value", () => {
+Deno.test("parseNewPlant() refuses a duplicate member, even with the same value", () => {
   for (
     const [name, text] of [
       ["id", '{"id":1,"id":1,"name":"a"}'],

@@ -52,7 +52,7 @@ for (
   });
 }
 
-Deno.test("the committer starts no more commits than the store takes at one time", async () => {
+Deno.test("the committer starts no more commits than may be in flight", async () => {
   for (const commitsInFlightMax of [1, 2, 3, 16]) {
     const { store, create } = setUpCommitter({ commitsInFlightMax });
     for (let id = 0; id < 500; id++) create(id);
@@ -86,7 +86,7 @@ Deno.test("commits before the last that may be in flight start with any number o
   ]);
 });
 
-Deno.test("two creates of one id are never in commits at one time", async () => {
+Deno.test("two creates of one id are never in commits at the same time", async () => {
   const { store, create } = setUpCommitter({ commitsInFlightMax: 4 });
   const creates = [create(1), create(1), create(1, { name: "Ficus" })];
   assert.deepEqual(store.operations, [["commit", 1n]]);
@@ -96,7 +96,7 @@ Deno.test("two creates of one id are never in commits at one time", async () => 
   assert.deepEqual(store.plants, new Map([[1n, PLANT]]));
 });
 
-Deno.test("no tag and an empty tag are different plants, as are names that differ in case", async () => {
+Deno.test("a missing tag and an empty one differ, as do names that differ in case", async () => {
   const { store, create } = setUpCommitter();
   const plants: Plant[] = [
     PLANT,
@@ -128,7 +128,7 @@ Deno.test("a failed commit answers failed to its own creates only", async () => 
   const creates = [create(1), create(1), create(1, { name: "Ficus" })];
   store.next().fail("disk I/O error");
   await settled();
-  // The creates that waited for it are tried on their own.
+  // The creates that waited for it are retried on their own.
   await store.writeAll();
   assert.deepEqual(outcomesOf(creates), ["failed", "stored", "conflict"]);
 });
@@ -165,7 +165,7 @@ Deno.test("a commit with existing ids answers those creates and commits the othe
   assert.equal(store.plants.get(4n), null);
 });
 
-Deno.test("a commit that the store repeated after it had landed answers replayed", async () => {
+Deno.test("a commit that the store retried after it had landed answers replayed", async () => {
   const { store, create } = setUpCommitter();
   const created = create(1);
   store.plants.set(1n, PLANT);
@@ -174,7 +174,7 @@ Deno.test("a commit that the store repeated after it had landed answers replayed
   assert.equal(created.outcome, "replayed");
 });
 
-Deno.test("a commit whose existing ids have gone is tried again", async () => {
+Deno.test("a commit whose existing ids have disappeared is retried", async () => {
   const { store, create } = setUpCommitter();
   const created = create(1);
   store.next().resolve("exists");
@@ -212,7 +212,7 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
   assert.equal(second.outcome, "replayed");
   assert.deepEqual(store.operations.splice(0), [["read", 2n]]);
 
-  // None, and the next batch commits without reading.
+  // No existing ids: the next batch commits without reading.
   const third = create(3);
   await settled();
   assert.equal(third.outcome, undefined);

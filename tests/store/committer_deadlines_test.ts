@@ -124,14 +124,14 @@ Deno.test("a create that is repeated after its deadline waits for the commit in 
   assert.deepEqual(store.operations, [["commit", 1n]]);
 });
 
-Deno.test("a busy store is tried again, and reported neither as failed nor as succeeded", async () => {
+Deno.test("a commit to a busy store is retried, and reported neither as failed nor as succeeded", async () => {
   const { store, clock, health, create } = setUpCommitter();
   const created = create(1);
   for (let i = 0; i < 20; i++) {
     store.next().resolve("busy");
     await settled();
     assert.equal(created.outcome, undefined);
-    assert.equal(store.pending.length, 0, "no sleep between two tries");
+    assert.equal(store.pending.length, 0, "no delay before a retry");
     await clock.wake();
   }
   assert.deepEqual(health.reports, []);
@@ -140,7 +140,7 @@ Deno.test("a busy store is tried again, and reported neither as failed nor as su
   assert.deepEqual(health.reports, [undefined]);
 });
 
-Deno.test("a busy store is tried again after random times below LOCK_RETRY_MS_MAX", async () => {
+Deno.test("a commit to a busy store is retried after random delays below LOCK_RETRY_MS_MAX", async () => {
   const { store, clock, create } = setUpCommitter();
   create(1);
   const times = new Set<number>();
@@ -150,11 +150,11 @@ Deno.test("a busy store is tried again after random times below LOCK_RETRY_MS_MA
     for (const { ms } of clock.sleeps) times.add(ms);
     await clock.wake();
   }
-  assert.equal(times.size, 20, "two processes would meet again and again");
+  assert.equal(times.size, 20, "two processes would collide repeatedly");
   assert.ok([...times].every((ms) => ms < LOCK_RETRY_MS_MAX));
 });
 
-Deno.test("a busy store is no longer tried after the deadline", async () => {
+Deno.test("a commit to a busy store is not retried after the deadline", async () => {
   const { store, clock, committer, create } = setUpCommitter();
   const created = create(1);
   store.next().resolve("busy");
@@ -190,7 +190,7 @@ Deno.test("every failed commit is reported with its problem, and every successfu
   assert.deepEqual(health.reports, [undefined, undefined]);
 });
 
-Deno.test("a batch of existing ids is no success: reading needs no room on the disk", async () => {
+Deno.test("a batch of existing ids does not count as a success: reading needs no room on the disk", async () => {
   const { store, health, create } = setUpCommitter();
   store.plants.set(1n, PLANT);
   const created = create(1);

@@ -89,7 +89,7 @@ for (
   });
 }
 
-Deno.test("create() answers overloaded by the oldest queued create, not by later ones", async () => {
+Deno.test("create() judges an overload by the oldest queued create, not by later ones", async () => {
   const { store, clock, create } = setUpCommitter({ commitPlantsMax: 10 });
   for (let id = 0; id < 12; id++) create(id);
   const [hung] = store.pending.splice(0, 1);

@@ -78,7 +78,7 @@ Deno.test("a plant is not remembered before its commit has ended, nor after it h
   assert.deepEqual(outcomesOf([first, waiting]), [undefined, undefined]);
   store.next().fail("disk I/O error");
   await settled();
-  // The one that waited is tried on its own.
+  // The create that waited is retried on its own.
   store.next().fail("disk I/O error");
   await settled();
   assert.deepEqual(outcomesOf([first, waiting]), ["failed", "failed"]);
@@ -104,7 +104,7 @@ Deno.test("a plant whose commit landed after its deadline is remembered", async 
 Deno.test("no create is answered from memory while the store is not healthy", async () => {
   const { store, health, create } = await setUpStored();
   health.healthy = false;
-  // The file was replaced by another one, which has not this plant.
+  // The file was replaced by one without this plant.
   store.plants.clear();
   const failed = create(1, PLANT);
   await settled();
@@ -181,7 +181,7 @@ Deno.test("a plant that a later one has evicted is read from the store", async (
   );
 });
 
-Deno.test("a recent plant is replayed also by an overloaded committer", async () => {
+Deno.test("an overloaded committer still replays a recent plant", async () => {
   const { store, clock, create } = await setUpStored();
   for (let id = 2; id < 2 + CREATES_WAITING_MAX; id++) create(id);
   clock.now = 2 * QUEUE_MS_MAX;

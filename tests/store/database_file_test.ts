@@ -217,7 +217,7 @@ for (const { name, real, link } of PLACES) {
       assert.deepEqual(companionsOf(path), []);
       assert.deepEqual(Deno.readFileSync(real), content);
       assert.equal(file.problem(), problem);
-      // For good: the open database has lost its log.
+      // This is permanent: the open database has lost its log.
       Deno.renameSync(`${real}.away`, real);
       assert.equal(file.problem(), problem);
     },
@@ -311,7 +311,7 @@ Deno.test("an empty log beside a missing file or a backup is not foreign", async
   checkStoreUsable(path);
 });
 
-Deno.test("checkStoreUsable() keeps no files beside a closed store, and those beside an open one", async () => {
+Deno.test("checkStoreUsable() leaves no files beside a closed store, and keeps those beside an open one", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   await makeStore(path);

@@ -8,7 +8,7 @@ import {
 import { type ObservedStore, StoreHealth } from "../../src/store/health.ts";
 
 /** A store whose probe writes have the results that the test gives them. */
-class HeldStore implements ObservedStore {
+class ProbedStore implements ObservedStore {
   problem: string | undefined;
   /** A problem that only a check of the companions finds. */
   companionProblem: string | undefined;
@@ -48,9 +48,9 @@ class HeldStore implements ObservedStore {
 }
 
 function setUpHealth() {
-  const store = new HeldStore();
+  const store = new ProbedStore();
   const clock = { now: 10_000 };
-  /** What was reported since the last look at it. */
+  /** The reports that no assertion has removed yet. */
   const reports: (string | undefined)[] = [];
   const health = new StoreHealth(
     store,
@@ -84,7 +84,7 @@ Deno.test("a store that fails is reported once, with its first problem, and once
   assert.deepEqual(reports, ["disk I/O error"]);
 });
 
-Deno.test("a file problem is reported once each, and once when it has gone, without a create", async () => {
+Deno.test("each file problem is reported once, and its end once, without a create", async () => {
   const { store, reports, health } = setUpHealth();
   const check = (problem: string | undefined) => {
     store.problem = problem;
@@ -114,7 +114,7 @@ Deno.test("a file problem that a failed create has reported is not reported agai
   await store.endProbes();
 });
 
-Deno.test("a file problem is reported also while creates fail for another reason", async () => {
+Deno.test("a file problem is reported even while creates fail for another reason", async () => {
   const { store, reports, health } = setUpHealth();
   health.failed("database or disk is full");
   store.problem = "deleted";
@@ -193,7 +193,7 @@ Deno.test("sweep() probes a store that fails, and no other", async () => {
   assert.equal(store.probes.length, 1);
 });
 
-Deno.test("probe() writes once for all that ask within PROBE_MS", async () => {
+Deno.test("probe() writes once for all calls within PROBE_MS", async () => {
   const { store, clock, reports, health } = setUpHealth();
   const probed = Array.from({ length: 100 }, () => health.probe());
   assert.equal(store.probes.length, 1);
@@ -229,7 +229,7 @@ Deno.test("probe() returns the problem of a failed write, and the next one recov
   assert.deepEqual(reports, ["database or disk is full", undefined]);
 });
 
-Deno.test("probe() answers within PROBE_MS if its write never settles, and later asks do not wait", async () => {
+Deno.test("probe() answers within PROBE_MS if its write never settles, and later calls do not wait", async () => {
   const { store, clock, reports, health } = setUpHealth();
   const problem = "no answer within 1 s";
   const first = Array.from({ length: 100 }, () => health.probe());
@@ -245,7 +245,7 @@ Deno.test("probe() answers within PROBE_MS if its write never settles, and later
   assert.equal(store.probes.length, 1);
   assert.deepEqual(reports.splice(0), [problem]);
 
-  // It settles at last: the store responds again.
+  // The write settles in the end: the store responds again.
   await store.endProbe();
   assert.equal(health.isHealthy(), true);
   assert.deepEqual(reports, [undefined]);
@@ -311,7 +311,7 @@ Deno.test("a probe does not recover a store whose file is lost, though its write
   assert.deepEqual(reports, ["deleted"]);
 });
 
-Deno.test("probe() returns a problem of the file or its companions that is new", async () => {
+Deno.test("probe() returns a new problem of the file or its companions", async () => {
   for (const kind of ["problem", "companionProblem"] as const) {
     const { store, reports, health } = setUpHealth();
     const probed = health.probe();

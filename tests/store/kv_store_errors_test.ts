@@ -57,7 +57,7 @@ function contentOf(path: string, problem: StoreProblem): unknown {
   return database.prepare("SELECT hex(k), hex(v) FROM kv").all();
 }
 
-/** Paths that are no store: what is there, the problem, and its message. */
+/** Paths without a store: what is there, the problem, and its message. */
 const NO_STORES: readonly [
   name: string,
   make: (path: string) => void | Promise<void>,
@@ -155,7 +155,7 @@ Deno.test("openStore() creates a store in a missing or an empty file", async () 
   }
 });
 
-Deno.test("a store that is opened to read is read, and keeps no file beside it", async () => {
+Deno.test("openStoreToRead() reads a store and leaves no file beside it", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   await makeStore(path);

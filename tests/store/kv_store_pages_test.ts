@@ -41,7 +41,7 @@ testStores("pages() lists large plants in small pages", async ({ store }) => {
 });
 
 testStores(
-  "pages() names the keys of values that are no plants",
+  "pages() names the keys of values that are not plants",
   async ({ store, kv }) => {
     await commit(store, [{ id: 2n, plant: PLANT }]);
     await kv.set(["plants", 1n], "not a plant");
@@ -66,7 +66,7 @@ testStores("pages() can be stopped early", async ({ store }) => {
     assert.deepEqual(page, newPlants(ids.slice(0, page.length)));
     break;
   }
-  // The store goes on; this lasts longer than the page that was prefetched.
+  // The store still works. This takes longer than the prefetched page.
   const listed = await Array.fromAsync(store.pages());
   assert.equal(listed.flat().length, ids.length);
 });

@@ -40,7 +40,7 @@ const IDS = [
   ID_MAX,
 ];
 
-/** Values of another program that are no plants. */
+/** Values of another program that are not plants. */
 const FOREIGN_VALUES: unknown[] = [
   null,
   undefined,
@@ -101,7 +101,7 @@ testStores(
 );
 
 testStores(
-  "commits at one time of one id store one plant",
+  "commits of one id at the same time store one plant",
   async ({ store, kv }) => {
     const results = await Promise.all(
       Array.from(
@@ -168,7 +168,7 @@ testStores(
 );
 
 testStores(
-  "read() returns present plants, and null for values that are none",
+  "read() returns the plants that exist, and null for values that are not plants",
   async ({ store, kv }) => {
     await commit(store, [{ id: 1n, plant: PLANT }]);
     await kv.set(["plants", 2n], { name: "Ficus", height: 3, tag: "" });
@@ -233,7 +233,7 @@ testStores(
     for (const ids of cases) {
       const found = await store.read(ids);
       for (const id of ids) assert.deepEqual(found.get(id), stored.get(id));
-      // Others are allowed, if they are right.
+      // Other ids are allowed if their plants are correct.
       for (const [id, plant] of found) assert.deepEqual(plant, stored.get(id));
     }
   },

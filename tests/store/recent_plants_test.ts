@@ -9,7 +9,7 @@ import type { Plant } from "../../src/plant/plant.ts";
 import { RecentPlants } from "../../src/store/recent_plants.ts";
 import { Random } from "../support/random.ts";
 
-/** Plants of which each differs from all others. */
+/** Plants that all differ from each other. */
 const PLANTS: Plant[] = [
   { name: "" },
   { name: "", tag: "" },

@@ -4,20 +4,20 @@ import type { NewPlant } from "../../src/plant/plant.ts";
 import { type Reply, toBody } from "./load.ts";
 import { TOKEN } from "./program.ts";
 
-/** Requests that the service accepts at one time on one HTTP/2 connection. */
+/** Maximum concurrent requests that the service accepts on one connection. */
 const STREAMS_MAX = 200;
 
 const encoder = new TextEncoder();
 
 /**
- * HTTP/2 connections: thousands of requests at one time on few sockets. Dispose
+ * HTTP/2 connections: thousands of concurrent requests on few sockets. Dispose
  * of them before the service stops: Deno 2.9 can abort when it receives GOAWAY.
  */
 export class Http2Clients implements Disposable {
   readonly #sessions: http2.ClientHttp2Session[];
   #next = 0;
 
-  /** @param requests most requests at one time */
+  /** @param requests maximum number of requests at the same time */
   constructor(origin: string, requests: number) {
     this.#sessions = Array.from(
       { length: Math.ceil(requests / STREAMS_MAX) },

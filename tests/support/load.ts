@@ -145,7 +145,7 @@ export class Ledger {
     return stored.size;
   }
 
-  /** The same for a file, which another process may have open. */
+  /** Does the same for a file, which another process may have open. */
   async assertFile(path: string): Promise<number> {
     const kv = await Deno.openKv(path);
     try {
@@ -192,7 +192,7 @@ export class Tally {
   }
 }
 
-/** Waits, to place the moments of a load; never for an event. */
+/** Waits to time the steps of a load; {@link eventually} waits for an event. */
 export function pause(ms: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
@@ -202,7 +202,7 @@ export function residentBytes(program: Program): Promise<number> {
   return memoryBytes(program, "VmRSS");
 }
 
-/** Returns the most resident memory that a program had, 0 without /proc. */
+/** Returns the peak resident memory of a program, 0 without /proc. */
 export function peakResidentBytes(program: Program): Promise<number> {
   return memoryBytes(program, "VmHWM");
 }

@@ -124,7 +124,7 @@ export interface InstanceBounds {
 /** How an outcome came about, for the statistics. */
 export type Reason = "store" | "memory" | "count" | "queue" | "hung";
 
-/** One instance of the service, of which only the surface is known. */
+/** One instance of the service, seen as a black box. */
 export class InstanceModel implements StoreObserver {
   readonly #world: WorldModel;
   readonly #file: SimulatedFile;
@@ -136,13 +136,13 @@ export class InstanceModel implements StoreObserver {
   /** When an operation with an id last threw. */
   readonly #threwMs = new Map<bigint, number>();
   #failing: string | undefined;
-  /** What the operations that ended in this event make of the health. */
+  /** The health that the operations that ended in this event imply. */
   #mustFail: boolean | undefined;
   /** The operation that ended in this event, or whose commit woke up. */
   #last: { readonly step: number; readonly ids: readonly bigint[] } | undefined;
-  /** No batch has started or ended since, for sure. */
+  /** The latest time at which a batch may have started or ended. */
   #activityMs = 0;
-  /** A batch has started or ended then, for sure. */
+  /** The latest time at which a batch certainly started or ended. */
   #progressMs = 0;
   #inFlightBefore = 0;
 

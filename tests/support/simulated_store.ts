@@ -93,7 +93,7 @@ const COMMIT_COURSES = [
   "lands and fails late",
   "lands and answers late",
   "lands late",
-  // It landed, its answer was lost, and the store tried it again.
+  // It landed, its answer was lost, and the store retried it.
   "lands and is repeated",
   // What existed is gone when it is read.
   "exists for a moment",
@@ -190,7 +190,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
     );
   }
 
-  /** Succeeds or fails at once: the health of a silent store has own tests. */
+  /** Succeeds or fails at once: health_test.ts tests a silent store. */
   probe(): Promise<void> {
     const { random, faults } = this.#options;
     const isFailing = random.chance(faults().trouble / 2);

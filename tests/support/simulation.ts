@@ -48,7 +48,7 @@ interface Shape extends InstanceBounds, Faults {
   readonly repeats: number;
   /** Whether names are so long that bytes bound a batch. */
   readonly large: boolean;
-  /** Share of creates with whose id another program writes. */
+  /** Share of creates whose id another program writes, too. */
   readonly others: number;
   /** How often the file is deleted or replaced, and instances are restarted. */
   readonly accidents: number;
@@ -57,8 +57,7 @@ interface Shape extends InstanceBounds, Faults {
 /**
  * Runs the schedule of a seed, in virtual time: one or two instances of the
  * service between clients, which create a few plants over and over, and a store
- * that fails in every known way. Models that know nothing of the inside check
- * every answer.
+ * that fails in every known way. Black-box models check every answer.
  * @throws {Violation}
  */
 export async function simulate(seed: number, seen: Seen): Promise<void> {
@@ -253,7 +252,7 @@ class Schedule {
     });
   }
 
-  /** An instance without hung commits on the file in place stores plants. */
+  /** Checks that idle instances on the file in place store plants again. */
   #checkRecovery(): void {
     for (const [i, instance] of this.#instances.entries()) {
       const { model } = instance;

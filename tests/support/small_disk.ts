@@ -2,7 +2,7 @@
 export class SmallDisk implements Disposable {
   readonly path = Deno.makeTempDirSync({ prefix: "plant-store-disk-" });
 
-  /** @throws if this machine does not allow to mount */
+  /** @throws if this machine does not permit mounting */
   constructor(megabytes: number) {
     const args = ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs"];
     const mount = new Deno.Command("mount", {
@@ -42,7 +42,7 @@ export class SmallDisk implements Disposable {
   }
 }
 
-/** Whether this machine allows to mount a {@link SmallDisk}. */
+/** Whether this machine can mount a {@link SmallDisk}. */
 export function canMount(): boolean {
   try {
     new SmallDisk(1)[Symbol.dispose]();

@@ -35,7 +35,7 @@ export function testStores(
       using directory = new TemporaryDirectory();
       await using server = await KvServer.start(directory.file("kv.db"));
       const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
-      // Deno reads it there only.
+      // Deno reads the token from the environment only.
       Deno.env.set("DENO_KV_ACCESS_TOKEN", token);
       await open({ kind: "server", url: server.url, token }, server.url, run);
     },
@@ -61,7 +61,7 @@ export function newPlants(ids: readonly bigint[]): NewPlant[] {
   return ids.map((id) => ({ id, plant: { name: `Monstera ${id}` } }));
 }
 
-/** Commits plants; tries again while the other connection has the lock. */
+/** Commits plants; retries while the other connection has the lock. */
 export async function commit(
   store: KvStore,
   plants: readonly NewPlant[],

@@ -25,7 +25,7 @@ Deno.test("Metrics.text() has every status of the API, at 0 before any request",
   }
 });
 
-Deno.test("Metrics.request() counts requests by status, also others than the API's", () => {
+Deno.test("Metrics.request() counts requests by status, including statuses that the API does not use", () => {
   const metrics = new Metrics();
   for (const status of [200, 200, 409, 418]) metrics.request(status, 0.001);
   const text = metrics.text(IDLE);
