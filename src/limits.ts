@@ -1,11 +1,13 @@
 /**
- * Every bound of the service, with its reason. The names contain the units.
+ * Every bound that clients and operators can notice, with its reason. The names
+ * contain the units.
  * `tests/limits_test.ts` asserts the relations between the bounds.
  */
 
 /**
  * Maximum size of a request body. The store needs at most two bytes for each
- * byte of a name, so the value fits {@link KV_VALUE_BYTES_MAX}.
+ * byte of a name, so the value fits {@link KV_VALUE_BYTES_MAX}. The
+ * configuration of nginx in the README repeats it.
  */
 export const BODY_BYTES_MAX = 32 * 1024;
 
@@ -74,7 +76,7 @@ export const COMMIT_BYTES_MAX = 800_000;
 export const COMMITS_IN_FLIGHT_MAX_FILE = 2;
 export const COMMITS_IN_FLIGHT_MAX_SERVER = 16;
 
-/** Maximum delay before retrying a write while another process holds the lock. */
+/** Maximum delay of the next retry while another process holds the lock. */
 export const LOCK_RETRY_MS_MAX = 20;
 
 /**

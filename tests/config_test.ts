@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { Settings } from "../src/config.ts";
 import { OperatorError } from "../src/operator_error.ts";
 import {
-  assertRefusal,
+  assertConfigError,
   assertRefused,
   readConfig,
   SECRET,
@@ -106,7 +106,7 @@ for (
     assert.throws(
       () => settings.config(),
       (error) =>
-        assertRefusal(error, new RegExp(`^${invalid}: expected UTF-8$`)),
+        assertConfigError(error, new RegExp(`^${invalid}: expected UTF-8$`)),
     );
   });
 }
@@ -121,7 +121,7 @@ Deno.test("Settings.config() names the permission that Deno lacks to read a vari
   });
   assert.throws(
     () => settings.config(),
-    (error) => assertRefusal(error, new RegExp(`^${message}$`)),
+    (error) => assertConfigError(error, new RegExp(`^${message}$`)),
   );
 });
 

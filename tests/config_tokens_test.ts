@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { reloadTokens } from "../src/config.ts";
 import { TOKEN_FILE_BYTES_MAX } from "../src/limits.ts";
 import {
-  assertRefusal,
+  assertConfigError,
   assertRefused,
   readConfig,
   SECRET,
@@ -102,8 +102,8 @@ for (
     await assert.rejects(
       reloadTokens({ name: "--token-file", path }),
       (error) =>
-        assertRefusal(error, /^--token-file: .*\/tokens: /) &&
-        assertRefusal(error, problem),
+        assertConfigError(error, /^--token-file: .*\/tokens: /) &&
+        assertConfigError(error, problem),
     );
   });
 }
@@ -114,7 +114,7 @@ Deno.test("Settings.config() and reloadTokens() refuse a directory as the token 
   assertRefused({ "--token-file": path }, {}, /: it is a directory$/);
   await assert.rejects(
     reloadTokens({ name: "--token-file", path }),
-    (error) => assertRefusal(error, /: it is not a regular file$/),
+    (error) => assertConfigError(error, /: it is not a regular file$/),
   );
 });
 
@@ -126,7 +126,7 @@ Deno.test({
     assertRefused({ "--token-file": path }, {}, /: it is larger than 1 MiB$/);
     await assert.rejects(
       reloadTokens({ name: "--token-file", path }),
-      (error) => assertRefusal(error, /: it is not a regular file$/),
+      (error) => assertConfigError(error, /: it is not a regular file$/),
     );
   },
 });

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { ALL_SETTINGS } from "../src/config.ts";
+import { BODY_BYTES_MAX } from "../src/limits.ts";
 import { API_ERRORS, type ApiError, statusOf } from "../src/errors.ts";
 
 const README = new URL("../README.md", import.meta.url);
@@ -31,6 +32,17 @@ Deno.test("the README has every error of the API as src/errors.ts has it", () =>
       Object.keys(headers).map(code).join(", "),
     ]),
   );
+});
+
+Deno.test("the configuration of nginx in the README has the limit of the body", () => {
+  const text = Deno.readTextFileSync(README);
+  for (
+    const line of [
+      `client_max_body_size    ${BODY_BYTES_MAX / 1024}k;`,
+      `client_body_buffer_size ${BODY_BYTES_MAX / 1024}k;`,
+      `"message":"${API_ERRORS.bodyTooLarge.message("")}"`,
+    ]
+  ) assert.ok(text.includes(line), line);
 });
 
 Deno.test("the README has every setting as src/config.ts has it", () => {

@@ -77,7 +77,10 @@ export class RequestHandler {
     return response;
   }
 
-  /** Refuses bodies that have reached their deadline. Call it regularly. */
+  /**
+   * Refuses bodies that have reached their deadline. Call it regularly. Creates
+   * have a deadline of their own, in the committer.
+   */
   sweep(): void {
     this.#bodies.sweep();
   }

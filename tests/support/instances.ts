@@ -11,9 +11,10 @@ import {
   Tally,
   toBody,
 } from "./load.ts";
-import { freePort, type Nginx } from "./nginx.ts";
+import type { Nginx } from "./nginx.ts";
 import { type Ended, Program, statusOf, TOKEN } from "./program.ts";
 import type { Random } from "./random.ts";
+import { freePort } from "./tools.ts";
 import { drawId } from "./transfer.ts";
 
 /** An instance on a port of its own, which it keeps over restarts. */

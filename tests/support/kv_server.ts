@@ -1,4 +1,5 @@
 import { eventually } from "./load.ts";
+import { freePort } from "./tools.ts";
 
 /** The path of denokv, a KV Connect server; without it tests are ignored. */
 export const DENOKV = Deno.env.get("DENOKV");
@@ -142,9 +143,4 @@ export class FakeKvServer implements AsyncDisposable {
       expiresAt: "2100-01-01T00:00:00Z",
     });
   }
-}
-
-function freePort(): number {
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  return listener.addr.port;
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { eventually } from "./load.ts";
 import { TemporaryDirectory } from "./temporary.ts";
-import { runTool } from "./tools.ts";
+import { freePort, makeCertificate } from "./tools.ts";
 
 /** The path of nginx; without it tests are ignored. */
 export const NGINX = Deno.env.get("NGINX") ?? "";
@@ -28,10 +28,6 @@ scgi_temp_path DIRECTORY/scgi;
 include DIRECTORY/plant-store.conf;
 }
 `;
-
-/** The range of ports to choose from. */
-const PORT_MIN = 20_000;
-const PORTS = 10_000;
 
 /** How the configuration differs from that in the README. */
 interface Substitutes {
@@ -96,7 +92,7 @@ export class Nginx implements AsyncDisposable {
     const directory = new TemporaryDirectory();
     // The worker processes have another user.
     Deno.chmodSync(directory.path, 0o755);
-    const files = await makeCertificate(directory);
+    const files = await makeCertificate(directory, "nginx");
     const port = freePort();
     const text = configuration({ port, instancePorts, ...files });
     Deno.writeTextFileSync(directory.file("plant-store.conf"), text);
@@ -129,22 +125,6 @@ export class Nginx implements AsyncDisposable {
   }
 }
 
-/** Makes a certificate for 127.0.0.1 that `fetch` can trust: not of a CA. */
-async function makeCertificate(
-  directory: TemporaryDirectory,
-): Promise<{ cert: string; key: string }> {
-  const cert = directory.file("nginx.crt");
-  const key = directory.file("nginx.key");
-  await runTool("openssl", [
-    ...["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=plants.test"],
-    ...["-addext", "subjectAltName=IP:127.0.0.1"],
-    ...["-addext", "basicConstraints=critical,CA:FALSE"],
-    ...["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
-    ...["-keyout", key, "-out", cert],
-  ]);
-  return { cert, key };
-}
-
 /** Runs `nginx -t`; warnings count as errors. */
 async function checkConfiguration(file: string): Promise<void> {
   const { success, stderr } = await new Deno.Command(NGINX, {
@@ -162,21 +142,5 @@ async function accepts(port: number): Promise<boolean> {
     return true;
   } catch {
     return false;
-  }
-}
-
-/**
- * Returns a free port that no outgoing connection takes while its program
- * restarts: one below the ports that the system gives to these.
- */
-export function freePort(): number {
-  for (;;) {
-    const port = PORT_MIN + Math.floor(Math.random() * PORTS);
-    try {
-      using _listener = Deno.listen({ hostname: "127.0.0.1", port });
-      return port;
-    } catch (error) {
-      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
-    }
   }
 }

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { gunzipSync } from "node:zlib";
 import { has, type ProgramOptions } from "./program.ts";
 import { type Call, parseTrace } from "./strace.ts";
+import { concatenate } from "./wire.ts";
 
 /**
  * What a program did to the files below a directory, or sent. Paths start at
@@ -241,10 +242,10 @@ class CallReader {
     if (!/^(sendto|write|writev|sendmsg)$/.test(name)) return;
     const count = parseInt(result ?? "0");
     if (count <= 0) return;
-    const sent = concatenate([
+    const sent = concatenate(
       this.#replies.get(connection) ?? new Uint8Array(),
-      concatenate(strings).subarray(0, count),
-    ]);
+      concatenate(...strings).subarray(0, count),
+    );
     const text = decoder.decode(sent);
     if (!text.startsWith("HTTP/1.1 ")) return;
     // The head is ASCII: its characters are bytes.
@@ -263,18 +264,6 @@ class CallReader {
     const body = decoder.decode(isCompressed ? gunzipSync(sentBody) : sentBody);
     this.#push(startedAt, { kind: "reply", status, body });
   }
-}
-
-function concatenate(
-  parts: readonly Uint8Array[],
-): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((sum, it) => sum + it.length, 0));
-  let end = 0;
-  for (const part of parts) {
-    whole.set(part, end);
-    end += part.length;
-  }
-  return whole;
 }
 
 /** Returns the descriptors in some arguments, each with its target. */

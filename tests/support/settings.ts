@@ -26,7 +26,7 @@ export function readConfig(
 }
 
 /** Asserts that an error is one line about the configuration. */
-export function assertRefusal(error: unknown, message: RegExp): true {
+export function assertConfigError(error: unknown, message: RegExp): true {
   assert.ok(error instanceof OperatorError, String(error));
   assert.equal(error.exitStatus, EXIT_CONFIGURATION);
   assert.match(error.message, message);
@@ -43,6 +43,6 @@ export function assertRefused(
 ): void {
   assert.throws(
     () => readConfig(flags, variables),
-    (error) => assertRefusal(error, message),
+    (error) => assertConfigError(error, message),
   );
 }

@@ -4,6 +4,10 @@ import type { TemporaryDirectory } from "./temporary.ts";
 /** The path of promtool; without it tests are ignored. */
 export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
 
+/** The range of ports to choose from. */
+const PORT_MIN = 20_000;
+const PORTS = 10_000;
+
 /**
  * Runs a command and returns its output, stdout before stderr.
  * @throws if the command fails
@@ -48,8 +52,26 @@ export async function makeCertificate(
   await runTool("openssl", [
     ...["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=plants.test"],
     ...["-addext", `subjectAltName=${subjectAltName}`],
+    // `fetch` does not accept the certificate of a CA as that of a server.
+    ...["-addext", "basicConstraints=critical,CA:FALSE"],
     ...["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
     ...["-keyout", key, "-out", cert],
   ]);
   return { cert, key };
+}
+
+/**
+ * Returns a free port that no outgoing connection takes while its program
+ * restarts: one below the ports that the system gives to these.
+ */
+export function freePort(): number {
+  for (;;) {
+    const port = PORT_MIN + Math.floor(Math.random() * PORTS);
+    try {
+      using _listener = Deno.listen({ hostname: "127.0.0.1", port });
+      return port;
+    } catch (error) {
+      if (!(error instanceof Deno.errors.AddrInUse)) throw error;
+    }
+  }
 }

@@ -32,7 +32,9 @@ export function toBytes(text: string | Uint8Array): Uint8Array {
 }
 
 /** Concatenates texts and bytes. */
-export function concatenate(...parts: (string | Uint8Array)[]): Uint8Array {
+export function concatenate(
+  ...parts: (string | Uint8Array)[]
+): Uint8Array<ArrayBuffer> {
   const chunks = parts.map(toBytes);
   const bytes = new Uint8Array(
     chunks.reduce((length, chunk) => length + chunk.length, 0),
