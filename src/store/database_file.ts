@@ -185,6 +185,20 @@ export function companionsOf(path: string): string[] {
 }
 
 /**
+ * Takes a closed database out of WAL mode, unless another process has it open.
+ * If a log lies beside the file later, for example because the file was copied
+ * there, the log is then known to be foreign.
+ */
+export function leaveWalMode(path: string): void {
+  try {
+    using database = new DatabaseSync(path);
+    database.exec("PRAGMA journal_mode = DELETE");
+  } catch {
+    // Another process has it open, or this user may only read it.
+  }
+}
+
+/**
  * Copies a database that no process has open, so all of it is in one file.
  * SQLite would create files beside it, or fail without the permission.
  * @returns whether the copy is complete: it is not if the database is open, or
@@ -225,7 +239,8 @@ function copyContents(path: string, target: string): void {
 function checkDatabase(path: string, file: Deno.FileInfo): string[] {
   if (file.isDirectory) throw new StoreError("directory", "it is a directory");
   if (!file.isFile) throw notAStore();
-  // An open store is in WAL mode; a new file or a backup is not.
+  // An open store is in WAL mode; a new file, a backup and a closed store are
+  // not.
   if (!isInWalMode(path)) checkNoForeignLog(resolveLinks(path));
   return file.size > 0 ? tablesOf(path) : [];
 }

@@ -21,6 +21,7 @@ import {
   checkStoreUsable,
   copyClosed,
   DatabaseFile,
+  leaveWalMode,
 } from "./database_file.ts";
 import type { ObservedStore } from "./health.ts";
 import { StoreError, type StoreProblem } from "./store_error.ts";
@@ -224,8 +225,11 @@ export class KvStore implements CommitStore, ObservedStore {
   /** Closes the store; no operation may be pending. */
   close(): void {
     this.checkCompanions();
-    this.fileProblem();
+    const problem = this.fileProblem();
     this.#kv.close();
+    if (this.#location.kind === "file" && problem === undefined) {
+      leaveWalMode(this.#location.path);
+    }
     if (this.#temporaryDirectory !== undefined) {
       Deno.removeSync(this.#temporaryDirectory, { recursive: true });
     }

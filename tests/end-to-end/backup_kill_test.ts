@@ -125,6 +125,12 @@ async function traceBackup(
   return { ended, trace: Deno.readTextFileSync(file) };
 }
 
+/** Makes a closed store like one that version 1.0.0 has closed. */
+function setWalMode(path: string): void {
+  using database = new DatabaseSync(path);
+  database.exec("PRAGMA journal_mode = WAL");
+}
+
 /** Returns the names of the calls that made the copy, in order. */
 function callsOfCopy(trace: string): string[] {
   const calls = [...trace.matchAll(/^(\d+) +(\w+)\(.*$/gm)];
@@ -147,6 +153,7 @@ for (
       using away = new TemporaryDirectory();
       const store = directory.file("plants.db");
       const lines = await createStore(store, 100);
+      setWalMode(store);
       const copy = away.file(COPY);
       // The first run fills the caches of Deno, with calls of its own.
       await traceBackup(store, directory.file("first.db"));

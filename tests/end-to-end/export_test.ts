@@ -121,12 +121,15 @@ Deno.test("export refuses a file that is not a store, and leaves it unchanged", 
   assert.equal(Deno.statSync(empty).size, 0);
 });
 
-Deno.test("export does not change the store", async () => {
+Deno.test("export changes nothing in the store but the counters in its header", async () => {
   using directory = new TemporaryDirectory();
   const store = await storeOf(directory, drawLines(new Random(1), 500));
-  const before = Deno.readFileSync(store);
+  // SQLite file format, sections 1.3.7 and 1.3.12.
+  const read = () =>
+    Buffer.from(Deno.readFileSync(store)).fill(0, 24, 28).fill(0, 92, 100);
+  const before = read();
   await exportLines(store);
-  assert.ok(Buffer.from(Deno.readFileSync(store)).equals(before));
+  assert.ok(read().equals(before));
 });
 
 Deno.test("export ends without a message when its reader closes the pipe", async () => {

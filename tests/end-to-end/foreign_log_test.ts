@@ -156,6 +156,29 @@ for (const { name, create } of LAYOUTS) {
   });
 }
 
+for (
+  const [name, use] of [
+    ["exported", (path: string) => exportLines(path)],
+    ["served", async (path: string) => {
+      await using program = await Program.start(["--kv", path]);
+      assert.equal((await program.stop()).status, 0);
+    }],
+  ] as const
+) {
+  Deno.test(`a copy of a store that was ${name} is refused beside an old log`, async () => {
+    using directory = new TemporaryDirectory();
+    const used = directory.file("used.db");
+    const path = directory.file("plants.db");
+    Deno.copyFileSync(backup, used);
+    await use(used);
+    await createAndKill(path, PLANTS);
+    Deno.copyFileSync(used, path);
+    assertOneLine(await tryToStart(path), 2, logOf(path));
+    Deno.renameSync(`${path}-wal`, `${path}-wal.old`);
+    assertSameLines(await exportLines(path), lines);
+  });
+}
+
 Deno.test("a backup that is moved over the store of a running service is opened entirely or not at all", async () => {
   using directory = new TemporaryDirectory();
   const seed = seedOfRun();
