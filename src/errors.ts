@@ -117,7 +117,7 @@ export const API_ERRORS = table({
   },
   bodyTooLarge: {
     error: 41301,
-    when: "The body is larger than the limit.",
+    when: `The body is larger than ${BODY_BYTES_MAX / 1024} KiB.`,
     remedy: "Send a smaller body.",
     message: () => `body: expected at most ${BODY_BYTES_MAX} bytes`,
   },
