@@ -7,8 +7,16 @@ import { StoreError } from "./store_error.ts";
 const LOG_SUFFIX = "-wal";
 const INDEX_SUFFIX = "-shm";
 
+/** A rollback journal, which exists while the journal mode changes. */
+const JOURNAL_SUFFIX = "-journal";
+
+/** The header of a rollback journal (SQLite file format, section 3). */
+const JOURNAL_MAGIC = "d9d505f920a163d7";
+const JOURNAL_PAGES_OFFSET = 16;
+const JOURNAL_PAGE_BYTES_OFFSET = 24;
+
 /** Suffixes of all files that SQLite may keep beside a database. */
-export const COMPANION_SUFFIXES = [LOG_SUFFIX, INDEX_SUFFIX, "-journal"];
+export const COMPANION_SUFFIXES = [LOG_SUFFIX, INDEX_SUFFIX, JOURNAL_SUFFIX];
 
 /** The table of a Deno KV store, and the one that Deno creates before it. */
 const TABLE = "kv";
@@ -93,9 +101,14 @@ export class DatabaseFile {
   checkCompanions(): void {
     try {
       const lost = this.#companions.find((it) => stateOf(it) !== "in place");
-      this.#companionProblem = lost &&
-        `${basename(lost.path)} was deleted or replaced: restart with ` +
-          "SIGTERM or Ctrl-C, which saves its plants";
+      // A link can lead to the same file under another name, beside which other
+      // processes would not find the log.
+      const isMoved = Deno.realPathSync(this.#named.path) !== this.#real.path;
+      const problem = isMoved
+        ? "the database file was moved, and a link leads to it"
+        : lost && `${basename(lost.path)} was deleted or replaced`;
+      this.#companionProblem = problem &&
+        `${problem}: restart with SIGTERM or Ctrl-C, which saves its plants`;
     } catch (error) {
       this.#companionProblem = errorMessage(error);
     }
@@ -192,7 +205,9 @@ export function companionsOf(path: string): string[] {
 export function leaveWalMode(path: string): void {
   try {
     using database = new DatabaseSync(path);
-    database.exec("PRAGMA journal_mode = DELETE");
+    // Without a journal file, which a kill would leave behind. A torn write is
+    // harmless: it changes only the first sector of the file.
+    database.exec("PRAGMA journal_mode = MEMORY");
   } catch {
     // Another process has it open, or this user may only read it.
   }
@@ -241,7 +256,9 @@ function checkDatabase(path: string, file: Deno.FileInfo): string[] {
   if (!file.isFile) throw notAStore();
   // An open store is in WAL mode; a new file, a backup and a closed store are
   // not.
-  if (!isInWalMode(path)) checkNoForeignLog(resolveLinks(path));
+  const real = resolveLinks(path);
+  if (!isInWalMode(path)) checkNoForeignLog(real);
+  checkNoForeignJournal(real, file.size);
   return file.size > 0 ? tablesOf(path) : [];
 }
 
@@ -252,6 +269,28 @@ function checkNoForeignLog(realPath: string): void {
   throw new StoreError(
     "foreign log",
     `${log} has plants of another database of that name`,
+  );
+}
+
+/**
+ * Refuses a rollback journal that SQLite would roll back into another database.
+ * A store has one while it is created, and while its journal mode changes,
+ * which does not change its size.
+ */
+function checkNoForeignJournal(realPath: string, bytes: number): void {
+  const journal = realPath + JOURNAL_SUFFIX;
+  if (statOrUndefined(journal) === undefined) return;
+  const header = readStart(journal, JOURNAL_PAGE_BYTES_OFFSET + 4);
+  // SQLite ignores a journal without this header.
+  if (header.subarray(0, 8).toHex() !== JOURNAL_MAGIC) return;
+  const view = new DataView(header.buffer);
+  const pages = view.getUint32(JOURNAL_PAGES_OFFSET);
+  const pageBytes = view.getUint32(JOURNAL_PAGE_BYTES_OFFSET);
+  if (bytes === pages * pageBytes) return;
+  if (pages === 0 && bytes <= pageBytes) return;
+  throw new StoreError(
+    "foreign log",
+    `${journal} has pages of another database of that name`,
   );
 }
 
@@ -289,14 +328,20 @@ function resolveLinks(path: string): string {
 }
 
 function isInWalMode(path: string): boolean {
-  const header = new Uint8Array(READ_VERSION_OFFSET + 1);
+  const header = readStart(path, READ_VERSION_OFFSET + 1);
+  return header[READ_VERSION_OFFSET] === READ_VERSION_WAL;
+}
+
+/** Reads the first bytes of a file; the rest is 0 if it is shorter. */
+function readStart(path: string, bytes: number): Uint8Array<ArrayBuffer> {
+  const start = new Uint8Array(bytes);
   try {
     using file = Deno.openSync(path);
-    file.readSync(header);
+    file.readSync(start);
   } catch (error) {
     throw new StoreError("denied", fileProblem(error));
   }
-  return header[READ_VERSION_OFFSET] === READ_VERSION_WAL;
+  return start;
 }
 
 function tablesOf(path: string): string[] {

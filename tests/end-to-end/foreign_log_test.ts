@@ -9,6 +9,7 @@ import { inParallel, pause, PLANT, send } from "../support/load.ts";
 import {
   assertOneLine,
   type Ended,
+  has,
   Program,
   runProgram,
 } from "../support/program.ts";
@@ -26,6 +27,8 @@ import {
 
 /** Number of times that a store is replaced while a service runs. */
 const REPLACE_ROUNDS = numberFromEnv("REPLACE_ROUNDS", 5);
+
+const HAS_STRACE = await has("strace", "-f", "-o", "/dev/null", "true");
 
 /** Plants in a log: too few for a checkpoint. */
 const PLANTS = 300;
@@ -155,6 +158,43 @@ for (const { name, create } of LAYOUTS) {
     assertSameLines(await exportLines(path), lines);
   });
 }
+
+Deno.test({
+  name:
+    "a backup restored beside the journal of a killed first start is refused",
+  ignore: !HAS_STRACE,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    const inject = "inject=unlink,unlinkat:signal=SIGKILL:when=1";
+    const { signal } = await runProgram(["--port", "0", "--kv", path], {
+      shell: `exec strace -f -qq -o /dev/null -P ${path}-journal ` +
+        `-e '${inject}' "$0" "$@"`,
+    });
+    assert.equal(signal, "SIGKILL");
+    const journal = Deno.readFileSync(`${path}-journal`);
+    const killed = Deno.readFileSync(path);
+
+    Deno.copyFileSync(backup, path);
+    for (
+      const ended of [
+        await tryToStart(path),
+        await runProgram(["export", "--kv", path]),
+        await backUp(path, directory.file("copy.db")),
+      ]
+    ) assertOneLine(ended, 2, /-journal has pages of another database/);
+    assert.ok(
+      Buffer.from(Deno.readFileSync(`${path}-journal`)).equals(journal),
+    );
+    assert.ok(
+      Buffer.from(Deno.readFileSync(path)).equals(Deno.readFileSync(backup)),
+    );
+
+    // It does not keep the killed start itself from being repeated.
+    Deno.writeFileSync(path, killed);
+    assert.equal((await tryToStart(path)).status, 0);
+  },
+});
 
 for (
   const [name, use] of [

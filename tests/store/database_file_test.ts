@@ -271,6 +271,26 @@ Deno.test({
 
 Deno.test({
   name:
+    "DatabaseFile reports a file that was moved and is reached by a link after checkCompanions()",
+  ignore: IS_WINDOWS,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    using kv = await Deno.openKv(path);
+    await kv.set(KEY, PLANT);
+    const file = new DatabaseFile(path);
+    Deno.renameSync(path, directory.file("moved.db"));
+    Deno.symlinkSync("moved.db", path);
+    file.checkCompanions();
+    assert.match(file.problem() ?? "", /was moved, and a link leads to it: /);
+    Deno.renameSync(directory.file("moved.db"), path);
+    file.checkCompanions();
+    assert.equal(file.problem(), undefined);
+  },
+});
+
+Deno.test({
+  name:
     "DatabaseFile reports a link that leads to another file, and leaves both files alone",
   ignore: IS_WINDOWS,
   fn: async () => {
