@@ -7,6 +7,7 @@ import {
   COMPANION_SUFFIXES,
   companionsOf,
   copyClosed,
+  sync,
 } from "../store/database_file.ts";
 import type { StoreLocation } from "../store/kv_store.ts";
 import { writeStderr } from "../telemetry/log.ts";
@@ -153,14 +154,6 @@ function verify(path: string, original: string): number {
   }
   const row = copy.prepare("SELECT count(*) AS entries FROM kv").get();
   return Number(row?.entries);
-}
-
-/** Flushes a file or a directory to disk. */
-function sync(path: string): void {
-  // Windows cannot open directories, nor flush a file open for reading.
-  if (Deno.build.os === "windows") return;
-  using file = Deno.openSync(path);
-  file.syncSync();
 }
 
 /** Removes a file; ignores errors, so that they do not hide an earlier one. */

@@ -204,6 +204,8 @@ export function companionsOf(path: string): string[] {
  */
 export function leaveWalMode(path: string): void {
   try {
+    // The removal of the log must be on disk before the mode changes.
+    sync(dirname(resolveLinks(path)));
     using database = new DatabaseSync(path);
     // Without a journal file, which a kill would leave behind. A torn write is
     // harmless: it changes only the first sector of the file.
@@ -356,4 +358,12 @@ function tablesOf(path: string): string[] {
     // Opening the store reports other errors, such as a lock.
     return [TABLE];
   }
+}
+
+/** Flushes a file or a directory to disk. */
+export function sync(path: string): void {
+  // Windows cannot open directories, nor flush a file open for reading.
+  if (Deno.build.os === "windows") return;
+  using file = Deno.openSync(path);
+  file.syncSync();
 }
