@@ -74,17 +74,17 @@ const LAYOUTS: readonly {
   {
     name: "a relative link in a linked directory",
     create(directory) {
-      for (const name of ["shared", "releases", "releases/5"]) {
+      for (const name of ["common", "releases", "releases/5"]) {
         Deno.mkdirSync(directory.file(name));
       }
       Deno.symlinkSync("releases/5", directory.file("current"));
       Deno.symlinkSync(
-        "../../shared/plants.db",
+        "../../common/plants.db",
         directory.file("releases/5/plants.db"),
       );
       return {
         path: directory.file("current/plants.db"),
-        real: directory.file("shared/plants.db"),
+        real: directory.file("common/plants.db"),
       };
     },
   },

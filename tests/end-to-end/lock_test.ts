@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import { COMMIT_MS_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
 import {
-  drawPlant,
   eventually,
   inParallel,
   isStored,
@@ -12,10 +11,10 @@ import {
   occurrences,
   pause,
   PLANT,
+  raceForIds,
   RECOVERY_MS_MAX,
 } from "../support/load.ts";
 import { Program } from "../support/program.ts";
-import { Random, seedOfRun } from "../support/random.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 
 const STORE_FAILED = API_ERRORS.storeFailed.error;
@@ -24,26 +23,11 @@ const OVERLOADED = API_ERRORS.overloaded.error;
 Deno.test("two processes on one file store each id once, and no plant is lost", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
-  const seed = seedOfRun();
-  const random = new Random(seed);
   const ledger = new Ledger();
   await using one = await Program.start(["--kv", path]);
   await using two = await Program.start(["--kv", path]);
   const programs = [one, two];
-  const ids = Array.from({ length: 1_000 }, (_, i) => BigInt(i) - 500n);
-  const wins = [0, 0];
-  await inParallel(ids, async (id) => {
-    const replies = programs.map((program, i) => {
-      const plant = drawPlant(random);
-      const name = `${i} ${plant.name}`;
-      return ledger.send(program, { id, plant: { ...plant, name } });
-    });
-    const statuses = (await Promise.all(replies)).map(({ status }) => status);
-    assert.deepEqual(statuses.toSorted(), [200, 409], `${id}, SEED=${seed}`);
-    const winner = statuses.indexOf(200);
-    wins[winner] = (wins[winner] ?? 0) + 1;
-  }, 32);
-  assert.ok(wins.every((count) => count > 0), `not a race: ${wins}`);
+  const count = await raceForIds(programs, ledger);
   // Each process finds what the other one stored.
   for (const program of programs) await ledger.replay(program);
   for (const { stderr } of programs) {
@@ -52,7 +36,7 @@ Deno.test("two processes on one file store each id once, and no plant is lost", 
   for (const program of programs) {
     assert.equal((await program.stop()).status, 0);
   }
-  assert.equal(await ledger.assertFile(path), ids.length);
+  assert.equal(await ledger.assertFile(path), count);
 });
 
 Deno.test("an IMMEDIATE or EXCLUSIVE lock of another process delays creates up to their deadline, refuses later ones, and loses none", async () => {

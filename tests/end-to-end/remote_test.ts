@@ -4,7 +4,6 @@ import { API_ERRORS } from "../../src/errors.ts";
 import { QUEUE_MS_MAX } from "../../src/limits.ts";
 import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
 import {
-  drawPlant,
   eventually,
   inParallel,
   isStored,
@@ -12,9 +11,9 @@ import {
   metricOf,
   pause,
   PLANT,
+  raceForIds,
 } from "../support/load.ts";
 import { Program } from "../support/program.ts";
-import { Random, seedOfRun } from "../support/random.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 const OVERLOADED = API_ERRORS.overloaded.error;
@@ -26,8 +25,6 @@ Deno.test({
   ignore: DENOKV === undefined,
   fn: async () => {
     using directory = new TemporaryDirectory();
-    const seed = seedOfRun();
-    const random = new Random(seed);
     const ledger = new Ledger();
     const file = directory.file("kv.db");
     await using server = await KvServer.start(file);
@@ -35,26 +32,13 @@ Deno.test({
     await using one = await Program.start(["--kv", server.url], options);
     await using two = await Program.start(["--kv", server.url], options);
     const programs = [one, two];
-    const ids = Array.from({ length: 1_000 }, (_, i) => BigInt(i) - 500n);
-    const wins = [0, 0];
-    await inParallel(ids, async (id) => {
-      const replies = programs.map((program, i) => {
-        const plant = drawPlant(random);
-        const name = `${i} ${plant.name}`;
-        return ledger.send(program, { id, plant: { ...plant, name } });
-      });
-      const statuses = (await Promise.all(replies)).map(({ status }) => status);
-      assert.deepEqual(statuses.toSorted(), [200, 409], `${id}, SEED=${seed}`);
-      const winner = statuses.indexOf(200);
-      wins[winner] = (wins[winner] ?? 0) + 1;
-    }, 32);
-    assert.ok(wins.every((count) => count > 0), `not a race: ${wins}`);
+    const count = await raceForIds(programs, ledger);
     for (const program of programs) {
       await ledger.replay(program);
       assert.equal((await program.stop()).status, 0);
     }
     await server.kill();
-    assert.equal(await ledger.assertFile(file), ids.length);
+    assert.equal(await ledger.assertFile(file), count);
   },
 });
 

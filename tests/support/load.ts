@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import type { Random } from "./random.ts";
+import { Random, seedOfRun } from "./random.ts";
 import { type Program, TOKEN } from "./program.ts";
 
 /** The reply to a create; status 0 if the connection was lost. */
@@ -259,4 +259,32 @@ export async function eventually<T>(
     }
     await pause(everyMs);
   }
+}
+
+/**
+ * Creates two different plants with each of many ids through two programs at
+ * once, and asserts that one of them is stored.
+ * @returns the number of ids
+ */
+export async function raceForIds(
+  programs: readonly Program[],
+  ledger: Ledger,
+): Promise<number> {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  const ids = Array.from({ length: 1_000 }, (_, i) => BigInt(i) - 500n);
+  const wins = programs.map(() => 0);
+  await inParallel(ids, async (id) => {
+    const replies = programs.map((program, i) => {
+      const plant = drawPlant(random);
+      const name = `${i} ${plant.name}`;
+      return ledger.send(program, { id, plant: { ...plant, name } });
+    });
+    const statuses = (await Promise.all(replies)).map(({ status }) => status);
+    assert.deepEqual(statuses.toSorted(), [200, 409], `${id}, SEED=${seed}`);
+    const winner = statuses.indexOf(200);
+    wins[winner] = (wins[winner] ?? 0) + 1;
+  }, 32);
+  assert.ok(wins.every((count) => count > 0), `not a race: ${wins}`);
+  return ids.length;
 }
