@@ -214,7 +214,7 @@ Deno.test("a slow modem, at 28,800 bit/s, sends the largest body in time", () =>
   assert.ok(BODY_BYTES_MAX * 8 / 28_800 <= BODY_MS_MAX / 1000);
 });
 
-Deno.test("a refused body is discarded beyond the size of the largest body", () => {
+Deno.test("more of a refused body is discarded than the largest body has", () => {
   assert.ok(BODY_DISCARD_BYTES_MAX > BODY_BYTES_MAX);
 });
 
@@ -242,11 +242,11 @@ Deno.test("an import has fewer waiting creates than CREATES_WAITING_MAX", () => 
   assert.ok(IMPORT_CREATES_WAITING_MAX < CREATES_WAITING_MAX);
 });
 
-Deno.test("half of the creates of an import, one window, fill every commit in flight", () => {
+Deno.test("half of the waiting creates of an import fill every commit in flight", () => {
   assert.ok(IMPORT_CREATES_WAITING_MAX / 2 >= FULL_COMMITS_PLANTS_MAX);
 });
 
-Deno.test("half of the text of an import, one window, fills a commit", () => {
+Deno.test("half of the waiting text of an import fills a commit", () => {
   assert.ok(IMPORT_CHARS_WAITING_MAX / 2 >= COMMIT_BYTES_MAX);
 });
 

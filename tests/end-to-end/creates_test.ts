@@ -74,7 +74,7 @@ Deno.test("2,000 creates at once are all stored, and a restart keeps them", asyn
   assert.deepEqual(await entriesOf(kv), newPlants.map(toEntry));
 });
 
-Deno.test("of two plants with one id, created 25 times each at once, all creates of one succeed and all of the other conflict", async () => {
+Deno.test("of concurrent creates of two plants with one id, those of one plant succeed and the others conflict", async () => {
   await using service = await ObservedProgram.start();
   const names = Array.from(
     { length: 50 },

@@ -17,7 +17,7 @@ const STORE_FAILED = API_ERRORS.storeFailed.error;
 const FAILING = /error: the store fails/g;
 const RECOVERED = /the store has recovered/g;
 
-Deno.test("a deleted database file makes creates 503, is logged once, and a restart keeps its log", async () => {
+Deno.test("a deleted database file causes 503 for creates, is logged once, and a restart keeps its log", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   {
@@ -95,7 +95,7 @@ Deno.test("a database file is checked, and the result logged, while no create ar
   await program.stop();
 });
 
-Deno.test("a replaced database file makes creates 503, is logged once, and a restart opens the new one", async () => {
+Deno.test("a replaced database file causes 503 for creates, is logged once, and a restart opens the new one", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const other = directory.file("other.db");
@@ -120,7 +120,7 @@ for (
     [" behind a link", linkTo],
   ] as const
 ) {
-  Deno.test(`a deleted log${where} makes creates 503, and a restart has every acknowledged plant`, async () => {
+  Deno.test(`a deleted log${where} causes 503 for creates, and a restart has every acknowledged plant`, async () => {
     using directory = new TemporaryDirectory();
     const path = createPath(directory);
     const ledger = new Ledger();

@@ -23,7 +23,7 @@ function largePlant(id: bigint) {
 
 Deno.test({
   name:
-    "a full disk makes creates 503, loses nothing acknowledged, and creates succeed once there is room",
+    "a full disk causes 503 for creates, loses nothing acknowledged, and creates succeed once there is room",
   ignore: !canMount(),
   fn: async () => {
     using disk = new SmallDisk(24);

@@ -10,9 +10,9 @@ const SEED = seedOfRun();
 
 const CONNECTIONS = 64;
 
-/** The kill follows one of the first replies of a round ... */
+/** The kill follows one of so many first replies of a round. */
 const KILL_AT_REPLY_MAX = 1_500;
-/** ... after a random delay, at most this long. */
+/** Maximum delay between that reply and the kill. */
 const KILL_DELAY_MS_MAX = 20;
 
 Deno.test("every plant acknowledged before a kill -9 under load is stored and unaltered after it", async () => {

@@ -69,7 +69,7 @@ async function assertBounded(
 
 Deno.test({
   name:
-    "creates of the largest size that wait for the store are bounded in bytes, and the others are 503",
+    "creates of the largest size that wait for the store are bounded in bytes, and the others are refused with 503",
   // The HTTP/2 client of Deno 2.6 loses requests that are answered early.
   ignore: HAS_OLD_CLIENT,
   fn: async () => {
@@ -131,7 +131,7 @@ Deno.test({
   },
 });
 
-Deno.test("bodies that are still arriving are bounded in bytes, and the others are 503", async () => {
+Deno.test("bodies that are still arriving are bounded in bytes, and the others are refused with 503", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const ledger = new Ledger();

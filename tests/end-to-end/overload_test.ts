@@ -34,7 +34,7 @@ const FLOODS = numberFromEnv("FLOODS", 4);
 
 const INTERNAL_ERROR = /internal error/;
 
-Deno.test("creates that would wait too long are 503 with Retry-After at once, none is lost, and creates succeed afterwards", async () => {
+Deno.test("creates that would wait too long are refused with 503 and Retry-After at once, none is lost, and creates succeed afterwards", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const ledger = new Ledger();
@@ -120,7 +120,7 @@ async function sendPart(port: number, text: string): Promise<Wire> {
   return wire;
 }
 
-Deno.test("creates succeed beside 2,000 incomplete requests, and bodies that do not arrive are 408", async () => {
+Deno.test("creates succeed beside 2,000 incomplete requests, and bodies that do not arrive are refused with 408", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const ledger = new Ledger();

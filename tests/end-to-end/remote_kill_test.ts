@@ -34,7 +34,7 @@ const STORE_FAILED = API_ERRORS.storeFailed.error;
 
 Deno.test({
   name:
-    "a KV Connect server that is killed under load makes creates 503 in time and in bounded memory, and loses nothing",
+    "a KV Connect server that is killed under load causes 503 for creates in time and in bounded memory, and loses nothing",
   ignore: DENOKV === undefined,
   fn: async () => {
     using directory = new TemporaryDirectory();

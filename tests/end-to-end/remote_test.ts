@@ -82,7 +82,7 @@ Deno.test({
 
 Deno.test({
   name:
-    "a KV Connect server that hangs makes creates 503 at once, and they succeed when it continues",
+    "a KV Connect server that hangs causes 503 for creates at once, and they succeed when it continues",
   ignore: DENOKV === undefined || Deno.build.os === "windows",
   fn: async () => {
     using directory = new TemporaryDirectory();

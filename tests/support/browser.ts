@@ -5,7 +5,7 @@ import { TemporaryDirectory } from "./temporary.ts";
 /** The path of Chromium, empty if the environment names none. */
 export const CHROMIUM = Deno.env.get("CHROMIUM") ?? "";
 
-/** Longest wait for a command of the browser, many times what any takes. */
+/** Time limit for a command of the browser, generous for busy machines. */
 const COMMAND_MS_MAX = 20_000;
 
 const DEVTOOLS_URL = /^DevTools listening on (ws:\S+)$/m;

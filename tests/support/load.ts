@@ -14,7 +14,7 @@ export interface Reply {
 /** An ordinary plant. */
 export const PLANT: Plant = { name: "Monstera", tag: "climber" };
 
-/** Longest wait for a recovery, many times what it takes: machines are busy. */
+/** Time limit of a recovery, generous for busy machines. */
 export const RECOVERY_MS_MAX = 15_000;
 
 /** Whether a create was answered 200. */

@@ -10,7 +10,7 @@ const PROJECT = new URL("../../", import.meta.url).pathname;
 /** The compiled binary to test, if the environment names one. */
 const BINARY = Deno.env.get("PLANT_STORE");
 
-/** Longest wait for a line of a program, many times what any takes. */
+/** Time limit for a line of a program, generous for busy machines. */
 const PRINTED_MS_MAX = 30_000;
 
 /** The address that a service listens on, and the end of its banner. */

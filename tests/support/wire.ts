@@ -19,7 +19,7 @@ export interface Differences {
 
 const END_OF_HEAD = "\r\n\r\n";
 
-/** Longest wait on one connection: a missing reply fails the test. */
+/** Time limit of a wait on one connection. */
 const WAIT_MS_MAX = 20_000;
 
 const encoder = new TextEncoder();
