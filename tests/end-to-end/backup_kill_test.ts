@@ -2,9 +2,10 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { pause } from "../support/load.ts";
-import { assertOneLine, type Ended, has, Program } from "../support/program.ts";
+import { assertOneLine, type Ended, Program } from "../support/program.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { HAS_STRACE } from "../support/tools.ts";
 import {
   assertSameLines,
   backUp,
@@ -100,8 +101,6 @@ Deno.test("a backup that is killed at any moment leaves a complete copy or none"
   );
   if (KILLS >= 40) assert.ok(seen.leftovers > 0, "no kill came during a copy");
 });
-
-const HAS_STRACE = await has("strace", "-f", "-o", "/dev/null", "true");
 
 /** The system calls that make a file durable or change its name. */
 const CALLS = "fsync,fdatasync,linkat,renameat,renameat2,unlinkat," +

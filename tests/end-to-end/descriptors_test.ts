@@ -12,10 +12,9 @@ import {
 } from "../support/load.ts";
 import { has, Program, TOKEN } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { makeCertificate, runTool } from "../support/tools.ts";
+import { HAS_OPENSSL, makeCertificate, runTool } from "../support/tools.ts";
 import { request } from "../support/wire.ts";
 
-const HAS_OPENSSL = await has("openssl", "version");
 const HAS_CURL = await has("curl", "--version");
 
 /** Connections that stay open when the others end. */

@@ -9,12 +9,12 @@ import { inParallel, pause, PLANT, send } from "../support/load.ts";
 import {
   assertOneLine,
   type Ended,
-  has,
   Program,
   runProgram,
 } from "../support/program.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { HAS_STRACE } from "../support/tools.ts";
 import {
   assertSameLines,
   backUp,
@@ -27,8 +27,6 @@ import {
 
 /** Number of times that a store is replaced while a service runs. */
 const REPLACE_ROUNDS = numberFromEnv("REPLACE_ROUNDS", 5);
-
-const HAS_STRACE = await has("strace", "-f", "-o", "/dev/null", "true");
 
 /** Plants in a log: too few for a checkpoint. */
 const PLANTS = 300;

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { has, Program, runProgram, TOKEN } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { makeCertificate, runTool } from "../support/tools.ts";
+import { HAS_OPENSSL, makeCertificate, runTool } from "../support/tools.ts";
 
 const PLANT = '{"id":1,"name":"Monstera"}';
 
-const HAS_TOOLS = await has("openssl", "version") &&
-  await has("curl", "--version");
+const HAS_TOOLS = HAS_OPENSSL && await has("curl", "--version");
 
 Deno.test({
   name: "serve with a certificate answers HTTP/2 and HTTP/1.1 over TLS",

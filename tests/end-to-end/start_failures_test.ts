@@ -5,13 +5,12 @@ import {
   assertOneEntry,
   assertOneLine,
   type Ended,
-  has,
   Program,
   runProgram,
   statusOf,
 } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { makeCertificate } from "../support/tools.ts";
+import { HAS_OPENSSL, makeCertificate } from "../support/tools.ts";
 
 const PLANT = { id: 7, name: "Monstera" };
 
@@ -73,7 +72,7 @@ Deno.test("serve refuses empty PEM blocks with one line", async () => {
 
 Deno.test({
   name: "serve refuses with one line a key of another certificate",
-  ignore: !await has("openssl", "version"),
+  ignore: !HAS_OPENSSL,
   async fn() {
     using directory = new TemporaryDirectory();
     const [one, other] = await Promise.all([

@@ -8,15 +8,13 @@ import {
   originOf,
 } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
-import { has } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { makeCertificate } from "../support/tools.ts";
+import { HAS_OPENSSL, makeCertificate } from "../support/tools.ts";
 import { Wire } from "../support/wire.ts";
 
 type Tls = NonNullable<Config["tls"]>;
 
 const HAS_IPV6 = canListen("::1");
-const HAS_OPENSSL = await has("openssl", "version");
 
 const GET = "GET / HTTP/1.1\r\nHost: plants.test\r\n\r\n";
 

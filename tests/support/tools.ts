@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
+import { has } from "./program.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 
 /** The path of promtool; without it tests are ignored. */
 export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
+
+/** Whether this machine can make certificates. */
+export const HAS_OPENSSL = await has("openssl", "version");
+
+/** Whether this machine has strace and permits it. */
+export const HAS_STRACE = await has("strace", "-f", "-o", "/dev/null", "true");
 
 /** The range of ports to choose from. */
 const PORT_MIN = 20_000;
