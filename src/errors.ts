@@ -152,7 +152,7 @@ export const API_ERRORS = table({
     message: () => "the service is shutting down: send the same request again",
     headers: { "Retry-After": `${DRAIN_MS_MAX / 1000}` },
   },
-  overloaded: {
+  queueFull: {
     error: 50302,
     when: `Too many creates are waiting: ${
       CREATES_WAITING_MAX.toLocaleString("en")
@@ -180,7 +180,7 @@ export const API_ERRORS = table({
 export type ErrorName = keyof typeof API_ERRORS;
 
 /** Why a request or a line of an import was refused; returned, never thrown. */
-export class Refusal {
+export class ErrorReply {
   readonly name: ErrorName;
   readonly message: string;
 
@@ -195,8 +195,8 @@ export class Refusal {
 }
 
 /** Returns a refusal with the message in the table, completed by a detail. */
-export function refuse(name: ErrorName, detail: string): Refusal {
-  return new Refusal(name, API_ERRORS[name].message(detail));
+export function errorReply(name: ErrorName, detail: string): ErrorReply {
+  return new ErrorReply(name, API_ERRORS[name].message(detail));
 }
 
 /** Returns the HTTP status of an error number. */

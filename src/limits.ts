@@ -134,7 +134,7 @@ export const REPLIES_MS_MAX = 1_000;
  * Interval between two checks of all deadlines. One timer for all requests
  * costs next to nothing. A deadline takes effect at most this much late.
  */
-export const SWEEP_MS = 250;
+export const CHECK_MS = 250;
 
 /** Time to retry listening after the runtime stopped listening. */
 export const LISTEN_AGAIN_MS_MAX = 60_000;

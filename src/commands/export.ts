@@ -1,6 +1,5 @@
-import { BODY_BYTES_MAX } from "../limits.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
-import type { NewPlant } from "../plant/plant.ts";
+import { formatNewPlant } from "../plant/plant.ts";
 import type { StoreLocation } from "../store/kv_store.ts";
 import { StoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
@@ -10,11 +9,6 @@ import { openStoreToRead, storeFailure } from "./store.ts";
 
 /** UTF-16 code units to collect before a write. */
 const WRITE_CHARS = 64 * 1024;
-
-/** Maximum bytes of a UTF-16 code unit in UTF-8. */
-const BYTES_PER_UNIT_MAX = 3;
-
-const encoder = new TextEncoder();
 
 /**
  * Writes every plant to stdout, one NewPlant per line, in the order of ids.
@@ -33,7 +27,9 @@ export async function exportPlants(location: StoreLocation): Promise<number> {
     for await (const page of store.pages()) {
       let text = "";
       for (const entry of page) {
-        const line = typeof entry === "string" ? undefined : formatLine(entry);
+        const line = typeof entry === "string"
+          ? undefined
+          : formatNewPlant(entry);
         if (line === undefined) {
           const key = typeof entry === "string" ? entry : `id ${entry.id}`;
           progress.print(`${key}: not a plant of this service`);
@@ -41,7 +37,7 @@ export async function exportPlants(location: StoreLocation): Promise<number> {
           continue;
         }
         exported++;
-        text += line;
+        text += `${line}\n`;
         if (text.length >= WRITE_CHARS) {
           await writeStdout(text);
           text = "";
@@ -60,29 +56,4 @@ export async function exportPlants(location: StoreLocation): Promise<number> {
   if (skipped === 0) return 0;
   writeStderr(`${exported} exported, ${skipped} skipped`);
   return EXIT_FAILURE;
-}
-
-/**
- * Returns a plant as a line that an import accepts, or `undefined` if no line
- * can represent it, since another program stored it.
- */
-function formatLine({ id, plant }: NewPlant): string | undefined {
-  const { name, tag = "" } = plant;
-  if (!name.isWellFormed() || !tag.isWellFormed()) return undefined;
-  const members = JSON.stringify(plant).slice(1);
-  const line = `{"id":${id},${members}`;
-  if (fits(line)) return `${line}\n`;
-  // The id of a plant of the largest size may need a shorter spelling.
-  const shorter = `{"id":${shortestSpelling(id)},${members}`;
-  return fits(shorter) ? `${shorter}\n` : undefined;
-}
-
-function fits(line: string): boolean {
-  return line.length * BYTES_PER_UNIT_MAX <= BODY_BYTES_MAX ||
-    encoder.encode(line).length <= BODY_BYTES_MAX;
-}
-
-/** Returns the shortest JSON number of an id: 1e18 for a 1 and 18 zeros. */
-function shortestSpelling(id: bigint): string {
-  return String(id).replace(/(?<=[1-9])0{3,}$/, (zeros) => `e${zeros.length}`);
 }

@@ -1,8 +1,8 @@
-import { API_ERRORS, Refusal } from "../errors.ts";
+import { API_ERRORS, ErrorReply } from "../errors.ts";
 import {
+  CHECK_MS,
   IMPORT_CHARS_WAITING_MAX,
   IMPORT_CREATES_WAITING_MAX,
-  SWEEP_MS,
 } from "../limits.ts";
 import { fileProblem } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
@@ -34,10 +34,10 @@ export async function importPlants(
     if (problem !== undefined) progress.print(`the store fails: ${problem}`);
   });
   const committer = new Committer(store, health, { queueMsMax: Infinity });
-  const sweeping = setInterval(() => {
-    committer.sweep();
-    health.sweep();
-  }, SWEEP_MS);
+  const checking = setInterval(() => {
+    committer.expire();
+    health.check();
+  }, CHECK_MS);
   const run = new Import(committer, progress);
   let unreadable: OperatorError | undefined;
   try {
@@ -53,7 +53,7 @@ export async function importPlants(
   } finally {
     await run.end();
     progress.clear();
-    clearInterval(sweeping);
+    clearInterval(checking);
     store.close();
     input.close();
   }
@@ -67,9 +67,9 @@ export async function importPlants(
 class Import {
   readonly counts: Record<Outcome | "refused", number> = {
     stored: 0,
-    replayed: 0,
+    unchanged: 0,
     conflict: 0,
-    overloaded: 0,
+    queue_full: 0,
     failed: 0,
     refused: 0,
   };
@@ -89,8 +89,8 @@ class Import {
 
   /** Number of plants that are stored, or conflict with a stored one. */
   get settled(): number {
-    const { stored, replayed, conflict } = this.counts;
-    return stored + replayed + conflict;
+    const { stored, unchanged, conflict } = this.counts;
+    return stored + unchanged + conflict;
   }
 
   /**
@@ -122,9 +122,9 @@ class Import {
 
   /** Prints the outcome of the import. */
   report(): void {
-    const { stored, replayed, conflict, refused, failed } = this.counts;
+    const { stored, unchanged, conflict, refused, failed } = this.counts;
     writeStderr(
-      `${stored} created, ${replayed} already stored, ${conflict} ` +
+      `${stored} created, ${unchanged} already stored, ${conflict} ` +
         `conflicting, ${refused} refused`,
     );
     if (failed === 0) return;
@@ -137,7 +137,7 @@ class Import {
   #addLine(line: string | LineProblem): void {
     const number = this.#lines;
     const newPlant = line instanceof LineProblem ? line : parseNewPlant(line);
-    if (newPlant instanceof LineProblem || newPlant instanceof Refusal) {
+    if (newPlant instanceof LineProblem || newPlant instanceof ErrorReply) {
       this.counts.refused++;
       // A syntax error has a line number of its own: replace it.
       this.#print(number, newPlant.message.replace(/^line \d+, /, ""));

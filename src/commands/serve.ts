@@ -3,7 +3,7 @@ import { type Config, type FileSetting, reloadTokens } from "../config.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { RequestHandler } from "../http/handler.ts";
 import { HttpServer, ListenError, type ListenProblem } from "../http/server.ts";
-import { DRAIN_MS_MAX, REPLIES_MS_MAX, SWEEP_MS } from "../limits.ts";
+import { CHECK_MS, DRAIN_MS_MAX, REPLIES_MS_MAX } from "../limits.ts";
 import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
@@ -66,11 +66,11 @@ export async function serve(config: Config): Promise<number> {
     const handler: RequestHandler = new RequestHandler(
       { tokens, committer, health, log, metrics, baseUrl },
     );
-    const sweeping = setInterval(() => {
-      handler.sweep();
-      committer.sweep();
-      health.sweep();
-    }, SWEEP_MS);
+    const checking = setInterval(() => {
+      handler.expire();
+      committer.expire();
+      health.check();
+    }, CHECK_MS);
     announce(log, config, { address: server.address, baseUrl, generatedToken });
 
     const signal = await Promise.race([stop, server.failed]);
@@ -79,7 +79,7 @@ export async function serve(config: Config): Promise<number> {
       `${signal}: answering running requests, then stopping`,
     );
     const isDrained = await drain(handler, server);
-    clearInterval(sweeping);
+    clearInterval(checking);
     return reportStop(log, isDrained);
   } catch (error) {
     throw error instanceof ListenError ? listenFailure(config, error) : error;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { Refusal, refuse } from "../errors.ts";
+import { ErrorReply, errorReply } from "../errors.ts";
 import {
   BODIES_HELD_BYTES_MAX,
   BODY_BYTES_MAX,
@@ -8,11 +8,14 @@ import {
 } from "../limits.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 
-const TOO_LARGE = new Refusal("bodyTooLarge");
-const TIMED_OUT = new Refusal("bodyTimedOut");
-const NOT_UTF8 = new Refusal("notUtf8");
-const OVERLOADED = new Refusal("overloaded");
-const INCOMPLETE = refuse("notJson", "body: expected all of it, got a part");
+const TOO_LARGE = new ErrorReply("bodyTooLarge");
+const TIMED_OUT = new ErrorReply("bodyTimedOut");
+const NOT_UTF8 = new ErrorReply("notUtf8");
+const QUEUE_FULL = new ErrorReply("queueFull");
+const INCOMPLETE = errorReply(
+  "notJson",
+  "body: expected all of it, got a part",
+);
 
 /** A body, which counts as held until {@link BodyReader.release}. */
 export interface Body {
@@ -26,7 +29,7 @@ interface Arrival {
   /** Bytes counted as held. */
   bytes: number;
   /** Only the first call has an effect. A refusal releases the bytes. */
-  readonly settle: (outcome: Body | Refusal) => void;
+  readonly settle: (outcome: Body | ErrorReply) => void;
 }
 
 type BytesReader = ReadableStreamDefaultReader<Uint8Array>;
@@ -52,14 +55,14 @@ export class BodyReader {
    * @returns the body, or a refusal: it is too large, too slow, incomplete or
    * not UTF-8, too many bytes are held, or {@link refuseAll} was called
    */
-  read(request: Request): Promise<Body | Refusal> {
-    const { promise, resolve } = Promise.withResolvers<Body | Refusal>();
+  read(request: Request): Promise<Body | ErrorReply> {
+    const { promise, resolve } = Promise.withResolvers<Body | ErrorReply>();
     const arrival: Arrival = {
       deadlineMs: this.#nowMs() + BODY_MS_MAX,
       bytes: 0,
       settle: (outcome) => {
         if (!this.#arriving.delete(arrival)) return;
-        if (outcome instanceof Refusal) this.release(arrival);
+        if (outcome instanceof ErrorReply) this.release(arrival);
         resolve(outcome);
       },
     };
@@ -99,7 +102,7 @@ export class BodyReader {
   }
 
   /** Refuses the bodies that have reached their deadline. Call it regularly. */
-  sweep(): void {
+  expire(): void {
     const nowMs = this.#nowMs();
     for (const arrival of this.#arriving) {
       if (arrival.deadlineMs <= nowMs) arrival.settle(TIMED_OUT);
@@ -107,7 +110,7 @@ export class BodyReader {
   }
 
   /** Refuses every body that is still arriving. */
-  refuseAll(refusal: Refusal): void {
+  refuseAll(refusal: ErrorReply): void {
     for (const arrival of this.#arriving) arrival.settle(refusal);
   }
 
@@ -118,7 +121,7 @@ export class BodyReader {
   async #receiveChunks(
     request: Request,
     arrival: Arrival,
-  ): Promise<Uint8Array | Refusal> {
+  ): Promise<Uint8Array | ErrorReply> {
     let bytes = new Uint8Array();
     const reader = request.body?.getReader();
     if (reader === undefined) return bytes;
@@ -160,10 +163,10 @@ export class BodyReader {
   }
 
   /** Counts bytes as held, unless they exceed a bound. */
-  #hold(bytes: number, arrival: Arrival): Refusal | undefined {
+  #hold(bytes: number, arrival: Arrival): ErrorReply | undefined {
     if (!this.#arriving.has(arrival)) return INCOMPLETE;
     if (arrival.bytes + bytes > BODY_BYTES_MAX) return TOO_LARGE;
-    if (this.#heldBytes + bytes > BODIES_HELD_BYTES_MAX) return OVERLOADED;
+    if (this.#heldBytes + bytes > BODIES_HELD_BYTES_MAX) return QUEUE_FULL;
     arrival.bytes += bytes;
     this.#heldBytes += bytes;
     return undefined;
@@ -182,10 +185,10 @@ function contentLength({ headers }: Request): number | undefined {
 }
 
 function toBody(
-  received: Uint8Array | Refusal,
+  received: Uint8Array | ErrorReply,
   { bytes }: Arrival,
-): Body | Refusal {
-  if (received instanceof Refusal) return received;
+): Body | ErrorReply {
+  if (received instanceof ErrorReply) return received;
   const text = decodeUtf8(received);
   return text === undefined ? NOT_UTF8 : { text, bytes };
 }

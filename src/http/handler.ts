@@ -1,4 +1,4 @@
-import { API_ERRORS, Refusal, refuse, statusOf } from "../errors.ts";
+import { API_ERRORS, ErrorReply, errorReply, statusOf } from "../errors.ts";
 import { QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { parseNewPlant } from "../plant/plant.ts";
@@ -23,7 +23,7 @@ export interface Service {
 }
 
 /** A reply, or why the request was refused. */
-type Answer = Response | Refusal;
+type Answer = Response | ErrorReply;
 
 /** The methods of a path, and the function that answers them. */
 interface Route {
@@ -37,11 +37,11 @@ const READ_METHODS = ["GET", "HEAD"];
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 
-const NO_TOKEN = new Refusal("noToken");
-const TOKEN_NOT_ACCEPTED = new Refusal("tokenNotAccepted");
-const SHUTTING_DOWN = new Refusal("shuttingDown");
-const OVERLOADED = new Refusal("overloaded");
-const STORE_FAILED = new Refusal("storeFailed");
+const NO_TOKEN = new ErrorReply("noToken");
+const TOKEN_NOT_ACCEPTED = new ErrorReply("tokenNotAccepted");
+const SHUTTING_DOWN = new ErrorReply("shuttingDown");
+const QUEUE_FULL = new ErrorReply("queueFull");
+const STORE_FAILED = new ErrorReply("storeFailed");
 
 /** Answers every request of the service. */
 export class RequestHandler {
@@ -66,9 +66,9 @@ export class RequestHandler {
     let response: Response;
     try {
       const answer = await this.#route(request);
-      response = answer instanceof Refusal ? toResponse(answer) : answer;
+      response = answer instanceof ErrorReply ? toResponse(answer) : answer;
     } catch (error) {
-      response = toResponse(refuse("internal", log.internalError(error)));
+      response = toResponse(errorReply("internal", log.internalError(error)));
     }
     if (!response.ok) this.#bodies.discard(request);
     metrics.request(response.status, (performance.now() - startMs) / 1000);
@@ -81,8 +81,8 @@ export class RequestHandler {
    * Refuses bodies that have reached their deadline. Call it regularly. Creates
    * have a deadline of their own, in the committer.
    */
-  sweep(): void {
-    this.#bodies.sweep();
+  expire(): void {
+    this.#bodies.expire();
   }
 
   /**
@@ -132,10 +132,10 @@ export class RequestHandler {
   #route(request: Request): Answer | Promise<Answer> {
     const path = pathOf(request);
     const route = this.#routes.get(path);
-    if (route === undefined) return refuse("unknownPath", quote(path));
+    if (route === undefined) return errorReply("unknownPath", quote(path));
     const { method } = request;
     if (route.methods.includes(method)) return route.answer(request);
-    return toResponse(refuse("methodNotAllowed", quote(method)), {
+    return toResponse(errorReply("methodNotAllowed", quote(method)), {
       "Allow": route.methods.join(", "),
     });
   }
@@ -148,21 +148,21 @@ export class RequestHandler {
     if (refusal !== undefined) return refusal;
 
     const body = await this.#bodies.read(request);
-    if (body instanceof Refusal) return body;
+    if (body instanceof ErrorReply) return body;
     try {
       const newPlant = parseNewPlant(body.text);
-      if (newPlant instanceof Refusal) return newPlant;
+      if (newPlant instanceof ErrorReply) return newPlant;
 
       const outcome = await committer.create(newPlant);
       metrics.create(outcome);
       switch (outcome) {
         case "stored":
-        case "replayed":
+        case "unchanged":
           return Response.json(newPlant.plant);
         case "conflict":
-          return refuse("idTaken", String(newPlant.id));
-        case "overloaded":
-          return OVERLOADED;
+          return errorReply("idTaken", String(newPlant.id));
+        case "queue_full":
+          return QUEUE_FULL;
         case "failed":
           return STORE_FAILED;
       }
@@ -175,7 +175,7 @@ export class RequestHandler {
   async #isReady(): Promise<Answer> {
     const problem = await this.#service.health.probe();
     if (problem !== undefined) {
-      return new Refusal("storeFailed", `the store fails: ${problem}`);
+      return new ErrorReply("storeFailed", `the store fails: ${problem}`);
     }
     return this.#refuseIfStopping() ?? ok();
   }
@@ -194,11 +194,11 @@ export class RequestHandler {
     });
   }
 
-  #refuseIfStopping(): Refusal | undefined {
+  #refuseIfStopping(): ErrorReply | undefined {
     return this.#drained === undefined ? undefined : SHUTTING_DOWN;
   }
 
-  #authorize(request: Request): Refusal | undefined {
+  #authorize(request: Request): ErrorReply | undefined {
     const { tokens } = this.#service;
     switch (tokens.check(request.headers.get("authorization"))) {
       case "accepted":
@@ -212,15 +212,15 @@ export class RequestHandler {
 }
 
 /** Checks the headers that describe the body of a create. */
-function checkHeaders({ headers }: Request): Refusal | undefined {
+function checkHeaders({ headers }: Request): ErrorReply | undefined {
   const type = headers.get("content-type") ?? "";
   if (!JSON_TYPE.test(type)) {
-    return refuse("contentTypeNotJson", quote(type) || "none");
+    return errorReply("contentTypeNotJson", quote(type) || "none");
   }
   // An empty list names no coding (RFC 9110, section 5.6.1).
   const coding = headers.get("content-encoding") ?? "";
   if (coding === "" || coding.toLowerCase() === "identity") return undefined;
-  return refuse("contentCoding", quote(coding));
+  return errorReply("contentCoding", quote(coding));
 }
 
 /**
@@ -244,7 +244,7 @@ function ok(): Response {
 }
 
 function toResponse(
-  { name, message }: Refusal,
+  { name, message }: ErrorReply,
   headers: Readonly<Record<string, string>> = API_ERRORS[name].headers ?? {},
 ): Response {
   const { error } = API_ERRORS[name];

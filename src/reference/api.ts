@@ -146,7 +146,7 @@ export const LIMITS: readonly Limit[] = [
     bound: `${CREATES_WAITING_MAX.toLocaleString("en")}, with ${
       BODIES_HELD_BYTES_MAX / 2 ** 20
     } MiB of bodies, the oldest for ${QUEUE_MS_MAX / 1000} s`,
-    error: API_ERRORS.overloaded.error,
+    error: API_ERRORS.queueFull.error,
   },
   {
     subject: "Headers of a request",

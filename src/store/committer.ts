@@ -7,19 +7,24 @@ import {
   QUEUE_MS_MAX,
 } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
-import type { NewPlant, Plant } from "../plant/plant.ts";
+import {
+  countChars,
+  isSamePlant,
+  type NewPlant,
+  type Plant,
+} from "../plant/plant.ts";
 import { RecentPlants } from "./recent_plants.ts";
 
 /**
- * The outcome of a create. `stored` and `replayed`: the plant is on disk.
- * `conflict`: the id is taken by a different plant. `overloaded`: not tried.
+ * The outcome of a create. `stored` and `unchanged`: the plant is on disk.
+ * `conflict`: the id is taken by a different plant. `queue_full`: not tried.
  * `failed`: the store failed or timed out; the commit may still land.
  */
 export type Outcome =
   | "stored"
-  | "replayed"
+  | "unchanged"
   | "conflict"
-  | "overloaded"
+  | "queue_full"
   | "failed";
 
 /**
@@ -87,7 +92,7 @@ interface Create extends NewPlant {
 /**
  * Group commit: creates that arrive while commits are in flight go into the
  * next one, together. There is no timer, so an idle store adds no latency.
- * Every create is answered, by {@link sweep} if the store does not respond.
+ * Every create is answered, by {@link expire} if the store does not respond.
  */
 export class Committer {
   readonly #store: CommitStore;
@@ -130,10 +135,10 @@ export class Committer {
   create(newPlant: NewPlant): Promise<Outcome> {
     const isReplay = this.#recent.matches(newPlant);
     if (isReplay !== undefined && this.#health.isHealthy()) {
-      return Promise.resolve(isReplay ? "replayed" : "conflict");
+      return Promise.resolve(isReplay ? "unchanged" : "conflict");
     }
     const arrivedMs = this.#clock.nowMs();
-    if (this.#isOverloaded(arrivedMs)) return Promise.resolve("overloaded");
+    if (this.#isQueueFull(arrivedMs)) return Promise.resolve("queue_full");
     this.#waiting++;
     return new Promise((answer) => {
       const { id, plant } = newPlant;
@@ -142,7 +147,7 @@ export class Committer {
   }
 
   /** Fails every create that has reached its deadline. Call it regularly. */
-  sweep(): void {
+  expire(): void {
     const latestMs = this.#clock.nowMs() - COMMIT_MS_MAX;
     let hasExpired = false;
     for (const leader of this.#byId.values()) {
@@ -171,7 +176,7 @@ export class Committer {
    * Returns whether a new create would wait too long: too many are waiting, the
    * oldest queued one has waited too long, or no commit makes progress.
    */
-  #isOverloaded(nowMs: number): boolean {
+  #isQueueFull(nowMs: number): boolean {
     const { commitsInFlightMax } = this.#store;
     const oldestMs = this.#queue[0]?.arrivedMs ?? nowMs;
     return this.#waiting >= CREATES_WAITING_MAX ||
@@ -277,7 +282,7 @@ export class Committer {
     }
   }
 
-  /** Releases the creates that {@link sweep} has failed; returns the others. */
+  /** Releases the creates that {@link expire} has failed; returns the others. */
   #withoutExpired(creates: Create[]): Create[] {
     return creates.filter((create) => {
       if (create.answer !== undefined) return true;
@@ -302,9 +307,8 @@ export class Committer {
 }
 
 function compare(plant: Plant, stored: Plant | null): Outcome {
-  return stored !== null && plant.name === stored.name &&
-      plant.tag === stored.tag
-    ? "replayed"
+  return stored !== null && isSamePlant(plant, stored)
+    ? "unchanged"
     : "conflict";
 }
 
@@ -312,6 +316,6 @@ function compare(plant: Plant, stored: Plant | null): Outcome {
  * Returns an upper estimate of the bytes that a plant adds to a commit, as Deno
  * KV counts them: the key three times, and two bytes for each character.
  */
-export function commitBytes({ name, tag }: Plant): number {
-  return 128 + 2 * (name.length + (tag?.length ?? 0));
+export function commitBytes(plant: Plant): number {
+  return 128 + 2 * countChars(plant);
 }

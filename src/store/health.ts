@@ -80,7 +80,7 @@ export class StoreHealth implements CommitHealth {
   }
 
   /** Checks the files, and probes a failing store. Call it regularly. */
-  sweep(): void {
+  check(): void {
     this.#store.checkCompanions();
     this.#checkFile();
     if (this.#problem !== undefined) this.probe();

@@ -14,7 +14,12 @@ import {
   STORE_OPEN_MS_MAX,
 } from "../limits.ts";
 import { errorMessage, toLine, truncate } from "../messages.ts";
-import type { NewPlant, Plant } from "../plant/plant.ts";
+import {
+  countChars,
+  type NewPlant,
+  type Plant,
+  toPlant,
+} from "../plant/plant.ts";
 import type { CommitResult, CommitStore } from "./committer.ts";
 import {
   checkStoreExists,
@@ -173,7 +178,7 @@ export class KvStore implements CommitStore, ObservedStore {
         return;
       }
       // Pages of large plants have fewer keys, which bounds the memory.
-      const charsPerPlant = page.reduce(countChars, 1) / page.length;
+      const charsPerPlant = page.reduce(addChars, 1) / page.length;
       size = Math.floor(LIST_CHARS / charsPerPlant);
       size = Math.max(LIST_KEYS_MIN, Math.min(size, LIST_KEYS_MAX));
       next = this.#readPage(size, cursor);
@@ -397,15 +402,6 @@ function idOf(key: Deno.KvKey): bigint | undefined {
   return key.length === 2 && typeof key[1] === "bigint" ? key[1] : undefined;
 }
 
-/** Returns a stored value as a plant, or `null` if it is not one. */
-function toPlant(value: unknown): Plant | null {
-  if (typeof value !== "object" || value === null) return null;
-  if (!("name" in value) || typeof value.name !== "string") return null;
-  if (!("tag" in value)) return { name: value.name };
-  if (typeof value.tag !== "string") return null;
-  return { name: value.name, tag: value.tag };
-}
-
 /** Returns an entry as a plant, or its key as text if it is not one. */
 function toNewPlant({ key, value }: Deno.KvEntry<unknown>): NewPlant | string {
   const id = idOf(key);
@@ -414,8 +410,7 @@ function toNewPlant({ key, value }: Deno.KvEntry<unknown>): NewPlant | string {
 }
 
 /** Adds the UTF-16 code units of a plant to a sum. */
-function countChars(sum: number, entry: NewPlant | string): number {
+function addChars(sum: number, entry: NewPlant | string): number {
   if (typeof entry === "string") return sum;
-  const { name, tag } = entry.plant;
-  return sum + name.length + (tag?.length ?? 0);
+  return sum + countChars(entry.plant);
 }

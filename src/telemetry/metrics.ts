@@ -83,9 +83,9 @@ export class Metrics {
   readonly #commitSeconds = new Histogram(COMMIT_SECONDS);
   readonly #creates: Record<Outcome, number> = {
     stored: 0,
-    replayed: 0,
+    unchanged: 0,
     conflict: 0,
-    overloaded: 0,
+    queue_full: 0,
     failed: 0,
   };
 
@@ -108,7 +108,7 @@ export class Metrics {
 
   /** Returns all metrics in the Prometheus text format, version 0.0.4. */
   text(gauges: Gauges): string {
-    const { stored, replayed, conflict, overloaded, failed } = this.#creates;
+    const { stored, unchanged, conflict, queue_full, failed } = this.#creates;
     return [
       family(
         "plant_store_http_requests_total",
@@ -128,9 +128,9 @@ export class Metrics {
         "Creates by outcome: stored is new, replayed was stored before.",
         [
           ['{outcome="stored"}', stored],
-          ['{outcome="replayed"}', replayed],
+          ['{outcome="replayed"}', unchanged],
           ['{outcome="conflict"}', conflict],
-          ['{outcome="queue_full"}', overloaded],
+          ['{outcome="queue_full"}', queue_full],
           ['{outcome="failed"}', failed],
         ],
       ),

@@ -62,7 +62,7 @@ export class OpenLoop {
     );
     const creates: Promise<void>[] = [];
     const startMs = performance.now();
-    const sweeping = setInterval(() => this.#closeLate(), TICK_MS);
+    const closing = setInterval(() => this.#closeLate(), TICK_MS);
     let started = 0;
     while (started < perSecond * seconds) {
       const elapsedMs = performance.now() - startMs;
@@ -76,7 +76,7 @@ export class OpenLoop {
       await new Promise((resolve) => setTimeout(resolve, TICK_MS));
     }
     await Promise.all(creates);
-    clearInterval(sweeping);
+    clearInterval(closing);
     return outcomes;
   }
 

@@ -43,7 +43,7 @@ const SITUATIONS: Readonly<
   "40801": (service) => {
     const reply = service.create(new ReadableStream());
     service.clock.advance(BODY_MS_MAX);
-    service.handler.sweep();
+    service.handler.expire();
     return reply;
   },
   "50001": async (service) => {

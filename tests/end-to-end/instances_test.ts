@@ -40,7 +40,7 @@ const REPLIES = 2_000;
 /** How much of the log of nginx a failure shows. */
 const LOG_CHARS = 2_000;
 
-const OVERLOADED = API_ERRORS.overloaded.error;
+const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
 /** Maximum time that nginx takes for a create. */
@@ -186,14 +186,14 @@ async function killServer(
     // Creates that wait for the server are refused only after a while.
     await eventually(
       (refused) => refused > 0,
-      () => Promise.resolve(tally.of(OVERLOADED) + tally.of(STORE_FAILED)),
+      () => Promise.resolve(tally.of(QUEUE_FULL) + tally.of(STORE_FAILED)),
     );
     await server.restart();
     for (const instance of instances) await instance.ready();
   });
   phases.push(away);
   for (const name of Object.keys(away.tally.counts)) {
-    assert.ok(["200", `${OVERLOADED}`, `${STORE_FAILED}`].includes(name), name);
+    assert.ok(["200", `${QUEUE_FULL}`, `${STORE_FAILED}`].includes(name), name);
   }
   assert.ok(away.slowestMs < REPLY_MS_MAX + RECOVERY_MS_MAX);
   await inParallel(ledger.ambiguous, async ([id, plant]) => {

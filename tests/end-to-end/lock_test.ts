@@ -18,7 +18,7 @@ import { Program } from "../support/program.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 
 const STORE_FAILED = API_ERRORS.storeFailed.error;
-const OVERLOADED = API_ERRORS.overloaded.error;
+const QUEUE_FULL = API_ERRORS.queueFull.error;
 
 Deno.test("two processes on one file store each id once, and no plant is lost", async () => {
   using directory = new TemporaryDirectory();
@@ -60,7 +60,7 @@ async function testLock(kind: "IMMEDIATE" | "EXCLUSIVE"): Promise<void> {
     await pause(QUEUE_MS_MAX + 500);
     for (const id of ids.slice(0, 5)) {
       const { error, retryAfter } = await create(id + 1_000n);
-      assert.equal(error, OVERLOADED);
+      assert.equal(error, QUEUE_FULL);
       assert.equal(retryAfter, "1");
     }
     for (const { error } of await failing) assert.equal(error, STORE_FAILED);
@@ -71,7 +71,7 @@ async function testLock(kind: "IMMEDIATE" | "EXCLUSIVE"): Promise<void> {
     // Creates that wait when the lock is released are stored.
     const waiting = ids.map((id) =>
       eventually(
-        ({ error }) => error !== OVERLOADED,
+        ({ error }) => error !== QUEUE_FULL,
         () => create(id + 100n),
       )
     );

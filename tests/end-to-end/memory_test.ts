@@ -23,7 +23,7 @@ import { Program } from "../support/program.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import { request, Wire } from "../support/wire.ts";
 
-const OVERLOADED = API_ERRORS.overloaded.error;
+const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 const BODY_TIMED_OUT = API_ERRORS.bodyTimedOut.error;
 
@@ -103,7 +103,7 @@ Deno.test({
         (arrived) => arrived >= CREATES,
         async () => {
           heldMax = Math.max(heldMax, await heldBytes());
-          return await waiting() + tally.of(OVERLOADED) +
+          return await waiting() + tally.of(QUEUE_FULL) +
             tally.of(STORE_FAILED);
         },
         { withinMs: 60_000 },
@@ -116,7 +116,7 @@ Deno.test({
     assert.ok(heldMax <= BODIES_HELD_BYTES_MAX, `${heldMax} bytes held`);
     assert.ok(heldMax > BODIES_HELD_BYTES_MAX / 8, `${heldMax} bytes held`);
     // On a busy machine some creates reach their deadline.
-    const answered = [200, OVERLOADED, STORE_FAILED];
+    const answered = [200, QUEUE_FULL, STORE_FAILED];
     assert.equal(
       answered.reduce((sum, name) => sum + tally.of(name), 0),
       CREATES,
@@ -163,7 +163,7 @@ Deno.test("bodies that are still arriving are bounded in bytes, and the others a
   }
   const counts = JSON.stringify(tally.counts);
   const timedOut = tally.of(BODY_TIMED_OUT);
-  assert.equal(timedOut + tally.of(OVERLOADED), CONNECTIONS, counts);
+  assert.equal(timedOut + tally.of(QUEUE_FULL), CONNECTIONS, counts);
   // On a slow machine the first ones time out before the last ones arrive.
   if (sentMs < BODY_MS_MAX) assert.equal(timedOut, held, counts);
   else assert.ok(timedOut >= held, counts);

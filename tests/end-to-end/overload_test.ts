@@ -19,7 +19,7 @@ import { numberFromEnv } from "../support/random.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import { Wire } from "../support/wire.ts";
 
-const OVERLOADED = API_ERRORS.overloaded.error;
+const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 const BODY_TIMED_OUT = API_ERRORS.bodyTimedOut.error;
 
@@ -78,15 +78,15 @@ async function flood(program: Program, path: string, ledger: Ledger) {
     let waiting = 0;
     await eventually((count) => count === REQUESTS, async () => {
       waiting = await metricOf(program, "plant_store_creates_waiting");
-      return waiting + tally.of(OVERLOADED) + tally.of(STORE_FAILED);
+      return waiting + tally.of(QUEUE_FULL) + tally.of(STORE_FAILED);
     }, { withinMs: 4 * RECOVERY_MS_MAX });
     const resident = await residentBytes(program);
     lock[Symbol.dispose]();
     for (const { error, retryAfter } of await replies) {
-      if (error === OVERLOADED) assert.equal(retryAfter, "1");
+      if (error === QUEUE_FULL) assert.equal(retryAfter, "1");
     }
     failed += tally.of(STORE_FAILED);
-    const answered = tally.of(200) + tally.of(OVERLOADED) +
+    const answered = tally.of(200) + tally.of(QUEUE_FULL) +
       tally.of(STORE_FAILED);
     const counts = JSON.stringify(tally.counts);
     assert.equal(answered, REQUESTS, counts);

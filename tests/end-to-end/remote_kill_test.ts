@@ -29,7 +29,7 @@ const AWAY_SECONDS = numberFromEnv("AWAY_SECONDS", 3);
 /** Connections that create while the server is away. */
 const CONNECTIONS = 400;
 
-const OVERLOADED = API_ERRORS.overloaded.error;
+const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
 Deno.test({
@@ -82,7 +82,7 @@ Deno.test({
         tally.add(reply);
         slowestMs = Math.max(slowestMs, performance.now() - startMs);
         // A refused client waits, though less than Retry-After demands.
-        if (reply.error === OVERLOADED) await pause(200);
+        if (reply.error === QUEUE_FULL) await pause(200);
         if (tally.of(200) >= killAt && away === undefined) {
           away = bringDown().finally(() => isRunning = false);
           // It is awaited below, and may fail before.
@@ -95,11 +95,11 @@ Deno.test({
 
     assert.deepEqual(
       Object.keys(tally.counts),
-      ["200", String(OVERLOADED), String(STORE_FAILED)],
+      ["200", String(QUEUE_FULL), String(STORE_FAILED)],
       `SEED=${seed}`,
     );
     assert.ok(tally.of(STORE_FAILED) > 0);
-    assert.ok(tally.of(OVERLOADED) >= CONNECTIONS);
+    assert.ok(tally.of(QUEUE_FULL) >= CONNECTIONS);
     assert.ok(slowestMs < COMMIT_MS_MAX + RECOVERY_MS_MAX, `${slowestMs} ms`);
     assert.ok(othersAnswered > AWAY_SECONDS, `${othersAnswered} answered`);
     const grownBytes = residentAfter - residentBefore;

@@ -16,7 +16,7 @@ import {
 import { Program } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
-const OVERLOADED = API_ERRORS.overloaded.error;
+const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
 Deno.test({
@@ -66,7 +66,7 @@ Deno.test({
     await inParallel(ids, async (id) => {
       const { status, error, retryAfter } = await retry(id);
       assert.equal(status, 503, `a retry of ${id}`);
-      assert.ok(error === OVERLOADED || error === STORE_FAILED, `${error}`);
+      assert.ok(error === QUEUE_FULL || error === STORE_FAILED, `${error}`);
       assert.ok(retryAfter !== undefined);
     }, ids.length);
 
@@ -107,14 +107,14 @@ Deno.test({
     await pause(QUEUE_MS_MAX + 200);
     for (let i = 0; i < 20; i++) {
       const { error, retryAfter } = await create();
-      assert.equal(error, OVERLOADED);
+      assert.equal(error, QUEUE_FULL);
       assert.equal(retryAfter, "1");
     }
     assert.ok(isWaiting, "the creates before it were answered first");
     for (const { error } of await waiting) assert.equal(error, STORE_FAILED);
     // Creates continue to be refused at once.
     for (let i = 0; i < 20; i++) {
-      assert.equal((await create()).error, OVERLOADED);
+      assert.equal((await create()).error, QUEUE_FULL);
     }
     assert.equal(await metricOf(program, "plant_store_creates_waiting"), 0);
 

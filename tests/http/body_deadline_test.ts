@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { Refusal } from "../../src/errors.ts";
+import { ErrorReply } from "../../src/errors.ts";
 import { BodyReader } from "../../src/http/body.ts";
 import { BODY_MS_MAX } from "../../src/limits.ts";
 import { requestOf, streamOf } from "../support/bodies.ts";
 
-const SHUTTING_DOWN = new Refusal("shuttingDown");
+const SHUTTING_DOWN = new ErrorReply("shuttingDown");
 
 /** Returns a reader of bodies with a clock that the test sets. */
 function withClock() {
@@ -15,7 +15,7 @@ function withClock() {
 for (const length of [undefined, 100]) {
   const kind = length === undefined ? "in chunks" : "with a Content-Length";
 
-  Deno.test(`sweep() refuses a body ${kind} at its deadline, not before`, async () => {
+  Deno.test(`expire() refuses a body ${kind} at its deadline, not before`, async () => {
     const { clock, bodies } = withClock();
     const { stream, exhausted } = streamOf(["{"], "hangs");
     const read = bodies.read(requestOf(stream, length));
@@ -23,15 +23,15 @@ for (const length of [undefined, 100]) {
     const held = bodies.heldBytes;
     assert.ok(held > 0);
 
-    bodies.sweep();
+    bodies.expire();
     clock.nowMs += BODY_MS_MAX - 1;
-    bodies.sweep();
+    bodies.expire();
     assert.equal(bodies.heldBytes, held);
     clock.nowMs += 1;
-    bodies.sweep();
+    bodies.expire();
     assert.equal(bodies.heldBytes, 0);
     const outcome = await read;
-    assert.ok(outcome instanceof Refusal, "accepted");
+    assert.ok(outcome instanceof ErrorReply, "accepted");
     assert.equal(outcome.name, "bodyTimedOut");
   });
 
@@ -46,19 +46,19 @@ for (const length of [undefined, 100]) {
   });
 }
 
-Deno.test("sweep() refuses only the bodies that have reached their deadline", async () => {
+Deno.test("expire() refuses only the bodies that have reached their deadline", async () => {
   const { clock, bodies } = withClock();
   const early = bodies.read(requestOf(streamOf([], "hangs").stream, 10));
   clock.nowMs += 1;
   const late = bodies.read(requestOf(streamOf([], "hangs").stream, 7));
   clock.nowMs += BODY_MS_MAX - 1;
-  bodies.sweep();
+  bodies.expire();
   assert.equal(bodies.heldBytes, 7);
-  assert.ok(await early instanceof Refusal);
+  assert.ok(await early instanceof ErrorReply);
   clock.nowMs += 1;
-  bodies.sweep();
+  bodies.expire();
   assert.equal(bodies.heldBytes, 0);
-  assert.ok(await late instanceof Refusal);
+  assert.ok(await late instanceof ErrorReply);
 });
 
 Deno.test("a body that trickles in does not extend its deadline", async () => {
@@ -67,7 +67,7 @@ Deno.test("a body that trickles in does not extend its deadline", async () => {
     function* () {
       for (let i = 0; i < 9; i++) {
         clock.nowMs += BODY_MS_MAX / 10;
-        bodies.sweep();
+        bodies.expire();
         yield Uint8Array.of(0x20);
       }
     }(),
@@ -77,26 +77,26 @@ Deno.test("a body that trickles in does not extend its deadline", async () => {
   await exhausted;
   assert.equal(bodies.heldBytes, 9);
   clock.nowMs += BODY_MS_MAX / 10;
-  bodies.sweep();
+  bodies.expire();
   const outcome = await read;
-  assert.ok(outcome instanceof Refusal, "accepted");
+  assert.ok(outcome instanceof ErrorReply, "accepted");
   assert.equal(outcome.name, "bodyTimedOut");
   assert.equal(bodies.heldBytes, 0);
 });
 
-Deno.test("sweep() and refuseAll() do not change a body that has arrived", async () => {
+Deno.test("expire() and refuseAll() do not change a body that has arrived", async () => {
   const { clock, bodies } = withClock();
   const body = await bodies.read(requestOf("{}", 2));
   clock.nowMs += BODY_MS_MAX;
-  bodies.sweep();
+  bodies.expire();
   bodies.refuseAll(SHUTTING_DOWN);
   assert.deepEqual(body, { text: "{}", bytes: 2 });
   assert.equal(bodies.heldBytes, 2);
 });
 
-Deno.test("read() accepts bodies after sweep() and refuseAll()", async () => {
+Deno.test("read() accepts bodies after expire() and refuseAll()", async () => {
   const { bodies } = withClock();
-  bodies.sweep();
+  bodies.expire();
   bodies.refuseAll(SHUTTING_DOWN);
   const body = await bodies.read(requestOf("[]", 2));
   assert.deepEqual(body, { text: "[]", bytes: 2 });

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { Refusal } from "../../src/errors.ts";
+import { ErrorReply } from "../../src/errors.ts";
 import { type Body, BodyReader } from "../../src/http/body.ts";
 import { BODIES_HELD_BYTES_MAX, BODY_BYTES_MAX } from "../../src/limits.ts";
 import { requestOf, streamOf } from "../support/bodies.ts";
 
-const SHUTTING_DOWN = new Refusal("shuttingDown");
+const SHUTTING_DOWN = new ErrorReply("shuttingDown");
 
-function assertBody(outcome: Body | Refusal): Body {
-  if (outcome instanceof Refusal) assert.fail(`refused: ${outcome.name}`);
+function assertBody(outcome: Body | ErrorReply): Body {
+  if (outcome instanceof ErrorReply) assert.fail(`refused: ${outcome.name}`);
   return outcome;
 }
 
@@ -91,8 +91,8 @@ for (const isChunked of [false, true]) {
 
     // Above, at and below the limit.
     const outcome = await bodies.read(requestOfBytes(4));
-    assert.ok(outcome instanceof Refusal, "accepted");
-    assert.equal(outcome.name, "overloaded");
+    assert.ok(outcome instanceof ErrorReply, "accepted");
+    assert.equal(outcome.name, "queueFull");
     assert.equal(bodies.heldBytes, BODIES_HELD_BYTES_MAX - 3);
     for (const length of [3, 2]) {
       const body = assertBody(await bodies.read(requestOfBytes(length)));
@@ -106,8 +106,8 @@ for (const isChunked of [false, true]) {
     const [first] = await holdUnreleased(bodies, 1);
     holdArriving(bodies, BODIES_HELD_BYTES_MAX - 1);
     const outcome = await bodies.read(requestOfBytes(1));
-    assert.ok(outcome instanceof Refusal, "accepted");
-    assert.equal(outcome.name, "overloaded");
+    assert.ok(outcome instanceof ErrorReply, "accepted");
+    assert.equal(outcome.name, "queueFull");
 
     if (first !== undefined) bodies.release(first);
     assertBody(await bodies.read(requestOfBytes(1)));
@@ -130,8 +130,8 @@ Deno.test("read() refuses a body in chunks when it reaches the limit, and releas
   holdArriving(bodies, BODIES_HELD_BYTES_MAX - 2);
   const { stream, readBytes } = streamOf(["a", "b", "c", "d"], "hangs");
   const outcome = await bodies.read(requestOf(stream));
-  assert.ok(outcome instanceof Refusal, "accepted");
-  assert.equal(outcome.name, "overloaded");
+  assert.ok(outcome instanceof ErrorReply, "accepted");
+  assert.equal(outcome.name, "queueFull");
   assert.ok(readBytes() >= 3);
   assert.equal(bodies.heldBytes, BODIES_HELD_BYTES_MAX - 2);
 });

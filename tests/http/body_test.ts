@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type ErrorName, Refusal } from "../../src/errors.ts";
+import { type ErrorName, ErrorReply } from "../../src/errors.ts";
 import { type Body, BodyReader } from "../../src/http/body.ts";
 import { BODY_BYTES_MAX, BODY_DISCARD_BYTES_MAX } from "../../src/limits.ts";
 import { endlessStream, requestOf, streamOf } from "../support/bodies.ts";
@@ -7,17 +7,17 @@ import { endlessStream, requestOf, streamOf } from "../support/bodies.ts";
 /** Returns the text of a body, and releases it. */
 async function readText(bodies: BodyReader, request: Request): Promise<string> {
   const body = await bodies.read(request);
-  if (body instanceof Refusal) assert.fail(`refused: ${body.name}`);
+  if (body instanceof ErrorReply) assert.fail(`refused: ${body.name}`);
   bodies.release(body);
   return body.text;
 }
 
 async function assertRefused(
-  read: Promise<Body | Refusal>,
+  read: Promise<Body | ErrorReply>,
   name: ErrorName,
 ): Promise<void> {
   const outcome = await read;
-  assert.ok(outcome instanceof Refusal, "accepted");
+  assert.ok(outcome instanceof ErrorReply, "accepted");
   assert.equal(outcome.name, name, outcome.message);
 }
 
@@ -174,7 +174,7 @@ for (const length of [undefined, 100]) {
     const bodies = new BodyReader();
     const { stream } = streamOf(["{}"], "fails");
     const outcome = await bodies.read(requestOf(stream, length));
-    assert.ok(outcome instanceof Refusal, "accepted");
+    assert.ok(outcome instanceof ErrorReply, "accepted");
     assert.equal(outcome.name, "notJson");
     assert.equal(outcome.message, "body: expected all of it, got a part");
     assert.equal(bodies.heldBytes, 0);

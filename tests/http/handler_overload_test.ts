@@ -17,7 +17,7 @@ const VALID = '{"id":7,"name":"Fern"}';
 /** Time limit for steps that take milliseconds. */
 const SOON = { withinMs: 20_000, everyMs: 1 };
 
-const OVERLOADED = {
+const QUEUE_FULL = {
   error: 50302,
   message: "too many creates are waiting: send the same request again",
 };
@@ -52,7 +52,7 @@ Deno.test("handle() refuses creates with 50302 while CREATES_WAITING_MAX wait, a
   await service.createsWaiting(CREATES_WAITING_MAX);
   assert.equal(await gauge(service, "creates_waiting"), CREATES_WAITING_MAX);
   for (let i = 0; i < 3; i++) {
-    assertRefusal(await service.create(VALID), OVERLOADED);
+    assertRefusal(await service.create(VALID), QUEUE_FULL);
   }
   // Other requests are not affected.
   assert.equal((await service.get("/livez")).status, 200);
@@ -78,7 +78,7 @@ Deno.test("handle() refuses creates with 50302 when the oldest queued one has wa
   const third = service.create('{"id":3,"name":"just in time"}');
   await service.createsWaiting(3);
   service.clock.advance(1);
-  assertRefusal(await service.create(VALID), OVERLOADED);
+  assertRefusal(await service.create(VALID), QUEUE_FULL);
 
   service.store.resume();
   for (const { status } of await Promise.all([first, second, third])) {
@@ -94,7 +94,7 @@ Deno.test("handle() refuses creates with 50302 when the store has answered no co
   const first = service.create('{"id":1,"name":"in flight"}');
   await service.createsWaiting(1);
   service.clock.advance(QUEUE_MS_MAX + 1);
-  assertRefusal(await service.create(VALID), OVERLOADED);
+  assertRefusal(await service.create(VALID), QUEUE_FULL);
   service.store.resume();
   assert.equal((await first).status, 200);
   assert.equal((await service.stored()).length, 1);
@@ -123,14 +123,14 @@ for (
       () => gauge(service, "bodies_held_bytes"),
       SOON,
     );
-    assertRefusal(await service.create(VALID), OVERLOADED);
+    assertRefusal(await service.create(VALID), QUEUE_FULL);
     assertRefusal(
       await service.create(new Blob([VALID]).stream()),
-      OVERLOADED,
+      QUEUE_FULL,
     );
 
     service.clock.advance(BODY_MS_MAX);
-    service.handler.sweep();
+    service.handler.expire();
     for (const reply of await Promise.all(arriving)) {
       assertRefusal(reply, TIMED_OUT);
     }
@@ -181,11 +181,11 @@ Deno.test("handle() refuses a body with 40801 at BODY_MS_MAX and not before, wit
       return reply;
     });
     service.clock.advance(BODY_MS_MAX - 1);
-    service.handler.sweep();
+    service.handler.expire();
     assert.equal((await service.get("/livez")).status, 200);
     assert.equal(isAnswered, false);
     service.clock.advance(1);
-    service.handler.sweep();
+    service.handler.expire();
     assertRefusal(await reply, TIMED_OUT);
     assert.deepEqual(await service.stored(), []);
   }
@@ -211,7 +211,7 @@ Deno.test("handle() replies with 50303 when the store has not answered within CO
   const reply = service.create(VALID);
   await service.createsWaiting(1);
   service.clock.advance(COMMIT_MS_MAX);
-  service.committer.sweep();
+  service.committer.expire();
   assertRefusal(await reply, STORE_FAILED);
   // The commit lands late; until it does, the store counts as overloaded.
   service.store.resume();

@@ -72,7 +72,7 @@ const ROWS: readonly Row[] = [
     provoke: (service) => {
       const reply = service.create(new ReadableStream());
       service.clock.advance(BODY_MS_MAX);
-      service.handler.sweep();
+      service.handler.expire();
       return reply;
     },
   },

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Refusal } from "../../src/errors.ts";
+import { ErrorReply } from "../../src/errors.ts";
 import { ID_MAX } from "../../src/limits.ts";
 import { parseNewPlant } from "../../src/plant/plant.ts";
 import { Random, seedOfRun } from "../support/random.ts";
@@ -69,7 +69,7 @@ Deno.test("parseNewPlant() agrees with exact fractions on random ids", () => {
     const expected = modelInt64(source);
     if (expected !== undefined) integers++;
     const newPlant = parseNewPlant(`{"id":${source},"name":""}`);
-    const id = newPlant instanceof Refusal ? undefined : newPlant.id;
+    const id = newPlant instanceof ErrorReply ? undefined : newPlant.id;
     assert.equal(id, expected, `SEED=${seed}, round ${round}: ${source}`);
   }
   assertBothTested(integers, seed);
@@ -120,7 +120,7 @@ Deno.test("parseNewPlant() gives the same result on the fast path as with the JS
     // position in a message.
     const viaReader = parseNewPlant(`\n${text}`);
     const context = `SEED=${seed}, round ${round}: ${JSON.stringify(text)}`;
-    if (newPlant instanceof Refusal && viaReader instanceof Refusal) {
+    if (newPlant instanceof ErrorReply && viaReader instanceof ErrorReply) {
       assert.equal(newPlant.name, viaReader.name, context);
       assert.equal(
         withoutLine(newPlant.message),

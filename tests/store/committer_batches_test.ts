@@ -91,7 +91,7 @@ Deno.test("two creates of one id are never in commits at the same time", async (
   const creates = [create(1), create(1), create(1, { name: "Ficus" })];
   assert.deepEqual(store.operations, [["commit", 1n]]);
   await store.writeAll();
-  assert.deepEqual(outcomesOf(creates), ["stored", "replayed", "conflict"]);
+  assert.deepEqual(outcomesOf(creates), ["stored", "unchanged", "conflict"]);
   assert.deepEqual(store.operations, [["commit", 1n]]);
   assert.deepEqual(store.plants, new Map([[1n, PLANT]]));
 });
@@ -105,7 +105,13 @@ Deno.test("a missing tag and an empty one differ, as do names that differ in cas
     { name: "monstera" },
     { name: "Monstera", tag: "climber" },
   ];
-  const expected = ["replayed", "conflict", "replayed", "conflict", "conflict"];
+  const expected = [
+    "unchanged",
+    "conflict",
+    "unchanged",
+    "conflict",
+    "conflict",
+  ];
   const together = plants.map((plant) => create(1, plant));
   await store.writeAll();
   assert.deepEqual(outcomesOf(together), ["stored", ...expected.slice(1)]);
@@ -154,7 +160,7 @@ Deno.test("a commit with existing ids answers those creates and commits the othe
   assert.equal(blocker.outcome, "stored");
   assert.deepEqual(
     outcomesOf(creates),
-    ["stored", "replayed", "conflict", "conflict"],
+    ["stored", "unchanged", "conflict", "conflict"],
   );
   assert.deepEqual(store.operations.slice(1), [
     ["commit", 1n, 2n, 3n, 4n],
@@ -171,7 +177,7 @@ Deno.test("a commit that the store retried after it had landed answers replayed"
   store.plants.set(1n, PLANT);
   store.next().resolve("exists");
   await settled();
-  assert.equal(created.outcome, "replayed");
+  assert.equal(created.outcome, "unchanged");
 });
 
 Deno.test("a commit whose existing ids have disappeared is retried", async () => {
@@ -195,7 +201,7 @@ Deno.test("a failed read answers failed, and the id can be created again", async
   store.readProblem = undefined;
   const again = create(1);
   await store.writeAll();
-  assert.equal(again.outcome, "replayed");
+  assert.equal(again.outcome, "unchanged");
 });
 
 Deno.test("a batch reads before it commits if the last one had existing ids", async () => {
@@ -209,7 +215,7 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
   // Only existing ids: no commit.
   const second = create(2);
   await settled();
-  assert.equal(second.outcome, "replayed");
+  assert.equal(second.outcome, "unchanged");
   assert.deepEqual(store.operations.splice(0), [["read", 2n]]);
 
   // No existing ids: the next batch commits without reading.
@@ -230,7 +236,7 @@ Deno.test("a batch of new and existing ids keeps the next one reading first", as
   create(1);
   const creates = [create(2), create(3)];
   await store.writeAll();
-  assert.deepEqual(outcomesOf(creates), ["replayed", "stored"]);
+  assert.deepEqual(outcomesOf(creates), ["unchanged", "stored"]);
   create(4);
   await store.writeAll();
   assert.deepEqual(store.operations, [

@@ -9,11 +9,11 @@ import { outcomesOf, settled, setUpCommitter } from "../support/held_store.ts";
 
 const PLANT = { name: "Monstera" };
 
-Deno.test("sweep() answers no create before its deadline", async () => {
+Deno.test("expire() answers no create before its deadline", async () => {
   const { clock, health, committer, create } = setUpCommitter();
   const creates = [create(1), create(1), create(2)];
   clock.now = COMMIT_MS_MAX - 1;
-  committer.sweep();
+  committer.expire();
   await settled();
   assert.deepEqual(outcomesOf(creates), [undefined, undefined, undefined]);
   assert.equal(committer.waiting, 3);
@@ -21,7 +21,7 @@ Deno.test("sweep() answers no create before its deadline", async () => {
 });
 
 for (const [relation, ms] of [["at", 0], ["above", 1]] as const) {
-  Deno.test(`sweep() answers failed to every create ${relation} its deadline: in a commit, queued, or waiting for the same id`, async () => {
+  Deno.test(`expire() answers failed to every create ${relation} its deadline: in a commit, queued, or waiting for the same id`, async () => {
     const { store, clock, health, committer, create } = setUpCommitter({
       commitPlantsMax: 2,
     });
@@ -29,7 +29,7 @@ for (const [relation, ms] of [["at", 0], ["above", 1]] as const) {
     const creates = [...ids, ...ids].map((id) => create(id));
     assert.equal(store.pending.length, 2);
     clock.now = COMMIT_MS_MAX + ms;
-    committer.sweep();
+    committer.expire();
     await settled();
     assert.ok(creates.every(({ outcome }) => outcome === "failed"));
     assert.equal(committer.waiting, 0);
@@ -37,25 +37,25 @@ for (const [relation, ms] of [["at", 0], ["above", 1]] as const) {
   });
 }
 
-Deno.test("sweep() reports the store as failed only if a create has expired", async () => {
+Deno.test("expire() reports the store as failed only if a create has expired", async () => {
   const { store, clock, health, committer, create } = setUpCommitter();
   create(1);
   for (const now of [COMMIT_MS_MAX, COMMIT_MS_MAX + 1, 2 * COMMIT_MS_MAX]) {
     clock.now = now;
-    committer.sweep();
+    committer.expire();
   }
   assert.deepEqual(health.reports, ["no answer within 5 s"]);
   await store.writeAll();
   assert.deepEqual(health.reports, ["no answer within 5 s", undefined]);
 });
 
-Deno.test("sweep() keeps a later create of an id waiting for the commit of an expired one", async () => {
+Deno.test("expire() keeps a later create of an id waiting for the commit of an expired one", async () => {
   const { store, clock, committer, create } = setUpCommitter();
   const first = create(1);
   clock.now = 1;
   const later = create(1, { name: "Ficus" });
   clock.now = COMMIT_MS_MAX;
-  committer.sweep();
+  committer.expire();
   await settled();
   assert.deepEqual(outcomesOf([first, later]), ["failed", undefined]);
   // The commit lands late: the later create is compared with what it stored.
@@ -64,14 +64,14 @@ Deno.test("sweep() keeps a later create of an id waiting for the commit of an ex
   assert.deepEqual(store.plants.get(1n), PLANT);
 });
 
-Deno.test("sweep() lets a later create of an id take the place of an expired one in the queue", async () => {
+Deno.test("expire() lets a later create of an id take the place of an expired one in the queue", async () => {
   const { store, clock, committer, create } = setUpCommitter();
   create(0);
   const first = create(1);
   clock.now = 1;
   const later = create(1, { name: "Ficus" });
   clock.now = COMMIT_MS_MAX;
-  committer.sweep();
+  committer.expire();
   await store.writeAll();
   assert.deepEqual(outcomesOf([first, later]), ["failed", "stored"]);
   assert.deepEqual(store.plants.get(1n), { name: "Ficus" });
@@ -84,7 +84,7 @@ Deno.test("a create that expired in the queue is never committed", async () => {
   for (let id = 0; id < 9; id++) create(id);
   const committing = store.batches.flat().map(({ id }) => id);
   clock.now = COMMIT_MS_MAX;
-  committer.sweep();
+  committer.expire();
   await store.writeAll();
   assert.deepEqual([...store.plants.keys()], committing);
 });
@@ -100,7 +100,7 @@ Deno.test("a create that expired during the read of its batch is not committed",
   clock.now = 1;
   const later = create(2, { name: "Ficus" });
   clock.now = COMMIT_MS_MAX;
-  committer.sweep();
+  committer.expire();
   resolve(new Map());
   await settled();
   await store.writeAll();
@@ -114,13 +114,13 @@ Deno.test("a create that is repeated after its deadline waits for the commit in 
   });
   const first = create(1);
   clock.now = COMMIT_MS_MAX;
-  committer.sweep();
+  committer.expire();
   const again = create(1);
   await settled();
   assert.deepEqual(outcomesOf([first, again]), ["failed", undefined]);
   assert.deepEqual(store.operations, [["commit", 1n]]);
   await store.writeAll();
-  assert.deepEqual(outcomesOf([first, again]), ["failed", "replayed"]);
+  assert.deepEqual(outcomesOf([first, again]), ["failed", "unchanged"]);
   assert.deepEqual(store.operations, [["commit", 1n]]);
 });
 
@@ -160,7 +160,7 @@ Deno.test("a commit to a busy store is not retried after the deadline", async ()
   store.next().resolve("busy");
   await settled();
   clock.now = COMMIT_MS_MAX;
-  committer.sweep();
+  committer.expire();
   await clock.wake();
   assert.equal(created.outcome, "failed");
   assert.deepEqual([store.pending.length, clock.sleeps.length], [0, 0]);
@@ -195,7 +195,7 @@ Deno.test("a batch of existing ids does not count as a success: reading needs no
   store.plants.set(1n, PLANT);
   const created = create(1);
   await store.writeAll();
-  assert.equal(created.outcome, "replayed");
+  assert.equal(created.outcome, "unchanged");
   assert.deepEqual(health.reports, []);
 });
 
@@ -212,7 +212,7 @@ Deno.test("a hung commit beside others that succeed is reported once", async () 
     await store.writeAll();
     assert.deepEqual(outcomesOf(creates), ["stored", "stored"]);
     clock.now += QUEUE_MS_MAX;
-    committer.sweep();
+    committer.expire();
   }
   hung.resolve("committed");
   await settled();

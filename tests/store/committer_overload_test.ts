@@ -12,7 +12,7 @@ Deno.test("create() answers overloaded if CREATES_WAITING_MAX creates wait, and 
   await settled();
   assert.equal(committer.waiting, CREATES_WAITING_MAX);
   assert.ok(creates.every(({ outcome }) => outcome === undefined));
-  assert.equal(refused.outcome, "overloaded");
+  assert.equal(refused.outcome, "queue_full");
 
   // As many places are free as creates were answered.
   await store.write();
@@ -22,7 +22,7 @@ Deno.test("create() answers overloaded if CREATES_WAITING_MAX creates wait, and 
   await settled();
   assert.deepEqual(outcomesOf(later), [
     ...Array.from({ length }, () => undefined),
-    "overloaded",
+    "queue_full",
   ]);
 
   await store.writeAll();
@@ -37,11 +37,11 @@ Deno.test("create() counts creates of one id against CREATES_WAITING_MAX", async
   const creates = Array.from({ length: CREATES_WAITING_MAX }, () => create(1));
   const refused = create(1);
   await settled();
-  assert.equal(refused.outcome, "overloaded");
+  assert.equal(refused.outcome, "queue_full");
   await store.writeAll();
   assert.deepEqual(
     outcomesOf(creates),
-    creates.map((_, i) => i === 0 ? "stored" : "replayed"),
+    creates.map((_, i) => i === 0 ? "stored" : "unchanged"),
   );
 });
 
@@ -64,7 +64,7 @@ for (
     await store.write();
     const late = create(12);
     await settled();
-    assert.equal(late.outcome, isRefused ? "overloaded" : undefined);
+    assert.equal(late.outcome, isRefused ? "queue_full" : undefined);
     hung?.resolve("committed");
     await settled();
     await store.writeAll();
@@ -82,7 +82,7 @@ for (
       clock.now = QUEUE_MS_MAX + ms;
       const late = create(-1);
       await settled();
-      assert.equal(late.outcome, isRefused ? "overloaded" : undefined);
+      assert.equal(late.outcome, isRefused ? "queue_full" : undefined);
       await store.writeAll();
       assert.equal(store.plants.has(-1n), !isRefused);
     }
@@ -99,7 +99,7 @@ Deno.test("create() judges an overload by the oldest queued create, not by later
   clock.now++;
   const refused = create(13);
   await settled();
-  assert.deepEqual(outcomesOf([later, refused]), [undefined, "overloaded"]);
+  assert.deepEqual(outcomesOf([later, refused]), [undefined, "queue_full"]);
   hung?.resolve("committed");
   await settled();
   await store.writeAll();
@@ -149,7 +149,7 @@ Deno.test("the start of a commit counts as progress of the store", async () => {
   clock.now++;
   const fourth = create(4);
   await settled();
-  assert.equal(fourth.outcome, "overloaded");
+  assert.equal(fourth.outcome, "queue_full");
 });
 
 Deno.test("the end of a commit counts as progress of the store", async () => {
@@ -179,7 +179,7 @@ Deno.test("create() waits again as soon as the store has responded", async () =>
   assert.deepEqual(outcomesOf([first, queued, refused, later]), [
     "stored",
     "stored",
-    "overloaded",
+    "queue_full",
     "stored",
   ]);
 });
@@ -203,7 +203,7 @@ Deno.test("queueMsMax replaces QUEUE_MS_MAX", async () => {
   clock.now = 21;
   const fourth = create(4);
   await settled();
-  assert.deepEqual(outcomesOf([third, fourth]), [undefined, "overloaded"]);
+  assert.deepEqual(outcomesOf([third, fourth]), [undefined, "queue_full"]);
   await store.writeAll();
   assert.equal(store.plants.size, 3);
 });
@@ -218,7 +218,7 @@ Deno.test("a committer with an infinite queueMsMax refuses by count only", async
   const refused = create(-1);
   await settled();
   assert.ok(creates.every(({ outcome }) => outcome === undefined));
-  assert.equal(refused.outcome, "overloaded");
+  assert.equal(refused.outcome, "queue_full");
   await store.writeAll();
   assert.equal(store.plants.size, CREATES_WAITING_MAX);
 });

@@ -32,7 +32,7 @@ Deno.test("a recent plant is replayed without the store", async () => {
   const { store, committer, create } = await setUpStored();
   const again = create(1, { ...PLANT });
   await settled();
-  assert.equal(again.outcome, "replayed");
+  assert.equal(again.outcome, "unchanged");
   assert.deepEqual(store.operations, []);
   assert.equal(committer.waiting, 0);
 });
@@ -54,7 +54,7 @@ Deno.test("a plant that was found stored is replayed without the store", async (
   store.operations.length = 0;
   creates.push(create(1, { ...PLANT }), create(1, { name: "Ficus" }));
   await settled();
-  assert.deepEqual(outcomesOf(creates), ["conflict", "replayed", "conflict"]);
+  assert.deepEqual(outcomesOf(creates), ["conflict", "unchanged", "conflict"]);
   assert.deepEqual(store.operations, []);
 });
 
@@ -92,12 +92,12 @@ Deno.test("a plant whose commit landed after its deadline is remembered", async 
   const { store, clock, committer, create } = setUpCommitter();
   create(1, PLANT);
   clock.now = COMMIT_MS_MAX;
-  committer.sweep();
+  committer.expire();
   await store.writeAll();
   store.operations.length = 0;
   const again = create(1, PLANT);
   await settled();
-  assert.equal(again.outcome, "replayed");
+  assert.equal(again.outcome, "unchanged");
   assert.deepEqual(store.operations, []);
 });
 
@@ -123,7 +123,7 @@ Deno.test("no create is answered from memory while the store is not healthy", as
   health.healthy = true;
   const again = create(1, PLANT);
   await settled();
-  assert.equal(again.outcome, "replayed");
+  assert.equal(again.outcome, "unchanged");
 });
 
 Deno.test("a plant is remembered up to RECENT_CHARS_MAX, and read from the store above", async () => {
@@ -148,10 +148,10 @@ Deno.test("a plant is remembered up to RECENT_CHARS_MAX, and read from the store
     store.operations.length = 0;
     const again = create(1, plant);
     await settled();
-    assert.equal(again.outcome === "replayed", isRemembered);
+    assert.equal(again.outcome === "unchanged", isRemembered);
     assert.equal(store.operations.length === 0, isRemembered);
     await store.writeAll();
-    assert.equal(again.outcome, "replayed");
+    assert.equal(again.outcome, "unchanged");
   }
 });
 
@@ -177,7 +177,7 @@ Deno.test("a plant that a later one has evicted is read from the store", async (
   assert.deepEqual(store.operations, [["commit", 1n], ["read", 1n]]);
   assert.deepEqual(
     outcomesOf([evicting, recent, ...evicted]),
-    ["stored", "replayed", "replayed", "conflict"],
+    ["stored", "unchanged", "unchanged", "conflict"],
   );
 });
 
@@ -189,7 +189,7 @@ Deno.test("an overloaded committer still replays a recent plant", async () => {
   await settled();
   assert.deepEqual(
     outcomesOf([refused, replayed]),
-    ["overloaded", "replayed"],
+    ["queue_full", "unchanged"],
   );
   await store.writeAll();
 });

@@ -62,7 +62,7 @@ function setUpHealth() {
 
 Deno.test("the store is healthy, and nothing reported, until a failure is known", () => {
   const { reports, health } = setUpHealth();
-  health.sweep();
+  health.check();
   health.succeeded();
   assert.equal(health.isHealthy(), true);
   assert.equal(health.problem, undefined);
@@ -88,7 +88,7 @@ Deno.test("each file problem is reported once, and its end once, without a creat
   const { store, reports, health } = setUpHealth();
   const check = (problem: string | undefined) => {
     store.problem = problem;
-    for (let i = 0; i < 3; i++) health.sweep();
+    for (let i = 0; i < 3; i++) health.check();
   };
   check("deleted");
   assert.equal(health.isHealthy(), false);
@@ -105,11 +105,11 @@ Deno.test("a file problem that a failed create has reported is not reported agai
   const { store, reports, health } = setUpHealth();
   store.problem = "deleted";
   health.failed("deleted");
-  health.sweep();
+  health.check();
   health.failed("deleted");
   assert.deepEqual(reports.splice(0), ["deleted"]);
   store.problem = undefined;
-  health.sweep();
+  health.check();
   assert.deepEqual(reports, [undefined]);
   await store.endProbes();
 });
@@ -118,7 +118,7 @@ Deno.test("a file problem is reported even while creates fail for another reason
   const { store, reports, health } = setUpHealth();
   health.failed("database or disk is full");
   store.problem = "deleted";
-  health.sweep();
+  health.check();
   assert.deepEqual(reports, ["database or disk is full", "deleted"]);
   await store.endProbes();
 });
@@ -127,9 +127,9 @@ Deno.test("a failing store is reported again when its missing file is back", asy
   const { store, reports, health } = setUpHealth();
   health.failed("database or disk is full");
   store.problem = "deleted";
-  health.sweep();
+  health.check();
   store.problem = undefined;
-  health.sweep();
+  health.check();
   assert.equal(health.isHealthy(), false);
   assert.deepEqual(reports, [
     "database or disk is full",
@@ -139,12 +139,12 @@ Deno.test("a failing store is reported again when its missing file is back", asy
   await store.endProbes();
 });
 
-Deno.test("sweep() includes the companions of the file, which isHealthy() does not", async () => {
+Deno.test("check() includes the companions of the file, which isHealthy() does not", async () => {
   const { store, clock, reports, health } = setUpHealth();
   store.companionProblem = "plants.db-wal was deleted";
   clock.now += 2 * FILE_CHECK_MS_MAX;
   assert.equal(health.isHealthy(), true);
-  health.sweep();
+  health.check();
   assert.equal(health.isHealthy(), false);
   assert.deepEqual(reports, ["plants.db-wal was deleted"]);
   await store.endProbes();
@@ -167,7 +167,7 @@ Deno.test("isHealthy() checks the file if the last check is older than FILE_CHEC
 Deno.test("a file that is lost again after a commit has succeeded is reported again", async () => {
   const { store, clock, reports, health } = setUpHealth();
   store.problem = "deleted";
-  health.sweep();
+  health.check();
   // The file is put back, and a commit succeeds before the next check.
   health.succeeded();
   clock.now += 1_000;
@@ -177,19 +177,19 @@ Deno.test("a file that is lost again after a commit has succeeded is reported ag
   await store.endProbes();
 });
 
-Deno.test("sweep() probes a store that fails, and no other", async () => {
+Deno.test("check() probes a store that fails, and no other", async () => {
   const { store, clock, reports, health } = setUpHealth();
-  health.sweep();
+  health.check();
   assert.equal(store.probes.length, 0);
   health.failed("disk I/O error");
   clock.now += RECOVERY_MS_MIN;
-  health.sweep();
-  health.sweep();
+  health.check();
+  health.check();
   assert.equal(store.probes.length, 1);
   await store.endProbe();
   assert.deepEqual(reports, ["disk I/O error", undefined]);
   clock.now += PROBE_MS;
-  health.sweep();
+  health.check();
   assert.equal(store.probes.length, 1);
 });
 
@@ -237,7 +237,7 @@ Deno.test("probe() answers within PROBE_MS if its write never settles, and later
   assert.ok(answers.every((it) => it === problem));
 
   clock.now += 5 * PROBE_MS;
-  health.sweep();
+  health.check();
   const later = Array.from({ length: 100 }, () => health.probe());
   const laterAnswers = await Promise.race([Promise.all(later), turn([])]);
   assert.equal(laterAnswers.length, later.length);
@@ -302,7 +302,7 @@ Deno.test("a commit recovers a store at once", () => {
 Deno.test("a probe does not recover a store whose file is lost, though its write succeeds", async () => {
   const { store, clock, reports, health } = setUpHealth();
   store.problem = "deleted";
-  health.sweep();
+  health.check();
   await store.endProbe();
   clock.now += 10 * RECOVERY_MS_MIN;
   const probed = health.probe();

@@ -31,7 +31,7 @@ export class Violation extends Error {
 /** What is known of a file: nothing in it ever changes. */
 interface FileModel {
   readonly content: Content;
-  /** The plants whose creates were answered `stored` or `replayed`. */
+  /** The plants whose creates were answered `stored` or `unchanged`. */
   readonly acknowledged: Map<bigint, Plant>;
   /** The ids that a create was answered `stored` for. */
   readonly stored: Set<bigint>;
@@ -185,7 +185,7 @@ export class InstanceModel implements StoreObserver {
     const { id, plant, sinceMs, step, refusal } = create;
     this.#waiting.delete(create);
     const isAtOnce = step === time.step;
-    if (outcome === "overloaded") {
+    if (outcome === "queue_full") {
       this.#expect(isAtOnce, "refused a create that it had accepted");
       this.#expect(refusal !== undefined, "refused a create without a reason");
       return refusal ?? "count";
@@ -358,7 +358,7 @@ export class InstanceModel implements StoreObserver {
 
   /** Compares an outcome with what is on disk at this moment. */
   #assertOnDisk(
-    outcome: "stored" | "replayed" | "conflict",
+    outcome: "stored" | "unchanged" | "conflict",
     { id, plant }: NewPlant,
     isFromMemory: boolean,
   ): void {

@@ -1,10 +1,10 @@
 import {
+  CHECK_MS,
   COMMIT_MS_MAX,
   PROBE_MS,
   QUEUE_MS_MAX,
   RECENT_CHARS_MAX,
   RECOVERY_MS_MIN,
-  SWEEP_MS,
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { Committer } from "../../src/store/committer.ts";
@@ -28,7 +28,7 @@ import { VirtualTime } from "./virtual_time.ts";
 const REPEAT_MS_MAX = 100;
 
 /** Time from the last failure to the probe that finds the store healthy. */
-const RECOVERY_MS_MAX = RECOVERY_MS_MIN + PROBE_MS + 2 * SWEEP_MS;
+const RECOVERY_MS_MAX = RECOVERY_MS_MIN + PROBE_MS + 2 * CHECK_MS;
 
 /** Share of refused creates that the client repeats. */
 const REPEATED_REFUSALS = 0.3;
@@ -89,10 +89,10 @@ class Schedule {
   async run(): Promise<void> {
     const lastMs = this.#drawCreates();
     this.#drawAccidents(lastMs);
-    this.#calmMs = lastMs + COMMIT_MS_MAX + 2 * SWEEP_MS;
+    this.#calmMs = lastMs + COMMIT_MS_MAX + 2 * CHECK_MS;
     const checkMs = this.#calmMs + OPERATION_MS_MAX + RECOVERY_MS_MAX;
     this.#time.at(checkMs, () => this.#checkRecovery());
-    const endMs = checkMs + 2 * SWEEP_MS;
+    const endMs = checkMs + 2 * CHECK_MS;
     while (await this.#time.advance(endMs)) {
       for (const instance of this.#instances) instance.assertStep();
       this.#world.assertStep();
@@ -140,7 +140,7 @@ class Schedule {
         outcome !== "failed" || this.#hasFaults,
         "answered failed without a fault",
       );
-      const isRefused = outcome === "failed" || outcome === "overloaded";
+      const isRefused = outcome === "failed" || outcome === "queue_full";
       const chance = isRefused ? REPEATED_REFUSALS : this.#shape.repeats / 2;
       if (this.#random.chance(chance)) this.#repeat(newPlant);
     });
@@ -310,7 +310,7 @@ class Instance {
       clock: { nowMs: () => time.nowMs, sleep: (ms) => this.#sleep(ms) },
       recent: new RecentPlants(shape.recentSlots),
     });
-    time.after(random.int(1, SWEEP_MS), () => this.#sweep());
+    time.after(random.int(1, CHECK_MS), () => this.#sweep());
   }
 
   /** Whether the path still leads to the file that is open. */
@@ -343,14 +343,14 @@ class Instance {
   #sweep(): void {
     if (this.#isKilled) return;
     const { time } = this.#surroundings.world;
-    this.#committer.sweep();
-    this.#health.sweep();
+    this.#committer.expire();
+    this.#health.check();
     this.model.assertFileReported();
     // Answers reach their clients before the next event.
     time.after(0, () => {
       if (!this.#isKilled) this.model.assertNoneOverdue();
     });
-    time.after(SWEEP_MS, () => this.#sweep());
+    time.after(CHECK_MS, () => this.#sweep());
   }
 
   /** Sleeps as long as the seed says, so that a schedule can be repeated. */

@@ -43,9 +43,9 @@ Deno.test("Metrics.create() counts creates by outcome", () => {
   const metrics = new Metrics();
   metrics.create("stored");
   metrics.create("stored");
-  metrics.create("replayed");
+  metrics.create("unchanged");
   metrics.create("conflict");
-  metrics.create("overloaded");
+  metrics.create("queue_full");
   metrics.create("failed");
   const text = metrics.text(IDLE);
   const counts = ["stored", "replayed", "conflict", "queue_full", "failed"].map(
