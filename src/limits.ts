@@ -6,7 +6,7 @@
 
 /**
  * Maximum size of a request body. The store needs at most two bytes for each
- * byte of a name, so the value fits {@link KV_VALUE_BYTES_MAX}. The
+ * byte of a name, so the value fits Deno KV's limit of 65,536 bytes. The
  * configuration of nginx in the README repeats it.
  */
 export const BODY_BYTES_MAX = 32 * 1024;
@@ -55,41 +55,28 @@ export const CREATES_WAITING_MAX = 10_000;
  */
 export const QUEUE_MS_MAX = 500;
 
-/** Deno KV's limits for one atomic write and for one value. */
-export const KV_WRITE_BYTES_MAX = 819_200;
-export const KV_VALUE_BYTES_MAX = 65_536;
-
 /** Maximum plants in one commit to a file: Deno KV allows 100 checks. */
 export const COMMIT_PLANTS_MAX_FILE = 100;
 
 /** Maximum plants in one commit to a KV Connect server: it allows 10 checks. */
 export const COMMIT_PLANTS_MAX_SERVER = 10;
 
-/** Maximum bytes in one commit, as `commitBytes` estimates them. */
+/**
+ * Maximum bytes in one commit, as `commitBytes` estimates them. Deno KV allows
+ * 819,200 in one write.
+ */
 export const COMMIT_BYTES_MAX = 800_000;
 
 /**
- * Maximum commits in flight. Both kinds of store write with one thread, so more
- * commits only compete: three to a file halve the rate of creates with random
- * ids, and 32 to a server reduce the rate by a quarter.
+ * Maximum commits in flight. SQLite writes with one thread, and one commit at a
+ * time keeps it busy. A KV Connect server takes 10 plants a commit: with 32
+ * commits in flight, its rate falls by a quarter.
  */
-export const COMMITS_IN_FLIGHT_MAX_FILE = 2;
+export const COMMITS_IN_FLIGHT_MAX_FILE = 1;
 export const COMMITS_IN_FLIGHT_MAX_SERVER = 16;
 
 /** Maximum delay of the next retry while another process holds the lock. */
 export const LOCK_RETRY_MS_MAX = 20;
-
-/**
- * Plants to keep in memory after their commit, so that a retry needs no access
- * to the store: more than a second of creates at full speed. A power of 2.
- */
-export const RECENT_PLANTS_MAX = 65_536;
-
-/**
- * Maximum length of name and tag together for a plant to be kept in memory, in
- * UTF-16 code units: longer plants are rare. All of them take 9 MiB.
- */
-export const RECENT_CHARS_MAX = 64;
 
 /** Maximum keys in one read: Deno KV's limit for `getMany`. */
 export const READ_KEYS_MAX = 10;
@@ -117,12 +104,6 @@ export const PROBE_MS = 1_000;
  * recovery: the probe is small and may succeed while creates fail.
  */
 export const RECOVERY_MS_MIN = 2_000;
-
-/**
- * Maximum age of the last check of the database file when a retry is answered
- * from memory. A check takes a tenth of the time of a create.
- */
-export const FILE_CHECK_MS_MAX = 1;
 
 /** Time for running requests to finish when the service stops. */
 export const DRAIN_MS_MAX = 10_000;

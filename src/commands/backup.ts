@@ -4,9 +4,8 @@ import { fileProblem } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import {
   checkStoreExists,
-  COMPANION_SUFFIXES,
-  companionsOf,
-  copyClosed,
+  SIDECAR_SUFFIXES,
+  sidecarsOf,
   sync,
 } from "../store/database_file.ts";
 import type { StoreLocation } from "../store/kv_store.ts";
@@ -50,7 +49,7 @@ export async function backUp(
     assertFree(target);
     const { mode } = Deno.statSync(location.path);
     createEmpty(partial);
-    if (!copyClosed(location.path, partial)) await copyOpen(location, partial);
+    await copyOpen(location, partial);
     const entries = verify(partial, location.path);
     setMode(partial, mode);
     sync(partial);
@@ -65,7 +64,7 @@ export async function backUp(
       : fileProblem(error);
     throw new OperatorError(`cannot write ${target}: ${reason}`, EXIT_FAILURE);
   } finally {
-    for (const suffix of ["", ...COMPANION_SUFFIXES]) {
+    for (const suffix of ["", ...SIDECAR_SUFFIXES]) {
       removeIfExists(`${partial}${suffix}`);
     }
   }
@@ -74,7 +73,7 @@ export async function backUp(
 /** Refuses a path that exists, or has files of another database beside it. */
 function assertFree(path: string): void {
   if (exists(path)) throw alreadyExists(path);
-  const [companion] = companionsOf(path);
+  const [companion] = sidecarsOf(path);
   if (companion === undefined) return;
   throw new OperatorError(
     `${companion} is left over from another database of that name, and SQLite would ` +

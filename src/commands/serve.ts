@@ -9,9 +9,8 @@ import {
   EXIT_FAILURE,
   OperatorError,
 } from "../operator_error.ts";
-import { type CommitStore, Committer } from "../store/committer.ts";
+import { Committer } from "../store/committer.ts";
 import { StoreHealth } from "../store/health.ts";
-import type { KvStore } from "../store/kv_store.ts";
 import { Log } from "../telemetry/log.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import { announce } from "./announce.ts";
@@ -61,7 +60,13 @@ export async function serve(config: Config): Promise<number> {
     );
     const metrics = new Metrics();
     const health = new StoreHealth(store, (problem) => logHealth(log, problem));
-    const committer = new Committer(measured(store, metrics), health);
+    const committer = new Committer(store, {
+      committed(plants, seconds) {
+        metrics.commit(plants, seconds);
+        health.committed();
+      },
+      failed: (problem) => health.failed(problem),
+    });
     const baseUrl = config.baseUrl ?? server.origin;
     const handler: RequestHandler = new RequestHandler(
       { tokens, committer, health, log, metrics, baseUrl },
@@ -125,23 +130,6 @@ function reloadOnHangup(
       log.error("tokens kept", `the tokens did not change: ${error.message}`);
     }
   });
-}
-
-/** Returns a store that measures its commits. */
-function measured(store: KvStore, metrics: Metrics): CommitStore {
-  return {
-    commitPlantsMax: store.commitPlantsMax,
-    commitsInFlightMax: store.commitsInFlightMax,
-    read: (ids) => store.read(ids),
-    async commit(plants) {
-      const startMs = performance.now();
-      const result = await store.commit(plants);
-      if (result === "committed") {
-        metrics.commit(plants.length, (performance.now() - startMs) / 1000);
-      }
-      return result;
-    },
-  };
 }
 
 /** Logs when the store starts to fail, and when it has recovered. */

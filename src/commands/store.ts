@@ -16,8 +16,10 @@ const ADVICE: Readonly<Record<StoreProblem, string>> = {
   "no directory": ": create it, or name another file with --kv or KV_PATH",
   "directory": ": name a file in it with --kv or KV_PATH",
   "not a store": ": name another file with --kv or KV_PATH",
-  "foreign log": ": put that database back, or move its log away",
+  "foreign log":
+    ": make sure that no other process uses the store, then move that file away",
   "denied": ": change the permissions, or run as another user",
+  "special path": ": name another file with --kv or KV_PATH",
   "corrupt": ": restore a backup",
   "newer format":
     ": run that Deno, or export with it and import here into a new store",

@@ -13,7 +13,6 @@ import {
   type NewPlant,
   type Plant,
 } from "../plant/plant.ts";
-import { RecentPlants } from "./recent_plants.ts";
 
 /**
  * The outcome of a create. `stored` and `unchanged`: the plant is on disk.
@@ -47,14 +46,12 @@ export interface CommitStore {
   read(ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Plant | null>>;
 }
 
-/** The health of the store: commits report it, and replays depend on it. */
-export interface CommitHealth {
-  /** Returns whether the store has no known problem now. */
-  isHealthy(): boolean;
-  /** Reports that a commit failed or timed out. */
+/** Called after the creates of a commit are answered. */
+export interface CommitObserver {
+  /** A commit of so many plants succeeded. */
+  committed(plants: number, seconds: number): void;
+  /** A commit failed or timed out. */
   failed(problem: string): void;
-  /** Reports that a commit succeeded. */
-  succeeded(): void;
 }
 
 /** The clock of the committer; a simulation provides its own. */
@@ -76,17 +73,19 @@ export interface CommitterOptions {
    */
   readonly queueMsMax?: number;
   readonly clock?: Clock;
-  /** The plants kept in memory; a simulation provides a smaller set. */
-  readonly recent?: RecentPlants;
 }
 
-/** A create that waits for its outcome. */
+/** A request to create a plant. */
+interface Waiter {
+  readonly plant: Plant;
+  readonly answer: (outcome: Outcome) => void;
+}
+
+/** The creates of one id, which wait together for one outcome. */
 interface Create extends NewPlant {
   readonly arrivedMs: number;
-  /** `undefined` once the create is answered. */
-  answer: ((outcome: Outcome) => void) | undefined;
-  /** Later creates of the same id, which wait for the outcome of this one. */
-  followers: Create[] | undefined;
+  /** In order of arrival, the first one with this plant; empty once answered. */
+  waiters: Waiter[];
 }
 
 /**
@@ -96,34 +95,28 @@ interface Create extends NewPlant {
  */
 export class Committer {
   readonly #store: CommitStore;
-  readonly #health: CommitHealth;
+  readonly #observer: CommitObserver;
   readonly #clock: Clock;
   readonly #queueMsMax: number;
-  /** The first create of each id that is queued or in a commit. */
+  /** The creates that are queued or in a commit, in order of arrival. */
   readonly #byId = new Map<bigint, Create>();
-  readonly #recent: RecentPlants;
   #queue: Create[] = [];
   #inFlight = 0;
   #waiting = 0;
-  /** When a commit last started or ended. */
-  #progressMs = 0;
+  /** When a commit last started. */
+  #startedMs = 0;
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
 
   constructor(
     store: CommitStore,
-    health: CommitHealth,
-    {
-      queueMsMax = QUEUE_MS_MAX,
-      clock = SYSTEM_CLOCK,
-      recent = new RecentPlants(),
-    }: CommitterOptions = {},
+    observer: CommitObserver,
+    { queueMsMax = QUEUE_MS_MAX, clock = SYSTEM_CLOCK }: CommitterOptions = {},
   ) {
     this.#store = store;
-    this.#health = health;
+    this.#observer = observer;
     this.#clock = clock;
     this.#queueMsMax = queueMsMax;
-    this.#recent = recent;
   }
 
   /** Creates without an outcome. */
@@ -132,44 +125,39 @@ export class Committer {
   }
 
   /** Stores a plant, or finds it stored. Never rejects. */
-  create(newPlant: NewPlant): Promise<Outcome> {
-    const isReplay = this.#recent.matches(newPlant);
-    if (isReplay !== undefined && this.#health.isHealthy()) {
-      return Promise.resolve(isReplay ? "unchanged" : "conflict");
-    }
+  create({ id, plant }: NewPlant): Promise<Outcome> {
     const arrivedMs = this.#clock.nowMs();
     if (this.#isQueueFull(arrivedMs)) return Promise.resolve("queue_full");
     this.#waiting++;
     return new Promise((answer) => {
-      const { id, plant } = newPlant;
-      this.#enqueue({ id, plant, arrivedMs, answer, followers: undefined });
+      const waiter = { plant, answer };
+      const earlier = this.#byId.get(id);
+      if (earlier !== undefined) {
+        earlier.waiters.push(waiter);
+        return;
+      }
+      const create = { id, plant, arrivedMs, waiters: [waiter] };
+      this.#byId.set(id, create);
+      this.#queue.push(create);
+      this.#startCommits();
     });
   }
 
-  /** Fails every create that has reached its deadline. Call it regularly. */
+  /**
+   * Fails the creates that have reached their deadline. Call it regularly. A
+   * commit in flight may still land, which a repeated create then finds.
+   */
   expire(): void {
     const latestMs = this.#clock.nowMs() - COMMIT_MS_MAX;
     let hasExpired = false;
-    for (const leader of this.#byId.values()) {
-      if (leader.answer !== undefined && leader.arrivedMs <= latestMs) {
-        this.#answer(leader, "failed");
-        hasExpired = true;
-      }
-      leader.followers = leader.followers?.filter((follower) => {
-        if (follower.arrivedMs > latestMs) return true;
-        this.#answer(follower, "failed");
-        hasExpired = true;
-        return false;
-      });
+    for (const create of this.#byId.values()) {
+      if (create.arrivedMs > latestMs) break;
+      this.#answer(create, () => "failed");
+      hasExpired = true;
     }
     if (!hasExpired) return;
-    this.#health.failed(`no answer within ${COMMIT_MS_MAX / 1000} s`);
-    const queue = this.#queue;
-    this.#queue = [];
-    for (const create of queue) {
-      if (create.answer === undefined) this.#release(create);
-      else this.#queue.push(create);
-    }
+    this.#queue = this.#queue.filter(isWaiting);
+    this.#observer.failed(`no answer within ${COMMIT_MS_MAX / 1000} s`);
   }
 
   /**
@@ -177,36 +165,17 @@ export class Committer {
    * oldest queued one has waited too long, or no commit makes progress.
    */
   #isQueueFull(nowMs: number): boolean {
-    const { commitsInFlightMax } = this.#store;
     const oldestMs = this.#queue[0]?.arrivedMs ?? nowMs;
     return this.#waiting >= CREATES_WAITING_MAX ||
       nowMs - oldestMs > this.#queueMsMax ||
-      (this.#inFlight > 0 && this.#inFlight >= commitsInFlightMax - 1 &&
-        nowMs - this.#progressMs > this.#queueMsMax);
+      (this.#inFlight >= this.#store.commitsInFlightMax &&
+        nowMs - this.#startedMs > this.#queueMsMax);
   }
 
-  #enqueue(create: Create): void {
-    const leader = this.#byId.get(create.id);
-    if (leader !== undefined) {
-      (leader.followers ??= []).push(create);
-      return;
-    }
-    this.#byId.set(create.id, create);
-    this.#queue.push(create);
-    this.#startCommits();
-  }
-
-  /**
-   * Starts commits for the queue while more may be in flight. The last place is
-   * reserved for a full batch: a commit is expensive, a plant in it is cheap.
-   */
   #startCommits(): void {
-    const { commitPlantsMax, commitsInFlightMax } = this.#store;
     while (
       this.#queue.length > 0 &&
-      (this.#inFlight === 0 || this.#inFlight < commitsInFlightMax - 1 ||
-        (this.#inFlight < commitsInFlightMax &&
-          this.#queue.length >= commitPlantsMax))
+      this.#inFlight < this.#store.commitsInFlightMax
     ) this.#commit(this.#nextBatch());
   }
 
@@ -223,87 +192,88 @@ export class Committer {
     return this.#queue.splice(0, count);
   }
 
-  /** Settles every create of a batch. Never rejects. */
-  async #commit(batch: Create[]): Promise<void> {
+  /**
+   * Answers every create of a batch, starts the next commits, and then reports:
+   * an observer that throws must not stop the commits. Rejects only then.
+   */
+  async #commit(batch: readonly Create[]): Promise<void> {
     this.#inFlight++;
-    this.#progressMs = this.#clock.nowMs();
-    let open = batch;
+    this.#startedMs = this.#clock.nowMs();
+    let report = () => {};
     try {
-      if (this.#expectsExisting) {
-        open = this.#withoutExpired(await this.#settleExisting(open));
-      }
-      while (open.length > 0) {
-        const result = await this.#store.commit(open);
-        if (result === "committed") {
-          this.#health.succeeded();
-          for (const create of open) {
-            this.#answer(create, "stored");
-            this.#settle(create, create.plant);
-          }
-          break;
-        }
-        if (result === "exists") open = await this.#settleExisting(open);
-        else await this.#clock.sleep(Math.random() * LOCK_RETRY_MS_MAX);
-        open = this.#withoutExpired(open);
-      }
+      const { plants, seconds } = await this.#settle(batch);
+      if (plants > 0) report = () => this.#observer.committed(plants, seconds);
     } catch (error) {
-      this.#health.failed(errorMessage(error));
-      // The followers of a failed create are retried on their own.
-      for (const create of open) {
-        this.#answer(create, "failed");
-        this.#release(create);
-      }
+      for (const create of batch) this.#answer(create, () => "failed");
+      report = () => this.#observer.failed(errorMessage(error));
     }
     this.#inFlight--;
-    this.#progressMs = this.#clock.nowMs();
     this.#startCommits();
+    report();
   }
 
-  /** Settles the creates whose ids exist, and returns the others. */
-  async #settleExisting(creates: Create[]): Promise<Create[]> {
+  /**
+   * Answers every create of a batch, unless the store fails.
+   * @returns how many plants were committed, and the time of that commit
+   */
+  async #settle(
+    batch: readonly Create[],
+  ): Promise<{ plants: number; seconds: number }> {
+    let open = batch;
+    if (this.#expectsExisting) open = await this.#settleExisting(open);
+    for (;;) {
+      open = open.filter(isWaiting);
+      if (open.length === 0) return { plants: 0, seconds: 0 };
+      const startMs = this.#clock.nowMs();
+      const result = await this.#store.commit(open);
+      if (result === "committed") {
+        const seconds = (this.#clock.nowMs() - startMs) / 1000;
+        for (const create of open) {
+          const { plant: stored } = create;
+          this.#answer(
+            create,
+            ({ plant }, i) => i === 0 ? "stored" : compare(plant, stored),
+          );
+        }
+        return { plants: open.length, seconds };
+      }
+      if (result === "exists") open = await this.#settleExisting(open);
+      else await this.#clock.sleep(Math.random() * LOCK_RETRY_MS_MAX);
+    }
+  }
+
+  /** Answers the creates whose ids exist, and returns the others. */
+  async #settleExisting(
+    creates: readonly Create[],
+  ): Promise<readonly Create[]> {
     const found = await this.#store.read(creates.map(({ id }) => id));
     const absent = creates.filter((create) => {
       const stored = found.get(create.id);
       if (stored === undefined) return true;
-      this.#settle(create, stored);
+      this.#answer(create, ({ plant }) => compare(plant, stored));
       return false;
     });
     this.#expectsExisting = absent.length < creates.length;
     return absent;
   }
 
-  /** Answers a create and its followers by comparing them with the stored value. */
-  #settle(create: Create, stored: Plant | null): void {
+  /** Answers the creates of one id, unless they are answered already. */
+  #answer(
+    create: Create,
+    outcomeOf: (waiter: Waiter, index: number) => Outcome,
+  ): void {
+    if (!isWaiting(create)) return;
     this.#byId.delete(create.id);
-    if (stored !== null) this.#recent.add(create.id, stored);
-    this.#answer(create, compare(create.plant, stored));
-    for (const follower of create.followers ?? []) {
-      this.#answer(follower, compare(follower.plant, stored));
+    this.#waiting -= create.waiters.length;
+    for (const [i, waiter] of create.waiters.entries()) {
+      waiter.answer(outcomeOf(waiter, i));
     }
+    create.waiters = [];
   }
+}
 
-  /** Releases the creates that {@link expire} has failed; returns the others. */
-  #withoutExpired(creates: Create[]): Create[] {
-    return creates.filter((create) => {
-      if (create.answer !== undefined) return true;
-      this.#release(create);
-      return false;
-    });
-  }
-
-  /** Removes an answered create, and enqueues its followers. */
-  #release(create: Create): void {
-    this.#byId.delete(create.id);
-    for (const follower of create.followers ?? []) this.#enqueue(follower);
-  }
-
-  /** Answers a create, unless it is already answered. */
-  #answer(create: Create, outcome: Outcome): void {
-    if (create.answer === undefined) return;
-    create.answer(outcome);
-    create.answer = undefined;
-    this.#waiting--;
-  }
+function isWaiting({ waiters }: Create): boolean {
+  return waiters.length > 0;
 }
 
 function compare(plant: Plant, stored: Plant | null): Outcome {

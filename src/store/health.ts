@@ -1,47 +1,36 @@
-import { FILE_CHECK_MS_MAX, PROBE_MS, RECOVERY_MS_MIN } from "../limits.ts";
+import { PROBE_MS, RECOVERY_MS_MIN } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
-import type { CommitHealth } from "./committer.ts";
+import { withTimeout } from "./with_timeout.ts";
 
 /** The part of the store that the health checks use. */
 export interface ObservedStore {
-  /** Returns the problem of the database file, if any; cheap. */
+  /** Returns the problem of the files, if any; it lasts until a restart. */
   fileProblem(): string | undefined;
-  /** Checks the files beside the database, for {@link fileProblem}. */
-  checkCompanions(): void;
   /** Performs a no-op write; rejects on failure. May never settle. */
   probe(): Promise<void>;
-}
-
-/** One probe write, shared by all callers while it is current. */
-interface Probe {
-  readonly startMs: number;
-  /** Whether the write has not settled; it may never settle. */
-  isPending: boolean;
-  /** Resolves when the write settles, or after {@link PROBE_MS}. */
-  readonly finished: Promise<void>;
 }
 
 /**
  * The health of the store, from the results of commits, checks of its files,
  * and probe writes, which show whether a create would succeed while none
- * arrives. `/readyz`, the metrics, the log and the committer use this one state.
+ * arrives. `/readyz`, the metrics and the log use this one state.
  */
-export class StoreHealth implements CommitHealth {
+export class StoreHealth {
   readonly #store: ObservedStore;
   readonly #report: (problem: string | undefined) => void;
   readonly #nowMs: () => number;
-  /** The problem last reported, `undefined` while the store is healthy. */
   #problem: string | undefined;
-  #fileProblem: string | undefined;
-  /** The first problem of a write since the last one that succeeded. */
-  #writeProblem: string | undefined;
-  #fileCheckedMs = -Infinity;
+  /** When a create last failed. */
   #failedMs = -Infinity;
-  #probe: Probe | undefined;
+  /** When the last probe started, and whether its write may still settle. */
+  #probedMs = -Infinity;
+  #isProbing = false;
+  /** Resolves when the last probe has a result. */
+  #probed: Promise<void> = Promise.resolve();
 
   /**
-   * @param report called with the problem when the store starts to fail or a
-   * file check finds a new one, and with `undefined` when it has recovered
+   * @param report called with the problem when the store starts to fail, and
+   * with `undefined` when it has recovered
    */
   constructor(
     store: ObservedStore,
@@ -58,32 +47,22 @@ export class StoreHealth implements CommitHealth {
     return this.#problem;
   }
 
-  /** See {@link CommitHealth}. Checks the file if the last check is too old. */
-  isHealthy(): boolean {
-    if (this.#nowMs() - this.#fileCheckedMs > FILE_CHECK_MS_MAX) {
-      this.#checkFile();
-    }
-    return this.#problem === undefined;
+  /** Records that a commit succeeded, which shows that the files are in place. */
+  committed(): void {
+    this.#set(undefined);
   }
 
-  /** See {@link CommitHealth}. */
+  /** Records that a commit failed or timed out. The first problem counts. */
   failed(problem: string): void {
     this.#failedMs = this.#nowMs();
-    this.#writeFailed(problem);
-  }
-
-  /** See {@link CommitHealth}. A commit succeeds only if the file is in place. */
-  succeeded(): void {
-    this.#fileProblem = undefined;
-    this.#writeProblem = undefined;
-    this.#update();
+    this.#set(this.#problem ?? problem);
   }
 
   /** Checks the files, and probes a failing store. Call it regularly. */
   check(): void {
-    this.#store.checkCompanions();
-    this.#checkFile();
-    if (this.#problem !== undefined) this.probe();
+    const problem = this.#store.fileProblem();
+    if (problem !== undefined) this.#set(problem);
+    else if (this.#problem !== undefined) this.probe();
   }
 
   /**
@@ -92,59 +71,29 @@ export class StoreHealth implements CommitHealth {
    * @returns the problem, or `undefined` if the store is healthy
    */
   async probe(): Promise<string | undefined> {
-    const last = this.#probe;
-    const isCurrent = last !== undefined &&
-      (last.isPending || this.#nowMs() - last.startMs < PROBE_MS);
-    const probe = isCurrent ? last : this.#startProbe();
-    this.#probe = probe;
-    await probe.finished;
-    this.#store.checkCompanions();
-    this.#checkFile();
+    const nowMs = this.#nowMs();
+    if (!this.#isProbing && nowMs - this.#probedMs >= PROBE_MS) {
+      this.#probedMs = nowMs;
+      this.#probed = this.#startProbe();
+    }
+    await this.#probed;
     return this.#problem;
   }
 
-  #startProbe(): Probe {
+  async #startProbe(): Promise<void> {
     const startMs = this.#nowMs();
-    const written = this.#store.probe().then(() => undefined, errorMessage);
-    const { promise: finished, resolve } = Promise.withResolvers<void>();
-    const probe: Probe = { startMs, isPending: true, finished };
-    const finish = (problem: string | undefined) => {
-      if (problem !== undefined) this.#writeFailed(problem);
-      else if (!this.#hasFailedSince(startMs)) this.succeeded();
-      resolve();
-    };
-    const timer = setTimeout(
-      () => finish(`no answer within ${PROBE_MS / 1000} s`),
-      PROBE_MS,
-    );
-    written.then((problem) => {
-      clearTimeout(timer);
-      probe.isPending = false;
-      finish(problem);
-    });
-    return probe;
+    this.#isProbing = true;
+    const written = this.#store.probe().finally(() => this.#isProbing = false);
+    try {
+      await withTimeout(written, PROBE_MS);
+      // The probe is small and may succeed while creates fail.
+      if (this.#failedMs <= startMs - RECOVERY_MS_MIN) this.committed();
+    } catch (error) {
+      this.#set(this.#problem ?? errorMessage(error));
+    }
   }
 
-  #hasFailedSince(startMs: number): boolean {
-    return this.#fileProblem !== undefined ||
-      this.#failedMs > startMs - RECOVERY_MS_MIN;
-  }
-
-  #checkFile(): void {
-    this.#fileCheckedMs = this.#nowMs();
-    this.#fileProblem = this.#store.fileProblem();
-    this.#update();
-  }
-
-  /** A problem of the file explains that of a write, and ends by itself. */
-  #writeFailed(problem: string): void {
-    this.#checkFile();
-    if (this.#fileProblem === undefined) this.#writeProblem ??= problem;
-    this.#update();
-  }
-
-  #update(): void {
-    const problem = this.#fileProblem ?? this.#writeProblem;
+  #set(problem: string | undefined): void {
     if (problem === this.#problem) return;
     this.#problem = problem;
     this.#report(problem);

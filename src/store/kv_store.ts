@@ -13,7 +13,6 @@ import {
   READ_KEYS_MAX,
   STORE_OPEN_MS_MAX,
 } from "../limits.ts";
-import { errorMessage, toLine, truncate } from "../messages.ts";
 import {
   countChars,
   type NewPlant,
@@ -24,28 +23,27 @@ import type { CommitResult, CommitStore } from "./committer.ts";
 import {
   checkStoreExists,
   checkStoreUsable,
-  copyClosed,
-  DatabaseFile,
+  enterWalMode,
   leaveWalMode,
+  resolveLinks,
 } from "./database_file.ts";
 import type { ObservedStore } from "./health.ts";
-import { StoreError, type StoreProblem } from "./store_error.ts";
+import type { StoreLocation } from "./location.ts";
+import { createDatabaseFile } from "./new_file.ts";
+import { OpenFiles } from "./open_files.ts";
+import { isLocked, StoreError, toStoreError } from "./store_error.ts";
+import { withTimeout } from "./with_timeout.ts";
 
-/** Where plants are stored. */
-export type StoreLocation =
-  /** An embedded database; the path is absolute. */
-  | { readonly kind: "file"; readonly path: string }
-  /** A KV Connect server, and the token that Deno sends to it. */
-  | { readonly kind: "server"; readonly url: string; readonly token: string };
+export { type StoreLocation, toStoreError };
 
 /** First part of the key of a plant; the second is its id. */
 const PLANTS = "plants";
 
-/** A key that never has a value: deleting it is a no-op write. */
-const PROBE_KEY = ["probe"];
+/** A key without a value, of no other program: deleting it is a no-op write. */
+const PROBE_KEY = ["probe", crypto.randomUUID()];
 
-/** SQLite's message while another process writes; nothing was written. */
-const LOCKED = /database is locked/;
+/** Permissions of a new file, as SQLite creates it, before the umask. */
+const FILE_MODE = 0o644;
 
 /** Minimum ids in a run to read them with one listing. */
 const RUN_IDS_MIN = 4;
@@ -53,46 +51,27 @@ const RUN_IDS_MIN = 4;
 /** Maximum distance between two neighboring ids of a run. */
 const RUN_GAP_MAX = 4n;
 
-/** Maximum length of a message of a KV Connect server, in UTF-16 code units. */
-const SERVER_MESSAGE_CHARS_MAX = 200;
-
-/** Deno's message for a value that a newer Deno wrote. */
-const NEWER_FORMAT = /could not deserialize/;
-
-/** Messages of SQLite, with their problem and a clearer message. */
-const FILE_PROBLEMS: readonly [RegExp, StoreProblem, string][] = [
-  [
-    /unable to open database file|read-?only database|permission denied/i,
-    "denied",
-    "permission denied on the file or its directory",
-  ],
-  [/malformed/, "corrupt", "the database is corrupt"],
-];
-
 /** The plants in Deno KV. No other file uses `Deno.Kv`. */
 export class KvStore implements CommitStore, ObservedStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
+  /** Whether the store was created when it was opened. */
+  readonly isNew: boolean;
   readonly #kv: Deno.Kv;
   readonly #location: StoreLocation;
-  /** The open file; `undefined` for a KV Connect server. */
-  readonly #file: DatabaseFile | undefined;
-  readonly #temporaryDirectory: string | undefined;
+  /** The open files; `undefined` for a KV Connect server. */
+  readonly #files: OpenFiles | undefined;
 
   /**
    * @param kv the database that is open at the location
-   * @param temporaryDirectory a directory to remove when the store is closed
+   * @param isNew whether it was created for this store
    */
-  constructor(
-    kv: Deno.Kv,
-    location: StoreLocation,
-    temporaryDirectory?: string,
-  ) {
+  constructor(kv: Deno.Kv, location: StoreLocation, isNew = false) {
     this.#kv = kv;
     this.#location = location;
-    this.#temporaryDirectory = temporaryDirectory;
+    this.isNew = isNew;
     if (location.kind === "file") {
-      this.#file = new DatabaseFile(location.path);
+      this.#files = new OpenFiles(location.path);
       this.commitPlantsMax = COMMIT_PLANTS_MAX_FILE;
       this.commitsInFlightMax = COMMITS_IN_FLIGHT_MAX_FILE;
     } else {
@@ -114,7 +93,7 @@ export class KvStore implements CommitStore, ObservedStore {
       this.#assertInPlace();
       return ok ? "committed" : "exists";
     } catch (error) {
-      if (LOCKED.test(errorMessage(error))) return "busy";
+      if (isLocked(error)) return "busy";
       throw toStoreError(error, this.#location);
     }
   }
@@ -189,26 +168,23 @@ export class KvStore implements CommitStore, ObservedStore {
   }
 
   /**
-   * See {@link ObservedStore}.
-   * @param timeoutMs how long to retry while another process holds the lock
+   * See {@link ObservedStore}. Retries while another process holds the lock.
    * @throws {StoreError}
    */
-  async probe(timeoutMs: number = PROBE_MS): Promise<void> {
-    const untilMs = performance.now() + timeoutMs;
-    for (;;) {
-      try {
-        // Without a check, SQLite itself waits for the lock, up to 5 s, and
-        // blocks every commit meanwhile.
-        await this.#kv.atomic().check({ key: PROBE_KEY, versionstamp: null })
-          .delete(PROBE_KEY).commit();
-        return;
-      } catch (error) {
-        const isLocked = LOCKED.test(errorMessage(error));
-        if (!isLocked || performance.now() > untilMs) {
-          throw toStoreError(error, this.#location);
-        }
-        await sleep(LOCK_RETRY_MS_MAX);
-      }
+  async probe(): Promise<void> {
+    try {
+      // Without a check, SQLite itself waits for the lock, up to 5 s, and
+      // blocks every commit meanwhile.
+      const { ok } = await retryLocked(
+        PROBE_MS,
+        () =>
+          this.#kv.atomic().check({ key: PROBE_KEY, versionstamp: null })
+            .delete(PROBE_KEY).commit(),
+      );
+      if (!ok) throw new StoreError("other", "the probe key has a value");
+      this.#assertInPlace();
+    } catch (error) {
+      throw toStoreError(error, this.#location);
     }
   }
 
@@ -219,30 +195,24 @@ export class KvStore implements CommitStore, ObservedStore {
 
   /** See {@link ObservedStore}. */
   fileProblem(): string | undefined {
-    return this.#file?.problem();
-  }
-
-  /** See {@link ObservedStore}. */
-  checkCompanions(): void {
-    this.#file?.checkCompanions();
+    return this.#files?.check();
   }
 
   /** Closes the store; no operation may be pending. */
   close(): void {
-    this.checkCompanions();
     const problem = this.fileProblem();
     this.#kv.close();
-    if (this.#location.kind === "file" && problem === undefined) {
+    if (this.#location.kind === "server" || problem !== undefined) return;
+    try {
       leaveWalMode(this.#location.path);
-    }
-    if (this.#temporaryDirectory !== undefined) {
-      Deno.removeSync(this.#temporaryDirectory, { recursive: true });
+    } catch {
+      // Another process has it open, or this user may only read it.
     }
   }
 
   /** @throws {StoreError} if the path no longer leads to the open database */
   #assertInPlace(): void {
-    const problem = this.#file?.problem();
+    const problem = this.#files?.checkDatabase();
     if (problem !== undefined) throw new StoreError("other", problem);
   }
 
@@ -270,66 +240,38 @@ export class KvStore implements CommitStore, ObservedStore {
  * {@link STORE_OPEN_MS_MAX}. A missing file is created.
  * @throws {StoreError}
  */
-export async function openStore(location: StoreLocation): Promise<KvStore> {
-  if (location.kind === "file") checkStoreUsable(location.path);
-  return await open(location, async (store) => {
+export function openStore(location: StoreLocation): Promise<KvStore> {
+  return open(location, prepareFile, async (store) => {
     // A read-only file opens without an error and fails at the first write.
-    await store.probe(STORE_OPEN_MS_MAX);
+    await store.probe();
     await store.checkReadable();
   });
 }
 
 /**
  * Opens an existing store to read it, within {@link STORE_OPEN_MS_MAX}.
- *
- * SQLite creates files beside an open database. If it lacks the permission, this
- * opens a copy, which is complete only if no process has the store open.
  * @throws {StoreError}
  */
-export async function openStoreToRead(
-  location: StoreLocation,
-): Promise<KvStore> {
-  const check = (store: KvStore) => store.checkReadable();
-  if (location.kind === "server") return await open(location, check);
-  checkStoreExists(location.path);
-  try {
-    return await open(location, check);
-  } catch (error) {
-    if (!(error instanceof StoreError && error.problem === "denied")) {
-      throw error;
-    }
-    return await openCopy(location.path, check, error);
-  }
+export function openStoreToRead(location: StoreLocation): Promise<KvStore> {
+  return open(location, checkStoreExists, (store) => store.checkReadable());
 }
 
-/** @param denied the error to throw if the copy would not be complete */
-async function openCopy(
-  path: string,
-  check: (store: KvStore) => Promise<void>,
-  denied: StoreError,
-): Promise<KvStore> {
-  const directory = Deno.makeTempDirSync();
-  const location = { kind: "file", path: `${directory}/plants.db` } as const;
-  try {
-    if (!copyClosed(path, location.path)) throw denied;
-    return await open(location, check, directory);
-  } catch (error) {
-    Deno.removeSync(directory, { recursive: true });
-    throw toStoreError(error, location);
-  }
-}
-
+/** @param prepare returns whether it has created the file */
 async function open(
   location: StoreLocation,
+  prepare: (path: string) => Promise<boolean> | false,
   check: (store: KvStore) => Promise<void>,
-  temporaryDirectory?: string,
 ): Promise<KvStore> {
-  async function openAndCheck(): Promise<KvStore> {
+  let isNew = false;
+  async function tryToOpen(): Promise<KvStore> {
+    if (location.kind === "file") isNew = await prepare(location.path) || isNew;
+    // Deno reads the token from the environment only.
+    else Deno.env.set("DENO_KV_ACCESS_TOKEN", location.token);
     const kv = await Deno.openKv(
       location.kind === "file" ? location.path : location.url,
     );
     try {
-      const store = new KvStore(kv, location, temporaryDirectory);
+      const store = new KvStore(kv, location, isNew);
       await check(store);
       return store;
     } catch (error) {
@@ -338,48 +280,37 @@ async function open(
     }
   }
   try {
-    return await withTimeout(openAndCheck(), STORE_OPEN_MS_MAX);
+    const opened = retryLocked(STORE_OPEN_MS_MAX, tryToOpen);
+    return await withTimeout(opened, STORE_OPEN_MS_MAX);
   } catch (error) {
     throw toStoreError(error, location);
   }
 }
 
-/**
- * Converts an error of Deno or SQLite to a StoreError. The message of a KV
- * Connect server can contain anything, even the token, so the token is masked and
- * the message truncated and put on one line.
- */
-export function toStoreError(
-  error: unknown,
-  location: StoreLocation,
-): StoreError {
-  if (error instanceof StoreError) return error;
-  const message = errorMessage(error);
-  if (NEWER_FORMAT.test(message)) {
-    return new StoreError("newer format", "a newer Deno stored plants in it");
-  }
-  if (location.kind === "server") {
-    const masked = toLine(message.replaceAll(location.token, "[token]"));
-    const words = truncate(masked, SERVER_MESSAGE_CHARS_MAX);
-    return new StoreError("server", words);
-  }
-  for (const [pattern, problem, words] of FILE_PROBLEMS) {
-    if (pattern.test(message)) return new StoreError(problem, words);
-  }
-  return new StoreError("other", message);
+/** Creates the file of a store, or prepares an existing one to be opened. */
+async function prepareFile(path: string): Promise<boolean> {
+  const isNew = !checkStoreUsable(path) &&
+    await createDatabaseFile(resolveLinks(path), FILE_MODE, async (partial) => {
+      (await Deno.openKv(partial)).close();
+      leaveWalMode(partial);
+    });
+  enterWalMode(path);
+  return isNew;
 }
 
-/** Rejects if the work takes too long; the work itself may continue. */
-async function withTimeout<T>(work: Promise<T>, timeoutMs: number): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const timedOut = new Promise<never>((_, reject) => {
-    const error = new Error(`no answer within ${timeoutMs / 1000} s`);
-    timer = setTimeout(() => reject(error), timeoutMs);
-  });
-  try {
-    return await Promise.race([work, timedOut]);
-  } finally {
-    clearTimeout(timer);
+/** Repeats an operation while another process holds the lock. */
+async function retryLocked<T>(
+  timeoutMs: number,
+  operation: () => Promise<T>,
+): Promise<T> {
+  const untilMs = performance.now() + timeoutMs;
+  for (;;) {
+    try {
+      return await operation();
+    } catch (error) {
+      if (!isLocked(error) || performance.now() > untilMs) throw error;
+    }
+    await sleep(LOCK_RETRY_MS_MAX);
   }
 }
 

@@ -4,7 +4,6 @@ import { API_ERRORS, statusOf } from "../../src/errors.ts";
 import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
-  FILE_CHECK_MS_MAX,
   JSON_DEPTH_MAX,
   QUEUE_MS_MAX,
 } from "../../src/limits.ts";
@@ -48,8 +47,7 @@ const SITUATIONS: Readonly<
   },
   "50001": async (service) => {
     await service.create(CREATE);
-    service.store.bug = new Error("a bug of this test");
-    service.clock.advance(FILE_CHECK_MS_MAX + 1);
+    service.committer.bug = new Error("a bug of this test");
     return service.create(CREATE);
   },
   "50301": async (service) => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ID_MAX, ID_MIN, RECENT_CHARS_MAX } from "../../src/limits.ts";
+import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import { toBody } from "../support/load.ts";
 import { assertRefusal } from "../support/refusals.ts";
@@ -59,7 +59,7 @@ const CONFLICTS: readonly (readonly [string, Plant, Plant])[] = [
 
 /** Makes a name too long to be remembered, so that the store is read. */
 function lengthen({ name, ...rest }: Plant): Plant {
-  return { name: name + "x".repeat(RECENT_CHARS_MAX + 1), ...rest };
+  return { name: name + "x".repeat(65), ...rest };
 }
 
 for (const [name, plant, other] of CONFLICTS) {

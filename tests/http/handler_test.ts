@@ -1,10 +1,6 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
-import {
-  BODY_MS_MAX,
-  FILE_CHECK_MS_MAX,
-  QUEUE_MS_MAX,
-} from "../../src/limits.ts";
+import { BODY_MS_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService } from "../support/service.ts";
 import type { Reply } from "../support/wire.ts";
@@ -103,8 +99,7 @@ const ROWS: readonly Row[] = [
     error: 50001,
     message: /^internal error, logged as [0-9a-f-]{36}$/,
     provoke: (service) => {
-      service.store.bug = new TypeError("a bug of this test");
-      service.clock.advance(FILE_CHECK_MS_MAX + 1);
+      service.committer.bug = new TypeError("a bug of this test");
       return service.create(STORED);
     },
   },
@@ -206,9 +201,8 @@ Deno.test("handle() logs the error behind a 50001 under the id in the message, a
   using service = await TestService.start();
   await service.create(STORED);
   const bug = new TypeError("secret of this test");
-  service.store.bug = bug;
+  service.committer.bug = bug;
   for (let i = 0; i < 2; i++) {
-    service.clock.advance(FILE_CHECK_MS_MAX + 1);
     const reply = await service.create(STORED);
     const logged = service.internalErrors.at(-1);
     assert.equal(logged?.error, bug);
@@ -220,7 +214,7 @@ Deno.test("handle() logs the error behind a 50001 under the id in the message, a
   const ids = service.internalErrors.map(({ id }) => id);
   assert.equal(new Set(ids).size, 2);
 
-  service.store.bug = undefined;
+  service.committer.bug = undefined;
   assert.equal((await service.create(STORED)).status, 200);
   const { text } = await service.get("/metrics");
   assert.match(text, /_requests_total\{code="500"\} 2\n/);

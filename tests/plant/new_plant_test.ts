@@ -183,7 +183,9 @@ Deno.test("parseNewPlant() refuses a name or a tag that is not a string", () => 
     );
     assert.equal(
       refuseNewPlant(`{"id":1,"name":"a","tag":${value}}`),
-      `tag: expected a string, got ${kind}`,
+      value === "null"
+        ? "tag: expected a string or nothing, got null: leave it out"
+        : `tag: expected a string, got ${kind}`,
     );
   }
 });
@@ -242,7 +244,10 @@ Deno.test("parseNewPlant() reports the first of several errors in the order id, 
       ],
       ['{"tag":null,"name":3,"name":4,"id":5}', "name: duplicate member"],
       ['{"tag":null,"id":5}', "name: expected a string, got nothing"],
-      ['{"tag":null,"id":5,"name":"a"}', "tag: expected a string, got null"],
+      [
+        '{"tag":true,"id":5,"name":"a"}',
+        "tag: expected a string, got a boolean",
+      ],
       ['{"id":5,"id":"x","name":"a"}', "id: duplicate member"],
     ] as const
   ) assert.equal(refuseNewPlant(text), message);

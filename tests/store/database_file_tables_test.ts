@@ -7,12 +7,6 @@ import {
 import { StoreError } from "../../src/store/store_error.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
-/** Page size of SQLite databases by default. */
-const PAGE_BYTES = 4096;
-
-/** The first bytes of a rollback journal. */
-const MAGIC = "d9d505f920a163d7";
-
 /** Statements that make a database as the first start leaves it when cut. */
 const CUT_STARTS: Readonly<Record<string, string>> = {
   "without tables": "PRAGMA user_version = 1",
@@ -90,48 +84,5 @@ for (
       assert.deepEqual(Deno.readFileSync(path), content);
       assert.deepEqual(directory.names(), ["other.db"]);
     }
-  });
-}
-
-/** Writes a rollback journal as it is before its first page. */
-function writeJournal(path: string, pages: number, magic = MAGIC): void {
-  const bytes = new Uint8Array(512);
-  bytes.set(Uint8Array.fromHex(magic));
-  const view = new DataView(bytes.buffer);
-  view.setUint32(16, pages);
-  view.setUint32(20, 512);
-  view.setUint32(24, PAGE_BYTES);
-  Deno.writeFileSync(path, bytes);
-}
-
-for (
-  const [what, pages, change, isRefused] of [
-    ["of as many pages", 0, 0, false],
-    ["of one page more", 0, 1, true],
-    ["of one page less", 0, -1, true],
-    ["of a new database beside one of several pages", undefined, 0, true],
-  ] as const
-) {
-  Deno.test(`checkStoreUsable() ${isRefused ? "refuses" : "accepts"} a rollback journal ${what}`, async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    (await Deno.openKv(path)).close();
-    const stored = Deno.statSync(path).size / PAGE_BYTES;
-    assert.ok(stored > 1);
-    const journal = `${path}-journal`;
-    writeJournal(journal, pages === undefined ? 0 : stored + change);
-    const bytes = Deno.readFileSync(journal);
-    for (const check of [checkStoreUsable, checkStoreExists]) {
-      if (isRefused) {
-        assert.throws(
-          () => check(path),
-          (error) =>
-            error instanceof StoreError && error.problem === "foreign log",
-        );
-      } else check(path);
-    }
-    assert.deepEqual(Deno.readFileSync(journal), bytes);
-    writeJournal(journal, stored + change, "00".repeat(8));
-    checkStoreUsable(path);
   });
 }

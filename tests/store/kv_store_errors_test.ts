@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   openStore,
   openStoreToRead,
@@ -149,7 +150,14 @@ Deno.test("openStore() creates a store in a missing or an empty file", async () 
   for (const name of ["missing.db", "empty.db"]) {
     const path = directory.file(name);
     if (name === "empty.db") Deno.createSync(path).close();
-    await makeStore(path);
+    const store = await openStore({ kind: "file", path });
+    assert.equal(store.isNew, name === "missing.db");
+    await store.commit([{ id: 1n, plant: PLANT }]);
+    store.close();
+    assert.deepEqual(
+      directory.names().filter((other) => other.startsWith(name)),
+      [name],
+    );
     using kv = await Deno.openKv(path);
     assert.deepEqual(await entriesOf(kv), [[["plants", 1n], PLANT]]);
   }
@@ -160,6 +168,7 @@ Deno.test("openStoreToRead() reads a store and leaves no file beside it", async 
   const path = directory.file("plants.db");
   await makeStore(path);
   const store = await openStoreToRead({ kind: "file", path });
+  assert.equal(store.isNew, false);
   assert.deepEqual(await Array.fromAsync(store.pages()), [
     [{ id: 1n, plant: PLANT }],
   ]);
@@ -186,8 +195,8 @@ Deno.test("probe() retries while another process holds the lock, and then fails"
   const path = directory.file("plants.db");
   const store = await openStore({ kind: "file", path });
   const lock = new StoreLock(path);
-  await assertStoreError(store.probe(50), "other", /^database is locked$/);
-  const probed = store.probe(60_000);
+  await assertStoreError(store.probe(), "other", /^database is locked$/);
+  const probed = store.probe();
   lock[Symbol.dispose]();
   await probed;
   store.close();
@@ -204,7 +213,7 @@ Deno.test("commit() does not wait for a probe while another process holds the lo
     () => "written",
     () => "not written",
   );
-  const probed = store.probe(60_000);
+  const probed = store.probe().catch(() => "not written");
   const committed = store.commit([{ id: 1n, plant: PLANT }]);
   assert.equal(await Promise.race([written, committed]), "busy");
   lock[Symbol.dispose]();
@@ -225,11 +234,51 @@ Deno.test("commit() and read() fail if the database file is gone", async () => {
     message,
   );
   await assertStoreError(store.read([1n]), "other", message);
+  await assertStoreError(store.probe(), "other", message);
   assert.match(store.fileProblem() ?? "", message);
-  Deno.renameSync(directory.file("away.db"), path);
-  assert.equal(store.fileProblem(), undefined);
-  assert.deepEqual(await store.read([1n]), new Map([[1n, PLANT]]));
   store.close();
+});
+
+Deno.test("commit(), read() and probe() fail once fileProblem() has found the log gone", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const store = await openStore({ kind: "file", path });
+  Deno.removeSync(`${path}-wal`);
+  const message = /^plants\.db-wal was deleted or replaced: restart /;
+  assert.match(store.fileProblem() ?? "", message);
+  const plants = [{ id: 1n, plant: PLANT }];
+  await assertStoreError(store.commit(plants), "other", message);
+  await assertStoreError(store.read([1n]), "other", message);
+  await assertStoreError(store.probe(), "other", message);
+  store.close();
+});
+
+Deno.test("openStore() waits while another process holds the lock", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  await makeStore(path);
+  const lock = new StoreLock(path);
+  const opening = openStore({ kind: "file", path });
+  const early = await Promise.race([opening, sleep(200, "waits")]);
+  lock[Symbol.dispose]();
+  assert.equal(early, "waits");
+  (await opening).close();
+});
+
+Deno.test("openStore() at the same time by several callers creates one store", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const stores = await Promise.all(
+    Array.from({ length: 4 }, () => openStore({ kind: "file", path })),
+  );
+  const created = stores.filter(({ isNew }) => isNew);
+  assert.equal(created.length, 1);
+  const plants = [{ id: 1n, plant: PLANT }];
+  const results = [];
+  for (const store of stores) results.push(await store.commit(plants));
+  assert.deepEqual(results, ["committed", "exists", "exists", "exists"]);
+  for (const store of stores) store.close();
+  assert.deepEqual(directory.names(), ["plants.db"]);
 });
 
 Deno.test("openStore() masks the token that a KV Connect server echoes, and puts its message on one short line", async () => {

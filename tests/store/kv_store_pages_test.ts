@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { LIST_CHARS, LIST_KEYS_MAX, LIST_KEYS_MIN } from "../../src/limits.ts";
+import { openStore } from "../../src/store/kv_store.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import {
   commit,
   commitAll,
@@ -69,4 +72,26 @@ testStores("pages() can be stopped early", async ({ store }) => {
   // The store still works. This takes longer than the prefetched page.
   const listed = await Array.fromAsync(store.pages());
   assert.equal(listed.flat().length, ids.length);
+});
+
+Deno.test("pages() that is stopped early ignores the failure of the next page", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const store = await openStore({ kind: "file", path });
+  const ids = Array.from({ length: 200 }, (_, i) => BigInt(i));
+  await commitAll(store, newPlants(ids));
+  const rejected: unknown[] = [];
+  const listener = (event: PromiseRejectionEvent) => {
+    event.preventDefault();
+    rejected.push(event.reason);
+  };
+  addEventListener("unhandledrejection", listener);
+  for await (const _page of store.pages()) {
+    // The next page is being read.
+    store.close();
+    break;
+  }
+  await sleep(50);
+  removeEventListener("unhandledrejection", listener);
+  assert.deepEqual(rejected, []);
 });

@@ -252,6 +252,15 @@ testStores(
   },
 );
 
+testStores(
+  "probe() writes although another program has stored a probe key",
+  async ({ store, kv }) => {
+    await kv.set(["probe"], "of another program");
+    await store.probe();
+    assert.deepEqual(await entriesOf(kv), [[["probe"], "of another program"]]);
+  },
+);
+
 testStores("probe() leaves nothing behind", async ({ store, kv }) => {
   await store.probe();
   assert.deepEqual(await entriesOf(kv), []);
@@ -267,6 +276,8 @@ testStores(
     await kv.set(["plants", 1n, "note"], "not a plant");
     await kv.set(["plants", 3n, "note"], PLANT);
     await kv.set(["plants", 3.5], PLANT);
+    await kv.set(["zzz", 4n], PLANT);
+    await kv.set(["plant", 2n], PLANT);
     const found = await store.read([1n, 2n, 3n, 4n, 5n]);
     assert.deepEqual(found, new Map([[1n, PLANT], [5n, PLANT]]));
   },
@@ -274,6 +285,5 @@ testStores(
 
 testStores("a store in use has no file problem", async ({ store }) => {
   await commit(store, [{ id: 1n, plant: PLANT }]);
-  store.checkCompanions();
   assert.equal(store.fileProblem(), undefined);
 });

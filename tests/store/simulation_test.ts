@@ -17,7 +17,7 @@ const COMPLETE_SCHEDULES_MIN = 1_000;
 const LONG_SCHEDULES_MIN = 10_000;
 
 /** Outcomes by reason, courses of operations, and accidents. */
-const NAMES = 8 + 19 + 8;
+const NAMES = 6 + 19 + 8;
 
 Deno.test("no schedule of creates and faults makes two committers break a promise", async () => {
   const seen = new Seen();

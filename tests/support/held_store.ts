@@ -4,7 +4,7 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import {
   type Clock,
   commitBytes,
-  type CommitHealth,
+  type CommitObserver,
   type CommitResult,
   type CommitStore,
   Committer,
@@ -111,22 +111,21 @@ export class HeldClock implements Clock {
   }
 }
 
-/** A health that records what the committer reports. */
-class RecordedHealth implements CommitHealth {
-  healthy = true;
-  /** The problems, and `undefined` for each success. */
-  readonly reports: (string | undefined)[] = [];
+/** An observer that records what the committer reports. */
+class RecordedReports implements CommitObserver {
+  /** The problems, and the number of plants of each commit. */
+  readonly reports: (string | number)[] = [];
+  /** Thrown by every report, if there is one. */
+  bug: Error | undefined;
 
-  isHealthy(): boolean {
-    return this.healthy;
+  committed(plants: number): void {
+    this.reports.push(plants);
+    if (this.bug !== undefined) throw this.bug;
   }
 
   failed(problem: string): void {
     this.reports.push(problem);
-  }
-
-  succeeded(): void {
-    this.reports.push(undefined);
+    if (this.bug !== undefined) throw this.bug;
   }
 }
 
@@ -137,14 +136,14 @@ export interface Created {
 
 /** Returns a committer on a held store, with a held clock. */
 export function setUpCommitter(
-  { commitPlantsMax = 10, commitsInFlightMax = 2, ...options }:
+  { commitPlantsMax = 10, commitsInFlightMax = 1, ...options }:
     & { commitPlantsMax?: number; commitsInFlightMax?: number }
     & Pick<CommitterOptions, "queueMsMax"> = {},
 ) {
   const store = new HeldStore(commitPlantsMax, commitsInFlightMax);
   const clock = new HeldClock();
-  const health = new RecordedHealth();
-  const committer = new Committer(store, health, { ...options, clock });
+  const observer = new RecordedReports();
+  const committer = new Committer(store, observer, { ...options, clock });
   function create(
     id: number | bigint,
     plant: Plant = { name: "Monstera" },
@@ -155,7 +154,7 @@ export function setUpCommitter(
     });
     return created;
   }
-  return { store, clock, health, committer, create };
+  return { store, clock, observer, committer, create };
 }
 
 /** Returns the outcomes of creates. */

@@ -26,7 +26,7 @@ export function refuseNewPlant(
   return refusal.message;
 }
 
-/** Returns a NewPlant for the fast path, and one for the JSON reader. */
+/** Returns two spellings of a NewPlant with an id. */
 export function withId(id: string): string[] {
   return [`{"id":${id},"name":"a"}`, `{"name":"a","id": ${id} }`];
 }

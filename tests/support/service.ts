@@ -12,6 +12,7 @@ import {
   type CommitResult,
   type CommitStore,
   Committer,
+  type Outcome,
 } from "../../src/store/committer.ts";
 import { type ObservedStore, StoreHealth } from "../../src/store/health.ts";
 import { KvStore } from "../../src/store/kv_store.ts";
@@ -48,8 +49,6 @@ class FaultyStore implements CommitStore, ObservedStore {
   readonly commitsInFlightMax = COMMITS_IN_FLIGHT_MAX_FILE;
   /** Every operation fails with this problem, if there is one. */
   problem: string | undefined;
-  /** A programmer error, thrown by every check of the files. */
-  bug: Error | undefined;
   readonly #store: KvStore;
   #resumed: PromiseWithResolvers<void> | undefined;
 
@@ -86,17 +85,24 @@ class FaultyStore implements CommitStore, ObservedStore {
     await this.#store.probe();
   }
 
-  fileProblem(): undefined {
-    if (this.bug !== undefined) throw this.bug;
-  }
-
-  checkCompanions(): void {}
+  fileProblem(): undefined {}
 
   async #respond(): Promise<void> {
     await this.#resumed?.promise;
     if (this.problem !== undefined) {
       throw new StoreError("other", this.problem);
     }
+  }
+}
+
+/** A committer with a programmer error on demand. */
+class BuggyCommitter extends Committer {
+  /** Thrown by every create, if there is one. */
+  bug: Error | undefined;
+
+  override create(newPlant: NewPlant): Promise<Outcome> {
+    if (this.bug !== undefined) throw this.bug;
+    return super.create(newPlant);
   }
 }
 
@@ -178,7 +184,7 @@ export class TestService implements Disposable {
   readonly kv: Deno.Kv;
   readonly store: FaultyStore;
   readonly handler: RequestHandler;
-  readonly committer: Committer;
+  readonly committer: BuggyCommitter;
   readonly #log = new InternalErrors();
 
   private constructor(kv: Deno.Kv, baseUrl: string) {
@@ -186,7 +192,9 @@ export class TestService implements Disposable {
     this.kv = kv;
     this.store = new FaultyStore(kv);
     const health = new StoreHealth(this.store, () => {}, nowMs);
-    this.committer = new Committer(this.store, health, { clock: this.clock });
+    this.committer = new BuggyCommitter(this.store, health, {
+      clock: this.clock,
+    });
     this.handler = new RequestHandler({
       tokens: new AcceptedTokens(TOKENS),
       committer: this.committer,

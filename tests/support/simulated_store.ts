@@ -22,32 +22,8 @@ export class SimulatedFile {
 }
 
 /** The path of the store: the file that it leads to, if there is one. */
-export class SimulatedPath {
-  readonly #time: VirtualTime;
-  #files: { readonly file: SimulatedFile | undefined; untilMs: number }[];
-
-  constructor(time: VirtualTime) {
-    this.#time = time;
-    this.#files = [{ file: new SimulatedFile(), untilMs: Infinity }];
-  }
-
-  get file(): SimulatedFile | undefined {
-    return this.#files.at(-1)?.file;
-  }
-
-  /** Puts another file there, or none. */
-  set(file: SimulatedFile | undefined): void {
-    const last = this.#files.at(-1);
-    if (last !== undefined) last.untilMs = this.#time.nowMs;
-    this.#files = [...this.#files.slice(-3), { file, untilMs: Infinity }];
-  }
-
-  /** Returns the files that the path led to in the last so many ms. */
-  filesWithin(ms: number): SimulatedFile[] {
-    return this.#files
-      .filter(({ untilMs }) => untilMs >= this.#time.nowMs - ms)
-      .flatMap(({ file }) => file ?? []);
-  }
+export interface SimulatedPath {
+  file: SimulatedFile | undefined;
 }
 
 /** An operation of a committer on its store. */
@@ -129,7 +105,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   readonly commitsInFlightMax: number;
   readonly file: SimulatedFile;
   readonly #options: StoreOptions;
-  #isReplaced = false;
+  #problem: string | undefined;
   /** Whether the process has ended. */
   #isKilled = false;
   /** Whether operations of the ended process still have an effect. */
@@ -199,17 +175,13 @@ export class SimulatedStore implements CommitStore, ObservedStore {
       : Promise.resolve();
   }
 
-  /** A file that was replaced stays so, as in the real store. */
+  /** A problem lasts until a restart, as in the real store. */
   fileProblem(): string | undefined {
     const { file } = this.#options.path;
-    if (this.#isReplaced || (file !== undefined && file !== this.file)) {
-      this.#isReplaced = true;
-      return "replaced";
-    }
-    return file === undefined ? "deleted" : undefined;
+    if (file === undefined) this.#problem ??= "deleted";
+    else if (file !== this.file) this.#problem ??= "replaced";
+    return this.#problem;
   }
-
-  checkCompanions(): void {}
 
   /** Ends the process: nothing is answered, and some of it may still land. */
   kill(): void {

@@ -3,13 +3,11 @@ import {
   COMMIT_MS_MAX,
   PROBE_MS,
   QUEUE_MS_MAX,
-  RECENT_CHARS_MAX,
   RECOVERY_MS_MIN,
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { Committer } from "../../src/store/committer.ts";
 import { StoreHealth } from "../../src/store/health.ts";
-import { RecentPlants } from "../../src/store/recent_plants.ts";
 import { type InstanceBounds, InstanceModel, WorldModel } from "./model.ts";
 import { Random } from "./random.ts";
 import type { Seen } from "./seen.ts";
@@ -19,7 +17,7 @@ import {
   FOREIGN,
   OPERATION_MS_MAX,
   SimulatedFile,
-  SimulatedPath,
+  type SimulatedPath,
   SimulatedStore,
 } from "./simulated_store.ts";
 import { VirtualTime } from "./virtual_time.ts";
@@ -38,8 +36,6 @@ const NO_FAULTS: Faults = { trouble: 0, silence: 0 };
 /** How a schedule is drawn. */
 interface Shape extends InstanceBounds, Faults {
   readonly instances: number;
-  /** Plants that each instance remembers. */
-  readonly recentSlots: number;
   readonly ids: number;
   readonly creates: number;
   /** Share of creates that are sent together with the one before. */
@@ -69,7 +65,7 @@ class Schedule {
   readonly #shape: Shape;
   readonly #seen: Seen;
   readonly #time = new VirtualTime();
-  readonly #path = new SimulatedPath(this.#time);
+  readonly #path: SimulatedPath = { file: new SimulatedFile() };
   readonly #world = new WorldModel(this.#time, this.#path);
   readonly #instances: Instance[] = [];
   /** The last copy of the file. */
@@ -202,28 +198,38 @@ class Schedule {
     this.#seen.add(accident);
     switch (accident) {
       case "moved away and back":
-        this.#path.set(undefined);
-        this.#time.after(laterMs, () => this.#path.set(file));
+        this.#path.file = undefined;
+        this.#time.after(laterMs, () => {
+          this.#path.file = file;
+        });
         break;
       case "moved away and back twice":
         for (const ms of [0, 400]) {
-          this.#time.after(ms, () => this.#path.set(undefined));
-          this.#time.after(ms + 200, () => this.#path.set(file));
+          this.#time.after(ms, () => {
+            this.#path.file = undefined;
+          });
+          this.#time.after(ms + 200, () => {
+            this.#path.file = file;
+          });
         }
         break;
       case "deleted and restored":
-        this.#path.set(undefined);
-        this.#time.after(laterMs, () => this.#path.set(restored()));
+        this.#path.file = undefined;
+        this.#time.after(laterMs, () => {
+          this.#path.file = restored();
+        });
         break;
       case "restored":
-        this.#path.set(restored());
+        this.#path.file = restored();
         break;
       case "replaced by an empty one":
-        this.#path.set(new SimulatedFile());
+        this.#path.file = new SimulatedFile();
         break;
       case "replaced and put back":
-        this.#path.set(restored());
-        this.#time.after(laterMs, () => this.#path.set(file));
+        this.#path.file = restored();
+        this.#time.after(laterMs, () => {
+          this.#path.file = file;
+        });
     }
   }
 
@@ -241,7 +247,7 @@ class Schedule {
     let { file } = this.#path;
     if (file === undefined) {
       file = new SimulatedFile();
-      this.#path.set(file);
+      this.#path.file = file;
     }
     return new Instance(file, {
       shape: this.#shape,
@@ -308,7 +314,6 @@ class Instance {
     this.#committer = new Committer(this.#store, this.#health, {
       queueMsMax: shape.queueMsMax,
       clock: { nowMs: () => time.nowMs, sleep: (ms) => this.#sleep(ms) },
-      recent: new RecentPlants(shape.recentSlots),
     });
     time.after(random.int(1, CHECK_MS), () => this.#sweep());
   }
@@ -375,7 +380,6 @@ function drawShape(random: Random): Shape {
     plantsMax: large ? 100 : random.pick([1, 2, 3, 10, 100]),
     inFlightMax: random.pick([1, 2, 2, 3, 16]),
     queueMsMax: random.pick([QUEUE_MS_MAX, QUEUE_MS_MAX, 30, 5, Infinity]),
-    recentSlots: random.pick([1, 4, 64]),
     ids: crowd ? random.int(20, 60) : random.int(1, 6),
     creates: crowd ? random.int(40, 80) : random.int(5, 40),
     trouble: random.pick([0, 0.2, 0.5, 0.9]),
@@ -399,8 +403,7 @@ function drawPlant(random: Random, large: boolean): Plant {
     "Monstera",
     "Monstera ",
     "monstera",
-    "a".repeat(RECENT_CHARS_MAX),
-    "a".repeat(RECENT_CHARS_MAX + 1),
+    "a".repeat(64),
   ]);
   const tag = random.pick([undefined, undefined, "", "climber", "creeper"]);
   return tag === undefined ? { name } : { name, tag };

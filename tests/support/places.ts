@@ -1,0 +1,96 @@
+import { DatabaseSync } from "node:sqlite";
+import { TemporaryDirectory } from "./temporary.ts";
+
+/** The key of the plant in the stores of these tests. */
+export const KEY = ["plants", 1n];
+export const PLANT = { name: "Monstera" };
+
+const IS_WINDOWS = Deno.build.os === "windows";
+
+/** A path behind which a database can be, with what leads to it. */
+interface Place {
+  readonly name: string;
+  /** The file itself; files beside it belong to it. */
+  readonly real: string;
+  /** Makes the links that lead to the file. @returns the path to use */
+  link(directory: TemporaryDirectory): string;
+}
+
+const PLACES: readonly Place[] = [
+  {
+    name: "a path",
+    real: "data/plants.db",
+    link: (directory) => directory.file("data/plants.db"),
+  },
+  {
+    name: "a link",
+    real: "data/plants.db",
+    link(directory) {
+      const path = directory.file("plants.db");
+      Deno.symlinkSync(directory.file("data/plants.db"), path);
+      return path;
+    },
+  },
+  {
+    name: "a chain of relative links of other names",
+    real: "data/plants.db",
+    link(directory) {
+      const path = directory.file("first.db");
+      Deno.symlinkSync("data/second.db", path);
+      Deno.symlinkSync("../data/plants.db", directory.file("data/second.db"));
+      return path;
+    },
+  },
+  {
+    name: "a linked directory",
+    real: "data/plants.db",
+    link(directory) {
+      Deno.symlinkSync("data", directory.file("linked"));
+      return directory.file("linked/plants.db");
+    },
+  },
+];
+
+/** Makes a store with one plant, closed. */
+export async function makeStore(path: string): Promise<void> {
+  using kv = await Deno.openKv(path);
+  await kv.set(KEY, PLANT);
+}
+
+/** Makes the log of a store that was killed, and nothing else. */
+export async function makeLog(path: string): Promise<void> {
+  using directory = new TemporaryDirectory();
+  using kv = await Deno.openKv(directory.file("other.db"));
+  await kv.set(KEY, { name: "Ficus" });
+  Deno.copyFileSync(directory.file("other.db-wal"), path);
+}
+
+/** Makes a store of one file that is not in WAL mode, as a backup is. */
+export async function makeBackup(path: string): Promise<void> {
+  await makeStore(path);
+  const database = new DatabaseSync(path);
+  database.exec("PRAGMA journal_mode = DELETE");
+  database.close();
+}
+
+/**
+ * Registers a test for each place, with an empty directory "data" and the links.
+ * @param run gets the path to use, and the one of the file itself
+ */
+export function testPlaces(
+  title: (place: string) => string,
+  run: (path: string, real: string) => void | Promise<void>,
+): void {
+  for (const { name, real, link } of PLACES) {
+    Deno.test({
+      name: title(name),
+      ignore: IS_WINDOWS,
+      fn: async () => {
+        using directory = new TemporaryDirectory();
+        Deno.mkdirSync(directory.file("data"));
+        const path = link(directory);
+        await run(path, `${Deno.realPathSync(directory.path)}/${real}`);
+      },
+    });
+  }
+}
