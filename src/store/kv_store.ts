@@ -182,7 +182,7 @@ export class KvStore implements CommitStore, ObservedStore {
             .delete(PROBE_KEY).commit(),
       );
       if (!ok) throw new StoreError("other", "the probe key has a value");
-      this.#assertInPlace();
+      this.#assertInPlace(this.fileProblem());
     } catch (error) {
       throw toStoreError(error, this.#location);
     }
@@ -211,8 +211,7 @@ export class KvStore implements CommitStore, ObservedStore {
   }
 
   /** @throws {StoreError} if the path no longer leads to the open database */
-  #assertInPlace(): void {
-    const problem = this.#files?.checkDatabase();
+  #assertInPlace(problem = this.#files?.checkDatabase()): void {
     if (problem !== undefined) throw new StoreError("other", problem);
   }
 

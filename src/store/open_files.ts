@@ -29,7 +29,8 @@ export class OpenFiles {
         "service yet: its plants can still be rescued, see README";
     } else if (!isSameFile(found, this.#database)) {
       this.#problem ??=
-        "the database file was replaced: restart to open the new one";
+        "the database file was replaced: to open the new one, " +
+        `stop the service, move ${basename(this.#logPath)} away, and start it`;
     }
     return this.#problem;
   }

@@ -120,11 +120,14 @@ for (const { name, create } of LAYOUTS) {
     ];
     for (const ended of refused) {
       assertOneLine(ended, 2, logOf(real));
-      assert.match(ended.stderr, /put that database back, or move its log/);
+      assert.match(
+        ended.stderr,
+        /make sure that no other process uses the store, then move/,
+      );
     }
     for (const args of [["export"], ["backup", directory.file("copy.db")]]) {
       const ended = await runProgram([...args, "--kv", path]);
-      assertOneLine(ended, 2, /no such file/);
+      assertOneLine(ended, 2, logOf(real));
     }
     assert.ok(Buffer.from(Deno.readFileSync(`${real}-wal`)).equals(log));
     assert.throws(() => Deno.statSync(real), Deno.errors.NotFound);
@@ -157,42 +160,47 @@ for (const { name, create } of LAYOUTS) {
   });
 }
 
-Deno.test({
-  name:
-    "a backup restored beside the journal of a killed first start is refused",
-  ignore: !HAS_STRACE,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const inject = "inject=unlink,unlinkat:signal=SIGKILL:when=1";
-    const { signal } = await runProgram(["--port", "0", "--kv", path], {
-      shell: `exec strace -f -qq -o /dev/null -P ${path}-journal ` +
-        `-e '${inject}' "$0" "$@"`,
-    });
-    assert.equal(signal, "SIGKILL");
-    const journal = Deno.readFileSync(`${path}-journal`);
-    const killed = Deno.readFileSync(path);
-
-    Deno.copyFileSync(backup, path);
-    for (
-      const ended of [
-        await tryToStart(path),
-        await runProgram(["export", "--kv", path]),
-        await backUp(path, directory.file("copy.db")),
-      ]
-    ) assertOneLine(ended, 2, /-journal has pages of another database/);
-    assert.ok(
-      Buffer.from(Deno.readFileSync(`${path}-journal`)).equals(journal),
-    );
-    assert.ok(
-      Buffer.from(Deno.readFileSync(path)).equals(Deno.readFileSync(backup)),
-    );
-
-    // It does not keep the killed start itself from being repeated.
-    Deno.writeFileSync(path, killed);
-    assert.equal((await tryToStart(path)).status, 0);
-  },
+Deno.test("a backup restored beside a journal is refused", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  Deno.copyFileSync(backup, path);
+  Deno.writeFileSync(`${path}-journal`, new Uint8Array(512).fill(1));
+  for (
+    const ended of [
+      await tryToStart(path),
+      await runProgram(["export", "--kv", path]),
+      await backUp(path, directory.file("copy.db")),
+    ]
+  ) assertOneLine(ended, 2, /-journal belongs to another database/);
+  assert.ok(
+    Buffer.from(Deno.readFileSync(path)).equals(Deno.readFileSync(backup)),
+  );
 });
+
+for (const isFirst of [true, false]) {
+  const store = isFirst ? "a new store" : "a closed store";
+  Deno.test({
+    name: `opening ${store} makes no journal`,
+    ignore: !HAS_STRACE,
+    fn: async () => {
+      using directory = new TemporaryDirectory();
+      const path = directory.file("plants.db");
+      if (!isFirst) Deno.copyFileSync(backup, path);
+      const file = writeLines(directory.file("in"), ['{"id":-9,"name":"a"}']);
+      const { status, stderr } = await runProgram(
+        ["import", file, "--kv", path],
+        {
+          shell: `exec strace -f -qq -o ${directory.file("trace")} ` +
+            `-e trace=openat,open "$0" "$@"`,
+        },
+      );
+      assert.equal(status, 0, stderr);
+      const trace = Deno.readTextFileSync(directory.file("trace"));
+      assert.match(trace, /plants\.db-wal.*O_CREAT/);
+      assert.doesNotMatch(trace, /plants\.db-journal.*O_CREAT/);
+    },
+  });
+}
 
 for (
   const [name, use] of [
@@ -270,5 +278,5 @@ function ids(count: number): bigint[] {
 /** The message that names the log of a database. */
 function logOf(path: string): RegExp {
   const name = resolve(path).replaceAll(/[.+]/g, "\\$&");
-  return new RegExp(`${name}-wal has plants of another database`);
+  return new RegExp(`${name}-wal belongs to another database`);
 }

@@ -3,7 +3,8 @@ import { OpenFiles } from "../../src/store/open_files.ts";
 import { KEY, makeBackup, PLANT, testPlaces } from "../support/places.ts";
 
 const DELETED = /^the database file was deleted: do not stop /;
-const REPLACED = "the database file was replaced: restart to open the new one";
+const REPLACED =
+  "the database file was replaced: to open the new one, stop the service, move plants.db-wal away, and start it";
 
 testPlaces(
   (place) => `OpenFiles reports a database behind ${place} that was deleted`,
