@@ -139,7 +139,7 @@ function limitRow({ subject, bound, error }: Limit): string {
   return `<tr>
   <th scope="row" class="wide">${toHtml(subject)}</th>
   <td class="wide">${toHtml(bound)}</td>
-  <td>${link}</td>
+  <td class="number">${link}</td>
 </tr>`;
 }
 

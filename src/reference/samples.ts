@@ -145,14 +145,13 @@ import (
 	"time"
 )
 
+const url = ${urlLiteral(baseUrl)}
 const plant = \`${NEW_PLANT_LITERAL}\`
 
 var client = http.Client{Timeout: ${TRY_S} * time.Second}
 
 func send() (status, after int, text string) {
-	request, err := http.NewRequest("POST", ${
-    urlLiteral(baseUrl)
-  }, strings.NewReader(plant))
+	request, err := http.NewRequest("POST", url, strings.NewReader(plant))
 	if err != nil {
 		log.Fatal(err)
 	}
