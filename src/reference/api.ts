@@ -1,4 +1,7 @@
-/** The API as data: the OpenAPI description and the page derive from it. */
+/**
+ * The API as data: the OpenAPI description, the page and the samples derive
+ * from it. It is the only file that describes the members of a plant.
+ */
 import { API_ERRORS, type ApiError, statusOf } from "../errors.ts";
 import {
   BODIES_HELD_BYTES_MAX,
@@ -16,77 +19,86 @@ import {
 export const API_TITLE = "OpenAPI Plant Store";
 export const API_VERSION = "1.0.0";
 
-/** A member of a JSON object. */
-export interface Member {
-  readonly name: string;
+/** The schema of a member of a JSON object. */
+export interface MemberSchema {
   readonly type: "string" | "integer";
   readonly format?: "int32" | "int64";
   readonly description: string;
-  readonly isRequired: boolean;
   /** Bounds are bigint: a number would round those of an int64. */
   readonly minimum?: bigint;
   readonly maximum?: bigint;
 }
 
-/** The member that NewPlant has besides those of {@link PLANT}. */
-export const PLANT_ID: Member = {
-  name: "id",
-  type: "integer",
-  format: "int64",
-  description: "Identification number of the plant",
-  isRequired: true,
-  minimum: ID_MIN,
-  maximum: ID_MAX,
-};
-
-/** The members of a Plant. */
-export const PLANT: readonly Member[] = [
-  {
-    name: "name",
-    type: "string",
-    description: "The name of the plant",
-    isRequired: true,
-  },
-  {
-    name: "tag",
-    type: "string",
-    description: "Tag to specify the type",
-    isRequired: false,
-  },
-];
-
-/** The members of an Error. */
-export const ERROR: readonly Member[] = [
-  {
-    name: "error",
-    type: "integer",
-    format: "int32",
-    description:
-      "For programs: what went wrong. The first three digits are the HTTP status; a number never changes its meaning",
-    isRequired: true,
-  },
-  {
-    name: "message",
-    type: "string",
-    description: "For people: what was expected and what was found",
-    isRequired: true,
-  },
-];
-
-/** The plant of all examples, so that running several causes no 409. */
-export const EXAMPLE = { id: 1n, name: "Monstera", tag: "climber" };
-
-/** A status other than 200, and its errors. */
-export interface Refusals {
-  readonly status: number;
-  readonly errors: readonly ApiError[];
+/** The schema of a JSON object. */
+export interface ObjectSchema {
+  readonly type: "object";
+  readonly required: readonly string[];
+  readonly properties: Readonly<Record<string, MemberSchema>>;
 }
 
-/** Every status other than 200, in ascending order. */
-export const REFUSALS: readonly Refusals[] = Array.from(
-  Map.groupBy(Object.values(API_ERRORS), ({ error }) => statusOf(error)),
-  ([status, errors]) => ({ status, errors }),
-);
+/** The members of a Plant. */
+export const PLANT: ObjectSchema = {
+  type: "object",
+  required: ["name"],
+  properties: {
+    name: { type: "string", description: "The name of the plant" },
+    tag: { type: "string", description: "Tag to specify the type" },
+  },
+};
+
+/** The name of the member that a NewPlant has besides those of a Plant. */
+export const ID_NAME = "id";
+
+/** The members that a NewPlant has besides those of a Plant. */
+export const PLANT_ID: ObjectSchema = {
+  type: "object",
+  required: [ID_NAME],
+  properties: {
+    [ID_NAME]: {
+      type: "integer",
+      format: "int64",
+      description: "Identification number of the plant",
+      minimum: ID_MIN,
+      maximum: ID_MAX,
+    },
+  },
+};
+
+/** The members of an Error. */
+export const ERROR: ObjectSchema = {
+  type: "object",
+  required: ["error", "message"],
+  properties: {
+    error: {
+      type: "integer",
+      format: "int32",
+      description:
+        "For programs: what went wrong. The first three digits are the HTTP status; a number never changes its meaning",
+    },
+    message: {
+      type: "string",
+      description: "For people: what was expected and what was found",
+    },
+  },
+};
+
+/** Example creates. All samples use the first, so running several is safe. */
+export const EXAMPLES = {
+  tagged: {
+    summary: "A plant with a tag",
+    id: 1n,
+    plant: { name: "Monstera", tag: "climber" },
+  },
+  untagged: {
+    summary: "A plant without a tag, and an id that a double cannot represent",
+    id: 2n ** 53n + 1n,
+    plant: { name: "Ficus lyrata" },
+  },
+};
+
+/** The errors of every status other than 200, in ascending order. */
+export const ERRORS_BY_STATUS: ReadonlyMap<number, readonly ApiError[]> = Map
+  .groupBy(Object.values(API_ERRORS), ({ error }) => statusOf(error));
 
 /** Returns the message of an error with the detail of its example. */
 export function exampleMessage({ message, example = "" }: ApiError): string {
@@ -97,25 +109,32 @@ export function exampleMessage({ message, example = "" }: ApiError): string {
 export interface Limit {
   readonly subject: string;
   readonly bound: string;
-  /** The number of the error when the bound is exceeded. */
+  /** The error when the bound is exceeded. */
   readonly error?: number;
+}
+
+/** Returns the names of members as code, in a list for people. */
+function listNames(...schemas: readonly ObjectSchema[]): string {
+  const names = schemas.flatMap(({ properties }) => Object.keys(properties));
+  const codes = names.map((name) => `\`${name}\``);
+  return new Intl.ListFormat("en-GB").format(codes);
 }
 
 /** Every bound that clients can reach. */
 export const LIMITS: readonly Limit[] = [
   {
-    subject: "`id`",
+    subject: listNames(PLANT_ID),
     bound:
-      `an integer from ${ID_MIN} to ${ID_MAX}, exact to the last digit. Its value counts: 1.0 is 1, 1e2 is 100`,
+      `an integer from ${ID_MIN} to ${ID_MAX}. Ids are compared by value: 1.0 is 1, 1e2 is 100. Types that generators write for TypeScript have \`number\`, which rounds ids above 2^53: write the body of such a create as the TypeScript sample in the API reference does`,
     error: API_ERRORS.notANewPlant.error,
   },
   {
-    subject: "`id`, `name` and `tag`",
-    bound: "at most once each; other members are allowed and dropped",
+    subject: listNames(PLANT_ID, PLANT),
+    bound: "at most once each; unknown members are ignored",
     error: API_ERRORS.notANewPlant.error,
   },
   {
-    subject: "`name` and `tag`",
+    subject: listNames(PLANT),
     bound: "any text without unpaired surrogates; it may be empty",
     error: API_ERRORS.notANewPlant.error,
   },
@@ -155,13 +174,9 @@ export const LIMITS: readonly Limit[] = [
   },
 ];
 
-/** A summary of the service. */
-export const SUMMARY =
-  "Stores plants, each with a name and an optional tag, under ids that the clients choose.";
-
-/** What the service does, in two sentences. */
+/** What the service does. */
 export const INTRODUCTION =
-  `${SUMMARY} A plant is on disk before the reply, ids are exact to the last digit, and repeating a create is always safe.`;
+  "Stores plants under ids that the clients choose. A plant is on disk before the reply, ids are exact to the last digit, and repeating a create is always safe.";
 
 /** The meaning of a 200. */
 export const CREATED =
@@ -169,12 +184,22 @@ export const CREATED =
 
 /** How to authenticate. */
 export const AUTHENTICATION =
-  "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`.";
+  "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`. The service checks the token before the headers and the body of a create.";
 
-/** The effect of repeating a create. */
+/** The statuses after which the same request can succeed. */
+export const RETRY_STATUSES: readonly number[] = [
+  API_ERRORS.bodyTimedOut,
+  API_ERRORS.internal,
+  API_ERRORS.storeFailed,
+].map(({ error }) => statusOf(error));
+
+/** The effect of repeating a create, and when to repeat one. */
 export const REPEATING =
-  "The same id with the same name and tag answers 200 again, however often. The same id with anything else answers 409, and the stored plant never changes. After a time-out or a 503, send the same request again.";
+  `The same id with the same plant answers 200 again, however often. The same id with a different plant answers 409, and the stored plant never changes. After a time-out, a lost connection or status ${
+    new Intl.ListFormat("en-GB", { type: "disjunction" })
+      .format(RETRY_STATUSES.map(String))
+  }, send the same request again: after the seconds in \`Retry-After\`, otherwise after a random pause that grows with each try. Stop after a number of tries, such as 5.`;
 
 /** The form of a reply other than 200. */
 export const REFUSING =
-  "Every reply other than 200, except the bare ones under Limits, is an Error: a number for programs, whose first three digits are the HTTP status, and a message for people.";
+  "The body of every reply other than 200 is an Error, except for the bare replies under Limits.";

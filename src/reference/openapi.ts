@@ -6,15 +6,14 @@ import {
   AUTHENTICATION,
   CREATED,
   ERROR,
-  EXAMPLE,
+  ERRORS_BY_STATUS,
   exampleMessage,
+  EXAMPLES,
+  ID_NAME,
   INTRODUCTION,
   LIMITS,
-  type Member,
   PLANT,
   PLANT_ID,
-  REFUSALS,
-  type Refusals,
   REFUSING,
   REPEATING,
 } from "./api.ts";
@@ -26,42 +25,38 @@ declare global {
   }
 }
 
+/** An example of a body, and its name. */
+type Example = readonly [
+  name: string | number,
+  { readonly summary: string; readonly value: object },
+];
+
 /**
  * The statuses for other paths and methods. They are not responses of the
  * operation, so the text of the description explains them.
  */
 const OUTSIDE_THE_OPERATION: readonly number[] = [404, 405];
 
-/** The headers of replies. */
-const HEADERS: Readonly<
-  Record<string, { readonly description: string; readonly type: string }>
-> = {
-  "WWW-Authenticate": {
-    description: "The scheme to use, and why a token was refused",
-    type: "string",
-  },
-  "Connection": {
-    description: "`close`, over HTTP/1.1: the connection is not used again",
-    type: "string",
-  },
-  "Accept-Encoding": {
-    description: "The content codings that are accepted",
-    type: "string",
-  },
-  "Retry-After": {
-    description: "Seconds after which to send the same request again",
-    type: "integer",
-  },
+/** The meaning of headers of replies. */
+const HEADERS: Readonly<Record<string, string>> = {
+  "WWW-Authenticate": "The scheme to use, and why a token was refused",
+  "Connection": "`close`, over HTTP/1.1: the connection is not used again",
+  "Accept-Encoding": "The content codings that are accepted",
+  "Retry-After": "Seconds after which to send the same request again",
 };
 
-/** An example of a body. */
-interface Example {
-  readonly summary: string;
-  readonly description?: string;
-  readonly value: unknown;
-}
-
-const DESCRIPTION = `${INTRODUCTION}
+/** Returns the text of the description, in Markdown. */
+function describeInWords(): string {
+  const errors = OUTSIDE_THE_OPERATION.flatMap((status) =>
+    (ERRORS_BY_STATUS.get(status) ?? []).map(({ error, when, remedy }) =>
+      `- Status ${status}, error ${error}: ${when} ${remedy}`
+    )
+  );
+  const limits = LIMITS.map(({ subject, bound, error }) => {
+    const otherwise = error === undefined ? "" : ` (otherwise error ${error})`;
+    return `- ${subject}${otherwise}: ${bound}`;
+  });
+  return `${INTRODUCTION}
 
 ## Repeating a create
 
@@ -71,57 +66,31 @@ ${REPEATING}
 
 ${REFUSING} Two errors are not responses of the operation, because the request does not reach it:
 
-${
-  REFUSALS.filter(({ status }) => OUTSIDE_THE_OPERATION.includes(status))
-    .flatMap(({ status, errors }) =>
-      errors.map(({ error, when, remedy }) =>
-        `- Status ${status}, error ${error}: ${when} ${remedy}`
-      )
-    ).join("\n")
-}
+${errors.join("\n")}
 
 ## Limits
 
-${
-  LIMITS.map(({ subject, bound, error }) =>
-    `- ${subject}: ${bound}${
-      error === undefined ? "" : `; otherwise error ${error}`
-    }`
-  ).join("\n")
-}
+${limits.join("\n")}
 `;
-
-function toSchema(members: readonly Member[]) {
-  const required = members.filter(({ isRequired }) => isRequired);
-  return {
-    type: "object",
-    required: required.map(({ name }) => name),
-    properties: Object.fromEntries(
-      members.map(({ name, isRequired: _, ...schema }) => [name, schema]),
-    ),
-  };
 }
 
 /** Describes a JSON body by the name of its schema. */
-function jsonContent(
-  schema: string,
-  examples: Readonly<Record<string, Example>>,
-) {
+function describeBody(schema: string, examples: readonly Example[]) {
   return {
     "application/json": {
       schema: { $ref: `#/components/schemas/${schema}` },
-      examples,
+      examples: Object.fromEntries(examples),
     },
   };
 }
 
 /** Describes the headers of a status, with examples from its errors. */
-function toHeaders(errors: readonly ApiError[]) {
+function describeHeaders(errors: readonly ApiError[]) {
   const names = new Set(
     errors.flatMap(({ headers = {} }) => Object.keys(headers)),
   );
   return Object.fromEntries([...names].map((name) => {
-    const { description = "", type = "string" } = HEADERS[name] ?? {};
+    const type = name === "Retry-After" ? "integer" : "string";
     const examples = errors.flatMap(({ error, headers = {} }) => {
       const text = headers[name];
       if (text === undefined) return [];
@@ -130,7 +99,7 @@ function toHeaders(errors: readonly ApiError[]) {
     // HTTP/2 has no header Connection.
     const required = name !== "Connection" && examples.length === errors.length;
     return [name, {
-      description,
+      description: HEADERS[name],
       required,
       schema: { type },
       examples: Object.fromEntries(examples),
@@ -138,99 +107,85 @@ function toHeaders(errors: readonly ApiError[]) {
   }));
 }
 
-/** Describes a response of the operation other than 200. */
-function toResponse({ status, errors }: Refusals) {
-  const headers = toHeaders(errors);
+/** Describes the response with a status other than 200. */
+function describeResponse(status: number, errors: readonly ApiError[]) {
+  const headers = describeHeaders(errors);
   return {
     description: status === 400
       ? "unexpected error"
       : errors.map(({ when }) => when).join(" "),
     ...(Object.keys(headers).length > 0 && { headers }),
-    content: jsonContent(
+    content: describeBody(
       "Error",
-      Object.fromEntries(errors.map((apiError) => [apiError.error, {
-        summary: apiError.when,
-        description: apiError.remedy,
-        value: { error: apiError.error, message: exampleMessage(apiError) },
-      }])),
+      errors.map((apiError) => {
+        const { error, when, remedy } = apiError;
+        const value = { error, message: exampleMessage(apiError) };
+        return [error, { summary: when, description: remedy, value }];
+      }),
     ),
   };
 }
 
-/**
- * Describes the API at a base URL without a trailing slash. Integers may be
- * bigint.
- */
-export function describeApi(baseUrl: string) {
+/** Describes the operation POST /plants. */
+function describeCreate() {
+  const examples = Object.entries(EXAMPLES);
+  const refusals = [...ERRORS_BY_STATUS]
+    .filter(([status]) => !OUTSIDE_THE_OPERATION.includes(status))
+    .map(([status, errors]) => [status, describeResponse(status, errors)]);
+  return {
+    operationId: "createPlant",
+    tags: ["plants"],
+    summary: "Create a plant",
+    description: "Creates a new plant in the store",
+    requestBody: {
+      description: "The plant to create",
+      required: true,
+      content: describeBody(
+        "NewPlant",
+        examples.map(([name, { summary, id, plant }]) => [
+          name,
+          { summary, value: { [ID_NAME]: id, ...plant } },
+        ]),
+      ),
+    },
+    responses: {
+      200: {
+        description: "plant response",
+        content: describeBody(
+          "Plant",
+          examples.map(([name, { plant }]) => [
+            name,
+            { summary: CREATED, value: plant },
+          ]),
+        ),
+      },
+      ...Object.fromEntries(refusals),
+    },
+  };
+}
+
+/** Describes the API at a base URL; integers may be bigint. */
+function describeApi(baseUrl: string) {
   return {
     openapi: "3.0.3",
     info: {
       title: API_TITLE,
       version: API_VERSION,
-      description: DESCRIPTION,
+      description: describeInWords(),
       license: { name: "MIT", url: "https://spdx.org/licenses/MIT.html" },
     },
     servers: [{ url: baseUrl }],
     tags: [{ name: "plants", description: "The plants in the store" }],
     security: [{ bearerAuth: [] }],
-    paths: {
-      "/plants": {
-        post: {
-          operationId: "createPlant",
-          tags: ["plants"],
-          summary: "Create a plant",
-          description: "Creates a new plant in the store",
-          requestBody: {
-            description: "The plant to create",
-            required: true,
-            content: jsonContent("NewPlant", {
-              tagged: { summary: "A plant with a tag", value: EXAMPLE },
-              untagged: {
-                summary: "A plant without a tag",
-                value: { id: 2n, name: "Ficus lyrata" },
-              },
-              exact: {
-                summary: "An id that a JavaScript number cannot represent",
-                value: { id: 2n ** 53n + 1n, name: "Pilea" },
-              },
-            }),
-          },
-          responses: {
-            200: {
-              description: "plant response",
-              content: jsonContent("Plant", {
-                tagged: {
-                  summary: "A plant with a tag",
-                  description: CREATED,
-                  value: { name: EXAMPLE.name, tag: EXAMPLE.tag },
-                },
-                untagged: {
-                  summary: "A plant without a tag",
-                  description: CREATED,
-                  value: { name: "Ficus lyrata" },
-                },
-              }),
-            },
-            ...Object.fromEntries(
-              REFUSALS.filter(({ status }) =>
-                !OUTSIDE_THE_OPERATION.includes(status)
-              ).map((refusals) => [refusals.status, toResponse(refusals)]),
-            ),
-          },
-        },
-      },
-    },
+    paths: { "/plants": { post: describeCreate() } },
     components: {
       schemas: {
-        Plant: toSchema(PLANT),
+        Plant: PLANT,
         NewPlant: {
-          allOf: [
-            { $ref: "#/components/schemas/Plant" },
-            toSchema([PLANT_ID]),
-          ],
+          allOf: [{ $ref: "#/components/schemas/Plant" }, PLANT_ID],
         },
         // No enum of the numbers: a later one must not break a client.
-        Error: toSchema(ERROR),
+        Error: ERROR,
       },
       securitySchemes: {
         bearerAuth: {
@@ -243,7 +198,10 @@ export function describeApi(baseUrl: string) {
   };
 }
 
-/** Returns the text of /openapi.json, byte-stable for a base URL. */
+/**
+ * Returns the text of /openapi.json, byte-stable for a base URL without a
+ * trailing slash.
+ */
 export function descriptionText(baseUrl: string): string {
   const text = JSON.stringify(
     describeApi(baseUrl),

@@ -13,22 +13,26 @@ const COPIED_MS = 2_000;
 /** Headers of a reply to show. */
 const SHOWN_HEADERS = ["WWW-Authenticate", "Retry-After", "Content-Type"];
 
-const JSON_NUMBER = /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
-
-const TOKEN = /^[\x21-\x7e]*$/;
+/**
+ * What to enter in inputs of a type, of which not everything can be sent.
+ * @type {Record<string, { pattern: RegExp, expected: string }>}
+ */
+const RULES = {
+  integer: {
+    pattern: /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/,
+    expected: "a number without leading zeros",
+  },
+  token: {
+    pattern: /^[\x21-\x7e]+$/,
+    expected: "ASCII characters without spaces",
+  },
+};
 
 /** @param {string} id */
 function byId(id) {
   const element = document.getElementById(id);
   if (element === null) throw new Error(`no element ${id}`);
   return element;
-}
-
-/** @param {string} id */
-function inputById(id) {
-  const element = byId(id);
-  if (element instanceof HTMLInputElement) return element;
-  throw new Error(`${id} is not an input`);
 }
 
 /**
@@ -51,75 +55,51 @@ async function copyCode(button, label) {
 }
 
 /**
- * Shows the problem of an input, if any.
- * @param {string} id
- * @param {string} problem empty if the input is valid
+ * Shows the problem of an input, if any, and returns whether it has one.
+ * @param {HTMLInputElement} input
  */
-function validate(id, problem) {
-  const input = inputById(id);
-  byId(`${id}-problem`).textContent = problem;
+function hasProblem(input) {
+  const rule = RULES[input.dataset.type ?? ""];
+  const text = input.value.trim();
+  let problem = "";
+  if (rule !== undefined && !rule.pattern.test(text)) {
+    problem = text === ""
+      ? `The ${input.id} is empty.`
+      : `Expected ${rule.expected}.`;
+  }
+  byId(`${input.id}-problem`).textContent = problem;
   input.setAttribute("aria-invalid", String(problem !== ""));
-  if (problem !== "") input.focus();
-  return problem === "";
+  return problem !== "";
 }
 
 /**
- * Returns the body of a create. The id is sent as it was typed: a JavaScript
- * number would round it above 2 ** 53.
- * @param {string} id
- * @param {string} name
- * @param {string} tag
+ * Returns the body of a create. An integer is sent as it was typed: a
+ * JavaScript number would round it above 2 ** 53.
  */
-function bodyText(id, name, tag) {
-  const members = [`"id":${id}`, `"name":${JSON.stringify(name)}`];
-  if (tag !== "") members.push(`"tag":${JSON.stringify(tag)}`);
+function bodyText() {
+  const members = inputs
+    .filter(({ dataset }) => dataset.type !== "token")
+    .filter(({ value, dataset }) => value !== "" || !("optional" in dataset))
+    .map(({ id, value, dataset }) =>
+      dataset.type === "integer"
+        ? `"${id}":${value.trim()}`
+        : `"${id}":${JSON.stringify(value)}`
+    );
   return `{${members.join(",")}}`;
 }
 
-/** @param {string} text */
-function quoteForShell(text) {
-  if (/^[\w:/.-]+$/.test(text)) return text;
-  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}
-
 /**
- * @param {string} url
- * @param {boolean} hasToken
- * @param {string} body
+ * Shows the outcome of a create; without a verdict, that nothing was sent.
+ * @param {"" | "stored" | "refused"} kind
  */
-function curlCall(url, hasToken, body) {
-  return [
-    `curl ${quoteForShell(url)}`,
-    ...(hasToken ? ['-H "Authorization: Bearer $ACCESS_TOKEN"'] : []),
-    "-H 'Content-Type: application/json'",
-    `-d ${quoteForShell(body)}`,
-  ].join(" \\\n  ");
-}
-
-/**
- * Shows the outcome of a create.
- * @param {"stored" | "refused"} kind
- * @param {string} verdict
- * @param {string} advice
- * @param {string} reply
- */
-function showOutcome(kind, verdict, advice, reply) {
-  byId("placeholder").hidden = true;
+function showOutcome(kind, verdict = "", advice = "", reply = "") {
   byId("outcome").className = `outcome ${kind}`;
+  byId("placeholder").hidden = verdict !== "";
+  byId("exchange").hidden = verdict === "";
   byId("verdict").textContent = verdict;
-  byId("verdict").hidden = false;
   byId("advice").textContent = advice;
-  byId("advice").hidden = advice === "";
   byId("reply").textContent = reply;
-  byId("exchange").hidden = false;
   byId("verdict").scrollIntoView({ block: "nearest" });
-}
-
-/** Hides the outcome of an earlier create. */
-function hideOutcome() {
-  byId("placeholder").hidden = false;
-  byId("outcome").className = "outcome";
-  for (const id of ["verdict", "advice", "exchange"]) byId(id).hidden = true;
 }
 
 /**
@@ -141,26 +121,25 @@ function adviceFor(text) {
  * @param {string} body
  */
 async function create(token, body) {
-  /** @type {Record<string, string>} */
-  const headers = { "Content-Type": "application/json" };
-  if (token !== "") headers["Authorization"] = `Bearer ${token}`;
   // Relative to this page, which may be served under any prefix.
   const path = location.pathname.replace(/\/?$/, "/plants");
-  byId("sent").textContent = [
-    `POST ${path}`,
-    ...(token === "" ? [] : ["Authorization: Bearer ••••••"]),
-    "Content-Type: application/json",
-    "",
-    body,
-  ].join("\n");
-  const url = form.dataset.url ?? "";
-  byId("curl").textContent = curlCall(url, token !== "", body);
+  byId("sent").textContent = `POST ${path}
+Authorization: Bearer ••••••
+Content-Type: application/json
+
+${body}`;
+  // A JSON text with this escape is one word of the shell in single quotes.
+  const quoted = `'${body.replaceAll("'", String.raw`\u0027`)}'`;
+  byId("curl").textContent = form.dataset.curl + quoted;
 
   const startMs = performance.now();
   try {
     const reply = await fetch(location.origin + path, {
       method: "POST",
-      headers,
+      headers: {
+        "Authorization": `Bearer ${token}`,
+        "Content-Type": "application/json",
+      },
       body,
       credentials: "omit",
       cache: "no-store",
@@ -190,33 +169,19 @@ for (const button of document.querySelectorAll(".copy")) {
 
 const form = byId("create");
 const sendButton = byId("send");
-let isSending = false;
+const inputs = [...form.querySelectorAll("input")];
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  if (isSending) return;
-  const token = inputById("token").value.trim();
-  const id = inputById("id").value.trim();
-  const isIdValid = validate(
-    "id",
-    JSON_NUMBER.test(id)
-      ? ""
-      : "Write the id as a number, without a leading zero.",
-  );
-  const isTokenValid = validate(
-    "token",
-    TOKEN.test(token)
-      ? ""
-      : "A token has no spaces and no characters beyond ASCII.",
-  );
-  if (!isIdValid || !isTokenValid) {
-    hideOutcome();
+  if (sendButton.ariaDisabled === "true") return;
+  const [invalid] = inputs.filter(hasProblem);
+  if (invalid !== undefined) {
+    showOutcome("");
+    invalid.focus();
     return;
   }
-  isSending = true;
-  sendButton.setAttribute("aria-disabled", "true");
-  const { value: name } = inputById("name");
-  await create(token, bodyText(id, name, inputById("tag").value));
-  isSending = false;
-  sendButton.removeAttribute("aria-disabled");
+  sendButton.ariaDisabled = "true";
+  const token = inputs.find(({ id }) => id === "token")?.value.trim() ?? "";
+  await create(token, bodyText());
+  sendButton.ariaDisabled = null;
 });

@@ -7,23 +7,21 @@ import {
   AUTHENTICATION,
   CREATED,
   ERROR,
+  ERRORS_BY_STATUS,
   exampleMessage,
   INTRODUCTION,
   type Limit,
   LIMITS,
-  type Member,
+  type ObjectSchema,
   PLANT,
   PLANT_ID,
-  REFUSALS,
-  type Refusals,
   REFUSING,
   REPEATING,
-  SUMMARY,
 } from "./api.ts";
 import css from "./page.css" with { type: "text" };
 import template from "./page.html" with { type: "text" };
 import script from "./page.js" with { type: "text" };
-import { samples } from "./samples.ts";
+import { curlBeforeBody, samples } from "./samples.ts";
 
 /** The page as it is served. */
 export interface Page {
@@ -35,18 +33,8 @@ export interface Page {
 const STYLE_LINK = '<link rel="stylesheet" href="page.css">';
 const SCRIPT_LINK = '<script type="module" src="page.js"></script>';
 
-const NEW_PLANT = [PLANT_ID, ...PLANT];
-
-const ENTITIES: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&quot;",
-  "'": "&#39;",
-};
-
 function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ENTITIES[character] ?? "");
+  return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
 }
 
 /** Converts text with code in backticks to HTML. */
@@ -54,81 +42,93 @@ function toHtml(text: string): string {
   return escapeHtml(text).replace(/`([^`]+)`/g, "<code>$1</code>");
 }
 
-function table(name: string, columns: readonly string[], bodies: string) {
+/** Returns the members of schemas, in order. */
+function membersOf(schemas: readonly ObjectSchema[]) {
+  return schemas.flatMap(({ properties, required }) =>
+    Object.entries(properties).map(([name, schema]) => ({
+      name,
+      schema,
+      isRequired: required.includes(name),
+    }))
+  );
+}
+
+/** @param rows in one `tbody` or several */
+function renderTable(name: string, columns: readonly string[], rows: string) {
   const head = columns.map((column) => `<th scope="col">${column}</th>`);
   return `<table class="${name}">
-<thead><tr>${head.join("")}</tr></thead>
-${bodies}
+<thead class="soft"><tr>${head.join("")}</tr></thead>
+${rows}
 </table>`;
 }
 
-function membersTable(members: readonly Member[]): string {
-  const rows = members.map((member) => {
-    const { name, type, format, description, minimum, maximum } = member;
+function membersTable(...schemas: readonly ObjectSchema[]): string {
+  const rows = membersOf(schemas).map(({ name, schema, isRequired }) => {
+    const { type, format, description, minimum, maximum } = schema;
     const kind = format === undefined ? type : `${type} (${format})`;
     const bounds = minimum === undefined || maximum === undefined
       ? ""
-      : `<span class="bounds soft"><code>${minimum}</code> to <code>${maximum}</code></span>`;
+      : `<span class="note soft"><code>${minimum}</code> to <code>${maximum}</code></span>`;
     return `<tr>
   <th scope="row"><code>${name}</code></th>
-  <td class="soft">${kind}, ${member.isRequired ? "required" : "optional"}</td>
+  <td class="soft">${kind}, ${isRequired ? "required" : "optional"}</td>
   <td class="wide">${toHtml(description)}${bounds}</td>
 </tr>`;
   });
-  const body = `<tbody>\n${rows.join("\n")}\n</tbody>`;
-  return table("fields", ["Member", "Type", "Meaning"], body);
+  const columns = ["Member", "Type", "Meaning"];
+  return renderTable("members", columns, `<tbody>${rows.join("\n")}</tbody>`);
 }
 
-function inputs(members: readonly Member[]): string {
-  return members.map(({ name, description, isRequired }) =>
+/** Renders the inputs from which the script builds the body. */
+function memberInputs(...schemas: readonly ObjectSchema[]): string {
+  return membersOf(schemas).map(({ name, schema, isRequired }) =>
     `<div class="field">
   <label for="${name}">${name}${isRequired ? "" : " (optional)"}</label>
-  <input id="${name}" type="text" autocomplete="off" autocapitalize="none" spellcheck="false" aria-describedby="${name}-problem ${name}-hint">
-  <span class="problem" id="${name}-problem"></span>
-  <span class="hint soft" id="${name}-hint">${toHtml(description)}</span>
+  <input id="${name}" data-type="${schema.type}"${
+      isRequired ? "" : " data-optional"
+    } autocomplete="off" autocapitalize="none" spellcheck="false" aria-describedby="${name}-problem ${name}-hint">
+  <span class="note problem" id="${name}-problem"></span>
+  <span class="note soft" id="${name}-hint">${toHtml(schema.description)}</span>
 </div>`
   ).join("\n");
 }
 
 /** @param statusCell the cell of the status, empty except in its first row */
-function replyRow(apiError: ApiError, statusCell: string): string {
+function errorRow(apiError: ApiError, statusCell: string): string {
   const { error, when, remedy, headers = {} } = apiError;
   const sent = [
     ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
     exampleMessage(apiError),
-  ].map((line) => `<code class="sent soft">${escapeHtml(line)}</code>`).join(
-    "",
-  );
+  ].map((line) => `<code class="note soft">${escapeHtml(line)}</code>`);
   return `<tr id="error-${error}">
   ${statusCell}
   <th scope="row" class="number"><code>${error}</code></th>
-  <td class="when">${toHtml(when)}${sent}</td>
-  <td class="remedy">${toHtml(remedy)}</td>
+  <td class="wide">${toHtml(when)}${sent.join("")}</td>
+  <td class="remedy wide">${toHtml(remedy)}</td>
 </tr>`;
 }
 
-function replyGroup({ status, errors }: Refusals): string {
-  const statusCell =
-    `<th scope="rowgroup" rowspan="${errors.length}" class="status">${status}</th>`;
-  const rows = errors.map((apiError, i) =>
-    replyRow(apiError, i === 0 ? statusCell : "")
-  );
-  return `<tbody>\n${rows.join("\n")}\n</tbody>`;
-}
-
 function repliesTable(): string {
-  return table(
+  const groups = [...ERRORS_BY_STATUS].map(([status, errors]) => {
+    const statusCell =
+      `<th scope="rowgroup" rowspan="${errors.length}" class="status">${status}</th>`;
+    const rows = errors.map((apiError, i) =>
+      errorRow(apiError, i === 0 ? statusCell : "")
+    );
+    return `<tbody>\n${rows.join("\n")}\n</tbody>`;
+  });
+  return renderTable(
     "replies",
     ["Status", "error", "When, with headers and message", "What to do"],
     `<tbody>
 <tr>
   <th scope="rowgroup" class="status">200</th>
-  <td class="number soft">none</td>
-  <td class="when">${toHtml(CREATED)}</td>
-  <td class="remedy">Nothing.</td>
+  <td class="soft">none</td>
+  <td class="wide">${toHtml(CREATED)}</td>
+  <td class="remedy wide">Nothing.</td>
 </tr>
 </tbody>
-${REFUSALS.map(replyGroup).join("\n")}`,
+${groups.join("\n")}`,
   );
 }
 
@@ -137,26 +137,26 @@ function limitRow({ subject, bound, error }: Limit): string {
     ? "none"
     : `<a href="#error-${error}"><code>${error}</code></a>`;
   return `<tr>
-  <th scope="row">${toHtml(subject)}</th>
+  <th scope="row" class="wide">${toHtml(subject)}</th>
   <td class="wide">${toHtml(bound)}</td>
-  <td class="wide number">${link}</td>
+  <td class="number">${link}</td>
 </tr>`;
 }
 
 function limitsTable(): string {
-  const body = `<tbody>\n${LIMITS.map(limitRow).join("\n")}\n</tbody>`;
-  return table("limits", ["Subject", "Bound", "error"], body);
+  const rows = LIMITS.map(limitRow).join("\n");
+  const columns = ["Subject", "Bound", "error"];
+  return renderTable("limits", columns, `<tbody>\n${rows}\n</tbody>`);
 }
 
-function sampleFigures(baseUrl: string): string {
-  return Object.entries(samples(baseUrl)).map(([language, code]) =>
-    `<figure>
-<figcaption>${language} <button type="button" class="copy">Copy<span class="unseen"> the ${language} call</span></button></figcaption>
-<pre tabindex="0" aria-label="${language}"><code>${
-      escapeHtml(code)
-    }</code></pre>
-</figure>`
-  ).join("\n");
+/** @param id the id of its code, to fill in by the script */
+function figure(caption: string, code: string, id = ""): string {
+  return `<figure>
+<figcaption class="soft">${caption} <button type="button" class="copy">Copy<span class="unseen"> ${caption}</span></button></figcaption>
+<pre tabindex="0" aria-label="${caption}"><code${id && ` id="${id}"`}>${
+    escapeHtml(code)
+  }</code></pre>
+</figure>`;
 }
 
 /** Returns a content security policy source that allows inline code. */
@@ -170,15 +170,21 @@ export function renderPage(baseUrl: string): Page {
   const parts: Readonly<Record<string, string>> = {
     title: API_TITLE,
     version: API_VERSION,
-    summary: escapeHtml(SUMMARY),
     introduction: escapeHtml(INTRODUCTION),
     plants_url: escapeHtml(`${baseUrl}/plants`),
     description_path: escapeHtml(descriptionUrl.pathname),
     authentication: toHtml(AUTHENTICATION),
-    new_plant_members: membersTable(NEW_PLANT),
+    new_plant_members: membersTable(PLANT_ID, PLANT),
     repeating: toHtml(REPEATING),
-    samples: sampleFigures(baseUrl),
-    inputs: inputs(NEW_PLANT),
+    samples: Object.entries(samples(baseUrl))
+      .map(([language, code]) => figure(language, code)).join("\n"),
+    curl_before_body: escapeHtml(curlBeforeBody(baseUrl)),
+    inputs: memberInputs(PLANT_ID, PLANT),
+    exchange: [
+      figure("Reply", "", "reply"),
+      figure("Request", "", "sent"),
+      figure("The same call as curl", "", "curl"),
+    ].join("\n"),
     refusing: toHtml(REFUSING),
     replies: repliesTable(),
     plant_members: membersTable(PLANT),

@@ -13,9 +13,7 @@ const policy = headers["content-security-policy"] ?? "";
 const text = html
   .replace(/<(style|script)[^>]*>.*?<\/\1>/gs, "")
   .replace(/<[^>]*>/g, "")
-  .replaceAll("&lt;", "<").replaceAll("&gt;", ">")
-  .replaceAll("&quot;", '"').replaceAll("&#39;", "'")
-  .replaceAll("&amp;", "&");
+  .replace(/&#(\d+);/g, (_, code) => String.fromCharCode(code));
 
 /** Returns the sources that the policy allows for a kind of resource. */
 function directive(name: string): string | undefined {
@@ -29,6 +27,11 @@ function inlineCode(element: string): string[] {
     html.matchAll(new RegExp(`<${element}[^>]*>(.*?)</${element}>`, "gs")),
     ([, code = ""]) => code,
   );
+}
+
+/** Asserts that the page shows a text, which has code in backticks. */
+function assertShown(markdown: string): void {
+  assert.ok(text.includes(markdown.replaceAll("`", "")), markdown);
 }
 
 Deno.test("renderPage() allows the inline code of the page by its hash, and nothing else", () => {
@@ -62,13 +65,12 @@ Deno.test("renderPage() links to no resource outside the page but /openapi.json"
     html.matchAll(/\s(?:src|srcset|href|action)="([^"]*)"/g),
     ([, address = ""]) => address,
   ).filter((address) => !/^(#|data:)/.test(address));
-  assert.deepEqual(new Set(addresses), new Set(["/openapi.json"]));
+  assert.deepEqual(addresses, ["/openapi.json"]);
   assert.doesNotMatch(inlineCode("style").join(), /@import|url\(/);
   assert.doesNotMatch(inlineCode("script").join(), /\bimport\b/);
 });
 
-Deno.test("renderPage() returns the same page for the same base URL, with every part filled in", () => {
-  assert.deepEqual(renderPage(BASE_URL), { html, headers });
+Deno.test("renderPage() fills in every part", () => {
   assert.doesNotMatch(html, /\{\{ \w+ \}\}/);
 });
 
@@ -77,10 +79,11 @@ Deno.test("renderPage() shows every error with its status, headers, message and 
     const { error, when, remedy, headers = {} } = apiError;
     assert.ok(html.includes(`id="error-${error}"`));
     assert.ok(html.includes(`class="status">${statusOf(error)}</th>`));
-    const sent = Object.entries(headers)
-      .map(([name, value]) => `${name}: ${value}`);
-    for (const part of [when, remedy, exampleMessage(apiError), ...sent]) {
-      assert.ok(text.includes(part.replaceAll("`", "")), part);
+    for (const part of [when, remedy, exampleMessage(apiError)]) {
+      assertShown(part);
+    }
+    for (const [name, value] of Object.entries(headers)) {
+      assertShown(`${name}: ${value}`);
     }
   }
 });
@@ -96,40 +99,40 @@ Deno.test("renderPage() shows every member with its type and bounds", () => {
       "Tag to specify the type",
       "integer (int32), required",
     ]
-  ) assert.ok(text.includes(part), part);
+  ) assertShown(part);
 });
 
 Deno.test("renderPage() shows every limit with a link to its error", () => {
   for (const { subject, bound, error } of LIMITS) {
-    assert.ok(text.includes(subject.replaceAll("`", "")), subject);
-    assert.ok(text.includes(bound.replaceAll("`", "")), bound);
+    assertShown(subject);
+    assertShown(bound);
     if (error !== undefined) {
       assert.ok(html.includes(`href="#error-${error}"`), subject);
     }
   }
 });
 
-Deno.test("renderPage() shows the complete calls", () => {
-  for (const call of Object.values(samples(BASE_URL))) {
-    assert.ok(text.includes(call), call);
+Deno.test("renderPage() shows every sample completely", () => {
+  for (const sample of Object.values(samples(BASE_URL))) {
+    assert.ok(text.includes(sample), sample);
   }
 });
 
 Deno.test("renderPage() uses the base URL in addresses, and its path as the prefix of links", () => {
   const page = renderPage("https://plants.test/api");
   assert.ok(page.html.includes('href="/api/openapi.json"'));
-  assert.ok(page.html.includes('data-url="https://plants.test/api/plants"'));
+  assert.ok(page.html.includes('"curl -i https://plants.test/api/plants '));
   assert.doesNotMatch(page.html, /127\.0\.0\.1/);
 });
 
 Deno.test("renderPage() escapes the base URL", () => {
   const page = renderPage("https://plants.test/a'b&c$&");
-  assert.ok(page.html.includes('href="/a&#39;b&amp;c$&amp;/openapi.json"'));
+  assert.ok(page.html.includes('href="/a&#39;b&#38;c$&#38;/openapi.json"'));
 });
 
 Deno.test("renderPage() keeps the token out of storage and of the page's address", () => {
   assert.doesNotMatch(html, /localStorage|sessionStorage|cookie|indexedDB/);
   // A field without a name is never part of an address.
   assert.doesNotMatch(html, /<input[^>]*\sname=/);
-  assert.match(html, /id="token"\s+type="password"\s+autocomplete="off"/);
+  assert.match(html, /id="token"[^>]*\stype="password"\s+autocomplete="off"/);
 });

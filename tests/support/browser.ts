@@ -156,7 +156,6 @@ export class Tab implements AsyncDisposable {
   readonly problems: string[] = [];
   readonly send: (method: string, params?: Params) => Promise<unknown>;
   readonly #close: () => Promise<void>;
-  readonly #firstProblem = Promise.withResolvers<string>();
   #loaded = Promise.withResolvers<void>();
 
   constructor(
@@ -164,11 +163,6 @@ export class Tab implements AsyncDisposable {
   ) {
     this.send = send;
     this.#close = close;
-  }
-
-  /** Resolves with the first problem. */
-  get firstProblem(): Promise<string> {
-    return this.#firstProblem.promise;
   }
 
   /** Opens a page, and waits until it is loaded. */
@@ -194,6 +188,13 @@ export class Tab implements AsyncDisposable {
   async textOf(id: string): Promise<string> {
     return String(
       await this.evaluate(`document.getElementById("${id}").innerText`),
+    );
+  }
+
+  /** Returns whether an element is rendered. */
+  async isVisible(id: string): Promise<unknown> {
+    return await this.evaluate(
+      `document.getElementById("${id}").checkVisibility()`,
     );
   }
 
@@ -250,24 +251,18 @@ export class Tab implements AsyncDisposable {
         break;
       case "Runtime.exceptionThrown":
       case "Runtime.consoleAPICalled":
-        this.#addProblem(params);
+        this.problems.push(JSON.stringify(params));
         break;
       case "Log.entryAdded":
         // Chromium logs every reply with a status from 400 on.
         if (memberAt(params, "entry", "source") !== "network") {
-          this.#addProblem(params);
+          this.problems.push(JSON.stringify(params));
         }
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#close();
-  }
-
-  #addProblem(params: unknown): void {
-    const problem = JSON.stringify(params);
-    this.problems.push(problem);
-    this.#firstProblem.resolve(problem);
   }
 }
 

@@ -9,8 +9,8 @@ export interface Schema {
   readonly description?: string;
   readonly required?: readonly string[];
   readonly properties?: Readonly<Record<string, Schema>>;
-  readonly minimum?: number | bigint;
-  readonly maximum?: number | bigint;
+  readonly minimum?: number;
+  readonly maximum?: number;
 }
 
 /** Examples by their names. */
@@ -18,7 +18,7 @@ export type Examples = Readonly<Record<string, { readonly value: unknown }>>;
 
 /** A header of a response. */
 export interface Header {
-  readonly description: string;
+  readonly description?: string;
   readonly required: boolean;
   readonly schema: Schema;
   readonly examples: Examples;
@@ -38,18 +38,31 @@ export interface Message {
 
 /** The parts of the OpenAPI description that tests read. */
 export interface Description {
-  readonly info: { readonly description: string };
+  readonly info: {
+    readonly title: string;
+    readonly version: string;
+    readonly description: string;
+    readonly license: { readonly name: string };
+  };
+  readonly servers: readonly { readonly url: string }[];
+  readonly tags: readonly { readonly name: string }[];
+  readonly security: readonly object[];
   readonly paths: {
     readonly "/plants": {
       readonly post: {
+        readonly tags: readonly string[];
+        readonly description: string;
         readonly requestBody: Message;
         readonly responses: Readonly<Record<string, Message>>;
       };
     };
   };
   readonly components: {
-    readonly schemas: Readonly<Record<string, Schema>> & {
-      readonly Error: Schema;
+    readonly schemas: Readonly<
+      Record<string, Schema> & Record<"Plant" | "NewPlant" | "Error", Schema>
+    >;
+    readonly securitySchemes: {
+      readonly bearerAuth: { readonly type: string; readonly scheme: string };
     };
   };
 }
@@ -87,10 +100,7 @@ export function violations(
 
   function checkInteger(value: unknown, schema: Schema, path: string): void {
     const { minimum = -Infinity, maximum = Infinity } = schema;
-    if (
-      typeof value !== "bigint" &&
-      (typeof value !== "number" || !Number.isInteger(value))
-    ) {
+    if (typeof value !== "number" || !Number.isInteger(value)) {
       found.push(`${path}: not an integer`);
     } else if (value < minimum || value > maximum) {
       found.push(`${path}: out of range`);
