@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { ALL_SETTINGS } from "../src/config.ts";
 import { API_ERRORS, type ApiError, statusOf } from "../src/errors.ts";
 import { BODY_BYTES_MAX } from "../src/limits.ts";
+import { Metrics } from "../src/telemetry/metrics.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -88,4 +89,17 @@ Deno.test("the configuration of nginx has the limit of the body", () => {
     ]
   ) assert.ok(text.includes(line), line);
   assert.ok(read("README.md").includes(`${BODY_BYTES_MAX / 1024} KiB`));
+});
+
+Deno.test("the alerts use metrics of the service", () => {
+  const metrics = new Metrics().text({
+    createsWaiting: 0,
+    bodiesHeldBytes: 0,
+    isStoreHealthy: true,
+  });
+  const used = read("deploy/alerts.yml").match(/\bplant_store_\w+/g) ?? [];
+  assert.ok(used.length > 0);
+  for (const name of used) {
+    assert.match(metrics, new RegExp(`^${name}\\b`, "m"), name);
+  }
 });
