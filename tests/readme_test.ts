@@ -1,53 +1,75 @@
+/** What the README and the files for operators state for people. */
 import assert from "node:assert/strict";
 import { ALL_SETTINGS } from "../src/config.ts";
-import { BODY_BYTES_MAX } from "../src/limits.ts";
 import { API_ERRORS, type ApiError, statusOf } from "../src/errors.ts";
+import { BODY_BYTES_MAX } from "../src/limits.ts";
+import { Metrics } from "../src/telemetry/metrics.ts";
 
-const README = new URL("../README.md", import.meta.url);
+const ROOT = new URL("../", import.meta.url);
 
-/** Asserts that the README has a table with these rows, as they are. */
-function assertTable(header: readonly string[], rows: string[][]): void {
-  const line = (cells: readonly string[]) => `| ${cells.join(" | ")} |\n`;
-  const table = line(header) + line(header.map(() => "---")) +
-    rows.map(line).join("");
-  const text = Deno.readTextFileSync(README);
-  const start = text.indexOf(line(header));
-  const end = text.indexOf("\n\n", start) + 1;
-  assert.equal(text.slice(start, end), table);
+const ERRORS: readonly ApiError[] = Object.values(API_ERRORS);
+
+function read(path: string): string {
+  return Deno.readTextFileSync(new URL(path, ROOT));
 }
 
-function code(text = ""): string {
-  return text === "" ? "" : `\`${text}\``;
+/** Returns the rows of a table in the README, by its header. */
+function tableRows(header: readonly string[]): string[][] {
+  const tables = read("README.md").split("\n\n").map((block) =>
+    block.split("\n").map((line) =>
+      line.split(/(?<!\\)\|/).slice(1, -1).map((cell) => cell.trim())
+    )
+  );
+  const table = tables.find(([first]) => `${first}` === `${header}`);
+  assert.ok(table !== undefined, `no table ${header}`);
+  return table.slice(2);
 }
 
-Deno.test("the README has every error of the API as src/errors.ts has it", () => {
-  const errors: ApiError[] = Object.values(API_ERRORS);
-  assertTable(
-    ["status", "error", "when", "what to do", "headers"],
-    errors.map(({ error, when, remedy, headers = {} }) => [
-      `${statusOf(error)}`,
-      `${error}`,
-      when,
-      remedy,
-      Object.keys(headers).map(code).join(", "),
-    ]),
+function numbersIn(cell = ""): number[] {
+  return cell.split(", ").filter((text) => text !== "").map(Number);
+}
+
+Deno.test("the README has the status and the number of every error of the API", () => {
+  const rows = tableRows([
+    "status",
+    "error",
+    "meaning",
+    "what the client does",
+  ]);
+  const stated = rows.flatMap(([, cell]) => numbersIn(cell));
+  assert.deepEqual(
+    stated.toSorted((a, b) => a - b),
+    ERRORS.map(({ error }) => error),
+  );
+  for (const [statuses, cell] of rows) {
+    const errors = numbersIn(cell);
+    if (errors.length === 0) continue;
+    assert.deepEqual(
+      new Set(numbersIn(statuses)),
+      new Set(errors.map(statusOf)),
+    );
+  }
+});
+
+Deno.test("the README has the client retry the errors whose remedy is to send the request again", () => {
+  const rows = tableRows([
+    "status",
+    "error",
+    "meaning",
+    "what the client does",
+  ]);
+  assert.deepEqual(
+    rows.filter(([, , , action = ""]) => action.startsWith("retries"))
+      .flatMap(([, cell]) => numbersIn(cell)),
+    ERRORS.filter(({ remedy }) => remedy.startsWith("Send the same request"))
+      .map(({ error }) => error),
   );
 });
 
-Deno.test("the configuration of nginx in the README has the limit of the body", () => {
-  const text = Deno.readTextFileSync(README);
-  for (
-    const line of [
-      `client_max_body_size    ${BODY_BYTES_MAX / 1024}k;`,
-      `client_body_buffer_size ${BODY_BYTES_MAX / 1024}k;`,
-      `"message":"${API_ERRORS.bodyTooLarge.message("")}"`,
-    ]
-  ) assert.ok(text.includes(line), line);
-});
-
 Deno.test("the README has every setting as src/config.ts has it", () => {
-  assertTable(
-    ["flag", "environment", "default", "meaning"],
+  const code = (text = "") => text === "" ? "" : `\`${text}\``;
+  assert.deepEqual(
+    tableRows(["flag", "environment", "default", "meaning"]),
     ALL_SETTINGS.map(({ flag, variable, fallback, help, placeholder }) => [
       code(flag),
       code(variable),
@@ -55,4 +77,29 @@ Deno.test("the README has every setting as src/config.ts has it", () => {
       `${code(placeholder)}: ${help}`.replaceAll("|", "\\|"),
     ]),
   );
+});
+
+Deno.test("the configuration of nginx has the limit of the body", () => {
+  const text = read("deploy/nginx.conf");
+  for (
+    const line of [
+      `client_max_body_size    ${BODY_BYTES_MAX / 1024}k;`,
+      `client_body_buffer_size ${BODY_BYTES_MAX / 1024}k;`,
+      `"message":"${API_ERRORS.bodyTooLarge.message("")}"`,
+    ]
+  ) assert.ok(text.includes(line), line);
+  assert.ok(read("README.md").includes(`${BODY_BYTES_MAX / 1024} KiB`));
+});
+
+Deno.test("the alerts use metrics of the service", () => {
+  const metrics = new Metrics().text({
+    createsWaiting: 0,
+    bodiesHeldBytes: 0,
+    isStoreHealthy: true,
+  });
+  const used = read("deploy/alerts.yml").match(/\bplant_store_\w+/g) ?? [];
+  assert.ok(used.length > 0);
+  for (const name of used) {
+    assert.match(metrics, new RegExp(`^${name}\\b`, "m"), name);
+  }
 });

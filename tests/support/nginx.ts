@@ -1,4 +1,4 @@
-/** nginx with the configuration in the README. */
+/** nginx with the configuration in deploy/. */
 import assert from "node:assert/strict";
 import { eventually } from "./load.ts";
 import { TemporaryDirectory } from "./temporary.ts";
@@ -7,10 +7,8 @@ import { freePort, makeCertificate } from "./tools.ts";
 /** The path of nginx; without it tests are ignored. */
 export const NGINX = Deno.env.get("NGINX") ?? "";
 
-/** The document with the configuration. */
-const README = new URL("../../README.md", import.meta.url);
-
-const BLOCK = /^```nginx\n([^]*?)^```$/m;
+/** The configuration for two instances. */
+const CONFIGURATION = new URL("../../deploy/nginx.conf", import.meta.url);
 
 /** What the configuration needs around it, and what a test must not share. */
 const SURROUNDINGS = `daemon off;
@@ -29,7 +27,7 @@ include DIRECTORY/plant-store.conf;
 }
 `;
 
-/** How the configuration differs from that in the README. */
+/** How the configuration differs from that in deploy/. */
 interface Substitutes {
   readonly port: number;
   readonly instancePorts: readonly number[];
@@ -37,13 +35,12 @@ interface Substitutes {
   readonly key: string;
 }
 
-/** Returns the configuration in the README, with other ports and files. */
+/** Returns the configuration in deploy/, with other ports and files. */
 function configuration(
   { port, instancePorts, cert, key }: Substitutes,
 ): string {
-  const block = BLOCK.exec(Deno.readTextFileSync(README))?.[1];
-  assert.ok(block !== undefined, `no nginx configuration in ${README}`);
-  const lines = block.split("\n").flatMap((line) => {
+  const text = Deno.readTextFileSync(CONFIGURATION);
+  const lines = text.split("\n").flatMap((line) => {
     // The lines of the first instance are repeated for every other one.
     if (/^ +server 127\.0\.0\.1:8002\b/.test(line)) return [];
     return /^ +server 127\.0\.0\.1:8001\b/.test(line)
