@@ -4,9 +4,11 @@ import { fileProblem } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
 import {
+  type Clock,
   type CommitStore,
   Committer,
   type Outcome,
+  SYSTEM_CLOCK,
 } from "../store/committer.ts";
 import type { StoreLocation } from "../store/kv_store.ts";
 import { writeStderr } from "../telemetry/log.ts";
@@ -54,9 +56,10 @@ export async function importPlants(
 }
 
 /** An import in progress. */
-class Import {
+export class Import {
   readonly #committer: Committer;
   readonly #progress: Progress;
+  readonly #clock: Clock;
   readonly #counts: Record<Outcome | "refused", number> = {
     stored: 0,
     unchanged: 0,
@@ -67,16 +70,22 @@ class Import {
   };
   #lines = 0;
   /** When the store last settled a create. */
-  #settledMs = 0;
+  #settledMs = -Infinity;
   #storeProblem = "";
 
-  constructor(store: CommitStore, progress: Progress) {
+  /** @param clock a test provides its own */
+  constructor(
+    store: CommitStore,
+    progress: Progress,
+    clock: Clock = SYSTEM_CLOCK,
+  ) {
     this.#progress = progress;
+    this.#clock = clock;
     this.#committer = new Committer(store, {
       isHealthy: () => true,
       succeeded() {},
       failed: (problem) => this.#reportFailure(problem),
-    }, { queueMsMax: Infinity });
+    }, { queueMsMax: Infinity, clock });
   }
 
   /** Number of plants that are stored, or conflict with a stored one. */
@@ -119,7 +128,7 @@ class Import {
    * regularly. A slow store may take any time for all of them.
    */
   expire(): void {
-    if (performance.now() - this.#settledMs < COMMIT_MS_MAX) return;
+    if (this.#clock.nowMs() - this.#settledMs < COMMIT_MS_MAX) return;
     this.#committer.expire();
   }
 
@@ -141,7 +150,7 @@ class Import {
     const outcome = await this.#committer.create(newPlant);
     this.#counts[outcome]++;
     if (outcome === "failed") return;
-    this.#settledMs = performance.now();
+    this.#settledMs = this.#clock.nowMs();
     if (outcome !== "conflict") return;
     this.#print(line, API_ERRORS.idTaken.message(String(newPlant.id)));
   }
