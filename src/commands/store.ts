@@ -27,9 +27,9 @@ const STORE_ADVICE: Readonly<Record<StoreProblem, string>> = {
   "other": "",
 };
 
-/** An open database needs files beside it; a backup of a closed one does not. */
+/** Deno KV writes files beside a database; a backup of a closed one does not. */
 const EXPORT_A_COPY =
-  ": copy the store with backup and export the copy, or run as another user";
+  ": export a writable copy of it, made with backup, or run as another user";
 
 /** Opens a store to create plants. @throws {OperatorError} */
 export async function openForCreates(location: kv.StoreLocation) {
