@@ -82,8 +82,7 @@ export class Import {
     this.#progress = progress;
     this.#clock = clock;
     this.#committer = new Committer(store, {
-      isHealthy: () => true,
-      succeeded() {},
+      committed() {},
       failed: (problem) => this.#reportFailure(problem),
     }, { queueMsMax: Infinity, clock });
   }
