@@ -9,13 +9,18 @@ import {
   PLANT_MEMBERS,
   toPlant,
 } from "../../src/plant/plant.ts";
-import { describeApi } from "../../src/reference/openapi.ts";
+import { descriptionText } from "../../src/reference/openapi.ts";
 import { errorOf, Program } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { exportLines, importFile, writeLines } from "../support/transfer.ts";
 
-const { required, properties } =
-  describeApi("http://plants.example").components.schemas.Plant;
+interface Schema {
+  readonly required: readonly string[];
+  readonly properties: Readonly<Record<string, unknown>>;
+}
+
+const { required, properties }: Schema =
+  JSON.parse(descriptionText("http://plants.example")).components.schemas.Plant;
 
 /** The names of the described members, in order. */
 const NAMES = Object.keys(properties);
