@@ -120,12 +120,6 @@ export const CHECK_MS = 250;
 /** Time to retry listening after the runtime stopped listening. */
 export const LISTEN_AGAIN_MS_MAX = 60_000;
 
-/** Maximum waiting creates of an import: enough for full commits. */
-export const IMPORT_CREATES_WAITING_MAX = 2_000;
-
-/** Maximum UTF-16 code units of their lines; bounds the memory of an import. */
-export const IMPORT_CHARS_WAITING_MAX = 4 * 1024 * 1024;
-
 /** Maximum size of a token or PEM file: room for thousands of tokens. */
 export const TOKEN_FILE_BYTES_MAX = 1024 * 1024;
 

@@ -1,5 +1,6 @@
 import { dirname, resolve } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
+import { STORE_OPEN_MS_MAX } from "../limits.ts";
 import { fileProblem } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import {
@@ -38,8 +39,10 @@ export async function backUp(
         "write its plants to a file with export",
     );
   }
+  let mode: number | null;
   try {
     checkStoreExists(location.path);
+    mode = Deno.statSync(location.path).mode;
   } catch (error) {
     throw storeFailure("read", location, error);
   }
@@ -47,9 +50,8 @@ export async function backUp(
   const partial = `${target}.${crypto.randomUUID().slice(0, 8)}.partial`;
   try {
     assertFree(target);
-    const { mode } = Deno.statSync(location.path);
     createEmpty(partial);
-    await copyOpen(location, partial);
+    await copyStore(location, partial);
     const entries = verify(partial, location.path);
     setMode(partial, mode);
     sync(partial);
@@ -73,16 +75,16 @@ export async function backUp(
 /** Refuses a path that exists, or has files of another database beside it. */
 function assertFree(path: string): void {
   if (exists(path)) throw alreadyExists(path);
-  const [companion] = sidecarsOf(path);
-  if (companion === undefined) return;
+  const [sidecar] = sidecarsOf(path);
+  if (sidecar === undefined) return;
   throw new OperatorError(
-    `${companion} is left over from another database of that name, and SQLite would ` +
+    `${sidecar} is left over from another database of that name, and SQLite would ` +
       "replay it into the copy: move it away, or name another file",
   );
 }
 
-/** Copies a store that may be open. */
-async function copyOpen(
+/** Copies a store, whether a service has it open or not. */
+async function copyStore(
   location: FileLocation,
   target: string,
 ): Promise<void> {
@@ -90,10 +92,19 @@ async function copyOpen(
   await backup(source, target, { rate: PAGES_MAX });
 }
 
-/** Opens a store and reads from it, so that its errors are reported as such. */
+/**
+ * Opens a store and reads from it, so that its errors are reported as such.
+ *
+ * A store with a log is opened read-only, since closing it would write the log
+ * of a killed service into the database. Any other one is not: closing it
+ * removes the files that SQLite may create beside it.
+ */
 function openSource(location: FileLocation): DatabaseSync {
   try {
-    const source = new DatabaseSync(location.path, { readOnly: true });
+    const readOnly = sidecarsOf(location.path).length > 0;
+    const source = new DatabaseSync(location.path, { readOnly });
+    // A service that starts or stops locks the database for a moment.
+    source.exec(`PRAGMA busy_timeout = ${STORE_OPEN_MS_MAX}`);
     source.prepare("SELECT 1 FROM kv LIMIT 1").get();
     return source;
   } catch (error) {

@@ -5,7 +5,7 @@ import { StoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { Progress } from "./progress.ts";
 import { writeStdout } from "./stdout.ts";
-import { openStoreToRead, storeFailure } from "./store.ts";
+import { openForExport, storeFailure } from "./store.ts";
 
 /** UTF-16 code units to collect before a write. */
 const WRITE_CHARS = 64 * 1024;
@@ -17,7 +17,7 @@ const WRITE_CHARS = 64 * 1024;
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
  */
 export async function exportPlants(location: StoreLocation): Promise<number> {
-  const store = await openStoreToRead(location);
+  const store = await openForExport(location);
   const progress = new Progress();
   // On a terminal the plants themselves show the progress.
   const isPiped = !Deno.stdout.isTerminal();

@@ -1,19 +1,20 @@
 import { API_ERRORS, ErrorReply } from "../errors.ts";
-import {
-  CHECK_MS,
-  IMPORT_CHARS_WAITING_MAX,
-  IMPORT_CREATES_WAITING_MAX,
-} from "../limits.ts";
+import { CHECK_MS, COMMIT_MS_MAX } from "../limits.ts";
 import { fileProblem } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-import { parseNewPlant } from "../plant/plant.ts";
-import { Committer, type Outcome } from "../store/committer.ts";
-import { StoreHealth } from "../store/health.ts";
+import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
+import {
+  type Clock,
+  type CommitStore,
+  Committer,
+  type Outcome,
+  SYSTEM_CLOCK,
+} from "../store/committer.ts";
 import type { StoreLocation } from "../store/kv_store.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { LineProblem, readLines } from "./lines.ts";
 import { Progress } from "./progress.ts";
-import { openStore } from "./store.ts";
+import { openForCreates } from "./store.ts";
 
 /**
  * Creates the plants in a file with one NewPlant per line. A plant that is already
@@ -28,30 +29,22 @@ export async function importPlants(
 ): Promise<number> {
   // Open the file first: without one, no store is created.
   const input = openInput(path);
-  const store = await openStore(location);
+  const store = await openForCreates(location);
   const progress = new Progress();
-  const health = new StoreHealth(store, (problem) => {
-    if (problem !== undefined) progress.print(`the store fails: ${problem}`);
-  });
-  const committer = new Committer(store, health, { queueMsMax: Infinity });
-  const checking = setInterval(() => {
-    committer.expire();
-    health.check();
-  }, CHECK_MS);
-  const run = new Import(committer, progress);
+  const run = new Import(store, progress);
+  const checking = setInterval(() => run.expire(), CHECK_MS);
   let unreadable: OperatorError | undefined;
   try {
     for await (const lines of readLines(input.read)) {
       await run.add(lines);
       progress.update(run.settled, input.fraction());
-      if (run.counts.failed > 0) break;
+      if (run.failed > 0) break;
     }
   } catch (error) {
     if (!(error instanceof OperatorError)) throw error;
     // Report the outcome of the preceding lines first.
     unreadable = error;
   } finally {
-    await run.end();
     progress.clear();
     clearInterval(checking);
     store.close();
@@ -59,13 +52,15 @@ export async function importPlants(
   }
   run.report();
   if (unreadable !== undefined) throw unreadable;
-  const { conflict, refused, failed } = run.counts;
-  return conflict + refused + failed > 0 ? EXIT_FAILURE : 0;
+  return run.isComplete ? 0 : EXIT_FAILURE;
 }
 
 /** An import in progress. */
-class Import {
-  readonly counts: Record<Outcome | "refused", number> = {
+export class Import {
+  readonly #committer: Committer;
+  readonly #progress: Progress;
+  readonly #clock: Clock;
+  readonly #counts: Record<Outcome | "refused", number> = {
     stored: 0,
     unchanged: 0,
     conflict: 0,
@@ -73,86 +68,97 @@ class Import {
     failed: 0,
     refused: 0,
   };
-  readonly #committer: Committer;
-  readonly #progress: Progress;
   #lines = 0;
-  /** Creates of the current window, and the UTF-16 code units of their lines. */
-  #window: Promise<void>[] = [];
-  #windowChars = 0;
-  /** All creates before the current window. */
-  #previous: Promise<unknown> = Promise.resolve();
+  /** When the store last settled a create. */
+  #settledMs = -Infinity;
+  #storeProblem = "";
 
-  constructor(committer: Committer, progress: Progress) {
-    this.#committer = committer;
+  /** @param clock a test provides its own */
+  constructor(
+    store: CommitStore,
+    progress: Progress,
+    clock: Clock = SYSTEM_CLOCK,
+  ) {
     this.#progress = progress;
+    this.#clock = clock;
+    this.#committer = new Committer(store, {
+      committed() {},
+      failed: (problem) => this.#reportFailure(problem),
+    }, { queueMsMax: Infinity, clock });
   }
 
   /** Number of plants that are stored, or conflict with a stored one. */
   get settled(): number {
-    const { stored, unchanged, conflict } = this.counts;
+    const { stored, unchanged, conflict } = this.#counts;
     return stored + unchanged + conflict;
   }
 
-  /**
-   * Starts to create the plants of the next lines. Two windows of creates are
-   * in progress at one time, each with half of the bounds.
-   */
+  /** Number of plants that the store failed on. */
+  get failed(): number {
+    return this.#counts.failed + this.#counts.queue_full;
+  }
+
+  /** Whether every plant so far is stored. */
+  get isComplete(): boolean {
+    return this.#counts.conflict + this.#counts.refused + this.failed === 0;
+  }
+
+  /** Creates the plants of some lines, and waits for the outcome of all. */
   async add(lines: readonly (string | LineProblem)[]): Promise<void> {
+    const creates: Promise<void>[] = [];
     for (const line of lines) {
       this.#lines++;
       if (line === "") continue;
-      this.#addLine(line);
-      if (
-        this.#window.length < IMPORT_CREATES_WAITING_MAX / 2 &&
-        this.#windowChars < IMPORT_CHARS_WAITING_MAX / 2
-      ) continue;
-      await this.#previous;
-      if (this.counts.failed > 0) return;
-      this.#previous = Promise.all(this.#window);
-      this.#window = [];
-      this.#windowChars = 0;
+      const newPlant = line instanceof LineProblem ? line : parseNewPlant(line);
+      if (newPlant instanceof LineProblem || newPlant instanceof ErrorReply) {
+        this.#counts.refused++;
+        // A syntax error has a line number of its own: replace it.
+        const message = newPlant.message.replace(/^line \d+, /, "");
+        this.#print(this.#lines, message);
+      } else {
+        creates.push(this.#create(newPlant, this.#lines));
+      }
     }
+    await Promise.all(creates);
   }
 
-  /** Waits for the outcome of every create. */
-  async end(): Promise<void> {
-    await this.#previous;
-    await Promise.all(this.#window);
+  /**
+   * Fails the creates that wait if the store makes no progress. Call it
+   * regularly. A slow store may take any time for all of them.
+   */
+  expire(): void {
+    if (this.#clock.nowMs() - this.#settledMs < COMMIT_MS_MAX) return;
+    this.#committer.expire();
   }
 
   /** Prints the outcome of the import. */
   report(): void {
-    const { stored, unchanged, conflict, refused, failed } = this.counts;
+    const { stored, unchanged, conflict, refused } = this.#counts;
     writeStderr(
       `${stored} created, ${unchanged} already stored, ${conflict} ` +
         `conflicting, ${refused} refused`,
     );
-    if (failed === 0) return;
+    if (this.failed === 0) return;
     writeStderr(
-      `stopped after line ${this.#lines}, the store failed on ${failed} ` +
+      `stopped after line ${this.#lines}, the store failed on ${this.failed} ` +
         "plants: repeat the same import when it has recovered",
     );
   }
 
-  #addLine(line: string | LineProblem): void {
-    const number = this.#lines;
-    const newPlant = line instanceof LineProblem ? line : parseNewPlant(line);
-    if (newPlant instanceof LineProblem || newPlant instanceof ErrorReply) {
-      this.counts.refused++;
-      // A syntax error has a line number of its own: replace it.
-      this.#print(number, newPlant.message.replace(/^line \d+, /, ""));
-      return;
-    }
-    this.#windowChars += String(line).length;
-    this.#window.push(
-      this.#committer.create(newPlant).then((outcome) => {
-        this.counts[outcome]++;
-        if (outcome === "conflict") {
-          const message = API_ERRORS.idTaken.message(String(newPlant.id));
-          this.#print(number, message);
-        }
-      }),
-    );
+  async #create(newPlant: NewPlant, line: number): Promise<void> {
+    const outcome = await this.#committer.create(newPlant);
+    this.#counts[outcome]++;
+    if (outcome === "failed") return;
+    this.#settledMs = this.#clock.nowMs();
+    if (outcome !== "conflict") return;
+    this.#print(line, API_ERRORS.idTaken.message(String(newPlant.id)));
+  }
+
+  /** Prints a problem once, although every commit of a read may have it. */
+  #reportFailure(problem: string): void {
+    if (problem === this.#storeProblem) return;
+    this.#storeProblem = problem;
+    this.#progress.print(`the store fails: ${problem}`);
   }
 
   #print(line: number, message: string): void {
@@ -170,30 +176,45 @@ interface Input {
 
 /** @throws {OperatorError} if the file cannot be opened */
 function openInput(path: string): Input {
-  const isStdin = path === "-";
-  const name = isStdin ? "stdin" : path;
+  if (path === "-") {
+    return {
+      read: (buffer) => read(Deno.stdin, buffer, "stdin"),
+      fraction: () => undefined,
+      close: () => {},
+    };
+  }
   try {
-    const file = isStdin ? undefined : Deno.openSync(path);
-    const info = file?.statSync();
-    if (info?.isDirectory) throw new Deno.errors.IsADirectory();
-    const size = info?.isFile ? info.size : 0;
+    const file = Deno.openSync(path);
+    const { isDirectory, size } = file.statSync();
+    if (isDirectory) throw new Deno.errors.IsADirectory();
     let bytes = 0;
     return {
       async read(buffer) {
-        const count = await (file ?? Deno.stdin).read(buffer).catch((error) => {
-          throw readFailure(name, error);
-        });
+        const count = await read(file, buffer, path);
         bytes += count ?? 0;
         return count;
       },
+      // A pipe or a device has the size 0.
       fraction: () => size > 0 ? bytes / size : undefined,
-      close: () => file?.close(),
+      close: () => file.close(),
     };
+  } catch (error) {
+    throw readFailure(path, error);
+  }
+}
+
+async function read(
+  file: Pick<Deno.FsFile, "read">,
+  buffer: Uint8Array,
+  name: string,
+): Promise<number | null> {
+  try {
+    return await file.read(buffer);
   } catch (error) {
     throw readFailure(name, error);
   }
 }
 
-function readFailure(path: string, error: unknown): OperatorError {
-  return new OperatorError(`cannot read ${path}: ${fileProblem(error)}`);
+function readFailure(name: string, error: unknown): OperatorError {
+  return new OperatorError(`cannot read ${name}: ${fileProblem(error)}`);
 }

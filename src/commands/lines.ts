@@ -1,8 +1,12 @@
 import { BODY_BYTES_MAX } from "../limits.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 
-/** Bytes to read at one time: many times the longest line. */
-const CHUNK_BYTES = 256 * 1024;
+/**
+ * Bytes to read at one time: several times the longest line, and fewer plants
+ * than {@link CREATES_WAITING_MAX}, since an import creates those of one read
+ * together.
+ */
+export const READ_BYTES = 128 * 1024;
 
 const LF = 0x0a;
 const CR = 0x0d;
@@ -28,7 +32,7 @@ export class LineProblem {
 export async function* readLines(
   read: Read,
 ): AsyncGenerator<readonly (string | LineProblem)[]> {
-  const buffer = new Uint8Array(CHUNK_BYTES);
+  const buffer = new Uint8Array(READ_BYTES);
   /** Length of the incomplete line at the start of the buffer. */
   let kept = 0;
   /** Bytes of that line that were discarded, because it is too long. */
@@ -55,17 +59,15 @@ export async function* readLines(
       discarded = 0;
       isAtStart = false;
     }
-    if (count === null) {
-      const rest = bytes.subarray(from);
-      if (rest.length > 0) lines.push(decodeLine(rest, discarded));
-      yield lines;
-      return;
+    if (count === null && from < bytes.length) {
+      lines.push(decodeLine(bytes.subarray(from), discarded));
     }
     yield lines;
+    if (count === null) return;
     // Always keep the last byte: it may be the CR of a CRLF.
     const isTooLong = bytes.length - from > BODY_BYTES_MAX + 1;
     const keepFrom = isTooLong ? bytes.length - 1 : from;
-    if (isTooLong) discarded += keepFrom - from;
+    discarded += keepFrom - from;
     buffer.copyWithin(0, keepFrom, bytes.length);
     kept = bytes.length - keepFrom;
   }

@@ -19,7 +19,8 @@ const encoder = new TextEncoder();
 export class Progress {
   readonly #isShown = Deno.stderr.isTerminal();
   readonly #startMs = performance.now();
-  #updatedMs = 0;
+  /** When the line was last shown; -Infinity while it is erased. */
+  #updatedMs = -Infinity;
 
   /**
    * Shows the progress.
@@ -47,8 +48,8 @@ export class Progress {
 
   /** Erases the line; the next update shows it again. */
   clear(): void {
-    if (this.#isShown && this.#updatedMs > 0) write(ERASE);
-    this.#updatedMs = 0;
+    if (this.#updatedMs > -Infinity) write(ERASE);
+    this.#updatedMs = -Infinity;
   }
 }
 

@@ -15,7 +15,7 @@ import { Log } from "../telemetry/log.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import { announce } from "./announce.ts";
 import { onHangup, stopSignal } from "./signals.ts";
-import { openStore } from "./store.ts";
+import { openForCreates } from "./store.ts";
 
 /** Bytes of a generated token: 128 random bits cannot be guessed. */
 const TOKEN_BYTES = 16;
@@ -50,7 +50,7 @@ export async function serve(config: Config): Promise<number> {
   );
   reloadOnHangup(config.tokenFile, tokens, log);
 
-  const store = await Promise.race([openStore(config.store), stop]);
+  const store = await Promise.race([openForCreates(config.store), stop]);
   if (typeof store === "string") return 0;
   try {
     const server = new HttpServer(

@@ -11,7 +11,7 @@ import type { StoreProblem } from "../store/store_error.ts";
 const TRANSIENT: readonly StoreProblem[] = ["server", "other"];
 
 /** Advice to the operator for each problem. */
-const ADVICE: Readonly<Record<StoreProblem, string>> = {
+const STORE_ADVICE: Readonly<Record<StoreProblem, string>> = {
   "missing": ": name the store with --kv or KV_PATH",
   "no directory": ": create it, or name another file with --kv or KV_PATH",
   "directory": ": name a file in it with --kv or KV_PATH",
@@ -27,8 +27,12 @@ const ADVICE: Readonly<Record<StoreProblem, string>> = {
   "other": "",
 };
 
+/** Deno KV writes files beside a database; a backup of a closed one does not. */
+const EXPORT_A_COPY =
+  ": export a writable copy of it, made with backup, or run as another user";
+
 /** Opens a store to create plants. @throws {OperatorError} */
-export async function openStore(location: kv.StoreLocation) {
+export async function openForCreates(location: kv.StoreLocation) {
   try {
     return await kv.openStore(location);
   } catch (error) {
@@ -36,24 +40,32 @@ export async function openStore(location: kv.StoreLocation) {
   }
 }
 
-/** Opens an existing store to read it. @throws {OperatorError} */
-export async function openStoreToRead(location: kv.StoreLocation) {
+/** Opens an existing store to export it. @throws {OperatorError} */
+export async function openForExport(location: kv.StoreLocation) {
   try {
     return await kv.openStoreToRead(location);
   } catch (error) {
-    throw storeFailure("read", location, error);
+    const { problem } = kv.toStoreError(error, location);
+    const advice = problem === "denied" ? EXPORT_A_COPY : STORE_ADVICE[problem];
+    throw storeFailure("read", location, error, advice);
   }
 }
 
-/** Converts an error of a store. @param action completes "cannot" */
+/**
+ * Converts an error of a store.
+ * @param action completes "cannot"
+ * @param advice replaces that of {@link STORE_ADVICE}
+ */
 export function storeFailure(
   action: string,
   location: kv.StoreLocation,
   error: unknown,
+  advice?: string,
 ): OperatorError {
   const { problem, message } = kv.toStoreError(error, location);
   return new OperatorError(
-    `cannot ${action} ${nameOf(location)}: ${message}${ADVICE[problem]}`,
+    `cannot ${action} ${nameOf(location)}: ${message}` +
+      (advice ?? STORE_ADVICE[problem]),
     TRANSIENT.includes(problem) ? EXIT_FAILURE : EXIT_CONFIGURATION,
   );
 }

@@ -7,9 +7,11 @@ import { BODY_BYTES_MAX, ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { type JsonKind, type Member, readMembers } from "./json.ts";
 
-/** The members of a plant: all are strings, and `name` is required. */
+/** The members of a plant that may be absent. */
 const OPTIONAL_MEMBERS = ["tag"] as const;
-const MEMBERS = ["name", ...OPTIONAL_MEMBERS] as const;
+
+/** The members of a plant: all are strings, and `name` is required. */
+export const PLANT_MEMBERS = ["name", ...OPTIONAL_MEMBERS] as const;
 
 /** A plant as stored and as returned: `Plant` in the API description. */
 export type Plant =
@@ -123,7 +125,7 @@ function readString(
  * @returns the NewPlant, or the error `notJson` or `notANewPlant`
  */
 export function parseNewPlant(text: string): NewPlant | ErrorReply {
-  const read = readMembers(text, ["id", ...MEMBERS]);
+  const read = readMembers(text, ["id", ...PLANT_MEMBERS]);
   if (typeof read === "string") return new ErrorReply("notJson", read);
   if (read.kind !== "object") {
     return notANewPlant(
@@ -153,12 +155,15 @@ export function parseNewPlant(text: string): NewPlant | ErrorReply {
 
 /** Returns whether two plants are equal in every member. */
 export function isSamePlant(one: Plant, other: Plant): boolean {
-  return MEMBERS.every((name) => one[name] === other[name]);
+  return PLANT_MEMBERS.every((name) => one[name] === other[name]);
 }
 
 /** Returns the UTF-16 code units of all members of a plant. */
 export function countChars(plant: Plant): number {
-  return MEMBERS.reduce((sum, name) => sum + (plant[name]?.length ?? 0), 0);
+  return PLANT_MEMBERS.reduce(
+    (sum, name) => sum + (plant[name]?.length ?? 0),
+    0,
+  );
 }
 
 /**
@@ -185,7 +190,7 @@ export function toPlant(value: unknown): Plant | null {
  * program stored it.
  */
 export function formatNewPlant({ id, plant }: NewPlant): string | undefined {
-  if (!MEMBERS.every((name) => plant[name]?.isWellFormed() ?? true)) {
+  if (!PLANT_MEMBERS.every((name) => plant[name]?.isWellFormed() ?? true)) {
     return undefined;
   }
   const members = JSON.stringify(plant).slice(1);

@@ -60,7 +60,8 @@ export interface Clock {
   sleep(ms: number): Promise<void>;
 }
 
-const SYSTEM_CLOCK: Clock = {
+/** The real clock. */
+export const SYSTEM_CLOCK: Clock = {
   nowMs: () => performance.now(),
   sleep: (ms) => sleep(ms),
 };

@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { pause } from "../support/load.ts";
 import { assertOneLine, type Ended, Program } from "../support/program.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
-import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import { HAS_STRACE } from "../support/tools.ts";
 import {
   assertSameLines,
@@ -12,6 +12,7 @@ import {
   createStore,
   exportLines,
   importFile,
+  setWalMode,
   toLine,
   writeLines,
 } from "../support/transfer.ts";
@@ -67,8 +68,6 @@ Deno.test("a backup that is killed at any moment leaves a complete copy or none"
     using away = new TemporaryDirectory();
     const copy = away.file(COPY);
     {
-      // An open store is copied in a different way.
-      using _open = kill % 2 === 0 ? new StoreLock(store) : undefined;
       await using program = Program.spawn(["backup", copy, "--kv", store]);
       await pause(random.float() * backupMs * 1.1);
       await program.stop("SIGKILL");
@@ -122,12 +121,6 @@ async function traceBackup(
     shell: `exec strace -f -qq -o ${file} ${options.join(" ")} "$0" "$@"`,
   });
   return { ended, trace: Deno.readTextFileSync(file) };
-}
-
-/** Makes a closed store like one that version 1.0.0 has closed. */
-function setWalMode(path: string): void {
-  using database = new DatabaseSync(path);
-  database.exec("PRAGMA journal_mode = WAL");
 }
 
 /** Returns the names of the calls that made the copy, in order. */

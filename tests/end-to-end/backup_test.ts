@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
-import { inParallel, isStored, send } from "../support/load.ts";
+import { Buffer } from "node:buffer";
+import { basename, resolve } from "node:path";
+import { inParallel, isStored, pause, send } from "../support/load.ts";
 import { assertOneLine, Program, runProgram } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import {
   assertSameLines,
   backUp,
   createAndKill,
   createStore,
   exportLines,
+  setWalMode,
   toLine,
 } from "../support/transfer.ts";
 
@@ -27,18 +30,55 @@ Deno.test("backup writes every plant of a store to one file", async () => {
   assertSameLines(await exportLines(copy), lines);
 });
 
-Deno.test("backup leaves no files beside a stopped store", async () => {
+Deno.test("backup leaves no files beside a store that no service has open", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  const lines = await createStore(store, 10);
+  const old = directory.file("old.db");
+  Deno.copyFileSync(store, old);
+  setWalMode(old);
+  const copy = directory.file("copy.db");
+  const before = directory.names();
+  assert.deepEqual(before, ["old.db", "plants.db"]);
+  for (const [from, to] of [[store, copy], [copy, "2.db"], [old, "3.db"]]) {
+    const target = resolve(directory.path, to ?? "");
+    const { status, stderr } = await backUp(from ?? "", target);
+    assert.equal(status, 0, stderr);
+    before.push(basename(target));
+    assert.deepEqual(directory.names(), before.toSorted());
+    assertSameLines(await exportLines(target), lines);
+  }
+});
+
+Deno.test("backup of a killed store changes neither the store nor its log", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await createAndKill(store, 100);
+  const files = [store, `${store}-wal`];
+  const before = files.map((file) => Deno.readFileSync(file));
+  const copy = directory.file("copy.db");
+  const { status, stderr } = await backUp(store, copy);
+  assert.equal(status, 0, stderr);
+  for (const [i, file] of files.entries()) {
+    const isSame = Buffer.from(Deno.readFileSync(file)).equals(
+      before[i] ?? new Uint8Array(),
+    );
+    assert.ok(isSame, `${file} was changed`);
+  }
+  assert.equal((await exportLines(copy)).length, 100);
+});
+
+Deno.test("backup waits while a service that starts or stops has locked the store", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   await createStore(store, 10);
-  assert.deepEqual(directory.names(), ["plants.db"]);
-  const copy = directory.file("copy.db");
-  // A copy is in another journal mode than a store that was open.
-  for (const [from, to] of [[store, copy], [copy, directory.file("2.db")]]) {
-    const { status, stderr } = await backUp(from ?? "", to ?? "");
-    assert.equal(status, 0, stderr);
-  }
-  assert.deepEqual(directory.names(), ["2.db", "copy.db", "plants.db"]);
+  const lock = new StoreLock(store, "EXCLUSIVE");
+  const backup = backUp(store, directory.file("copy.db"));
+  // No event shows that it waits.
+  await Promise.race([backup, pause(1_000)]);
+  lock[Symbol.dispose]();
+  const { status, stderr } = await backup;
+  assert.equal(status, 0, stderr);
 });
 
 Deno.test("backup while a service creates contains every plant acknowledged before it", async () => {
@@ -112,7 +152,7 @@ for (const suffix of ["-wal", "-shm", "-journal"]) {
     Deno.mkdirSync(directory.file("data"));
     Deno.symlinkSync("data", directory.file("linked"));
     const left = directory.file(`data/plants.db${suffix}`);
-    Deno.writeTextFileSync(left, "a stale companion");
+    Deno.writeTextFileSync(left, "stale");
     for (const target of ["data/plants.db", "linked/plants.db"]) {
       const ended = await backUp(store, directory.file(target));
       assertOneLine(
@@ -125,24 +165,10 @@ for (const suffix of ["-wal", "-shm", "-journal"]) {
     const names = [...Deno.readDirSync(directory.file("data"))]
       .map(({ name }) => name);
     assert.deepEqual(names, [`plants.db${suffix}`]);
-    assert.equal(Deno.readTextFileSync(left), "a stale companion");
+    assert.equal(Deno.readTextFileSync(left), "stale");
     assert.deepEqual(directory.names(), ["data", "linked", "store.db"]);
   });
 }
-
-Deno.test("backup refuses the name of a deleted store whose log a kill has left", async () => {
-  using directory = new TemporaryDirectory();
-  const good = directory.file("good.db");
-  const lines = await createStore(good, 3_000);
-  const target = directory.file("plants.db");
-  await createAndKill(target, 300);
-  Deno.removeSync(target);
-  const ended = await backUp(good, target);
-  assertOneLine(ended, 2, /plants\.db-wal is left over from another database/);
-  for (const suffix of ["-wal", "-shm"]) Deno.removeSync(`${target}${suffix}`);
-  assert.equal((await backUp(good, target)).status, 0);
-  assertSameLines(await exportLines(target), lines);
-});
 
 Deno.test("only one of several backups to one name at the same time succeeds", async () => {
   using directory = new TemporaryDirectory();

@@ -28,13 +28,17 @@ async function storeOf(
 
 Deno.test("export writes only lines that import accepts, including the largest", async () => {
   using directory = new TemporaryDirectory();
-  const ids = [["1e18", 10n ** 18n], ["-92e17", -92n * 10n ** 17n]] as const;
+  const ids = [
+    ["-92e17", -92n * 10n ** 17n],
+    ["1e3", 1_000n],
+    ["1e18", 10n ** 18n],
+  ] as const;
   const bodies = ids.map(([spelling]) => {
     const start = `{"id":${spelling},"name":"`;
     return `${start}${"x".repeat(BODY_BYTES_MAX - start.length - 2)}"}`;
   });
   const exported = await exportLines(await storeOf(directory, bodies));
-  assertSameLines(exported, bodies.toReversed());
+  assertSameLines(exported, bodies);
   const other = directory.file("other.db");
   const file = writeLines(directory.file("out"), exported);
   const ended = await importFile(other, file);
@@ -86,7 +90,9 @@ Deno.test({
       .set(["plants", 2n], { name: 2 })
       .set(["plants", 3n], { name: "three", tag: null })
       .set(["plants", 4n], { name: "\ud800" })
-      .set(["plants", 5n], { name: "five", tag: "x".repeat(40_000) })
+      .set(["plants", 5n], { name: "five", tag: "x".repeat(BODY_BYTES_MAX) })
+      // Three bytes a character in a body, and two in the store.
+      .set(["plants", 6n], { name: "竹".repeat(BODY_BYTES_MAX / 3) })
       .commit();
     kv.close();
     const { status, stdout, stderr } = await runProgram([
@@ -95,11 +101,12 @@ Deno.test({
     assert.equal(stdout, `${toLine(1n, "one")}\n`);
     assert.deepEqual(stderr.split("\n").toSorted(), [
       "",
-      "1 exported, 4 skipped",
+      "1 exported, 5 skipped",
       '[ "plants", 2n ]: not a plant of this service',
       '[ "plants", 3n ]: not a plant of this service',
       "id 4: not a plant of this service",
       "id 5: not a plant of this service",
+      "id 6: not a plant of this service",
     ]);
     assert.equal(status, 1);
   },

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { Disk } from "./disk_images.ts";
-import { inParallel, Ledger, pause } from "./load.ts";
+import { inParallel, Ledger } from "./load.ts";
 import { Program } from "./program.ts";
 import type { Random } from "./random.ts";
 import { type RecordedEvent, Recorder } from "./recorder.ts";
@@ -12,18 +12,12 @@ import { backUp, drawId, importFile, toLine, writeLines } from "./transfer.ts";
 
 const CONNECTIONS = 24;
 
-/** Syncs before the one that never returns: at least three checkpoints. */
+/** The sync before which the kill comes, after at least three checkpoints. */
 const SYNCS_MIN = 150;
 const SYNCS_MAX = 220;
 
 /** More plants than are created until then. */
 const PLANTS_MAX = 10_000;
-
-/** Delay of every sync from then on, so that the kill comes before one. */
-const SYNC_DELAY_MS = 1_500;
-
-/** Time without a reply, many times a commit, that shows such a delay. */
-const SILENCE_MS = 500;
 
 /** Plants after the restart: at least one checkpoint. */
 const PLANTS_AFTER_RESTART = 900;
@@ -76,13 +70,10 @@ export async function recordService(random: Random): Promise<Recording> {
     const nth = random.int(SYNCS_MIN, SYNCS_MAX);
     await using program = await Program.start(
       ["--kv", store],
-      run.recorder.options(
-        `inject=fsync:delay_enter=${SYNC_DELAY_MS * 1_000}:when=${nth}+`,
-      ),
+      run.recorder.options(`fsync:signal=SIGKILL:when=${nth}`),
     );
-    const loading = load(program, ledger, drawPlants(random, PLANTS_MAX));
-    await killBeforeSync(program, ledger);
-    await loading;
+    await load(program, ledger, drawPlants(random, PLANTS_MAX));
+    assert.equal((await program.stop()).signal, "SIGKILL");
     assert.ok(ledger.ambiguous.size > 0, "it was killed without load");
   }
   run.collect(["first start", /listens on/], ["load"]);
@@ -151,19 +142,6 @@ function load(
     assert.ok([0, 200, 409, 503].includes(status), `answered ${status}`);
     hasEnded ||= status === 0;
   }, CONNECTIONS);
-}
-
-/** Kills the program before a sync, when replies have stopped. */
-async function killBeforeSync(
-  program: Program,
-  { acknowledged }: Ledger,
-): Promise<void> {
-  for (let before = -1; acknowledged.size > before;) {
-    before = acknowledged.size;
-    await pause(SILENCE_MS);
-  }
-  const { signal } = await program.stop("SIGKILL");
-  assert.equal(signal, "SIGKILL");
 }
 
 /** Returns plants whose names are unique, and some ids sent as two of them. */

@@ -50,16 +50,16 @@ const CALLS = [
 /** More than any write has. */
 const STRING_BYTES_MAX = 4_000_000;
 
-/**
- * `-D`: signals to the process reach the program, not strace.
- * `--seccomp-bpf`: other system calls run at full speed.
- */
-const OPTIONS = "-D -f --seccomp-bpf -y -xx";
+/** `-D`: signals to the process reach the program, not strace. */
+const OPTIONS = "-D -f -y -xx";
+
+/** Other system calls do not stop the program. */
+const AT_FULL_SPEED = "--seccomp-bpf";
 
 /** Whether this machine has strace and permits it. */
 export const CAN_RECORD = await has(
   "strace",
-  ...OPTIONS.split(" "),
+  ...[...OPTIONS.split(" "), AT_FULL_SPEED],
   ...["-o", "/dev/null", "-e", `trace=${CALLS.join(",")}`, "true"],
 );
 
@@ -88,12 +88,14 @@ export class Recorder {
 
   /**
    * Returns how to start a program to be recorded.
-   * @param expression another one for strace, such as an injected fault
+   * @param injection a fault for strace to inject
    */
-  options(expression?: string): ProgramOptions {
-    const expressions = [`trace=${CALLS.join(",")}`];
-    if (expression !== undefined) expressions.push(expression);
-    const options = expressions.map((it) => `-e '${it}'`).join(" ");
+  options(injection?: string): ProgramOptions {
+    const trace = `-e 'trace=${CALLS.join(",")}'`;
+    // strace injects no signal into a program at full speed.
+    const options = injection === undefined
+      ? `${AT_FULL_SPEED} ${trace}`
+      : `${trace} -e 'inject=${injection}'`;
     return {
       shell: `exec strace ${OPTIONS} -s ${STRING_BYTES_MAX} ` +
         `-o ${this.#trace} ${options} "$0" "$@"`,

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { Import } from "../../src/commands/import.ts";
+import { LineProblem, READ_BYTES } from "../../src/commands/lines.ts";
+import { Progress } from "../../src/commands/progress.ts";
+import { COMMIT_MS_MAX, CREATES_WAITING_MAX } from "../../src/limits.ts";
+import { HeldClock, HeldStore, settled } from "../support/held_store.ts";
+import { toLine } from "../support/transfer.ts";
+
+const COMMIT_PLANTS = 10;
+
+/** Returns an import into a store whose commits the test carries out. */
+function setUp() {
+  const store = new HeldStore(COMMIT_PLANTS, 1);
+  const clock = new HeldClock();
+  return { store, clock, run: new Import(store, new Progress(), clock) };
+}
+
+/** Returns lines whose plants need at least so many commits. */
+function lines(commits: number): string[] {
+  return Array.from(
+    { length: commits * COMMIT_PLANTS },
+    (_, i) => toLine(BigInt(i), "Monstera"),
+  );
+}
+
+Deno.test("Import waits for a slow store as long as it makes progress", async () => {
+  const { store, clock, run } = setUp();
+  const added = run.add(lines(4));
+  while (store.pending.length > 0) {
+    clock.now += COMMIT_MS_MAX - 1;
+    run.expire();
+    await store.write();
+  }
+  await added;
+  assert.deepEqual([run.settled, run.failed], [4 * COMMIT_PLANTS, 0]);
+  assert.ok(clock.now > 2 * COMMIT_MS_MAX);
+  assert.ok(run.isComplete);
+});
+
+Deno.test("Import counts plants that are already stored as progress", async () => {
+  const { store, clock, run } = setUp();
+  store.plants.set(0n, { name: "Monstera" });
+  const added = run.add(lines(1));
+  clock.now += COMMIT_MS_MAX - 1;
+  await store.write();
+  assert.equal(run.settled, 1);
+  clock.now += 1;
+  run.expire();
+  await store.writeAll();
+  await added;
+  assert.deepEqual([run.settled, run.failed], [COMMIT_PLANTS, 0]);
+});
+
+Deno.test("Import fails every waiting plant when the store makes no progress for COMMIT_MS_MAX", async () => {
+  const { store, clock, run } = setUp();
+  const added = run.add(lines(3));
+  clock.now += COMMIT_MS_MAX - 1;
+  await store.write();
+  for (const ms of [COMMIT_MS_MAX - 1, 1]) {
+    await settled();
+    assert.equal(run.failed, 0);
+    clock.now += ms;
+    run.expire();
+  }
+  await added;
+  // The first plant did not wait for others: it was a commit of its own.
+  assert.deepEqual([run.settled, run.failed], [1, 3 * COMMIT_PLANTS - 1]);
+  assert.ok(!run.isComplete);
+});
+
+Deno.test("Import waits for its input without a limit", async () => {
+  const { store, clock, run } = setUp();
+  for (const [i, line] of lines(1).entries()) {
+    clock.now += 2 * COMMIT_MS_MAX;
+    const added = run.add([line]);
+    run.expire();
+    await store.write();
+    await added;
+    assert.deepEqual([run.settled, run.failed], [i + 1, 0]);
+  }
+});
+
+Deno.test("Import creates the shortest lines of one read together", async () => {
+  const { store, run } = setUp();
+  const line = toLine(1n, "");
+  const count = Math.ceil(READ_BYTES / `${line}\n`.length);
+  assert.ok(count <= CREATES_WAITING_MAX);
+  const added = run.add(Array.from({ length: count }, () => line));
+  await store.writeAll();
+  await added;
+  assert.deepEqual([run.settled, run.failed], [count, 0]);
+});
+
+Deno.test("Import is complete only while every line is a plant that is stored", async () => {
+  for (
+    const [line, isComplete] of [
+      [toLine(0n, "Monstera"), true],
+      ["", true],
+      [toLine(0n, "Ficus"), false],
+      ["no plant", false],
+      [new LineProblem("expected well-formed UTF-8"), false],
+    ] as const
+  ) {
+    const { store, run } = setUp();
+    store.plants.set(0n, { name: "Monstera" });
+    const added = run.add([line]);
+    await store.writeAll();
+    await added;
+    assert.equal(run.isComplete, isComplete, String(line));
+  }
+});

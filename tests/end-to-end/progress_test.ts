@@ -1,0 +1,94 @@
+/** The progress of import and export on a terminal. */
+import assert from "node:assert/strict";
+import { READ_BYTES } from "../../src/commands/lines.ts";
+import { LIST_KEYS_MIN } from "../../src/limits.ts";
+import { has, runProgram } from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { createStore, toLine, writeLines } from "../support/transfer.ts";
+
+/** Whether util-linux can run a program on a terminal. */
+const HAS_TERMINAL = await has("script", "-qec", "test -t 2", "/dev/null");
+
+const ERASE = "\r\x1b[K";
+
+/** The lines of one read, all of the same length. */
+const LINES_A_READ = READ_BYTES / 64;
+
+/** Writes a file of two reads, the second of which starts with a bad line. */
+function writeInput(path: string): string {
+  const lines = Array.from({ length: 2 * LINES_A_READ }, (_, i) => {
+    const id = 10_000n + BigInt(i);
+    return toLine(id, "x".repeat(63 - toLine(id, "").length));
+  });
+  lines[LINES_A_READ] = "x".repeat(63);
+  return writeLines(path, lines);
+}
+
+/** Runs the program on a terminal; returns what that shows. */
+async function show(
+  args: readonly string[],
+  redirection = "",
+): Promise<string> {
+  const { stdout } = await runProgram(args, {
+    shell: `exec script -qec "$0 $* ${redirection}" /dev/null`,
+  });
+  return stdout.replaceAll("\r\n", "\n");
+}
+
+/** Asserts the beginning of what a terminal shows, without the rate. */
+function assertStart(shown: string, expected: string): void {
+  const start = shown.replace(/, [\d,]+\/s/, "").slice(0, expected.length);
+  assert.equal(start, expected);
+}
+
+Deno.test({
+  name:
+    "import shows a bar and the plants so far, and erases them for its messages",
+  ignore: !HAS_TERMINAL,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const file = writeInput(directory.file("in"));
+    const store = directory.file("plants.db");
+    const shown = await show(["import", file, "--kv", store]);
+    const plants = LINES_A_READ.toLocaleString("en");
+    assertStart(
+      shown,
+      `${ERASE}[############............]  50 % ${plants} plants` +
+        `${ERASE}line ${LINES_A_READ + 1}: `,
+    );
+    const end = `${2 * LINES_A_READ - 1} created, 0 already stored, ` +
+      "0 conflicting, 1 refused\n";
+    assert.ok(shown.endsWith(`${ERASE}${end}`), JSON.stringify(shown));
+  },
+});
+
+Deno.test({
+  name: "import from stdin shows the plants so far without a bar",
+  ignore: !HAS_TERMINAL,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const file = writeInput(directory.file("in"));
+    const store = directory.file("plants.db");
+    const shown = await show(["import", "-", "--kv", store], `< ${file}`);
+    assertStart(shown, `${ERASE}${LINES_A_READ.toLocaleString("en")} plants`);
+    assert.doesNotMatch(shown, /\[[#.]/);
+  },
+});
+
+Deno.test({
+  name:
+    "export shows the plants so far, unless it writes the plants to the terminal",
+  ignore: !HAS_TERMINAL,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    const lines = await createStore(store, 100);
+    const text = lines.map((line) => `${line}\n`).join("");
+    const out = directory.file("out");
+    const shown = await show(["export", "--kv", store], `> ${out}`);
+    assertStart(shown, `${ERASE}${LIST_KEYS_MIN} plants`);
+    assert.ok(shown.endsWith(ERASE), JSON.stringify(shown));
+    assert.equal(Deno.readTextFileSync(out), text);
+    assert.equal(await show(["export", "--kv", store]), text);
+  },
+});
