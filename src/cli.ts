@@ -103,7 +103,7 @@ export function parseArguments(args: readonly string[]): CommandLine {
   const problems: string[] = [];
   const rest = [...args];
   for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
-    const [, flag = arg, inline] = /^([^=]*)=(.*)$/s.exec(arg) ?? [];
+    const [, flag = arg, inline] = /^([^=]*)=(.*)/s.exec(arg) ?? [];
     const [next] = rest;
     if (!arg.startsWith("-") || arg === "-") {
       words.push(arg);

@@ -9,7 +9,7 @@ export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
 const TOKEN = new RegExp(`^${BEARER_TOKEN}$`);
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----/;
 const PRIVATE_KEY = /-----BEGIN [A-Z ]*PRIVATE KEY-----/;
-const WITH_PASSPHRASE = /BEGIN ENCRYPTED|^Proc-Type: .*ENCRYPTED/m;
+const WITH_PASSPHRASE = /BEGIN ENCRYPTED|Proc-Type: .*ENCRYPTED/;
 
 /** A configured file, and the flag or variable that contained its path. */
 export interface FileSetting {

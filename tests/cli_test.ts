@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { parseArguments } from "../src/cli.ts";
+import { main, parseArguments } from "../src/cli.ts";
 
 function parse(...args: readonly string[]) {
   const { words, flags, problem } = parseArguments(args);
@@ -69,4 +69,22 @@ Deno.test("parseArguments() reads the other flags if one is invalid", () => {
   }
   const twice = parse("--log-format=json", "--log-format=text");
   assert.deepEqual(twice.flags, json);
+});
+
+Deno.test("main() logs an unexpected error with its stack and returns 1", async () => {
+  const { parse } = URL;
+  const { error } = console;
+  const printed: string[] = [];
+  URL.parse = () => {
+    throw new RangeError("a bug");
+  };
+  console.error = (text: string) => void printed.push(text);
+  try {
+    assert.equal(await main(["openapi", "--base-url", "http://a"]), 1);
+  } finally {
+    URL.parse = parse;
+    console.error = error;
+  }
+  const log = /^\S+Z error: internal error \S{36}\nRangeError: a bug\n +at /;
+  assert.match(printed.join("\n"), log);
 });

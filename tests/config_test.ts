@@ -219,7 +219,15 @@ for (const token of [`${SECRET} x`, `${SECRET}\ny`, `${SECRET}é`]) {
 for (
   const url of [
     ...["https://", "http://:99999/", "http:", "ftp://kv.test", "file:///a"],
-    ...["s3://x", "a.b://x", "a+b://x", "a-b://x", "xhttp://x", "HTTPSX://x"],
+    ...[
+      "s://x",
+      "s3://x",
+      "a.b://x",
+      "a+b://x",
+      "a-b://x",
+      "xhttp://x",
+      "HTTPSX://x",
+    ],
     ...["http://secret@kv.test", "http://:secret@kv.test", "http://u:secret@"],
     ...["http://u:secret@kv.test", ""],
   ]

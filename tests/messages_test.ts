@@ -6,20 +6,12 @@ import {
   truncate,
 } from "../src/messages.ts";
 
-for (
-  const [thrown, message] of [
-    [new TypeError("no such key"), "no such key"],
-    [new Error(""), ""],
-    ["text", "text"],
-    [undefined, "undefined"],
-    [null, "null"],
-    [7n, "7"],
-  ] as const
-) {
-  Deno.test(`errorMessage() returns "${message}" for ${Deno.inspect(thrown).split("\n")[0]}`, () => {
-    assert.equal(errorMessage(thrown), message);
-  });
-}
+Deno.test("errorMessage() returns the message of an error, and other values as text", () => {
+  assert.equal(errorMessage(new TypeError("no such key")), "no such key");
+  assert.equal(errorMessage(new Error("")), "");
+  assert.equal(errorMessage(undefined), "undefined");
+  assert.equal(errorMessage(7n), "7");
+});
 
 for (
   const [error, problem] of [
