@@ -284,13 +284,13 @@ function readServer(raw: RawValue, rawToken = ""): StoreLocation {
       `${KV_TOKEN} is not set: a KV Connect server needs its token`,
     );
   }
-  if (/^[\x21-\x7e]+$/.test(token)) {
-    return { kind: "server", url: url.href, token };
+  if (/[^\x21-\x7e]/.test(token)) {
+    throw new OperatorError(
+      `${KV_TOKEN}: expected a token without white space or ` +
+        "characters beyond ASCII",
+    );
   }
-  throw new OperatorError(
-    `${KV_TOKEN}: expected a token without white space or ` +
-      "characters beyond ASCII",
-  );
+  return { kind: "server", url: url.href, token };
 }
 
 function readPath(raw: RawValue): FileSetting {
@@ -307,7 +307,7 @@ function readBaseUrl(raw: RawValue): string {
 /** Parses an http or https URL without a user and a password. */
 function parseHttpUrl(text: string): URL | undefined {
   const url = URL.parse(text);
-  if (url === null || !/^https?:$/.test(url.protocol)) return undefined;
+  if (url === null || !["http:", "https:"].includes(url.protocol)) return;
   return url.username === "" && url.password === "" ? url : undefined;
 }
 

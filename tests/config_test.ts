@@ -94,7 +94,9 @@ Deno.test("Settings.config() names the permission that Deno lacks to read a vari
 
 for (
   const [host, expected] of [
-    ...[["localhost"], ["plants_1.example."], ["3com.example"], ["x.1"]],
+    ...[["localhost"], ["plants_1.example."], ["3com.example"], ["x.1"], [
+      "_a._1-",
+    ]],
     ...[["a-b"], ["x".repeat(63)], [`a.${"x".repeat(63)}`]],
     ...[["1.2.3.4"], ["::"], ["fe80::1%eth0"], ["::ffff:127.0.0.1"]],
     ...[["[::1]", "::1"], ["[fe80::1%eth0]", "fe80::1%eth0"]],
