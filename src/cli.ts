@@ -68,12 +68,15 @@ export async function main(args: readonly string[]): Promise<number> {
   const { words, flags, problem } = parseArguments(args);
   const settings = new Settings(flags, Deno.env);
   try {
-    if (args.includes("--help") || args.includes("-h")) {
+    if (
+      args.includes("--help") || args.includes("-h") || words[0] === "help"
+    ) {
       await writeStdout(`${help()}\n`);
       return 0;
     }
     if (args.includes("--version")) {
-      await writeStdout(`plant-store ${VERSION}\n`);
+      const { deno } = Deno.version;
+      await writeStdout(`plant-store ${VERSION} (deno ${deno})\n`);
       return 0;
     }
     if (problem !== undefined) throw new OperatorError(problem);
@@ -95,33 +98,28 @@ export interface CommandLine {
 
 /** Splits arguments into words and flags: `--flag value` or `--flag=value`. */
 export function parseArguments(args: readonly string[]): CommandLine {
-  const known = new Set(ALL_SETTINGS.map(({ flag }) => flag));
   const words: string[] = [];
   const flags = new Map<string, string>();
   const problems: string[] = [];
   const rest = [...args];
   for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
+    const [, flag = arg, inline] = /^([^=]*)=(.*)/s.exec(arg) ?? [];
+    const [next] = rest;
     if (!arg.startsWith("-") || arg === "-") {
       words.push(arg);
-      continue;
-    }
-    const [, flag = arg, inline] = /^([^=]*)=(.*)$/s.exec(arg) ?? [];
-    if (!known.has(flag)) {
+    } else if (!ALL_SETTINGS.some((setting) => setting.flag === flag)) {
       problems.push(`unknown flag ${flag}: see --help`);
-      continue;
-    }
-    const [next] = rest;
-    if (inline === undefined && next?.startsWith("--")) {
-      problems.push(`${flag} needs a value, got the flag ${next}`);
-      continue;
-    }
-    const value = inline ?? rest.shift();
-    if (value === undefined) {
-      problems.push(`${flag} needs a value: see --help`);
     } else if (flags.has(flag)) {
       problems.push(`${flag} is given twice: give it once`);
+    } else if (inline !== undefined) {
+      flags.set(flag, inline);
+    } else if (next === undefined) {
+      problems.push(`${flag} needs a value: see --help`);
+    } else if (next.startsWith("--")) {
+      problems.push(`${flag} needs a value, got the flag ${next}`);
     } else {
-      flags.set(flag, value);
+      flags.set(flag, next);
+      rest.shift();
     }
   }
   return { words, flags, problem: problems[0] };
@@ -172,9 +170,9 @@ function help(): string {
     `  ${`${name} ${operand}`.padEnd(15)} ${help}`
   );
   const settings = ALL_SETTINGS.map((setting) => {
-    const { flag = "", variable, placeholder, fallback, help } = setting;
+    const { flag = "", variable, placeholder, help } = setting;
     const left = `  ${`${flag} ${placeholder}`.trim()}`.padEnd(28);
-    const byDefault = fallback === undefined ? "" : ` (${fallback})`;
+    const byDefault = setting.default ? ` (${setting.default})` : "";
     return `${left} ${variable.padEnd(18)} ${help}${byDefault}`;
   });
   return `plant-store ${VERSION}: creates plants over HTTP, POST /plants

@@ -123,8 +123,5 @@ export const LISTEN_AGAIN_MS_MAX = 60_000;
 /** Maximum size of a token or PEM file: room for thousands of tokens. */
 export const TOKEN_FILE_BYTES_MAX = 1024 * 1024;
 
-/** Time to reload the token file, which may be on a slow file system. */
-export const TOKEN_FILE_MS_MAX = 5_000;
-
 /** Time for the service to answer `plant-store healthcheck`. */
 export const HEALTHCHECK_MS_MAX = 3_000;

@@ -28,9 +28,7 @@ export function fileProblem(error: unknown): string {
  */
 export function truncate(text: string, charsMax: number): string {
   if (text.length <= charsMax) return text;
-  const code = text.charCodeAt(charsMax - 1);
-  const isHighSurrogate = code >= 0xd800 && code <= 0xdbff;
-  return `${text.slice(0, isHighSurrogate ? charsMax - 1 : charsMax)}…`;
+  return `${text.slice(0, charsMax).replace(/[\ud800-\udbff]$/, "")}…`;
 }
 
 /** Puts a text on one line, and escapes what a terminal would interpret. */

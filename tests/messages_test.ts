@@ -6,15 +6,10 @@ import {
   truncate,
 } from "../src/messages.ts";
 
-Deno.test("errorMessage() returns the message of an error", () => {
+Deno.test("errorMessage() returns the message of an error, and other values as text", () => {
   assert.equal(errorMessage(new TypeError("no such key")), "no such key");
   assert.equal(errorMessage(new Error("")), "");
-});
-
-Deno.test("errorMessage() returns other thrown values as text", () => {
-  assert.equal(errorMessage("text"), "text");
   assert.equal(errorMessage(undefined), "undefined");
-  assert.equal(errorMessage(null), "null");
   assert.equal(errorMessage(7n), "7");
 });
 
@@ -40,13 +35,6 @@ for (
   });
 }
 
-Deno.test("fileProblem() describes a file that does not exist", () => {
-  assert.throws(() => Deno.readTextFileSync("no-such-file"), (error) => {
-    assert.equal(fileProblem(error), "no such file");
-    return true;
-  });
-});
-
 Deno.test("truncate() returns a text of up to the limit unchanged", () => {
   for (const text of ["", "a", "abc", "ab\ud83c", "a🌵"]) {
     assert.equal(truncate(text, 3), text);
@@ -55,25 +43,22 @@ Deno.test("truncate() returns a text of up to the limit unchanged", () => {
 
 Deno.test("truncate() cuts a longer text and appends an ellipsis", () => {
   assert.equal(truncate("abcd", 3), "abc…");
-  assert.equal(truncate("x".repeat(9999), 60), `${"x".repeat(60)}…`);
+  assert.equal(truncate("a\nb\nc", 3), "a\nb…");
   assert.equal(truncate("a", 0), "…");
 });
 
 Deno.test("truncate() never cuts a surrogate pair", () => {
-  assert.equal(truncate("🌵🌵", 1), "…");
-  assert.equal(truncate("🌵🌵", 2), "🌵…");
-  assert.equal(truncate("🌵🌵", 3), "🌵…");
-  assert.equal(truncate("a🌵🌵", 2), "a…");
-  assert.equal(truncate("a🌵🌵", 3), "a🌵…");
-  const text = "a🌵é観🌵🌵b".repeat(9);
-  for (let charsMax = 0; charsMax <= text.length + 1; charsMax++) {
-    const cut = truncate(text, charsMax);
-    assert.ok(cut.isWellFormed(), `at ${charsMax}`);
-    const kept = cut.endsWith("…") ? cut.slice(0, -1) : cut;
-    assert.ok(text.startsWith(kept), `at ${charsMax}`);
-    assert.ok(kept.length <= charsMax, `at ${charsMax}`);
-    assert.ok(kept.length >= Math.min(charsMax - 1, text.length));
-  }
+  for (
+    const [text, charsMax, cut] of [
+      ["🌵🌵", 1, "…"],
+      ["🌵🌵", 2, "🌵…"],
+      ["🌵🌵", 3, "🌵…"],
+      ["a🌵🌵", 2, "a…"],
+      ["\u{10000}a", 1, "…"],
+      ["\u{10ffff}a", 1, "…"],
+      ["\u{10ffff}a", 2, "\u{10ffff}…"],
+    ] as const
+  ) assert.equal(truncate(text, charsMax), cut);
 });
 
 Deno.test("toLine() returns a printable line unchanged", () => {
@@ -85,13 +70,8 @@ Deno.test("toLine() returns a printable line unchanged", () => {
 Deno.test("toLine() joins lines with a space, without the space around them", () => {
   for (
     const text of [
-      "a\nb",
-      "a\r\nb",
-      "a\rb",
-      "a\n\n\r\nb",
-      "a \n\t b",
-      "  a\n  \n  b\n",
-      "\r\n a\nb \r\n",
+      ...["a\nb", "a\r\nb", "a\rb", "a\n\n\r\nb", "a \n\t b"],
+      ...["  a\n  \n  b\n", "\r\n a\nb \r\n"],
     ]
   ) assert.equal(toLine(text), "a b", JSON.stringify(text));
   assert.equal(toLine(" \n \r\n "), "");
@@ -100,16 +80,11 @@ Deno.test("toLine() joins lines with a space, without the space around them", ()
 Deno.test("toLine() escapes control characters", () => {
   assert.equal(toLine("\x1b[31mred\x1b[0m"), "\\u{1b}[31mred\\u{1b}[0m");
   assert.equal(toLine("a\0b\tc\x7fd\x9be"), "a\\u{0}b\\u{9}c\\u{7f}d\\u{9b}e");
-  for (let code = 0; code < 0xa0; code++) {
-    const line = toLine(`a${String.fromCharCode(code)}b`);
-    assert.match(line, /^[ -~]+$/, `code ${code}`);
-  }
 });
 
 Deno.test("toLine() escapes line separators, format characters and unpaired surrogates", () => {
   assert.equal(toLine("a\u2028b\u2029c"), "a\\u{2028}b\\u{2029}c");
-  assert.equal(toLine("a\u202eb"), "a\\u{202e}b");
-  assert.equal(toLine("a\u200bb\ufeffc"), "a\\u{200b}b\\u{feff}c");
+  assert.equal(toLine("a\u202eb\ufeffc"), "a\\u{202e}b\\u{feff}c");
   assert.equal(toLine("a\u{e0041}b"), "a\\u{e0041}b");
   assert.equal(toLine("a\ud83cb\udf35"), "a\\u{d83c}b\\u{df35}");
 });

@@ -70,11 +70,11 @@ Deno.test("the README has every setting as src/config.ts has it", () => {
   const code = (text = "") => text === "" ? "" : `\`${text}\``;
   assert.deepEqual(
     tableRows(["flag", "environment", "default", "meaning"]),
-    ALL_SETTINGS.map(({ flag, variable, fallback, help, placeholder }) => [
-      code(flag),
-      code(variable),
-      code(fallback),
-      `${code(placeholder)}: ${help}`.replaceAll("|", "\\|"),
+    ALL_SETTINGS.map((setting) => [
+      code(setting.flag),
+      code(setting.variable),
+      code(setting.default),
+      `${code(setting.placeholder)}: ${setting.help}`.replaceAll("|", "\\|"),
     ]),
   );
 });

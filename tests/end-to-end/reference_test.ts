@@ -1,6 +1,4 @@
-/** The description and the page, as the program serves them. */
 import assert from "node:assert/strict";
-import { renderPage } from "../../src/reference/page.ts";
 import { Program, runProgram } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { type Reply, request, Wire } from "../support/wire.ts";
@@ -81,17 +79,5 @@ Deno.test("HEAD gets the status and the headers of GET without a body, on every 
     assert.deepEqual([...head.headers], [...get.headers], path);
     assert.notEqual(get.text, "", path);
     assert.deepEqual([get.rest, head.text, head.rest], ["", "", ""], path);
-  }
-});
-
-Deno.test("/ is the page with its headers, which allow its own code and nothing else", async () => {
-  using directory = new TemporaryDirectory();
-  const args = ["--kv", directory.file("plants.db")];
-  await using program = await Program.start(args);
-  const response = await fetch(`${program.origin}/`);
-  const page = renderPage(program.origin);
-  assert.equal(await response.text(), page.html);
-  for (const [name, value] of Object.entries(page.headers)) {
-    assert.equal(response.headers.get(name), value);
   }
 });

@@ -46,30 +46,6 @@ Deno.test("serve fails with one line for an address of another machine", async (
   );
 });
 
-Deno.test("serve fails with one line for a host name that does not exist", async () => {
-  using directory = new TemporaryDirectory();
-  const file = directory.file("plants.db");
-  assertOneLine(
-    await runProgram(["--host", "plants.invalid", "--port", "0", "--kv", file]),
-    1,
-    /cannot listen on plants\.invalid port 0: /,
-  );
-});
-
-Deno.test("serve refuses empty PEM blocks with one line", async () => {
-  using directory = new TemporaryDirectory();
-  const block = (kind: string) =>
-    `-----BEGIN ${kind}-----\nAAAA\n-----END ${kind}-----\n`;
-  const [cert, key] = [directory.file("cert.pem"), directory.file("key.pem")];
-  Deno.writeTextFileSync(cert, block("CERTIFICATE"));
-  Deno.writeTextFileSync(key, block("PRIVATE KEY"));
-  const ended = await runProgram([
-    ...["--port", "0", "--kv", directory.file("plants.db")],
-    ...["--tls-cert", cert, "--tls-key", key],
-  ]);
-  assertOneLine(ended, 2, /: check --tls-cert and --tls-key$/m);
-});
-
 Deno.test({
   name: "serve refuses with one line a key of another certificate",
   ignore: !HAS_OPENSSL,

@@ -11,10 +11,7 @@ export function settings(
   variables: Record<string, string> = {},
 ): Settings {
   const env = new Map(Object.entries(variables));
-  return new Settings(new Map(Object.entries(flags)), {
-    get: (name) => env.get(name),
-    set: (name, value) => void env.set(name, value),
-  });
+  return new Settings(new Map(Object.entries(flags)), env);
 }
 
 /** Reads the configuration of the service from flags and variables. */
