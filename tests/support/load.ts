@@ -31,9 +31,11 @@ export function toBody({ id, plant }: NewPlant): string {
 export async function send(
   { origin }: Pick<Program, "origin">,
   newPlant: NewPlant,
+  signal: AbortSignal | null = null,
 ): Promise<Reply> {
   try {
     const response = await fetch(`${origin}/plants`, {
+      signal,
       method: "POST",
       headers: {
         "authorization": `Bearer ${TOKEN}`,

@@ -1,0 +1,128 @@
+/** Random creates through several instances, checked against a model. */
+import assert from "node:assert/strict";
+import { API_ERRORS } from "../../src/errors.ts";
+import {
+  type Create,
+  findViolations,
+  History,
+  parseExport,
+} from "../support/history.ts";
+import { Instance, runHistory } from "../support/history_run.ts";
+import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
+import { Tally } from "../support/load.ts";
+import { numberFromEnv, seedOfRun } from "../support/random.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { exportLines } from "../support/transfer.ts";
+
+/** The id of the histories below. */
+const ID = 1n;
+
+/** Duration of each run. */
+const SECONDS = numberFromEnv("HISTORY_S", 4);
+
+const IS_WINDOWS = Deno.build.os === "windows";
+
+/** Violations in a message; one cause often has thousands. */
+const VIOLATIONS_SHOWN_MAX = 10;
+
+/**
+ * Histories of one id, and what each violates. `A?` is the event that a client
+ * sends A, `A=200` that it gets this answer, `A!` that A is exported.
+ */
+const HISTORIES: readonly [name: string, events: string, wrong?: string][] = [
+  ["two winners", "A? B? A=200 B=200 A!", "B, sent at 1, was answered 200"],
+  ["a lost plant", "A? A=200", "answered 200 at 1, but nothing is stored"],
+  ["an altered plant", "A? A=200 a!", "a is stored, but was never sent"],
+  ["an unknown plant", "A!", "A is stored, but was never sent"],
+  ["a plant that was refused", "A? A=50302 A!", "sent, or only refused"],
+  ["a 409 before the winner", "B? B=40901 A? A=200 A!", "B, sent at 0, was"],
+  ["a 409 without a winner", "A? A=40901", "at 1, but nothing is stored"],
+  ["a 409 for the winner", "A? A=0 A? A=40901 A!", "answered 40901 at 3"],
+  ["an unexpected answer", "A? A=50001", "answered 50001 at 1"],
+  ["nothing if the winner is answered last", "A? B? B=40901 A=200 A!"],
+  ["nothing if the winner is repeated", "A? A=200 A? A=200 A!"],
+  ["nothing if a lost create wins", "A? A=0 B? B=40901 A!"],
+  ["nothing if a failed create wins", "A? B? A=50303 B=40901 A!"],
+  ["nothing if no create has an outcome", "A? A=0 A? A=50301 B? B=50303"],
+];
+
+for (const [name, events, wrong = ""] of HISTORIES) {
+  Deno.test(`findViolations() reports ${name}`, () => {
+    const creates: Create[] = [];
+    const exported = new Map<bigint, string>();
+    const sent = new Map<string, number>();
+    for (const [at, event] of events.split(" ").entries()) {
+      const [content = "", kind] = event;
+      if (kind === "?") sent.set(content, at);
+      if (kind === "!") exported.set(ID, content);
+      if (kind !== "=") continue;
+      const sentAt = sent.get(content) ?? NaN;
+      const answer = Number(event.slice(2));
+      creates.push({ id: ID, content, sentAt, answeredAt: at, answer });
+    }
+    const violations = findViolations(creates, exported);
+    assert.equal(violations.length, wrong === "" ? 0 : 1);
+    assert.ok(violations.every((violation) => violation.includes(wrong)));
+  });
+}
+
+Deno.test({
+  name:
+    "creates through two instances on one file are exact when these are killed, stopped and restarted",
+  ignore: IS_WINDOWS,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    await assertExact(directory.file("plants.db"), 2);
+  },
+});
+
+for (const count of [2, 3]) {
+  Deno.test({
+    name:
+      `creates through ${count} instances on one KV Connect server are exact when these and the server are killed, stopped and restarted`,
+    ignore: IS_WINDOWS || DENOKV === undefined,
+    fn: async () => {
+      using directory = new TemporaryDirectory();
+      await using server = await KvServer.start(directory.file("kv.db"));
+      await assertExact(server.url, count, server);
+    },
+  });
+}
+
+/** Runs clients and accidents, and checks the history and the export. */
+async function assertExact(
+  store: string,
+  count: number,
+  server?: KvServer,
+): Promise<void> {
+  const seed = seedOfRun();
+  const env = server === undefined ? {} : KV_ENV;
+  const history = new History();
+  const accidents: string[] = [];
+  const instances: Instance[] = [];
+  await using stack = new AsyncDisposableStack();
+  try {
+    for (let i = 0; i < count; i++) {
+      const instance = stack.use(new Instance(store, env));
+      await instance.start();
+      instances.push(instance);
+    }
+    const seconds = SECONDS;
+    await runHistory({ instances, server, seed, seconds, history, accidents });
+    for (const instance of instances) await instance.end("SIGTERM");
+    const exported = parseExport(await exportLines(store, { env }));
+    const answers = new Tally();
+    for (const { answer } of history.creates) answers.add({ status: answer });
+    const kind = server === undefined ? "file" : "KV Connect server";
+    console.log(
+      `seed ${seed}: ${count} instances on a ${kind}: ${exported.size} plants, ` +
+        `${accidents.length} accidents, ${JSON.stringify(answers.counts)}`,
+    );
+    const violations = findViolations(history.creates, exported);
+    assert.deepEqual(violations.slice(0, VIOLATIONS_SHOWN_MAX), []);
+    assert.ok(answers.of(200) > 0);
+    assert.ok(answers.of(API_ERRORS.idTaken.error) > 0);
+  } catch (cause) {
+    throw new Error(`with SEED=${seed} HISTORY_S=${SECONDS}`, { cause });
+  }
+}

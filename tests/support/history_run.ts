@@ -1,0 +1,234 @@
+/** Clients that create plants through several instances while these fail. */
+import assert from "node:assert/strict";
+import {
+  BODY_BYTES_MAX,
+  COMMIT_MS_MAX,
+  ID_MAX,
+  ID_MIN,
+} from "../../src/limits.ts";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import { History, isUnsettled } from "./history.ts";
+import type { KvServer } from "./kv_server.ts";
+import { pause, send, toBody } from "./load.ts";
+import { Program } from "./program.ts";
+import { Random } from "./random.ts";
+
+/** Clients, each with one request at a time on a connection of its own. */
+const CLIENTS = 24;
+
+/** Creates of all clients in a step, and the steps until an id goes stale. */
+const CREATES_PER_STEP = 50;
+const STEPS_IN_USE = 4;
+
+/** Creates of each client after the last accident. */
+const LAST_CREATES = 20;
+
+/** How long a client waits for a reply. */
+const PATIENCE_MS = [50, 500, 30_000, 30_000, 30_000] as const;
+
+/** How long a client pauses before it sends to the next instance. */
+const RETRY_MS = [1, 20] as const;
+
+const ACCIDENTS = ["SIGKILL", "SIGTERM", "SIGSTOP"] as const;
+
+/** How long all processes run between two accidents. */
+const CALM_MS = [50, 500] as const;
+
+/** How long SIGSTOP stops a process. */
+const FREEZE_MS = [100, 1_500] as const;
+
+/** How long the KV Connect server is away; seldom longer than commits wait. */
+const AWAY_MS = [0, 500] as const;
+const LONG_AWAY_MS = COMMIT_MS_MAX + 500;
+
+/** Time for an instance to end, generous for busy machines. */
+const END_MS_MAX = 60_000;
+
+/** The longest name that fits a body with every id. */
+const LONGEST = "n".repeat(
+  BODY_BYTES_MAX - toBody({ id: ID_MIN, plant: { name: "" } }).length,
+);
+
+/** Plants that a program could take for one another. */
+const PLANTS = [
+  { name: "" },
+  { name: "", tag: "" },
+  { name: "ab" },
+  { name: "ab", tag: "" },
+  { name: "a", tag: "b" },
+  { name: "", tag: "ab" },
+  { name: "竹🌿\0" },
+] as const;
+const LONG_PLANTS = [
+  { name: LONGEST },
+  { name: LONGEST.replace(/.$/, "m") },
+] as const;
+
+/** The JSON of each plant, which all its creates share. */
+const CONTENTS = new Map<Plant, string>(
+  [...PLANTS, ...LONG_PLANTS].map((plant) => [plant, JSON.stringify(plant)]),
+);
+
+/** An instance of the service; its port changes with each start. */
+export class Instance implements AsyncDisposable {
+  readonly #args: readonly string[];
+  readonly #env: Readonly<Record<string, string>>;
+  #program: Program | undefined;
+
+  constructor(store: string, env: Readonly<Record<string, string>>) {
+    this.#args = ["--kv", store];
+    this.#env = env;
+  }
+
+  /** Its address while it runs. */
+  get origin(): string | undefined {
+    return this.#program?.origin;
+  }
+
+  async start(): Promise<void> {
+    this.#program = await Program.start(this.#args, { env: this.#env });
+  }
+
+  async freeze(ms: number): Promise<void> {
+    this.#program?.process.kill("SIGSTOP");
+    await pause(ms);
+    this.#program?.process.kill("SIGCONT");
+  }
+
+  /** Ends it, and asserts that nothing but the signal ended it. */
+  async end(signal: "SIGKILL" | "SIGTERM"): Promise<void> {
+    const program = this.#program;
+    assert.ok(program !== undefined);
+    this.#program = undefined;
+    const timer = setTimeout(() => program.stop("SIGKILL"), END_MS_MAX);
+    const ended = await program.stop(signal);
+    clearTimeout(timer);
+    const expected = signal === "SIGKILL" ? signal : 0;
+    assert.equal(ended.signal ?? ended.status, expected, ended.stderr);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#program?.[Symbol.asyncDispose]();
+  }
+}
+
+/** A run, and what it records. */
+export interface Run {
+  readonly instances: readonly Instance[];
+  /** The KV Connect server, unless the store is a file. */
+  readonly server: KvServer | undefined;
+  readonly seed: number;
+  readonly seconds: number;
+  readonly history: History;
+  readonly accidents: string[];
+}
+
+/**
+ * Lets clients create plants while accidents happen, and for a moment after
+ * the last one. The seed determines what each client draws and which accidents
+ * happen, but not the timing.
+ */
+export async function runHistory(run: Run): Promise<void> {
+  const over = new AbortController();
+  const clients = Array.from(
+    { length: CLIENTS },
+    (_, client) => sendCreates(run, client, over.signal),
+  );
+  // The first part to end or to fail ends the others.
+  await settleAll(
+    [causeAccidents(run, over.signal), ...clients]
+      .map((part) => part.finally(() => over.abort())),
+  );
+}
+
+/** Waits for all parts, and only then throws the first failure. */
+async function settleAll(parts: readonly Promise<unknown>[]): Promise<void> {
+  for (const result of await Promise.allSettled(parts)) {
+    if (result.status === "rejected") throw result.reason;
+  }
+}
+
+/** Causes one accident after another, some to several instances at once. */
+async function causeAccidents(
+  { instances, server, seed, seconds, accidents }: Run,
+  over: AbortSignal,
+): Promise<void> {
+  const random = new Random(seed);
+  const untilMs = performance.now() + 1_000 * seconds;
+  while (performance.now() < untilMs && !over.aborted) {
+    await pause(random.int(...CALM_MS));
+    if (server !== undefined && random.chance(0.3)) {
+      accidents.push("server");
+      await disturbServer(server, random);
+      continue;
+    }
+    const affected = instances.filter(() => random.chance(0.6));
+    await settleAll(affected.map(async (instance) => {
+      const accident = random.pick(ACCIDENTS);
+      accidents.push(accident);
+      if (accident === "SIGSTOP") {
+        await instance.freeze(random.int(...FREEZE_MS));
+      } else {
+        await instance.end(accident);
+        await instance.start();
+      }
+    }));
+  }
+}
+
+/** Stops the KV Connect server for a while, or kills and restarts it. */
+async function disturbServer(server: KvServer, random: Random): Promise<void> {
+  if (random.chance(0.5)) {
+    server.freeze();
+    await pause(random.int(...FREEZE_MS));
+    server.thaw();
+  } else {
+    await server.kill();
+    const isLong = random.chance(0.1);
+    await pause(isLong ? LONG_AWAY_MS : random.int(...AWAY_MS));
+    await server.restart();
+  }
+}
+
+/** Sends creates, most of them again until they have an outcome. */
+async function sendCreates(
+  { instances, seed, history }: Run,
+  client: number,
+  over: AbortSignal,
+): Promise<void> {
+  const random = new Random(seed + 1 + client);
+  let newPlant = drawNewPlant(random, 0);
+  let turn = client;
+  for (let last = 0; last < LAST_CREATES; last += over.aborted ? 1 : 0) {
+    const origin = instances[turn % instances.length]?.origin;
+    if (origin === undefined) {
+      turn++;
+      await pause(random.int(...RETRY_MS));
+      continue;
+    }
+    const { id, plant } = newPlant;
+    const patience = AbortSignal.timeout(random.pick(PATIENCE_MS));
+    const answer = await history.record(
+      { id, content: CONTENTS.get(plant) ?? "" },
+      () => send({ origin }, { id, plant }, patience),
+    );
+    if (isUnsettled(answer)) {
+      turn++;
+      await pause(random.int(...RETRY_MS));
+      if (random.chance(0.7)) continue;
+    }
+    newPlant = drawNewPlant(random, history.creates.length);
+  }
+}
+
+/** Draws a plant, mostly with one of the few ids that are in use. */
+function drawNewPlant(random: Random, creates: number): NewPlant {
+  const last = Math.floor(creates / CREATES_PER_STEP);
+  const first = random.chance(0.9) ? Math.max(0, last - STEPS_IN_USE + 1) : 0;
+  const step = BigInt(random.int(first, last));
+  const id = random.pick(
+    [step, -step, ID_MIN + step, ID_MAX - step, 2n ** 53n + step],
+  );
+  const plants = random.chance(0.03) ? LONG_PLANTS : PLANTS;
+  return { id, plant: random.pick<Plant>(plants) };
+}
