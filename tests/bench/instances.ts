@@ -15,10 +15,8 @@ import {
   start,
   stop,
 } from "./servers.ts";
-import { median, printTable, shuffled } from "./tables.ts";
-import { load } from "./wrk.ts";
-
-const WARM_UP_SECONDS = 2;
+import { median, medianRatio, printTable, shuffled } from "./tables.ts";
+import { load, type Size, WARM_UP_SECONDS } from "./wrk.ts";
 
 const INSTANCES_MAX = 3;
 
@@ -37,16 +35,13 @@ interface Setup {
   readonly isProxied: boolean;
 }
 
-/** Something of each kind of process. */
-type PerKind<T> = Readonly<Record<"instances" | "nginx" | "denokv", T>>;
-
 /** The result of one measurement. */
 interface Result {
   readonly rate: number;
   readonly p99Ms: number;
   readonly errors: number;
-  /** CPU time per create, in microseconds. */
-  readonly cpuUs: PerKind<number>;
+  /** CPU time per create of instances, nginx and denokv, in microseconds. */
+  readonly cpuUs: readonly number[];
 }
 
 /** Prints the table, and reports whether every create was answered 200. */
@@ -54,32 +49,24 @@ export async function benchInstances(options: Options): Promise<boolean> {
   if (NGINX === "") console.error("NGINX names no nginx: measuring without it");
   if (!DENOKV) console.error("DENOKV names no denokv: measuring the file only");
   const setups = listSetups();
-  const rows = [[
-    ...["store", "instances", "connections", "creates/s", "p99 ms"],
-    ...["µs of instances", "µs of nginx", "µs of denokv", "errors"],
-  ]];
-  let errors = 0;
-  for (const connections of options.connections) {
-    const results = setups.map((): Result[] => []);
-    for (let round = 1; round <= options.rounds; round++) {
-      for (const [i, setup] of shuffled([...setups.entries()])) {
-        const directory = await Deno.makeTempDir({ dir: options.directory });
-        const { seconds } = options;
-        const size = { connections, seconds };
-        results[i]?.push(await measure(setup, directory, size));
-        await Deno.remove(directory, { recursive: true });
-      }
-      console.error(`${connections} connections: round ${round} is done`);
+  const results = setups.map((): Result[] => []);
+  for (let round = 1; round <= options.rounds; round++) {
+    for (const [i, setup] of shuffled([...setups.entries()])) {
+      const directory = await Deno.makeTempDir({ dir: options.directory });
+      results[i]?.push(await measure(setup, directory, options));
+      await Deno.remove(directory, { recursive: true });
     }
-    for (const [i, setup] of setups.entries()) {
-      const own = results[i] ?? [];
-      const failed = own.reduce((sum, { errors }) => sum + errors, 0);
-      errors += failed;
-      rows.push(toRow(setup, connections, own, failed));
-    }
+    console.error(`round ${round} is done`);
   }
-  printTable(rows);
-  return errors === 0;
+  const [one = []] = results;
+  printTable([
+    [
+      ...["store", "instances", "creates/s", "of one instance", "p99 ms"],
+      ...["µs of instances", "µs of nginx", "µs of denokv", "errors"],
+    ],
+    ...setups.map((setup, i) => toRow(setup, results[i] ?? [], one)),
+  ]);
+  return results.flat().every(({ errors }) => errors === 0);
 }
 
 function listSetups(): Setup[] {
@@ -99,7 +86,7 @@ function listSetups(): Setup[] {
 async function measure(
   { store, instances, isProxied }: Setup,
   directory: string,
-  size: { connections: number; seconds: number },
+  { connections, seconds }: Size,
 ): Promise<Result> {
   await using stack = new AsyncDisposableStack();
   const file = `${directory}/plants.db`;
@@ -124,37 +111,21 @@ async function measure(
     : { name: "nginx", url: nginx.origin, child: nginx.process };
 
   const ids = { ids: "rising" } as const;
-  await load(target, ids, { ...size, seconds: WARM_UP_SECONDS });
-  const pids: PerKind<readonly number[]> = {
-    instances: services.map(({ child }) => child.pid),
-    nginx: nginx === undefined ? [] : withWorkers(nginx.process.pid),
-    denokv: denokv === undefined ? [] : [denokv.child.pid],
-  };
-  const before = mapValues(pids, cpuUs);
-  const { rate, p99Ms, errors } = await load(target, ids, size);
-  const after = mapValues(pids, cpuUs);
-  const creates = rate * size.seconds;
-  return {
-    rate,
-    p99Ms,
-    errors,
-    cpuUs: {
-      instances: (after.instances - before.instances) / creates,
-      nginx: (after.nginx - before.nginx) / creates,
-      denokv: (after.denokv - before.denokv) / creates,
-    },
-  };
-}
-
-function mapValues<T, U>(
-  { instances, nginx, denokv }: PerKind<T>,
-  map: (value: T) => U,
-): PerKind<U> {
-  return {
-    instances: map(instances),
-    nginx: map(nginx),
-    denokv: map(denokv),
-  };
+  await load(target, ids, { connections, seconds: WARM_UP_SECONDS });
+  const kinds = [
+    services.map(({ child }) => child.pid),
+    nginx === undefined ? [] : withWorkers(nginx.process.pid),
+    denokv === undefined ? [] : [denokv.child.pid],
+  ];
+  const before = kinds.map(cpuUs);
+  const { rate, p99Ms, errors } = await load(target, ids, {
+    connections,
+    seconds,
+  });
+  const perCreate = kinds.map((pids, i) =>
+    (cpuUs(pids) - (before[i] ?? NaN)) / (rate * seconds)
+  );
+  return { rate, p99Ms, errors, cpuUs: perCreate };
 }
 
 /** Returns the CPU time of some processes so far, in microseconds. */
@@ -175,21 +146,21 @@ function withWorkers(pid: number): number[] {
 
 function toRow(
   { store, instances, isProxied }: Setup,
-  connections: number,
   results: readonly Result[],
-  failed: number,
+  one: readonly Result[],
 ): string[] {
+  const rates = (results: readonly Result[]) => results.map(({ rate }) => rate);
   const of = (select: (result: Result) => number, digits = 0) =>
     median(results.map(select)).toFixed(digits);
   return [
     store,
     isProxied ? `${instances}` : `${instances}, without nginx`,
-    String(connections),
     of(({ rate }) => rate),
+    medianRatio(rates(results), rates(one)).toFixed(2),
     of(({ p99Ms }) => p99Ms, 1),
-    of(({ cpuUs }) => cpuUs.instances, 1),
-    isProxied ? of(({ cpuUs }) => cpuUs.nginx, 1) : "",
-    store === "denokv" ? of(({ cpuUs }) => cpuUs.denokv, 1) : "",
-    String(failed),
+    ...[true, isProxied, store === "denokv"].map((isUsed, kind) =>
+      isUsed ? of(({ cpuUs }) => cpuUs[kind] ?? NaN, 1) : ""
+    ),
+    String(results.reduce((sum, { errors }) => sum + errors, 0)),
   ];
 }

@@ -5,8 +5,8 @@
 --
 -- ORDER: rising or random ids. FROM: the number to count from; runs that count
 -- from numbers far enough apart never send the same id. REPEATS: percentage of
--- creates that repeat one of the last few thousand (OF recent), a random one
--- of the PRELOADED (old), or these one after another (old-in-order).
+-- creates that repeat one of the last few thousand (OF recent), or one of the
+-- PRELOADED (old).
 
 local ffi = require("ffi")
 
@@ -19,7 +19,7 @@ function init(args)
   from, repeats, preloaded = tonumber(args[2]), tonumber(args[4]),
     tonumber(args[6])
   assert(order == "rising" or order == "random", "rising or random?")
-  count, next_old = from, from % math.max(preloaded, 1)
+  count = from
   head = "POST /plants HTTP/1.1\r\n" ..
     "Host: " .. wrk.host .. ":" .. wrk.port .. "\r\n" ..
     "Authorization: Bearer " .. token .. "\r\n" ..
@@ -40,10 +40,6 @@ end
 -- The number of an earlier create, or nil if there is none yet.
 local function earlier()
   if of == "old" then return math.random(0, preloaded - 1) end
-  if of == "old-in-order" then
-    next_old = (next_old + 1) % preloaded
-    return next_old
-  end
   if count - from < IN_PROGRESS + RECENT then return nil end
   return count - IN_PROGRESS - math.random(0, RECENT - 1)
 end

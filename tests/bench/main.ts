@@ -12,7 +12,8 @@ const USAGE = `usage: deno task bench [NAME] [options]
 
   creates      creates against an echo and against one commit a request
   repeats      repeated creates against creates alone
-  overload     an open-loop load above the capacity, and the recovery (Linux, root)
+  overload     clients above the capacity, and the recovery (Linux, root);
+               also behind the nginx in NGINX, with and without its limit
   instances    several instances on one store, behind the nginx in NGINX;
                also on the KV Connect server in DENOKV
   transfer     import and export of a million plants
@@ -20,7 +21,7 @@ const USAGE = `usage: deno task bench [NAME] [options]
 
   --rounds N         rounds; the tables show medians (10)
   --seconds N        length of one measurement (2)
-  --connections N,…  numbers of connections (256)
+  --connections N    connections (256)
   --plants N         plants in the store beforehand
   --against DIR      compare with the service of another checkout
   --dir DIR          directory of the stores (the system's temporary directory)
@@ -32,7 +33,7 @@ instead of the program in this checkout.`;
 export interface Options {
   readonly rounds: number;
   readonly seconds: number;
-  readonly connections: readonly number[];
+  readonly connections: number;
   /** 0 if none are given. */
   readonly plants: number;
   readonly against: string | undefined;
@@ -106,9 +107,7 @@ async function main(args: string[]): Promise<number> {
     const isGood = await bench({
       rounds: readNumber("--rounds", values.rounds, 1),
       seconds: readNumber("--seconds", values.seconds, 1),
-      connections: values.connections.split(",").map((text) =>
-        readNumber("--connections", text, 1)
-      ),
+      connections: readNumber("--connections", values.connections, 1),
       plants: readNumber("--plants", values.plants, 0),
       against: values.against,
       directory,

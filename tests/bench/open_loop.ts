@@ -1,19 +1,21 @@
 /**
  * An open-loop load: creates arrive at a fixed rate, whether or not earlier
  * ones were answered, as those of many independent clients do. Each has a
- * deadline, after which its client hangs up, and up to three retries.
+ * deadline, after which its client closes the connection, and up to three
+ * retries. A create uses an idle connection, or opens one.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 import { TOKEN } from "./servers.ts";
 
 /** Time from the arrival of a create until its client gives up. */
-export const DEADLINE_MS = 1_000;
+const DEADLINE_MS = 1_000;
 
 const RETRIES_MAX = 3;
 
 /** Delay before a retry without `Retry-After`. */
 const RETRY_MS = 100;
 
-/** Interval at which due arrivals start, and late connections are closed. */
+/** Interval at which due creates are sent, and late ones are given up. */
 const TICK_MS = 5;
 
 /** More than a reply to a create has. */
@@ -22,142 +24,174 @@ const REPLY_BYTES_MAX = 4096;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
+/** A constant rate of creates. */
+export interface Phase {
+  readonly perSecond: number;
+  readonly seconds: number;
+}
+
 /** The creates that arrived in one second, by outcome. */
 export interface Second {
   /** Answered 200 by the deadline. */
   useful: number;
   /** Not answered 200 by the deadline. */
   late: number;
-  /** Replies of 503. */
-  refused: number;
 }
 
 /** A connection to the server. */
 interface Connection {
   readonly tcp: Deno.TcpConn;
-  readonly buffer: Uint8Array;
-  deadlineMs: number;
+  readonly buffer: Uint8Array<ArrayBuffer>;
 }
 
-/** Many clients of one server. */
+/** A create, until it is answered 200 or given up. */
+interface Create {
+  readonly request: Uint8Array;
+  readonly second: Second;
+  readonly deadlineMs: number;
+  /** Closes the connection that it uses or opens. */
+  hangUp: () => void;
+  isOver: boolean;
+}
+
+/** Many clients of one server, for one run. */
 export class OpenLoop {
   readonly #port: number;
   readonly #idle: Connection[] = [];
-  readonly #busy = new Set<Connection>();
-  #id: number;
-  /** How late arrivals started, at most: the load of the generator itself. */
-  lagMsMax = 0;
+  /** In the order of their deadlines; those before `#firstOpen` are over. */
+  readonly #creates: Create[] = [];
+  #firstOpen = 0;
+  #failure: unknown;
+  #lagMs = 0;
 
-  /** @param firstId ids count from here */
-  constructor(url: string, firstId: number) {
+  constructor(url: string) {
     this.#port = Number(new URL(url).port);
-    this.#id = firstId;
   }
 
-  /** Sends creates at a rate for some seconds; returns the outcome by second. */
-  async run(perSecond: number, seconds: number): Promise<Second[]> {
-    const outcomes = Array.from(
-      { length: seconds },
-      (): Second => ({ useful: 0, late: 0, refused: 0 }),
-    );
-    const creates: Promise<void>[] = [];
-    const startMs = performance.now();
-    const closing = setInterval(() => this.#closeLate(), TICK_MS);
-    let started = 0;
-    while (started < perSecond * seconds) {
-      const elapsedMs = performance.now() - startMs;
-      const dueMs = started * 1000 / perSecond;
-      this.lagMsMax = Math.max(this.lagMsMax, elapsedMs - dueMs - TICK_MS);
-      const due = Math.min(perSecond * seconds, elapsedMs * perSecond / 1000);
-      for (; started < due; started++) {
-        const outcome = outcomes[Math.floor(started / perSecond)];
-        if (outcome !== undefined) creates.push(this.#create(outcome));
+  /** The most by which a create was sent later than planned. */
+  get lagMs(): number {
+    return this.#lagMs;
+  }
+
+  /**
+   * Sends creates at the rates of some phases, without a pause in between;
+   * returns the outcomes by second, for each phase.
+   * @throws if a connection cannot be opened
+   */
+  async run(phases: readonly Phase[]): Promise<Second[][]> {
+    const outcomes: Second[][] = [];
+    let startMs = performance.now();
+    for (const { perSecond, seconds } of phases) {
+      const phase: Second[] = [];
+      outcomes.push(phase);
+      for (let i = 0; i < seconds; i++) {
+        const second = { useful: 0, late: 0 };
+        phase.push(second);
+        await this.#runSecond(perSecond, startMs, second);
+        startMs += 1000;
       }
-      await new Promise((resolve) => setTimeout(resolve, TICK_MS));
     }
-    await Promise.all(creates);
-    clearInterval(closing);
+    while (this.#firstOpen < this.#creates.length) await this.#tick();
+    for (const { tcp } of this.#idle) tcp.close();
     return outcomes;
   }
 
-  /** Closes all connections. */
-  close(): void {
-    for (const { tcp } of this.#idle.splice(0)) tcp.close();
-  }
-
-  /** One client: a create until it is answered 200, or until its deadline. */
-  async #create(outcome: Second): Promise<void> {
-    const deadlineMs = performance.now() + DEADLINE_MS;
-    const request = this.#request(this.#id++);
-    for (let attempt = 0; attempt <= RETRIES_MAX; attempt++) {
-      const { status, retryAfterMs } = await this.#send(request, deadlineMs);
-      if (status === 200) {
-        outcome.useful++;
-        return;
-      }
-      if (status === 503) outcome.refused++;
-      if (performance.now() + retryAfterMs >= deadlineMs) break;
-      await new Promise((resolve) => setTimeout(resolve, retryAfterMs));
+  async #runSecond(
+    perSecond: number,
+    startMs: number,
+    second: Second,
+  ): Promise<void> {
+    for (let sent = 0; sent < perSecond;) {
+      const elapsedMs = performance.now() - startMs;
+      const lagMs = elapsedMs - sent * 1000 / perSecond;
+      this.#lagMs = Math.max(this.#lagMs, lagMs);
+      const due = Math.min(perSecond, elapsedMs * perSecond / 1000);
+      for (; sent < due; sent++) this.#start(second);
+      await this.#tick();
     }
-    outcome.late++;
   }
 
-  #request(id: number): Uint8Array {
+  /** Gives up the creates that have reached their deadline, and waits. */
+  async #tick(): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure;
+    const nowMs = performance.now();
+    for (;; this.#firstOpen++) {
+      const create = this.#creates[this.#firstOpen];
+      if (create === undefined) break;
+      if (create.isOver) continue;
+      if (create.deadlineMs > nowMs) break;
+      create.isOver = true;
+      create.second.late++;
+      create.hangUp();
+    }
+    await sleep(TICK_MS);
+  }
+
+  #start(second: Second): void {
+    const id = this.#creates.length;
     const body = `{"id":${id},"name":"Monstera deliciosa","tag":"climber"}`;
-    return encoder.encode(
+    const request = encoder.encode(
       `POST /plants HTTP/1.1\r\nHost: localhost\r\n` +
         `Authorization: Bearer ${TOKEN}\r\nContent-Type: application/json\r\n` +
         `Content-Length: ${body.length}\r\n\r\n${body}`,
     );
+    const deadlineMs = performance.now() + DEADLINE_MS;
+    const create = {
+      request,
+      second,
+      deadlineMs,
+      hangUp: () => {},
+      isOver: false,
+    };
+    this.#creates.push(create);
+    this.#send(create).catch((error) => {
+      if (!create.isOver) this.#failure = error;
+    });
   }
 
-  /** Sends a request; the status is 0 without a reply by the deadline. */
-  async #send(
-    request: Uint8Array,
-    deadlineMs: number,
-  ): Promise<{ status: number; retryAfterMs: number }> {
-    let connection: Connection | undefined;
+  /** Sends a create, and repeats it, until it is answered 200 or over. */
+  async #send(create: Create): Promise<void> {
+    for (let attempt = 0; attempt <= RETRIES_MAX; attempt++) {
+      const connection = this.#idle.pop() ?? await this.#connect(create);
+      const reply = await this.#exchange(create, connection);
+      if (create.isOver) return;
+      if (reply.startsWith("HTTP/1.1 200 ")) {
+        create.second.useful++;
+        create.isOver = true;
+        return;
+      }
+      const [, seconds] = /\r\nretry-after: (\d+)\r/i.exec(reply) ?? [];
+      await sleep(seconds === undefined ? RETRY_MS : 1000 * Number(seconds));
+      if (create.isOver) return;
+    }
+  }
+
+  async #connect(create: Create): Promise<Connection> {
+    const opening = new AbortController();
+    create.hangUp = () => opening.abort();
+    const { signal } = opening;
+    const tcp = await Deno.connect({ port: this.#port, signal });
+    return { tcp, buffer: new Uint8Array(REPLY_BYTES_MAX) };
+  }
+
+  /** Returns the reply on a connection, or "" if it was closed first. */
+  async #exchange(create: Create, connection: Connection): Promise<string> {
+    const { tcp, buffer } = connection;
+    create.hangUp = () => tcp.close();
+    if (create.isOver) create.hangUp();
+    let reply = "";
     try {
-      connection = this.#idle.pop() ?? await this.#connect();
-      connection.deadlineMs = deadlineMs;
-      this.#busy.add(connection);
-      const { tcp, buffer } = connection;
-      await tcp.write(request);
+      await tcp.write(create.request);
       // A reply is far smaller than a segment of the loopback interface.
       const count = await tcp.read(buffer) ?? 0;
-      if (!this.#busy.delete(connection) || count === 0) {
-        throw new Error("closed");
-      }
-      this.#idle.push(connection);
-      const reply = buffer.subarray(0, count);
-      const status = Number(decoder.decode(reply.subarray(9, 12)));
-      if (status === 200) return { status, retryAfterMs: 0 };
-      const seconds = /\r\nretry-after: (\d+)\r/i.exec(decoder.decode(reply));
-      return {
-        status,
-        retryAfterMs: seconds === null ? RETRY_MS : 1000 * Number(seconds[1]),
-      };
+      reply = decoder.decode(buffer.subarray(0, count));
     } catch {
-      // The deadline closed the connection, or the server did.
-      if (connection !== undefined && this.#busy.delete(connection)) {
-        connection.tcp.close();
-      }
-      return { status: 0, retryAfterMs: RETRY_MS };
+      // The server closed the connection, or the client did at the deadline.
     }
-  }
-
-  async #connect(): Promise<Connection> {
-    const tcp = await Deno.connect({ hostname: "127.0.0.1", port: this.#port });
-    const buffer = new Uint8Array(REPLY_BYTES_MAX);
-    return { tcp, buffer, deadlineMs: 0 };
-  }
-
-  #closeLate(): void {
-    const nowMs = performance.now();
-    for (const connection of this.#busy) {
-      if (connection.deadlineMs > nowMs) continue;
-      this.#busy.delete(connection);
-      connection.tcp.close();
-    }
+    if (create.isOver) return "";
+    create.hangUp = () => {};
+    if (reply === "") tcp.close();
+    else this.#idle.push(connection);
+    return reply;
   }
 }

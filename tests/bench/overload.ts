@@ -1,151 +1,178 @@
 /**
  * Measures what clients get above the capacity, and how soon the service has
- * recovered afterwards. The server has a fifth of a core (a cgroup), since
- * otherwise the generator of the load would be the bottleneck: a row is valid
- * only where the load lags far less than the deadline of a create.
+ * recovered afterwards; the echo is the yardstick. The servers have a part of a
+ * core (a cgroup), so that the generator of the load has cores to spare.
  */
+import { NGINX, Nginx } from "../support/nginx.ts";
+import { CpuQuota } from "./cpu_quota.ts";
 import type { Options } from "./main.ts";
-import { OpenLoop, type Second } from "./open_loop.ts";
+import { OpenLoop } from "./open_loop.ts";
 import {
   ECHO,
-  type Running,
   type Server,
   service,
+  services,
   start,
   stop,
 } from "./servers.ts";
-import { printTable } from "./tables.ts";
+import { median, printTable, shuffled } from "./tables.ts";
 import { load } from "./wrk.ts";
 
-const QUOTA = 0.2;
-
-/** Short, since the server sleeps for the rest of each period. */
-const PERIOD_US = 20_000;
+/** Part of a core; with it the echo is about as fast as the service. */
+const SERVICE_SHARE = 0.2;
+const ECHO_SHARE = 0.05;
 
 /** Rates, relative to the capacity. */
 const OVERLOADS = [0.75, 1.5, 2];
-const AFTERWARDS = 0.25;
 const WARM_UP = 0.5;
+const AFTERWARDS = 0.25;
 
 const WARM_UP_SECONDS = 3;
 const OVERLOAD_SECONDS = 10;
-const AFTERWARDS_SECONDS = 5;
+const AFTERWARDS_SECONDS = 10;
 
-/** Prints the table. */
+/** A run whose load is sent later than this is not valid, and is repeated. */
+const LAG_MS_MAX = 200;
+const ATTEMPTS_MAX = 3;
+
+/** A server under a rate of creates: one row of the table. */
+interface Subject {
+  readonly title: string;
+  readonly server: Server;
+  readonly share: number;
+  readonly proxy: "none" | "limited" | "unlimited";
+  readonly overload: number;
+}
+
+/** The result of one run. */
+interface Result {
+  /** Creates/s over kept-alive connections, without a proxy. */
+  readonly capacity: number;
+  /** Creates/s that were answered 200 in time during the overload. */
+  readonly useful: number;
+  /** Time from the overload until every create was answered in time. */
+  readonly recoverySeconds: number;
+  readonly lagMs: number;
+}
+
+/** Prints the table, and reports whether all runs are valid. */
 export async function benchOverload(options: Options): Promise<boolean> {
-  const { against, directory } = options;
-  const rows = [[
-    ...["server", "capacity/s", "load", "useful/s", "of capacity"],
-    "lag of the load",
-    ...Array.from(
-      { length: AFTERWARDS_SECONDS },
-      (_, second) => `on time in second ${second + 1} after`,
-    ),
-  ]];
-  const servers = [
-    service(),
-    ...(against === undefined ? [] : [service(against)]),
-    ECHO,
-  ];
-  for (const [i, server] of servers.entries()) {
-    for (const overload of OVERLOADS) {
-      const store = `${directory}/overload-${i}-${overload}.db`;
-      rows.push(await measure(server, store, overload));
-      console.error(rows.at(-1)?.join(", "));
+  const { against, directory, rounds } = options;
+  const results = new Map(
+    listSubjects(against).map((each): [Subject, Result[]] => [each, []]),
+  );
+  for (let round = 1; round <= rounds; round++) {
+    for (const [subject, own] of shuffled([...results])) {
+      for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+        const result = await measure(subject, directory);
+        console.error(`${toText(subject)}: ${JSON.stringify(result)}`);
+        if (result.lagMs > LAG_MS_MAX) continue;
+        own.push(result);
+        break;
+      }
     }
+    console.error(`round ${round} is done`);
   }
-  printTable(rows);
-  return true;
+  printTable([
+    [
+      ...["server", "load", "capacity/s", "useful, of the capacity"],
+      ...["s until all in time", "lag in ms", "valid runs"],
+    ],
+    ...[...results].map(([subject, own]) => toRow(subject, own, rounds)),
+  ]);
+  return [...results.values()].every(({ length }) => length === rounds);
+}
+
+function listSubjects(against: string | undefined): Subject[] {
+  const share = SERVICE_SHARE;
+  const targets: Omit<Subject, "overload">[] = [
+    ...services(against).map((server) => {
+      return { title: server.name, server, share, proxy: "none" } as const;
+    }),
+    { title: "echo", server: ECHO, share: ECHO_SHARE, proxy: "none" },
+  ];
+  if (NGINX !== "") {
+    const server = service();
+    targets.push(
+      { title: "behind nginx", server, share, proxy: "limited" },
+      { title: "without its limit", server, share, proxy: "unlimited" },
+    );
+  }
+  return targets.flatMap((target) =>
+    OVERLOADS.map((overload) => ({ ...target, overload }))
+  );
 }
 
 async function measure(
-  server: Server,
-  store: string,
-  overload: number,
-): Promise<string[]> {
+  { server, share, proxy, overload }: Subject,
+  directory: string,
+): Promise<Result> {
+  await using stack = new AsyncDisposableStack();
+  const store = await Deno.makeTempFile({ dir: directory });
   const running = await start(server, store);
+  stack.defer(() => stop(running));
+  const rising = { ids: "rising" } as const;
+  const connections = 64;
   // Compile the code before the quota applies.
-  const wrk = { connections: 64, seconds: 3 };
-  await load(running, { ids: "rising" }, wrk);
-  using _quota = new CpuQuota(running);
-  const { rate } = await load(running, { ids: "rising" }, {
-    ...wrk,
-    seconds: 5,
-  });
-  const clients = new OpenLoop(running.url, 1);
-  // The load must be compiled too: at first it would lag.
-  await clients.run(Math.round(WARM_UP * rate), WARM_UP_SECONDS);
-  clients.lagMsMax = 0;
-  const during = await clients.run(
-    Math.round(overload * rate),
-    OVERLOAD_SECONDS,
-  );
-  const after = await clients.run(
-    Math.round(AFTERWARDS * rate),
-    AFTERWARDS_SECONDS,
-  );
-  clients.close();
-  await stop(running);
-  const useful = during.reduce((sum, { useful }) => sum + useful, 0) /
-    OVERLOAD_SECONDS;
+  await load(running, rising, { connections, seconds: 3 });
+  using _quota = new CpuQuota(running.child.pid, share);
+  const { rate } = await load(running, rising, { connections, seconds: 5 });
+  let { url } = running;
+  if (proxy !== "none") {
+    const edit = (text: string) =>
+      withoutTls(proxy === "limited" ? text : withoutLimit(text));
+    const port = Number(new URL(url).port);
+    const nginx = stack.use(await Nginx.start([port], edit));
+    url = nginx.origin.replace("https:", "http:");
+  }
+  const clients = new OpenLoop(url);
+  const [, during = [], afterwards = []] = await clients.run([
+    { perSecond: Math.round(WARM_UP * rate), seconds: WARM_UP_SECONDS },
+    { perSecond: Math.round(overload * rate), seconds: OVERLOAD_SECONDS },
+    { perSecond: Math.round(AFTERWARDS * rate), seconds: AFTERWARDS_SECONDS },
+  ]);
+  return {
+    capacity: rate,
+    useful: during.reduce((sum, { useful }) => sum + useful, 0) /
+      OVERLOAD_SECONDS,
+    recoverySeconds: afterwards.findLastIndex(({ late }) => late > 0) + 1,
+    lagMs: clients.lagMs,
+  };
+}
+
+/** Changes a configuration of nginx: the load sends cleartext. */
+function withoutTls(text: string): string {
+  return text.replace(" ssl;", ";").replace(/^ +ssl_.*\n/gm, "");
+}
+
+function withoutLimit(text: string): string {
+  return text.replaceAll(/ max_conns=\d+/g, "");
+}
+
+function toText({ title, overload }: Subject): string {
+  return `${title} at ${overload}`;
+}
+
+function toRow(
+  { title, overload }: Subject,
+  results: readonly Result[],
+  rounds: number,
+): string[] {
+  const useful = results.map(({ useful, capacity }) => useful / capacity);
+  const recovery = results.map(({ recoverySeconds }) => recoverySeconds);
   return [
-    server.name,
-    rate.toFixed(0),
+    title,
     `${overload}`,
-    useful.toFixed(0),
-    (useful / rate).toFixed(2),
-    `${clients.lagMsMax.toFixed(0)} ms`,
-    ...after.map(onTime),
+    median(results.map(({ capacity }) => capacity)).toFixed(0),
+    range(useful, 2),
+    range(recovery, 0),
+    Math.max(...results.map(({ lagMs }) => lagMs)).toFixed(0),
+    `${results.length} of ${rounds}`,
   ];
 }
 
-function onTime({ useful, late }: Second): string {
-  return `${Math.round(100 * useful / (useful + late))} %`;
-}
-
-/** A limit of CPU time for a process, until it is disposed of (Linux, root). */
-class CpuQuota implements Disposable {
-  readonly #group: string;
-
-  constructor({ child }: Running) {
-    const isUnified = exists("/sys/fs/cgroup/cgroup.controllers");
-    const parent = isUnified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
-    this.#group = `${parent}/plant-store-bench-${child.pid}`;
-    try {
-      Deno.mkdirSync(this.#group);
-      const quotaUs = QUOTA * PERIOD_US;
-      if (isUnified) {
-        this.#write("cpu.max", `${quotaUs} ${PERIOD_US}`);
-      } else {
-        this.#write("cpu.cfs_period_us", `${PERIOD_US}`);
-        this.#write("cpu.cfs_quota_us", `${quotaUs}`);
-      }
-      this.#write("cgroup.procs", `${child.pid}`);
-    } catch (error) {
-      throw new Error("cannot limit the CPU time: run as root on Linux", {
-        cause: error,
-      });
-    }
-  }
-
-  #write(name: string, text: string): void {
-    Deno.writeTextFileSync(`${this.#group}/${name}`, text);
-  }
-
-  [Symbol.dispose](): void {
-    try {
-      Deno.removeSync(this.#group);
-    } catch {
-      // The kernel removes the process from it a moment later.
-    }
-  }
-}
-
-function exists(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
-  }
+/** Returns the least and the greatest of some numbers. */
+function range(numbers: readonly number[], digits: number): string {
+  const ends = [Math.min(...numbers), Math.max(...numbers)];
+  return ends.map((number) => number.toFixed(digits)).join(" to ");
 }

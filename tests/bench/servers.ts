@@ -56,6 +56,11 @@ export function service(checkout?: string): Server {
   };
 }
 
+/** Returns the service of this checkout, and of another one if given. */
+export function services(against: string | undefined): Server[] {
+  return against === undefined ? [service()] : [service(), service(against)];
+}
+
 const running = new Set<Deno.ChildProcess>();
 
 function deno(...args: string[]): string[] {
@@ -141,13 +146,6 @@ export async function metric(url: string, name: string): Promise<number> {
   const text = await (await fetch(`${url}/metrics`, { headers })).text();
   const line = text.split("\n").find((line) => line.startsWith(`${name} `));
   return Number(line?.slice(name.length));
-}
-
-/** Removes a store and the files that SQLite keeps beside it. */
-export async function removeStore(store: string): Promise<void> {
-  for (const suffix of ["", "-wal", "-shm"]) {
-    await Deno.remove(store + suffix).catch(() => {});
-  }
 }
 
 /** Fills a store with plants of rising ids from 0, as an old store has them. */

@@ -3,7 +3,7 @@
  * with random ids: plants per second, and the peak memory of the program.
  */
 import type { Options } from "./main.ts";
-import { removeStore, service } from "./servers.ts";
+import { service } from "./servers.ts";
 import { median, printTable } from "./tables.ts";
 
 const PLANTS = 1_000_000;
@@ -104,6 +104,13 @@ async function run(
   clearInterval(sampling);
   if (!success) throw new Error(new TextDecoder().decode(stderr));
   return { seconds: (performance.now() - startMs) / 1000, peakBytes };
+}
+
+/** Removes a store and the files that SQLite keeps beside it. */
+async function removeStore(store: string): Promise<void> {
+  for (const suffix of ["", "-wal", "-shm"]) {
+    await Deno.remove(store + suffix).catch(() => {});
+  }
 }
 
 /** Returns the peak memory of a process in bytes, 0 without /proc. */

@@ -7,9 +7,15 @@ export interface Load {
   /** Percentage of creates that repeat an earlier one. */
   readonly repeats?: number;
   /** Which ones: the last few thousand, or those that were preloaded. */
-  readonly of?: "recent" | "old" | "old-in-order";
+  readonly of?: "recent" | "old";
   /** Number of preloaded plants. */
   readonly preloaded?: number;
+}
+
+/** The size of a load. */
+export interface Size {
+  readonly connections: number;
+  readonly seconds: number;
 }
 
 /** The result of a load. */
@@ -23,6 +29,9 @@ export interface Result {
   readonly cpu: CpuTimes;
 }
 
+/** Time to load a server before it is measured. */
+export const WARM_UP_SECONDS = 2;
+
 /** More ids than one run sends. The preloaded ones are below the first. */
 const IDS_PER_RUN = 1e9;
 
@@ -32,7 +41,7 @@ let runs = 10;
 export async function load(
   { url, child }: Running,
   { ids, repeats = 0, of = "recent", preloaded = 0 }: Load,
-  { connections, seconds }: { connections: number; seconds: number },
+  { connections, seconds }: Size,
 ): Promise<Result> {
   const from = ++runs * IDS_PER_RUN;
   const before = cpuTimes(child.pid);

@@ -15,7 +15,7 @@ const SURROUNDINGS = `daemon off;
 worker_processes 2;
 pid DIRECTORY/nginx.pid;
 error_log stderr warn;
-events { worker_connections 4096; }
+events { worker_connections 16384; }
 http {
 access_log off;
 client_body_temp_path DIRECTORY/body;
@@ -84,14 +84,20 @@ export class Nginx implements AsyncDisposable {
     this.#logRead = this.#readLog();
   }
 
-  /** Checks the configuration, and starts on a free port. */
-  static async start(instancePorts: readonly number[]): Promise<Nginx> {
+  /**
+   * Checks the configuration, and starts on a free port.
+   * @param edit changes the configuration
+   */
+  static async start(
+    instancePorts: readonly number[],
+    edit = (text: string): string => text,
+  ): Promise<Nginx> {
     const directory = new TemporaryDirectory();
     // The worker processes have another user.
     Deno.chmodSync(directory.path, 0o755);
     const files = await makeCertificate(directory, "nginx");
     const port = freePort();
-    const text = configuration({ port, instancePorts, ...files });
+    const text = edit(configuration({ port, instancePorts, ...files }));
     Deno.writeTextFileSync(directory.file("plant-store.conf"), text);
     Deno.writeTextFileSync(
       directory.file("nginx.conf"),

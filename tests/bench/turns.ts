@@ -1,0 +1,79 @@
+/**
+ * Compares servers that run at the same time and are loaded in turn, in short
+ * slices: on a noisy machine ratios are useful, and rates hardly are.
+ */
+import type { Options } from "./main.ts";
+import { type Running, stop } from "./servers.ts";
+import { median, medianRatio, printTable, shuffled } from "./tables.ts";
+import { type Load, load, type Result, WARM_UP_SECONDS } from "./wrk.ts";
+
+/** A server under a kind of load: one row of the table. */
+export interface Subject {
+  readonly server: Running;
+  readonly load: Load;
+  /** What the load is called. */
+  readonly title: string;
+  /** The subjects to compare it with, by the name of the column. */
+  readonly bases: Readonly<Record<string, Subject>>;
+}
+
+/** Prints the table, and reports whether every create was answered 200. */
+export async function compareByTurns(
+  subjects: readonly Subject[],
+  { connections, rounds, seconds }: Options,
+): Promise<boolean> {
+  const results = new Map(
+    subjects.map((each): [Subject, Result[]] => [each, []]),
+  );
+  for (const { server, load: kind } of subjects) {
+    await load(server, kind, { connections, seconds: WARM_UP_SECONDS });
+  }
+  for (let round = 1; round <= rounds; round++) {
+    for (const [{ server, load: kind }, own] of shuffled([...results])) {
+      own.push(await load(server, kind, { connections, seconds }));
+    }
+    console.error(`round ${round} is done`);
+  }
+  const servers = new Set(subjects.map(({ server }) => server));
+  await Promise.all([...servers].map(stop));
+  printResults(results);
+  return [...results.values()].flat().every(({ errors }) => errors === 0);
+}
+
+function printResults(results: ReadonlyMap<Subject, readonly Result[]>): void {
+  const columns = [
+    ...new Set([...results.keys()].flatMap(({ bases }) => Object.keys(bases))),
+  ];
+  const rates = (subject: Subject | undefined) =>
+    subject === undefined
+      ? []
+      : (results.get(subject) ?? []).map(({ rate }) => rate);
+  const rows = [...results].map(([subject, own]) => {
+    const of = (select: (result: Result) => number, digits: number) =>
+      median(own.map(select)).toFixed(digits);
+    return [
+      subject.server.name,
+      subject.title,
+      of(({ rate }) => rate, 0),
+      of(({ p50Ms }) => p50Ms, 2),
+      of(({ p99Ms }) => p99Ms, 2),
+      of(({ cpu }) => cpu.main, 1),
+      of(({ cpu }) => cpu.process, 1),
+      ...columns.map((column) => {
+        const base = subject.bases[column];
+        if (base === undefined) return "";
+        return medianRatio(rates(subject), rates(base)).toFixed(2);
+      }),
+      String(own.reduce((sum, { errors }) => sum + errors, 0)),
+    ];
+  });
+  printTable([
+    [
+      ...["server", "load", "creates/s", "p50 ms", "p99 ms"],
+      ...["µs of JavaScript thread", "µs of process"],
+      ...columns.map((column) => `to ${column}`),
+      "errors",
+    ],
+    ...rows,
+  ]);
+}
