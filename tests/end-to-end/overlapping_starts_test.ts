@@ -1,0 +1,70 @@
+/** Starts that overlap with each other: none may take a live log for foreign. */
+import assert from "node:assert/strict";
+import { isStored, PLANT, send } from "../support/load.ts";
+import { assertOneLine, Program, runProgram } from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { HAS_STRACE } from "../support/tools.ts";
+
+for (const isNew of [true, false]) {
+  for (const look of [1, 2]) {
+    const store = isNew ? "a new store" : "a closed store";
+    Deno.test({
+      name:
+        `a start on ${store} that looks at the log for the ${look}. time after another start succeeds`,
+      ignore: !HAS_STRACE,
+      fn: async () => {
+        using directory = new TemporaryDirectory();
+        const path = directory.file("plants.db");
+        if (!isNew) await startAndStop(path);
+        const delay = "inject=statx:delay_enter=1500000";
+        await using slow = Program.spawn(["--port", "0", "--kv", path], {
+          // -D: strace is not the parent, so that signals reach the program.
+          shell: `exec strace -D -f -qq -o ${directory.file("trace")} ` +
+            `-P ${path}-wal -e trace=statx -e ${delay}:when=${look} "$0" "$@"`,
+        });
+        await using other = await Program.start(["--kv", path]);
+        assert.ok(isStored(await send(other, { id: 1n, plant: PLANT })));
+        await slow.printed(/listens on/);
+        for (const program of [other, slow]) {
+          assert.equal((await program.stop()).status, 0, program.stderr);
+        }
+      },
+    });
+  }
+}
+
+Deno.test("starts at the same time on one new store all succeed, and one of them creates it", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const programs = await Promise.all(
+    Array.from({ length: 4 }, () => Program.start(["--kv", path])),
+  );
+  for (const [i, program] of programs.entries()) {
+    const newPlant = { id: BigInt(i), plant: PLANT };
+    assert.ok(isStored(await send(program, newPlant)));
+  }
+  for (const program of programs) {
+    assert.equal((await program.stop()).status, 0, program.stderr);
+  }
+  assert.deepEqual(directory.names(), ["plants.db"]);
+});
+
+Deno.test({
+  name: "a store below /dev/shm is refused before it is created",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const path = `/dev/shm/${crypto.randomUUID()}.db`;
+    const ended = await runProgram(["--port", "0", "--kv", path]);
+    assertOneLine(
+      ended,
+      2,
+      /Deno does not open special files of the system: name another file/,
+    );
+    assert.throws(() => Deno.statSync(path), Deno.errors.NotFound);
+  },
+});
+
+async function startAndStop(path: string): Promise<void> {
+  await using program = await Program.start(["--kv", path]);
+  await program.stop();
+}
