@@ -93,17 +93,15 @@ Deno.test("Settings.config() names the permission that Deno lacks to read a vari
 });
 
 for (
-  const [host, expected] of [
-    ...[["localhost"], ["plants_1.example."], ["3com.example"], ["x.1"], [
-      "_a._1-",
-    ]],
-    ...[["a-b"], ["x".repeat(63)], [`a.${"x".repeat(63)}`]],
-    ...[["1.2.3.4"], ["::"], ["fe80::1%eth0"], ["::ffff:127.0.0.1"]],
-    ...[["[::1]", "::1"], ["[fe80::1%eth0]", "fe80::1%eth0"]],
-  ] as [string, string?][]
+  const host of [
+    ...["localhost", "plants_1.example.", "3com.example", "_a._1-", "x.1"],
+    ...["a-b", "x".repeat(63), `a.${"x".repeat(63)}`, "1.2.3.4", "::"],
+    ...["fe80::1%eth0", "::ffff:127.0.0.1", "[::1]", "[fe80::1%eth0]"],
+  ]
 ) {
-  Deno.test(`Settings.config() accepts the host ${host}`, () => {
-    assert.equal(readConfig({ "--host": host }).host, expected ?? host);
+  Deno.test(`Settings.config() accepts the host ${host}, without brackets`, () => {
+    const expected = host.replaceAll(/[[\]]/g, "");
+    assert.equal(readConfig({ "--host": host }).host, expected);
   });
 }
 
