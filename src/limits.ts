@@ -81,14 +81,11 @@ export const LOCK_RETRY_MS_MAX = 20;
 /** Maximum keys in one read: Deno KV's limit for `getMany`. */
 export const READ_KEYS_MAX = 10;
 
-/** Maximum keys in one page of a listing: Deno KV's limit. */
+/** Maximum keys in one listing of a run of ids: Deno KV's limit. */
 export const LIST_KEYS_MAX = 1_000;
 
-/** Keys in the first page of a listing, and in pages of the largest plants. */
-export const LIST_KEYS_MIN = 20;
-
-/** Approximate UTF-16 code units in a page; bounds the memory of an export. */
-export const LIST_CHARS = 512 * 1024;
+/** Keys in one page of an export: 6 MiB of the largest plants. */
+export const PAGE_KEYS = 100;
 
 /** Time for one page of a listing; a KV Connect server may never answer. */
 export const LIST_MS_MAX = 10_000;

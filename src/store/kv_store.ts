@@ -4,21 +4,15 @@ import {
   COMMIT_PLANTS_MAX_SERVER,
   COMMITS_IN_FLIGHT_MAX_FILE,
   COMMITS_IN_FLIGHT_MAX_SERVER,
-  LIST_CHARS,
   LIST_KEYS_MAX,
-  LIST_KEYS_MIN,
   LIST_MS_MAX,
   LOCK_RETRY_MS_MAX,
+  PAGE_KEYS,
   PROBE_MS,
   READ_KEYS_MAX,
   STORE_OPEN_MS_MAX,
 } from "../limits.ts";
-import {
-  countChars,
-  type NewPlant,
-  type Plant,
-  toPlant,
-} from "../plant/plant.ts";
+import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
 import type { CommitResult, CommitStore } from "./committer.ts";
 import {
   checkStoreExists,
@@ -140,30 +134,32 @@ export class KvStore implements CommitStore, ObservedStore {
   }
 
   /**
-   * Lists every plant in the order of ids, in pages, and prefetches the next
-   * page. A string is a key whose value is not a plant of this service.
+   * Lists every plant in the order of ids, in pages. A string is a key whose
+   * value is not a plant of this service.
    * @throws {StoreError}
    */
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
-    let size = LIST_KEYS_MIN;
-    let next = this.#readPage(size, "");
-    for (;;) {
-      const { entries, cursor } = await next.catch((error) => {
-        throw toStoreError(error, this.#location);
-      });
-      const page = entries.map(toNewPlant);
-      if (entries.length < size) {
-        yield page;
-        return;
+    const listing = this.#kv.list(
+      { prefix: [PLANTS] },
+      { batchSize: PAGE_KEYS },
+    );
+    async function readPage(): Promise<(NewPlant | string)[]> {
+      const page: (NewPlant | string)[] = [];
+      while (page.length < PAGE_KEYS) {
+        const next = await listing.next();
+        if (next.done) break;
+        page.push(toNewPlant(next.value));
       }
-      // Pages of large plants have fewer keys, which bounds the memory.
-      const charsPerPlant = page.reduce(addChars, 1) / page.length;
-      size = Math.floor(LIST_CHARS / charsPerPlant);
-      size = Math.max(LIST_KEYS_MIN, Math.min(size, LIST_KEYS_MAX));
-      next = this.#readPage(size, cursor);
-      // Ignore the prefetched page if the consumer stops early.
-      next.catch(() => {});
-      yield page;
+      return page;
+    }
+    try {
+      for (;;) {
+        const page = await withTimeout(readPage(), LIST_MS_MAX);
+        yield page;
+        if (page.length < PAGE_KEYS) return;
+      }
+    } catch (error) {
+      throw toStoreError(error, this.#location);
     }
   }
 
@@ -190,7 +186,7 @@ export class KvStore implements CommitStore, ObservedStore {
 
   /** Checks that this Deno can read the stored values; rejects otherwise. */
   async checkReadable(): Promise<void> {
-    await this.#readPage(1, "");
+    await this.pages().next();
   }
 
   /** See {@link ObservedStore}. */
@@ -219,18 +215,6 @@ export class KvStore implements CommitStore, ObservedStore {
   async #getExisting(keys: Deno.KvKey[]): Promise<Deno.KvEntry<unknown>[]> {
     const entries = await this.#kv.getMany<unknown[]>(keys);
     return entries.filter((entry) => entry.versionstamp !== null);
-  }
-
-  /** Reads one page, within {@link LIST_MS_MAX}. */
-  #readPage(size: number, cursor: string) {
-    const options = { batchSize: size, limit: size };
-    const listing = this.#kv.list(
-      { prefix: [PLANTS] },
-      cursor === "" ? options : { ...options, cursor },
-    );
-    const read = Array.fromAsync(listing)
-      .then((entries) => ({ entries, cursor: listing.cursor }));
-    return withTimeout(read, LIST_MS_MAX);
   }
 }
 
@@ -337,10 +321,4 @@ function toNewPlant({ key, value }: Deno.KvEntry<unknown>): NewPlant | string {
   const id = idOf(key);
   const plant = toPlant(value);
   return id !== undefined && plant !== null ? { id, plant } : Deno.inspect(key);
-}
-
-/** Adds the UTF-16 code units of a plant to a sum. */
-function addChars(sum: number, entry: NewPlant | string): number {
-  if (typeof entry === "string") return sum;
-  return sum + countChars(entry.plant);
 }

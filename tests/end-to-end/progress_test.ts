@@ -1,7 +1,7 @@
 /** The progress of import and export on a terminal. */
 import assert from "node:assert/strict";
 import { READ_BYTES } from "../../src/commands/lines.ts";
-import { LIST_KEYS_MIN } from "../../src/limits.ts";
+import { PAGE_KEYS } from "../../src/limits.ts";
 import { has, runProgram } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { createStore, toLine, writeLines } from "../support/transfer.ts";
@@ -86,7 +86,7 @@ Deno.test({
     const text = lines.map((line) => `${line}\n`).join("");
     const out = directory.file("out");
     const shown = await show(["export", "--kv", store], `> ${out}`);
-    assertStart(shown, `${ERASE}${LIST_KEYS_MIN} plants`);
+    assertStart(shown, `${ERASE}${PAGE_KEYS} plants`);
     assert.ok(shown.endsWith(ERASE), JSON.stringify(shown));
     assert.equal(Deno.readTextFileSync(out), text);
     assert.equal(await show(["export", "--kv", store]), text);
