@@ -89,15 +89,15 @@ export const API_ERRORS = table({
     error: 40401,
     when: "The path does not exist.",
     remedy: "Check the address: creates go to `/plants` below the base URL.",
-    message: (path) => `there is no ${path}`,
+    message: (path) => `path not found: ${path}`,
     example: "/plant",
   },
   methodNotAllowed: {
     error: 40501,
     when: "The path exists, but does not support this method.",
     remedy: "Use a method in the header `Allow`: `POST` for `/plants`.",
-    message: (method) => `the method ${method} is not allowed here: see Allow`,
-    example: "GET",
+    message: (method) => `method not allowed: ${method}`,
+    example: "GET: use POST",
     headers: { "Allow": "POST" },
   },
   bodyTimedOut: {
@@ -154,15 +154,15 @@ export const API_ERRORS = table({
   },
   queueFull: {
     error: 50302,
-    when: `Too many creates are waiting: ${
+    when: `The service is busy: ${
       CREATES_WAITING_MAX.toLocaleString("en")
-    } of them, ${
+    } creates or ${
       BODIES_HELD_BYTES_MAX / 2 ** 20
-    } MiB of bodies, or the oldest for ${
+    } MiB of bodies are waiting, or a create has waited for ${
       QUEUE_MS_MAX / 1000
     } s. Nothing was stored.`,
     remedy: RESEND,
-    message: () => "too many creates are waiting: send the same request again",
+    message: () => "the service is busy: send the same request again",
     headers: { "Retry-After": "1" },
   },
   storeFailed: {
@@ -194,7 +194,7 @@ export class ErrorReply {
   }
 }
 
-/** Returns a refusal with the message in the table, completed by a detail. */
+/** Returns an error reply with the message in the table and a detail. */
 export function errorReply(name: ErrorName, detail: string): ErrorReply {
   return new ErrorReply(name, API_ERRORS[name].message(detail));
 }

@@ -40,9 +40,11 @@ export async function checkHealth(address: Address): Promise<number> {
     );
   }
   if (status === 200) return 0;
-  const advice = status === 404 ? ": give the service's --base-url" : "";
+  const advice = status === 404
+    ? "give the service's --base-url"
+    : "see the log of the service";
   throw new OperatorError(
-    `not ready: ${where} answers ${path} with ${status}${advice}`,
+    `not ready: ${where} answers ${path} with ${status}: ${advice}`,
     EXIT_FAILURE,
   );
 }

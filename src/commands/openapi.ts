@@ -1,5 +1,5 @@
 import type { Address } from "../config.ts";
-import { originOf } from "../http/server.ts";
+import { localOriginOf } from "../origin.ts";
 import { descriptionText } from "../reference/openapi.ts";
 import { writeStdout } from "./stdout.ts";
 
@@ -11,6 +11,7 @@ import { writeStdout } from "./stdout.ts";
 export async function writeDescription(
   { host, port, baseUrl, isTls }: Address,
 ): Promise<number> {
-  await writeStdout(descriptionText(baseUrl ?? originOf(host, port, isTls)));
+  const origin = baseUrl ?? localOriginOf(host, port, isTls);
+  await writeStdout(descriptionText(origin));
   return 0;
 }

@@ -11,25 +11,23 @@ import { decodeUtf8 } from "../plant/utf8.ts";
 const TOO_LARGE = new ErrorReply("bodyTooLarge");
 const TIMED_OUT = new ErrorReply("bodyTimedOut");
 const NOT_UTF8 = new ErrorReply("notUtf8");
-const QUEUE_FULL = new ErrorReply("queueFull");
-const INCOMPLETE = errorReply(
+
+/** The refusal of a body beyond {@link BODIES_HELD_BYTES_MAX}. */
+export const BODIES_FULL: ErrorReply = new ErrorReply("queueFull");
+
+/** The refusal of a body whose client stopped sending before its end. */
+export const INCOMPLETE: ErrorReply = errorReply(
   "notJson",
   "body: expected all of it, got a part",
 );
-
-/** A body, which counts as held until {@link BodyReader.release}. */
-export interface Body {
-  readonly text: string;
-  readonly bytes: number;
-}
 
 /** A body that is still arriving. */
 interface Arrival {
   readonly deadlineMs: number;
   /** Bytes counted as held. */
   bytes: number;
-  /** Only the first call has an effect. A refusal releases the bytes. */
-  readonly settle: (outcome: Body | ErrorReply) => void;
+  /** Only the first call has an effect. */
+  readonly settle: (outcome: Uint8Array | ErrorReply) => void;
 }
 
 type BytesReader = ReadableStreamDefaultReader<Uint8Array>;
@@ -44,44 +42,39 @@ export class BodyReader {
     this.#nowMs = nowMs;
   }
 
-  /** Bytes of all bodies that are arriving or not yet released. */
+  /** Bytes of all bodies that are arriving or in use. */
   get heldBytes(): number {
     return this.#heldBytes;
   }
 
   /**
-   * Reads the body of a request. The caller must release it. Never rejects.
+   * Reads the body of a request, and uses its text. Its bytes count as held
+   * until then.
    *
-   * @returns the body, or a refusal: it is too large, too slow, incomplete or
-   * not UTF-8, too many bytes are held, or {@link refuseAll} was called
+   * @returns the result of `use`, or a refusal: the body is too large, too slow,
+   * incomplete or not UTF-8, too many bytes are held, or {@link refuseAll} was
+   * called
    */
-  read(request: Request): Promise<Body | ErrorReply> {
-    const { promise, resolve } = Promise.withResolvers<Body | ErrorReply>();
-    const arrival: Arrival = {
-      deadlineMs: this.#nowMs() + BODY_MS_MAX,
-      bytes: 0,
-      settle: (outcome) => {
-        if (!this.#arriving.delete(arrival)) return;
-        if (outcome instanceof ErrorReply) this.release(arrival);
-        resolve(outcome);
-      },
-    };
+  async read<Result>(
+    request: Request,
+    use: (text: string) => Result | Promise<Result>,
+  ): Promise<Result | ErrorReply> {
+    const { promise: received, resolve: settle } = Promise.withResolvers<
+      Uint8Array | ErrorReply
+    >();
+    const deadlineMs = this.#nowMs() + BODY_MS_MAX;
+    const arrival: Arrival = { deadlineMs, bytes: 0, settle };
     this.#arriving.add(arrival);
-    const length = contentLength(request);
-    const refusal = this.#hold(length ?? 0, arrival);
-    if (refusal !== undefined) {
-      arrival.settle(refusal);
-      return promise;
+    try {
+      this.#receive(request, arrival).then(settle, () => settle(INCOMPLETE));
+      const bytes = await received;
+      this.#arriving.delete(arrival);
+      if (bytes instanceof ErrorReply) return bytes;
+      const text = decodeUtf8(bytes);
+      return text === undefined ? NOT_UTF8 : await use(text);
+    } finally {
+      this.#heldBytes -= arrival.bytes;
     }
-    // The runtime enforces the Content-Length.
-    const received = length === undefined
-      ? this.#receiveChunks(request, arrival)
-      : request.bytes();
-    received.then(
-      (bytes) => arrival.settle(toBody(bytes, arrival)),
-      () => arrival.settle(INCOMPLETE),
-    );
-    return promise;
   }
 
   /**
@@ -96,11 +89,6 @@ export class BodyReader {
     if (reader !== undefined) this.#discardRest(reader);
   }
 
-  /** Stops counting the bytes of a body as held. */
-  release({ bytes }: { readonly bytes: number }): void {
-    this.#heldBytes -= bytes;
-  }
-
   /** Refuses the bodies that have reached their deadline. Call it regularly. */
   expire(): void {
     const nowMs = this.#nowMs();
@@ -112,6 +100,17 @@ export class BodyReader {
   /** Refuses every body that is still arriving. */
   refuseAll(refusal: ErrorReply): void {
     for (const arrival of this.#arriving) arrival.settle(refusal);
+  }
+
+  /** Receives a body. The runtime enforces a Content-Length. */
+  #receive(
+    request: Request,
+    arrival: Arrival,
+  ): Promise<Uint8Array | ErrorReply> {
+    const length = contentLength(request);
+    if (length === undefined) return this.#receiveChunks(request, arrival);
+    const refusal = this.#hold(length, arrival);
+    return refusal === undefined ? request.bytes() : Promise.resolve(refusal);
   }
 
   /**
@@ -141,6 +140,16 @@ export class BodyReader {
     }
   }
 
+  /** Counts bytes as held, unless they exceed a bound. */
+  #hold(bytes: number, arrival: Arrival): ErrorReply | undefined {
+    if (!this.#arriving.has(arrival)) return INCOMPLETE;
+    if (arrival.bytes + bytes > BODY_BYTES_MAX) return TOO_LARGE;
+    if (this.#heldBytes + bytes > BODIES_HELD_BYTES_MAX) return BODIES_FULL;
+    arrival.bytes += bytes;
+    this.#heldBytes += bytes;
+    return undefined;
+  }
+
   /**
    * Discards a bounded part of the rest, so that most clients finish sending
    * and see the reply, and then closes the connection. The reply must be sent
@@ -161,16 +170,6 @@ export class BodyReader {
       // The client has disconnected.
     }
   }
-
-  /** Counts bytes as held, unless they exceed a bound. */
-  #hold(bytes: number, arrival: Arrival): ErrorReply | undefined {
-    if (!this.#arriving.has(arrival)) return INCOMPLETE;
-    if (arrival.bytes + bytes > BODY_BYTES_MAX) return TOO_LARGE;
-    if (this.#heldBytes + bytes > BODIES_HELD_BYTES_MAX) return QUEUE_FULL;
-    arrival.bytes += bytes;
-    this.#heldBytes += bytes;
-    return undefined;
-  }
 }
 
 /**
@@ -182,13 +181,4 @@ function contentLength({ headers }: Request): number | undefined {
   const length = headers.get("content-length");
   if (length === null || headers.has("transfer-encoding")) return undefined;
   return /^\d+$/.test(length) ? Number(length) : undefined;
-}
-
-function toBody(
-  received: Uint8Array | ErrorReply,
-  { bytes }: Arrival,
-): Body | ErrorReply {
-  if (received instanceof ErrorReply) return received;
-  const text = decodeUtf8(received);
-  return text === undefined ? NOT_UTF8 : { text, bytes };
 }

@@ -7,9 +7,13 @@ import { renderPage } from "../reference/page.ts";
 import type { Committer } from "../store/committer.ts";
 import type { StoreHealth } from "../store/health.ts";
 import type { Log } from "../telemetry/log.ts";
-import { type Metrics, METRICS_CONTENT_TYPE } from "../telemetry/metrics.ts";
+import {
+  CLIENT_LEFT,
+  type Metrics,
+  METRICS_CONTENT_TYPE,
+} from "../telemetry/metrics.ts";
 import type { AcceptedTokens } from "./auth.ts";
-import { BodyReader } from "./body.ts";
+import { BODIES_FULL, BodyReader, INCOMPLETE } from "./body.ts";
 
 /** The parts of the service that the handler uses. */
 export interface Service {
@@ -37,11 +41,16 @@ const READ_METHODS = ["GET", "HEAD"];
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 
-const NO_TOKEN = new ErrorReply("noToken");
-const TOKEN_NOT_ACCEPTED = new ErrorReply("tokenNotAccepted");
+/** Since 2.8.3, Deno itself adds `Connection: close` to a 408. */
+const CLOSES_408 = !/^2\.([67]\.|8\.[0-2]$)/.test(Deno.version.deno);
+
 const SHUTTING_DOWN = new ErrorReply("shuttingDown");
 const QUEUE_FULL = new ErrorReply("queueFull");
 const STORE_FAILED = new ErrorReply("storeFailed");
+const NOT_READY = new ErrorReply(
+  "storeFailed",
+  "the store fails: the log of the service says why",
+);
 
 /** Answers every request of the service. */
 export class RequestHandler {
@@ -58,22 +67,24 @@ export class RequestHandler {
     this.#routes = this.#makeRoutes();
   }
 
-  /** Answers a request. Never rejects. */
+  /** Answers a request. Rejects only if the log fails. */
   async handle(request: Request): Promise<Response> {
-    const { log, metrics } = this.#service;
     const startMs = performance.now();
     this.#running++;
-    let response: Response;
+    let answer: Answer;
     try {
-      const answer = await this.#route(request);
-      response = answer instanceof ErrorReply ? toResponse(answer) : answer;
+      answer = await this.#route(request);
     } catch (error) {
-      response = toResponse(errorReply("internal", log.internalError(error)));
+      answer = errorReply("internal", this.#service.log.internalError(error));
+    } finally {
+      this.#running--;
+      if (this.#running === 0) this.#drained?.resolve();
     }
+    const response = answer instanceof ErrorReply ? toReply(answer) : answer;
     if (!response.ok) this.#bodies.discard(request);
-    metrics.request(response.status, (performance.now() - startMs) / 1000);
-    this.#running--;
-    if (this.#running === 0) this.#drained?.resolve();
+    const status = answer === INCOMPLETE ? CLIENT_LEFT : response.status;
+    const seconds = (performance.now() - startMs) / 1000;
+    this.#report((metrics) => metrics.request(status, seconds));
     return response;
   }
 
@@ -101,82 +112,88 @@ export class RequestHandler {
     const description = descriptionText(baseUrl);
     const page = renderPage(baseUrl);
 
-    const get = (answer: Route["answer"]) => ({
-      methods: READ_METHODS,
-      answer,
-    });
-    const reference = get(() =>
-      new Response(page.html, { headers: page.headers })
-    );
-    return new Map<string, Route>([
+    const get = (path: string, answer: Route["answer"]): [string, Route] => [
+      `${prefix}${path}`,
+      { methods: READ_METHODS, answer },
+    ];
+    const sendPage = () => new Response(page.html, { headers: page.headers });
+    const sendDescription = () =>
+      new Response(description, {
+        headers: { "content-type": "application/json" },
+      });
+    return new Map([
       [`${prefix}/plants`, {
         methods: ["POST"],
         answer: (request) => this.#createPlant(request),
       }],
-      [prefix, reference],
-      [`${prefix}/`, reference],
-      [
-        `${prefix}/openapi.json`,
-        get(() =>
-          new Response(description, {
-            headers: { "content-type": "application/json" },
-          })
-        ),
-      ],
-      [`${prefix}/livez`, get(ok)],
-      [`${prefix}/readyz`, get(() => this.#isReady())],
-      [`${prefix}/metrics`, get((request) => this.#metrics(request))],
+      get("", sendPage),
+      get("/", sendPage),
+      get("/openapi.json", sendDescription),
+      get("/livez", ok),
+      get("/readyz", () => this.#isReady()),
+      get("/metrics", (request) => this.#metrics(request)),
     ]);
   }
 
   #route(request: Request): Answer | Promise<Answer> {
     const path = pathOf(request);
     const route = this.#routes.get(path);
-    if (route === undefined) return errorReply("unknownPath", quote(path));
+    if (route === undefined) {
+      const shorter = path.replace(/\/$/, "");
+      const advice = this.#routes.has(shorter) ? `: use ${shorter}` : "";
+      return errorReply("unknownPath", shorten(path) + advice);
+    }
+    const { methods, answer } = route;
     const { method } = request;
-    if (route.methods.includes(method)) return route.answer(request);
-    return toResponse(errorReply("methodNotAllowed", quote(method)), {
-      "Allow": route.methods.join(", "),
-    });
+    if (methods.includes(method)) return answer(request);
+    return toReply(
+      errorReply(
+        "methodNotAllowed",
+        `${shorten(method)}: use ${methods.join(" or ")}`,
+      ),
+      { "Allow": methods.join(", ") },
+    );
   }
 
   /** POST /plants. The order of the checks is part of the API. */
   async #createPlant(request: Request): Promise<Answer> {
-    const { committer, metrics } = this.#service;
     const refusal = this.#authorize(request) ?? this.#refuseIfStopping() ??
       checkHeaders(request);
     if (refusal !== undefined) return refusal;
+    const answer = await this.#bodies.read(
+      request,
+      (text) => this.#storePlant(text),
+    );
+    if (answer === BODIES_FULL) {
+      this.#report((metrics) => metrics.create("queue_full"));
+    }
+    return answer;
+  }
 
-    const body = await this.#bodies.read(request);
-    if (body instanceof ErrorReply) return body;
-    try {
-      const newPlant = parseNewPlant(body.text);
-      if (newPlant instanceof ErrorReply) return newPlant;
+  async #storePlant(text: string): Promise<Answer> {
+    const newPlant = parseNewPlant(text);
+    if (newPlant instanceof ErrorReply) return newPlant;
 
-      const outcome = await committer.create(newPlant);
-      metrics.create(outcome);
-      switch (outcome) {
-        case "stored":
-        case "unchanged":
-          return Response.json(newPlant.plant);
-        case "conflict":
-          return errorReply("idTaken", String(newPlant.id));
-        case "queue_full":
-          return QUEUE_FULL;
-        case "failed":
-          return STORE_FAILED;
-      }
-    } finally {
-      this.#bodies.release(body);
+    const outcome = await this.#service.committer.create(newPlant);
+    this.#report((metrics) => metrics.create(outcome));
+    switch (outcome) {
+      case "stored":
+      case "unchanged":
+        return Response.json(newPlant.plant);
+      case "conflict":
+        return errorReply("idTaken", String(newPlant.id));
+      case "queue_full":
+        return QUEUE_FULL;
+      case "failed":
+        return STORE_FAILED;
     }
   }
 
   /** GET /readyz: whether a create would be stored now. */
   async #isReady(): Promise<Answer> {
     const problem = await this.#service.health.probe();
-    if (problem !== undefined) {
-      return new ErrorReply("storeFailed", `the store fails: ${problem}`);
-    }
+    // Anybody may ask, so only the log names the problem.
+    if (problem !== undefined) return NOT_READY;
     return this.#refuseIfStopping() ?? ok();
   }
 
@@ -194,20 +211,17 @@ export class RequestHandler {
     });
   }
 
+  /** Reports to the metrics, so that an error there does not cost the reply. */
+  #report(report: (metrics: Metrics) => void): void {
+    queueMicrotask(() => report(this.#service.metrics));
+  }
+
   #refuseIfStopping(): ErrorReply | undefined {
     return this.#drained === undefined ? undefined : SHUTTING_DOWN;
   }
 
-  #authorize(request: Request): ErrorReply | undefined {
-    const { tokens } = this.#service;
-    switch (tokens.check(request.headers.get("authorization"))) {
-      case "accepted":
-        return undefined;
-      case "no token":
-        return NO_TOKEN;
-      case "not accepted":
-        return TOKEN_NOT_ACCEPTED;
-    }
+  #authorize({ headers }: Request): ErrorReply | undefined {
+    return this.#service.tokens.check(headers.get("authorization"));
   }
 }
 
@@ -215,12 +229,12 @@ export class RequestHandler {
 function checkHeaders({ headers }: Request): ErrorReply | undefined {
   const type = headers.get("content-type") ?? "";
   if (!JSON_TYPE.test(type)) {
-    return errorReply("contentTypeNotJson", quote(type) || "none");
+    return errorReply("contentTypeNotJson", shorten(type) || "none");
   }
   // An empty list names no coding (RFC 9110, section 5.6.1).
   const coding = headers.get("content-encoding") ?? "";
   if (coding === "" || coding.toLowerCase() === "identity") return undefined;
-  return errorReply("contentCoding", quote(coding));
+  return errorReply("contentCoding", shorten(coding));
 }
 
 /**
@@ -236,24 +250,24 @@ function pathOf({ url, headers }: Request): string {
       : url.slice(authority).search(/[/?#]|$/));
   const path = url.slice(start);
   const end = path.search(/[?#]/);
-  return (end < 0 ? path : path.slice(0, end)) || "/";
+  return end < 0 ? path : path.slice(0, end);
 }
 
 function ok(): Response {
   return Response.json({ status: "ok" });
 }
 
-function toResponse(
+function toReply(
   { name, message }: ErrorReply,
   headers: Readonly<Record<string, string>> = API_ERRORS[name].headers ?? {},
 ): Response {
   const { error } = API_ERRORS[name];
   return Response.json({ error, message }, {
     status: statusOf(error),
-    headers,
+    headers: name === "bodyTimedOut" && CLOSES_408 ? {} : headers,
   });
 }
 
-function quote(text: string): string {
+function shorten(text: string): string {
   return truncate(text, QUOTE_CHARS_MAX);
 }

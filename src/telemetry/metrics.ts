@@ -5,6 +5,9 @@ import { VERSION } from "../version.ts";
 /** The content type of the Prometheus text format. */
 export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
+/** The status, as in nginx, of a request whose client left before its end. */
+export const CLIENT_LEFT = 499;
+
 /** The highest HTTP status. */
 const STATUS_MAX = 599;
 
@@ -44,7 +47,6 @@ class Histogram {
     this.#counts = new Float64Array(bounds.length + 1);
   }
 
-  /** Counts a value. */
   observe(value: number): void {
     const bounds = this.#bounds;
     let i = 0;
@@ -113,7 +115,7 @@ export class Metrics {
       family(
         "plant_store_http_requests_total",
         "counter",
-        "Answered requests by HTTP status.",
+        "Requests by HTTP status; 499: the client left before the end of its body.",
         this.#requestSamples(),
       ),
       family(
@@ -125,7 +127,7 @@ export class Metrics {
       family(
         "plant_store_creates_total",
         "counter",
-        "Creates by outcome: stored is new, replayed was stored before.",
+        "Creates by outcome: stored is new, replayed was stored before, queue_full was refused.",
         [
           ['{outcome="stored"}', stored],
           ['{outcome="replayed"}', unchanged],
@@ -191,6 +193,7 @@ export class Metrics {
     const errors = Object.values(API_ERRORS);
     const statuses = new Set([
       200,
+      CLIENT_LEFT,
       ...errors.map(({ error }) => statusOf(error)),
     ]);
     this.#requests.forEach((count, status) => {

@@ -7,18 +7,24 @@ import {
   Ledger,
   pause,
   PLANT,
+  RECOVERY_MS_MAX,
   send,
   toBody,
 } from "../support/load.ts";
 import { has, Program, TOKEN } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { HAS_OPENSSL, makeCertificate, runTool } from "../support/tools.ts";
-import { request } from "../support/wire.ts";
+import { exchange, request } from "../support/wire.ts";
 
 const HAS_CURL = await has("curl", "--version");
 
-/** Connections that stay open when the others end. */
-const STAYING = 5;
+/**
+ * Connections that stay open when the others end. Before Deno 2.8, the runtime
+ * reports that it does not listen only when the last one has ended.
+ */
+const STAYING = /^2\.[67]\./.test(Deno.version.deno) ? 0 : 5;
+
+const SOON = { withinMs: 8 * RECOVERY_MS_MAX };
 
 const LOST = /the runtime stopped listening/;
 const AGAIN = /listening on https?:\S+ again/;
@@ -75,10 +81,12 @@ Deno.test({
     await using program = await Program.start(["--kv", path], {
       openFilesMax: 256,
     });
-    assert.ok(isStored(await ledger.send(program, { id: 0n, plant: PLANT })));
-
     const create = request(toBody({ id: 1n, plant: PLANT }));
     ledger.sent.set(1n, [PLANT]);
+    ledger.acknowledged.set(1n, PLANT);
+    // Not with fetch(), which would keep its connection open.
+    const first = await exchange(program.port, create);
+    assert.equal(first?.status, 200);
     const head = decoder.decode(create).split("\r\n\r\n")[0] ?? "";
     const requests = {
       "silent": "",
@@ -105,6 +113,7 @@ Deno.test({
             return `${name}: ${error}`;
           }
         },
+        SOON,
       );
       await program.printed(AGAIN, from);
       for (const connection of staying) connection.close();
@@ -150,7 +159,7 @@ Deno.test({
       const connections = await exhaust(program, Uint8Array.from(part));
       const staying = connections.splice(0, STAYING);
       for (const connection of connections) connection.close();
-      await eventually(isCreated, () => create(i + 1));
+      await eventually(isCreated, () => create(i + 1), SOON);
       await program.printed(AGAIN, from);
       for (const connection of staying) connection.close();
     }

@@ -46,10 +46,10 @@ Deno.test("healthcheck uses the loopback address if the service listens on all a
 
 for (
   const [status, advice] of [
-    [503, ""],
-    [404, ": give the service's --base-url"],
-    [302, ""],
-    [201, ""],
+    [503, "see the log of the service"],
+    [404, "give the service's --base-url"],
+    [302, "see the log of the service"],
+    [201, "see the log of the service"],
   ] as const
 ) {
   Deno.test(`healthcheck fails with one line if the service answers ${status}`, async () => {
@@ -59,7 +59,7 @@ for (
       ended,
       1,
       `not ready: 127.0.0.1 port ${server.port} answers /readyz with ` +
-        `${status}${advice}`,
+        `${status}: ${advice}`,
     );
   });
 }

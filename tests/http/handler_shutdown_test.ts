@@ -28,29 +28,59 @@ Deno.test("drain() resolves at once if no request is running", async () => {
   idle[Symbol.dispose]();
 });
 
-Deno.test("drain() resolves when every running create has its reply, and not before", async () => {
-  using service = await TestService.start();
-  service.store.pause();
-  const running = [1, 2, 3].map((id) =>
-    service.create(`{"id":${id},"name":"Fern"}`)
-  );
-  await service.createsWaiting(3);
-  const drain = startDrain(service);
-  // Replies to later requests do not resolve the drain.
-  assertRefusal(await service.create(VALID), SHUTTING_DOWN);
-  assert.equal((await service.get("/livez")).status, 200);
-  assert.equal(drain.isDone, false);
+for (const count of [1, 3]) {
+  Deno.test(`drain() resolves when ${count} running creates have their replies, and not before`, async () => {
+    using service = await TestService.start();
+    service.store.pause();
+    const ids = Array.from({ length: count }, (_, id) => BigInt(id));
+    const running = ids.map((id) =>
+      service.create(`{"id":${id},"name":"Fern"}`)
+    );
+    await service.createsWaiting(count);
+    const drain = startDrain(service);
+    // Replies to later requests do not resolve the drain.
+    assertRefusal(await service.create(VALID), SHUTTING_DOWN);
+    assert.equal((await service.get("/livez")).status, 200);
+    assert.equal(drain.isDone, false);
 
-  service.store.resume();
-  for (const { status } of await Promise.all(running)) {
-    assert.equal(status, 200);
-  }
-  await drain.done;
-  assert.deepEqual(
-    await service.stored(),
-    [1n, 2n, 3n].map((id) => [["plants", id], { name: "Fern" }]),
-  );
-});
+    service.store.resume();
+    for (const { status } of await Promise.all(running)) {
+      assert.equal(status, 200);
+    }
+    await drain.done;
+    assert.deepEqual(
+      await service.stored(),
+      ids.map((id) => [["plants", id], { name: "Fern" }]),
+    );
+  });
+}
+
+for (const bug of ["the log", "the metrics"] as const) {
+  Deno.test(`drain() does not wait for a request after which ${bug} failed`, async () => {
+    using service = await TestService.start();
+    const thrown = Promise.withResolvers<unknown>();
+    const onError = (event: ErrorEvent) => {
+      event.preventDefault();
+      thrown.resolve(event.error);
+    };
+    addEventListener("error", onError);
+    const error = new Error("a bug of this test");
+    const fail = () => {
+      throw error;
+    };
+    if (bug === "the log") {
+      service.committer.bug = error;
+      service.log.internalError = fail;
+      await assert.rejects(service.create(VALID), error);
+    } else {
+      service.metrics.request = fail;
+      assert.equal((await service.create(VALID)).status, 200);
+      assert.equal(await thrown.promise, error);
+    }
+    removeEventListener("error", onError);
+    await service.handler.drain();
+  });
+}
 
 Deno.test("drain() resolves even if a running create fails", async () => {
   using service = await TestService.start();
@@ -104,6 +134,6 @@ Deno.test("handle() serves every GET path but /readyz after drain()", async () =
   assertRefusal(await service.get("/readyz"), SHUTTING_DOWN);
   assertRefusal(await service.get("/ferns"), {
     error: 40401,
-    message: "there is no /ferns",
+    message: "path not found: /ferns",
   });
 });

@@ -1,13 +1,9 @@
 import assert from "node:assert/strict";
 import type { Config } from "../../src/config.ts";
-import {
-  type Handler,
-  HttpServer,
-  ListenError,
-  type ListenProblem,
-  originOf,
-} from "../../src/http/server.ts";
+import { type Handler, HttpServer } from "../../src/http/server.ts";
+import { LISTEN_AGAIN_MS_MAX } from "../../src/limits.ts";
 import { Log } from "../../src/telemetry/log.ts";
+import { eventually, pause } from "../support/load.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { HAS_OPENSSL, makeCertificate } from "../support/tools.ts";
 import { Wire } from "../support/wire.ts";
@@ -17,6 +13,9 @@ type Tls = NonNullable<Config["tls"]>;
 const HAS_IPV6 = canListen("::1");
 
 const GET = "GET / HTTP/1.1\r\nHost: plants.test\r\n\r\n";
+
+/** The entries of the log of the servers. */
+let logged: string[] = [];
 
 const hello: Handler = () => Promise.resolve(new Response("hello"));
 
@@ -48,23 +47,9 @@ function start(
     baseUrl: undefined,
     logFormat: "json",
   };
-  return new HttpServer(config, handler, new Log("json"));
-}
-
-/** Asserts that a server cannot start. */
-function assertListenError(
-  options: Parameters<typeof start>[0],
-  problem: ListenProblem,
-  message: string | RegExp,
-): void {
-  assert.throws(() => start(options), (error) => {
-    assert.ok(error instanceof ListenError);
-    assert.equal(error.name, "ListenError");
-    assert.equal(error.problem, problem);
-    if (typeof message === "string") assert.equal(error.message, message);
-    else assert.match(error.message, message);
-    return true;
-  });
+  logged = [];
+  const log = new Log("text", (line) => logged.push(line));
+  return new HttpServer(config, handler, log, { retryMs: 1 });
 }
 
 /** Makes a certificate and its key, as text. */
@@ -116,20 +101,6 @@ for (
   });
 }
 
-Deno.test("originOf() puts IPv6 addresses in brackets, and replaces wildcard addresses by localhost", () => {
-  for (
-    const [host, isTls, origin] of [
-      ["127.0.0.1", false, "http://127.0.0.1:8000"],
-      ["192.0.2.7", true, "https://192.0.2.7:8000"],
-      ["plants.test", false, "http://plants.test:8000"],
-      ["2001:db8::1", false, "http://[2001:db8::1]:8000"],
-      ["0.0.0.0", false, "http://localhost:8000"],
-      ["0.0.0.0", true, "https://localhost:8000"],
-      ["::", false, "http://localhost:8000"],
-    ] as const
-  ) assert.equal(originOf(host, 8000, isTls), origin);
-});
-
 Deno.test("HttpServer with port 0 listens on a free port each time, and on that port if it is given", async () => {
   const first = start();
   const second = start();
@@ -140,43 +111,10 @@ Deno.test("HttpServer with port 0 listens on a free port each time, and on that 
   await Promise.all([again.shutdown(), second.shutdown()]);
 });
 
-Deno.test("HttpServer throws a ListenError if another program listens on the address", () => {
+Deno.test("HttpServer throws the error of the runtime if it cannot listen", () => {
   using other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = other.addr;
-  assertListenError(
-    { port },
-    "address in use",
-    "another program listens there",
-  );
-});
-
-Deno.test("HttpServer throws a ListenError if the machine does not have the address", () => {
-  // RFC 5737 reserves the address for documentation.
-  assertListenError(
-    { host: "192.0.2.1" },
-    "address not available",
-    "this machine does not have the address",
-  );
-});
-
-Deno.test("HttpServer throws a ListenError if the host name has no address of the machine", () => {
-  // RFC 6761 reserves the name; some resolvers give every name an address.
-  assertListenError(
-    { host: "plants.invalid" },
-    "address not available",
-    /^unknown host name$|does not have/,
-  );
-});
-
-Deno.test("HttpServer throws a ListenError if the host is invalid", () => {
-  assertListenError({ host: "plants..test" }, "other", /invalid host/);
-});
-
-Deno.test({
-  name: "HttpServer throws a ListenError if the port needs more permissions",
-  ignore: Deno.build.os !== "linux" || Deno.uid() === 0,
-  fn: () =>
-    assertListenError({ port: 1 }, "permission denied", "permission denied"),
+  assert.throws(() => start({ port }), Deno.errors.AddrInUse);
 });
 
 Deno.test({
@@ -189,50 +127,6 @@ Deno.test({
     assert.equal(server.address, `https://127.0.0.1:${portOf(server)}`);
     assert.equal(server.origin, server.address);
     await server.shutdown();
-  },
-});
-
-Deno.test({
-  name:
-    "HttpServer throws a ListenError about a certificate and a key that cannot be used",
-  ignore: !HAS_OPENSSL,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const [{ cert, key }, other] = await Promise.all([
-      readCertificate(directory, "plants"),
-      readCertificate(directory, "other"),
-    ]);
-    const garbage = (label: string) =>
-      `-----BEGIN ${label}-----\nAAAA\n-----END ${label}-----\n`;
-    for (
-      const [tls, message] of [
-        [
-          { cert, key: other.key },
-          "the key does not belong to the certificate",
-        ],
-        [{ cert: "", key: "" }, /./],
-        [{ cert: "text", key }, /certificate/],
-        [{ cert, key: "text" }, /key/],
-        [{ cert: key, key: cert }, /certificate/],
-        [{ cert: garbage("CERTIFICATE"), key }, /certificate/],
-        [{ cert, key: garbage("PRIVATE KEY") }, /key/],
-      ] as const
-    ) assertListenError({ tls }, "certificate", message);
-  },
-});
-
-Deno.test({
-  name:
-    "HttpServer with a certificate distinguishes problems of the address from those of the certificate",
-  ignore: !HAS_OPENSSL,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const tls = await readCertificate(directory, "plants");
-    using other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-    const { port } = other.addr;
-    assertListenError({ tls, port }, "address in use", /./);
-    assertListenError({ tls, host: "192.0.2.1" }, "address not available", /./);
-    assertListenError({ tls, host: "plants..test" }, "other", /invalid host/);
   },
 });
 
@@ -281,4 +175,138 @@ Deno.test("shutdown() ends idle connections, and the server does not fail or lis
   assert.equal(hasFailed, false);
   // The address is free again.
   Deno.listen({ hostname: "127.0.0.1", port }).close();
+});
+
+/**
+ * Replaces `Deno.serve`, so that a test decides when its servers stop listening
+ * and which calls fail.
+ */
+class Runtime implements Disposable {
+  readonly #serve = Deno.serve;
+  calls = 0;
+  /** Called before each attempt to listen, which fails if it throws. */
+  onListen = () => {};
+  /** How many of the next servers stop at once. */
+  stopping = 0;
+  addr: Deno.Addr | undefined;
+  /** Makes the last server stop as it does without a file descriptor. */
+  stop = () => {};
+
+  constructor() {
+    this.#replace((options: Deno.ServeTcpOptions & { handler: Handler }) => {
+      this.calls++;
+      this.onListen();
+      const hasStopped = new Deno.errors.Http("the runtime stopped");
+      if (this.stopping-- > 0) {
+        const finished = Promise.reject(hasStopped);
+        return { addr: options, finished, shutdown: () => finished };
+      }
+      const server = this.#serve(options);
+      let isStopped = false;
+      this.stop = () => {
+        isStopped = true;
+        server.shutdown();
+      };
+      return {
+        addr: this.addr ?? server.addr,
+        finished: server.finished.then(() => {
+          if (isStopped) throw hasStopped;
+        }),
+        shutdown: () => server.shutdown(),
+      };
+    });
+  }
+
+  [Symbol.dispose](): void {
+    this.#replace(this.#serve);
+  }
+
+  #replace(serve: unknown): void {
+    Object.defineProperty(Deno, "serve", { value: serve, configurable: true });
+  }
+}
+
+/** Waits until the servers have logged so many lines that match. */
+async function loggedLines(pattern: RegExp, count: number): Promise<void> {
+  await eventually(
+    (found) => found === count,
+    () => Promise.resolve(logged.filter((line) => pattern.test(line)).length),
+    { everyMs: 1 },
+  );
+}
+
+Deno.test("HttpServer listens again on its port each time the runtime stops, and logs each loss and recovery once", async () => {
+  using runtime = new Runtime();
+  const server = start();
+  const { address } = server;
+  for (let loss = 1; loss <= 2; loss++) {
+    // The second attempt succeeds.
+    let failures = 1;
+    runtime.onListen = () => {
+      if (failures-- > 0) throw new Error("too many open files");
+    };
+    runtime.stop();
+    await loggedLines(/ info: listening on \S+ again$/, loss);
+    assert.equal(server.address, address);
+    const response = await fetch(server.origin);
+    assert.equal(await response.text(), "hello");
+    assert.match(logged.at(-1) ?? "", new RegExp(` ${address} again$`));
+  }
+  await server.shutdown();
+  assert.equal(logged.length, 4, logged.join("\n"));
+  assert.match(logged[2] ?? "", / error: the runtime stopped listening$/);
+});
+
+Deno.test("HttpServer logs one loss if the runtime stops again at once", async () => {
+  using runtime = new Runtime();
+  const server = start();
+  runtime.stopping = 3;
+  runtime.stop();
+  await loggedLines(/again$/, 1);
+  assert.equal(runtime.calls, 1 + 3 + 1);
+  assert.equal(logged.length, 2, logged.join("\n"));
+  await server.shutdown();
+});
+
+Deno.test("HttpServer fails if it cannot listen again for a minute, an attempt a second", async () => {
+  using runtime = new Runtime();
+  const server = start();
+  const problem = new Error("too many open files");
+  runtime.onListen = () => {
+    throw problem;
+  };
+  runtime.stop();
+  await assert.rejects(server.failed, problem);
+  assert.equal(runtime.calls, 1 + LISTEN_AGAIN_MS_MAX / 1_000);
+  assert.equal(logged.length, 1, logged.join("\n"));
+});
+
+Deno.test("HttpServer on a Unix socket has its path as the address, and fails when the runtime stops listening", async () => {
+  using runtime = new Runtime();
+  runtime.addr = { transport: "unix", path: "/run/plants.sock" };
+  const server = start();
+  assert.deepEqual(JSON.parse(server.address), runtime.addr);
+  assert.equal(server.origin, "http://localhost");
+  runtime.onListen = () => {
+    throw new Error("tried to listen elsewhere");
+  };
+  runtime.stop();
+  await assert.rejects(server.failed, /the runtime stopped listening/);
+});
+
+Deno.test("shutdown() ends the attempts to listen again", async () => {
+  using runtime = new Runtime();
+  const server = start();
+  const tried = Promise.withResolvers<void>();
+  runtime.onListen = () => {
+    tried.resolve();
+    throw new Error("too many open files");
+  };
+  runtime.stop();
+  await tried.promise;
+  await server.shutdown();
+  const { calls } = runtime;
+  await pause(20);
+  assert.equal(runtime.calls, calls);
+  assert.equal(logged.length, 1, logged.join("\n"));
 });

@@ -185,7 +185,7 @@ export class TestService implements Disposable {
   readonly store: FaultyStore;
   readonly handler: RequestHandler;
   readonly committer: BuggyCommitter;
-  readonly #log = new InternalErrors();
+  readonly log = new InternalErrors();
 
   private constructor(kv: Deno.Kv, baseUrl: string) {
     const nowMs = () => this.clock.nowMs();
@@ -199,7 +199,7 @@ export class TestService implements Disposable {
       tokens: new AcceptedTokens(TOKENS),
       committer: this.committer,
       health,
-      log: this.#log,
+      log: this.log,
       metrics: this.metrics,
       baseUrl,
     }, new BodyReader(nowMs));
@@ -211,7 +211,7 @@ export class TestService implements Disposable {
 
   /** The internal errors that were logged. */
   get internalErrors(): readonly { id: string; error: unknown }[] {
-    return this.#log.entries;
+    return this.log.entries;
   }
 
   /** Sends a request and reads the reply. */

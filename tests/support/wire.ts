@@ -19,8 +19,8 @@ export interface Differences {
 
 const END_OF_HEAD = "\r\n\r\n";
 
-/** Time limit of a wait on one connection. */
-const WAIT_MS_MAX = 20_000;
+/** Time limit of one connection, generous for busy machines. */
+const WAIT_MS_MAX = 120_000;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();

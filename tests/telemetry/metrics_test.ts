@@ -18,7 +18,9 @@ function valueOf(text: string, series: string): number | undefined {
 Deno.test("Metrics.text() has every status of the API, at 0 before any request", () => {
   const text = new Metrics().text(IDLE);
   for (
-    const status of [200, 400, 401, 404, 405, 408, 409, 413, 415, 500, 503]
+    const status of [
+      ...[200, 400, 401, 404, 405, 408, 409, 413, 415, 499, 500, 503],
+    ]
   ) {
     const series = `plant_store_http_requests_total{code="${status}"}`;
     assert.equal(valueOf(text, series), 0, series);
@@ -75,6 +77,22 @@ Deno.test("Metrics.commit() counts a value on a bound in the bucket of that boun
   );
   assert.equal(valueOf(text, "plant_store_commit_plants_sum"), 202);
   assert.equal(valueOf(text, "plant_store_commits_total"), 3);
+});
+
+Deno.test("Metrics.text() has the bounds of each histogram, which dashboards use", () => {
+  const text = new Metrics().text(IDLE);
+  const boundsOf = (name: string) =>
+    text.matchAll(new RegExp(`^plant_store_${name}_bucket{le="(.*)"}`, "gm"))
+      .map(([, bound]) => bound).toArray().join(" ");
+  assert.equal(
+    boundsOf("http_request_duration_seconds"),
+    "0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 +Inf",
+  );
+  assert.equal(
+    boundsOf("commit_duration_seconds"),
+    "0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 +Inf",
+  );
+  assert.equal(boundsOf("commit_plants"), "1 2 5 10 20 50 100 +Inf");
 });
 
 Deno.test("Metrics.text() shows what waits, and whether the store is healthy", () => {

@@ -5,37 +5,47 @@ import { VERSION } from "../version.ts";
 import { nameOf } from "./store.ts";
 
 /** The properties of a service that is listening. */
-interface Started {
+export interface Started {
   /** The bound address. */
   readonly address: string;
   readonly baseUrl: string;
+  /** Whether this start created the store. */
+  readonly isNewStore: boolean;
   /** `undefined` if tokens are configured. */
   readonly generatedToken: string | undefined;
 }
 
 /** Prints the address, the store, and a sample call that creates a plant. */
-export function announce(
+export function printBanner(
   log: Log,
   config: Config,
-  { address, baseUrl, generatedToken }: Started,
+  { address, baseUrl, isNewStore, generatedToken }: Started,
+  print: (text: string) => void = writeStderr,
 ): void {
   const store = nameOf(config.store);
   const curl = curlSample(baseUrl, generatedToken);
   if (config.logFormat === "json") {
-    log.info("started", `listening on ${address}`, {
+    const aboutStore = isNewStore
+      ? `created a new, empty store in ${store}; `
+      : "";
+    log.info("started", `${aboutStore}listening on ${address}`, {
       version: VERSION,
       address,
       baseUrl,
       store,
+      isNewStore,
       curl: curl.replaceAll("\\\n  ", ""),
     });
     return;
   }
+  const aboutStore = isNewStore
+    ? `Created a new, empty store in ${store}`
+    : `The plants are stored in ${store}`;
   const aboutToken = generatedToken === undefined
     ? ""
-    : "\nNo token is configured: the one below is for this run only";
-  writeStderr(`Plant Store ${VERSION} listens on ${address}
-The plants are stored in ${store}${aboutToken}
+    : "\nNo token is configured: the service generated the one below for this run";
+  print(`Plant Store ${VERSION} listens on ${address}
+${aboutStore}${aboutToken}
 
 Create a plant:
 

@@ -1,0 +1,61 @@
+import { type FileSetting, reloadTokens } from "../config.ts";
+import type { AcceptedTokens } from "../http/auth.ts";
+import { OperatorError } from "../operator_error.ts";
+import type { Log } from "../telemetry/log.ts";
+import { onHangup } from "./signals.ts";
+
+/** Bytes of a generated token: 128 random bits cannot be guessed. */
+const TOKEN_BYTES = 16;
+
+/** Returns a new token. */
+export function generateToken(): string {
+  return crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)).toHex();
+}
+
+/** Reloads the token file on SIGHUP; an invalid file changes nothing. */
+export function reloadOnHangup(
+  file: FileSetting | undefined,
+  tokens: AcceptedTokens,
+  log: Log,
+): void {
+  // Needed without a file too: the default action of SIGHUP ends the process.
+  onHangup(oneAtATime(async () => {
+    if (file === undefined) {
+      log.info("tokens kept", "nothing to reload: no token file is configured");
+      return;
+    }
+    try {
+      const reloaded = await reloadTokens(file);
+      tokens.replace(reloaded);
+      const count = reloaded.length === 1
+        ? "1 token"
+        : `${reloaded.length} tokens`;
+      log.info("tokens reloaded", `reloaded ${count} from ${file.path}`);
+    } catch (error) {
+      if (!(error instanceof OperatorError)) throw error;
+      log.error("tokens kept", `the tokens did not change: ${error.message}`);
+    }
+  }));
+}
+
+/**
+ * Returns a function that runs a task, one at a time. Calls during a run cause
+ * one more run, so the last run starts after the last call.
+ */
+export function oneAtATime(task: () => Promise<void>): () => Promise<void> {
+  let isRunning = false;
+  let isRequested = false;
+  return async () => {
+    isRequested = true;
+    if (isRunning) return;
+    isRunning = true;
+    try {
+      while (isRequested) {
+        isRequested = false;
+        await task();
+      }
+    } finally {
+      isRunning = false;
+    }
+  };
+}

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { printBanner, type Started } from "../../src/commands/banner.ts";
+import { Log } from "../../src/telemetry/log.ts";
+import { readConfig } from "../support/settings.ts";
+
+const STARTED: Started = {
+  address: "http://0.0.0.0:8000",
+  baseUrl: "https://plants.example",
+  isNewStore: false,
+  generatedToken: undefined,
+};
+
+/** Returns the banner of a service with its store in /srv/plants.db. */
+function banner(format: string, started: Partial<Started>): string {
+  const printed: string[] = [];
+  const print = (text: string) => void printed.push(text);
+  const config = readConfig({
+    "--kv": "/srv/plants.db",
+    "--log-format": format,
+  });
+  const log = new Log(config.logFormat, print);
+  printBanner(log, config, { ...STARTED, ...started }, print);
+  assert.equal(printed.length, 1);
+  return printed[0] ?? "";
+}
+
+Deno.test("printBanner() announces a new store, in text and in JSON", () => {
+  const created = "reated a new, empty store in /srv/plants.db";
+  assert.ok(banner("text", { isNewStore: true }).includes(`\nC${created}\n`));
+  const entry = JSON.parse(banner("json", { isNewStore: true }));
+  assert.equal(
+    entry.message,
+    `c${created}; listening on http://0.0.0.0:8000`,
+  );
+  assert.equal(entry.isNewStore, true);
+});
+
+Deno.test("printBanner() does not announce a store that existed, in text and in JSON", () => {
+  const text = banner("text", {});
+  assert.ok(text.includes("\nThe plants are stored in /srv/plants.db\n\n"));
+  assert.doesNotMatch(text, /new|token is/);
+  const entry = JSON.parse(banner("json", {}));
+  assert.equal(entry.message, "listening on http://0.0.0.0:8000");
+  assert.equal(entry.isNewStore, false);
+});
+
+Deno.test("printBanner() shows a generated token in the call, and says that it is for this run", () => {
+  const text = banner("text", { generatedToken: "0123" });
+  assert.match(text, /\nNo token is configured: .* for this run\n/);
+  assert.match(text, /"Authorization: Bearer 0123"/);
+});

@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { listenFailure } from "../../src/commands/listen_failure.ts";
+import type { Config } from "../../src/config.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { readConfig } from "../support/settings.ts";
+import { HAS_OPENSSL, makeCertificate } from "../support/tools.ts";
+
+/** Asserts how an error of the runtime is described to the operator. */
+function assertFailure(
+  error: unknown,
+  exitStatus: number,
+  message: string | RegExp,
+): void {
+  const failure = listenFailure(readConfig({ "--port": "80" }), error);
+  assert.equal(failure.exitStatus, exitStatus);
+  const prefix = "cannot listen on 127.0.0.1 port 80: ";
+  assert.ok(failure.message.startsWith(prefix), failure.message);
+  const rest = failure.message.slice(prefix.length);
+  if (typeof message === "string") assert.equal(rest, message);
+  else assert.match(rest, message);
+}
+
+/** Returns the error of the runtime for options that it refuses. */
+function listenError(
+  hostname: string,
+  port = 0,
+  tls: Config["tls"] = undefined,
+): unknown {
+  try {
+    Deno.serve({ hostname, port, ...tls }, () => new Response());
+  } catch (error) {
+    return error;
+  }
+  assert.fail("it listens");
+}
+
+Deno.test("listenFailure() names an address in use", () => {
+  using other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  assertFailure(
+    listenError("127.0.0.1", other.addr.port),
+    1,
+    "another program listens there: stop it, or choose another --port",
+  );
+});
+
+Deno.test("listenFailure() names an address that the machine does not have", () => {
+  // RFC 5737 reserves the address for documentation.
+  assertFailure(
+    listenError("192.0.2.1"),
+    1,
+    "this machine does not have the address: choose another --host",
+  );
+});
+
+Deno.test("listenFailure() names a host name without an address of the machine", () => {
+  // RFC 6761 reserves the name; some resolvers give every name an address.
+  assertFailure(
+    listenError("plants.invalid"),
+    1,
+    /^(unknown host name|this machine does not have the address): choose another --host$/,
+  );
+  assertFailure(
+    new Error("failed to lookup address information: Name not known"),
+    1,
+    "unknown host name: choose another --host",
+  );
+});
+
+Deno.test("listenFailure() names a port that needs more permissions", () => {
+  assertFailure(
+    new Deno.errors.PermissionDenied("Permission denied (os error 13)"),
+    2,
+    "permission denied: choose a --port of 1024 or above",
+  );
+});
+
+Deno.test("listenFailure() repeats any other error of the runtime", () => {
+  assertFailure(listenError("plants..test"), 1, /invalid host/);
+  assertFailure("Too many open files", 1, "Too many open files");
+});
+
+Deno.test({
+  name:
+    "listenFailure() names a certificate and a key that cannot be used, apart from problems of the address",
+  ignore: !HAS_OPENSSL,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const read = async (name: string) => {
+      const { cert, key } = await makeCertificate(directory, name);
+      return {
+        cert: Deno.readTextFileSync(cert),
+        key: Deno.readTextFileSync(key),
+      };
+    };
+    const [{ cert, key }, other] = [await read("plants"), await read("other")];
+    const garbage = (label: string) =>
+      `-----BEGIN ${label}-----\nAAAA\n-----END ${label}-----\n`;
+    for (
+      const [tls, message] of [
+        [
+          { cert, key: other.key },
+          /^the key does not belong to the certificate: check --tls-cert/,
+        ],
+        [{ cert: "", key: "" }, /: check --tls-cert and --tls-key$/],
+        [{ cert: "text", key }, /certificate.*: check --tls-cert/],
+        [{ cert, key: "text" }, /key.*: check --tls-cert/],
+        [{ cert: key, key: cert }, /certificate.*: check --tls-cert/],
+        [{ cert: garbage("CERTIFICATE"), key }, /certificate.*: check --tls/],
+        [{ cert, key: garbage("PRIVATE KEY") }, /key.*: check --tls-cert/],
+      ] as const
+    ) assertFailure(listenError("127.0.0.1", 0, tls), 2, message);
+
+    const address = listenError("192.0.2.1", 0, { cert, key });
+    assertFailure(address, 1, /: choose another --host$/);
+    assertFailure(listenError("plants..test", 0, { cert, key }), 1, /invalid/);
+  },
+});
