@@ -13,8 +13,6 @@ import type { StoreLocation } from "../store/kv_store.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { storeFailure } from "./store.ts";
 
-type FileLocation = Extract<StoreLocation, { kind: "file" }>;
-
 /** More pages than a database can have, so that one step copies all of it. */
 const PAGES_MAX = 2 ** 31 - 1;
 
@@ -39,21 +37,17 @@ export async function backUp(
         "write its plants to a file with export",
     );
   }
-  let mode: number | null;
-  try {
-    checkStoreExists(location.path);
-    mode = Deno.statSync(location.path).mode;
-  } catch (error) {
-    throw storeFailure("read", location, error);
-  }
   const target = resolve(path);
   const partial = `${target}.${crypto.randomUUID().slice(0, 8)}.partial`;
   try {
     assertFree(target);
     createEmpty(partial);
-    await copyStore(location, partial);
+    {
+      using source = openSource(location);
+      await backup(source, partial, { rate: PAGES_MAX });
+    }
     const entries = verify(partial, location.path);
-    setMode(partial, mode);
+    setMode(partial, location.path);
     sync(partial);
     publish(partial, target);
     sync(dirname(target));
@@ -83,15 +77,6 @@ function assertFree(path: string): void {
   );
 }
 
-/** Copies a store, whether a service has it open or not. */
-async function copyStore(
-  location: FileLocation,
-  target: string,
-): Promise<void> {
-  using source = openSource(location);
-  await backup(source, target, { rate: PAGES_MAX });
-}
-
 /**
  * Opens a store and reads from it, so that its errors are reported as such.
  *
@@ -99,8 +84,11 @@ async function copyStore(
  * of a killed service into the database. Any other one is not: closing it
  * removes the files that SQLite may create beside it.
  */
-function openSource(location: FileLocation): DatabaseSync {
+function openSource(
+  location: Extract<StoreLocation, { kind: "file" }>,
+): DatabaseSync {
   try {
+    checkStoreExists(location.path);
     const readOnly = sidecarsOf(location.path).length > 0;
     const source = new DatabaseSync(location.path, { readOnly });
     // A service that starts or stops locks the database for a moment.
@@ -142,9 +130,9 @@ function createEmpty(path: string): void {
 }
 
 /** Gives a complete copy the permissions of the store. */
-function setMode(path: string, mode: number | null): void {
+function setMode(path: string, original: string): void {
   try {
-    if (mode !== null) Deno.chmodSync(path, mode & 0o777);
+    Deno.chmodSync(path, (Deno.statSync(original).mode ?? 0o600) & 0o777);
   } catch {
     // The file system does not support permissions, such as FAT.
   }

@@ -12,7 +12,7 @@ import {
 } from "../store/committer.ts";
 import type { StoreLocation } from "../store/kv_store.ts";
 import { writeStderr } from "../telemetry/log.ts";
-import { LineProblem, readLines } from "./lines.ts";
+import { readLines } from "./lines.ts";
 import { Progress } from "./progress.ts";
 import { openForCreates } from "./store.ts";
 
@@ -28,16 +28,27 @@ export async function importPlants(
   path: string,
 ): Promise<number> {
   // Open the file first: without one, no store is created.
-  const input = openInput(path);
+  const { file, size } = openInput(path);
+  let bytes = 0;
+  async function read(buffer: Uint8Array): Promise<number | null> {
+    try {
+      const count = await file.read(buffer);
+      bytes += count ?? 0;
+      return count;
+    } catch (error) {
+      throw readFailure(path, error);
+    }
+  }
+
   const store = await openForCreates(location);
   const progress = new Progress();
   const run = new Import(store, progress);
   const checking = setInterval(() => run.expire(), CHECK_MS);
   let unreadable: OperatorError | undefined;
   try {
-    for await (const lines of readLines(input.read)) {
+    for await (const lines of readLines(read)) {
       await run.add(lines);
-      progress.update(run.settled, input.fraction());
+      progress.update(run.settled, size > 0 ? bytes / size : undefined);
       if (run.failed > 0) break;
     }
   } catch (error) {
@@ -48,11 +59,11 @@ export async function importPlants(
     progress.clear();
     clearInterval(checking);
     store.close();
-    input.close();
+    file.close();
   }
-  run.report();
+  const isComplete = run.report();
   if (unreadable !== undefined) throw unreadable;
-  return run.isComplete ? 0 : EXIT_FAILURE;
+  return isComplete ? 0 : EXIT_FAILURE;
 }
 
 /** An import in progress. */
@@ -98,19 +109,14 @@ export class Import {
     return this.#counts.failed + this.#counts.queue_full;
   }
 
-  /** Whether every plant so far is stored. */
-  get isComplete(): boolean {
-    return this.#counts.conflict + this.#counts.refused + this.failed === 0;
-  }
-
   /** Creates the plants of some lines, and waits for the outcome of all. */
-  async add(lines: readonly (string | LineProblem)[]): Promise<void> {
+  async add(lines: readonly (string | ErrorReply)[]): Promise<void> {
     const creates: Promise<void>[] = [];
     for (const line of lines) {
       this.#lines++;
       if (line === "") continue;
-      const newPlant = line instanceof LineProblem ? line : parseNewPlant(line);
-      if (newPlant instanceof LineProblem || newPlant instanceof ErrorReply) {
+      const newPlant = typeof line === "string" ? parseNewPlant(line) : line;
+      if (newPlant instanceof ErrorReply) {
         this.#counts.refused++;
         // A syntax error has a line number of its own: replace it.
         const message = newPlant.message.replace(/^line \d+, /, "");
@@ -131,18 +137,19 @@ export class Import {
     this.#committer.expire();
   }
 
-  /** Prints the outcome of the import. */
-  report(): void {
+  /** Prints the outcome, and returns whether the plant of every line is stored. */
+  report(): boolean {
     const { stored, unchanged, conflict, refused } = this.#counts;
     writeStderr(
       `${stored} created, ${unchanged} already stored, ${conflict} ` +
         `conflicting, ${refused} refused`,
     );
-    if (this.failed === 0) return;
+    if (this.failed === 0) return conflict + refused === 0;
     writeStderr(
       `stopped after line ${this.#lines}, the store failed on ${this.failed} ` +
         "plants: repeat the same import when it has recovered",
     );
+    return false;
   }
 
   async #create(newPlant: NewPlant, line: number): Promise<void> {
@@ -166,55 +173,27 @@ export class Import {
   }
 }
 
-/** The input of an import. */
-interface Input {
-  readonly read: (buffer: Uint8Array) => Promise<number | null>;
-  /** The fraction that has been read, from 0 to 1, if the size is known. */
-  readonly fraction: () => number | undefined;
-  readonly close: () => void;
-}
-
-/** @throws {OperatorError} if the file cannot be opened */
-function openInput(path: string): Input {
-  if (path === "-") {
-    return {
-      read: (buffer) => read(Deno.stdin, buffer, "stdin"),
-      fraction: () => undefined,
-      close: () => {},
-    };
-  }
+/**
+ * Opens the input of an import.
+ * @returns the file, and its size, which is 0 if it is unknown
+ * @throws {OperatorError}
+ */
+function openInput(path: string): {
+  file: Pick<Deno.FsFile, "read" | "close">;
+  size: number;
+} {
+  if (path === "-") return { file: Deno.stdin, size: 0 };
   try {
     const file = Deno.openSync(path);
     const { isDirectory, size } = file.statSync();
     if (isDirectory) throw new Deno.errors.IsADirectory();
-    let bytes = 0;
-    return {
-      async read(buffer) {
-        const count = await read(file, buffer, path);
-        bytes += count ?? 0;
-        return count;
-      },
-      // A pipe or a device has the size 0.
-      fraction: () => size > 0 ? bytes / size : undefined,
-      close: () => file.close(),
-    };
+    return { file, size };
   } catch (error) {
     throw readFailure(path, error);
   }
 }
 
-async function read(
-  file: Pick<Deno.FsFile, "read">,
-  buffer: Uint8Array,
-  name: string,
-): Promise<number | null> {
-  try {
-    return await file.read(buffer);
-  } catch (error) {
-    throw readFailure(name, error);
-  }
-}
-
-function readFailure(name: string, error: unknown): OperatorError {
+function readFailure(path: string, error: unknown): OperatorError {
+  const name = path === "-" ? "stdin" : path;
   return new OperatorError(`cannot read ${name}: ${fileProblem(error)}`);
 }

@@ -1,3 +1,4 @@
+import { ErrorReply } from "../errors.ts";
 import { BODY_BYTES_MAX } from "../limits.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 
@@ -15,23 +16,14 @@ const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 /** Reads bytes into a buffer, as `Deno.FsFile.read`; `null` at the end. */
 export type Read = (buffer: Uint8Array) => Promise<number | null>;
 
-/** Why a line cannot be read. */
-export class LineProblem {
-  readonly message: string;
-
-  constructor(message: string) {
-    this.message = message;
-  }
-}
-
 /**
  * Reads the lines of a text, many at a time, without their line breaks (LF or
  * CRLF) and without a byte order mark at the start of the text. A line above
- * {@link BODY_BYTES_MAX} yields a problem, and is not kept in memory.
+ * {@link BODY_BYTES_MAX} yields an error, and is not kept in memory.
  */
 export async function* readLines(
   read: Read,
-): AsyncGenerator<readonly (string | LineProblem)[]> {
+): AsyncGenerator<readonly (string | ErrorReply)[]> {
   const buffer = new Uint8Array(READ_BYTES);
   /** Length of the incomplete line at the start of the buffer. */
   let kept = 0;
@@ -41,7 +33,7 @@ export async function* readLines(
   for (;;) {
     const count = await read(buffer.subarray(kept));
     const bytes = buffer.subarray(0, kept + (count ?? 0));
-    const lines: (string | LineProblem)[] = [];
+    const lines: (string | ErrorReply)[] = [];
     let from = 0;
     if (isAtStart && bytes.length >= BYTE_ORDER_MARK.length) {
       isAtStart = false;
@@ -76,14 +68,14 @@ export async function* readLines(
 function decodeLine(
   bytes: Uint8Array,
   discarded: number,
-): string | LineProblem {
+): string | ErrorReply {
   const isCrLf = bytes.at(-1) === CR;
   const line = isCrLf ? bytes.subarray(0, -1) : bytes;
   const length = discarded + line.length;
   if (length > BODY_BYTES_MAX) {
-    return new LineProblem(
-      `expected at most ${BODY_BYTES_MAX} bytes, got ${length}`,
-    );
+    const message = `expected at most ${BODY_BYTES_MAX} bytes, got ${length}`;
+    return new ErrorReply("bodyTooLarge", message);
   }
-  return decodeUtf8(line) ?? new LineProblem("expected well-formed UTF-8");
+  return decodeUtf8(line) ??
+    new ErrorReply("notUtf8", "expected well-formed UTF-8");
 }
