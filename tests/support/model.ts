@@ -324,8 +324,12 @@ export class InstanceModel implements StoreObserver {
     const busy = new Set(this.#busyIds());
     // The first create of each id is in the queue, unless it is in a commit.
     const queued = new Map<bigint, number>();
+    // The operation of an expired create may be in flight beside a new create.
+    const perhapsQueued: number[] = [];
     for (const { id, sinceMs } of this.#waiting) {
-      if (!busy.has(id) && !queued.has(id)) queued.set(id, sinceMs);
+      if (busy.has(id)) {
+        if (this.#expiredMs.has(id)) perhapsQueued.push(sinceMs);
+      } else if (!queued.has(id)) queued.set(id, sinceMs);
     }
     const ages = [...queued.values()];
     const isFull = this.#waiting.size >= CREATES_WAITING_MAX;
@@ -334,7 +338,7 @@ export class InstanceModel implements StoreObserver {
       ? "count"
       : isTaken && isOld(this.#progressMs)
       ? "hung"
-      : ages.some(isOld)
+      : [...ages, ...perhapsQueued].some(isOld)
       ? "queue"
       : undefined;
     const mustRefuse = isFull || (isTaken && isOld(this.#activityMs)) ||
