@@ -7,7 +7,7 @@
 /**
  * Maximum size of a request body. The store needs at most two bytes for each
  * byte of a name, so the value fits Deno KV's limit of 65,536 bytes. The
- * configuration of nginx in deploy/ repeats it.
+ * configuration of nginx in src/deploy/ repeats it.
  */
 export const BODY_BYTES_MAX = 32 * 1024;
 

@@ -80,7 +80,7 @@ Deno.test("the README has every setting as src/config.ts has it", () => {
 });
 
 Deno.test("the configuration of nginx has the limit of the body", () => {
-  const text = read("deploy/nginx.conf");
+  const text = read("src/deploy/nginx.conf");
   for (
     const line of [
       `client_max_body_size    ${BODY_BYTES_MAX / 1024}k;`,
@@ -97,7 +97,7 @@ Deno.test("the alerts use metrics of the service", () => {
     bodiesHeldBytes: 0,
     isStoreHealthy: true,
   });
-  const used = read("deploy/alerts.yml").match(/\bplant_store_\w+/g) ?? [];
+  const used = read("src/deploy/alerts.yml").match(/\bplant_store_\w+/g) ?? [];
   assert.ok(used.length > 0);
   for (const name of used) {
     assert.match(metrics, new RegExp(`^${name}\\b`, "m"), name);

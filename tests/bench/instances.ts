@@ -1,6 +1,6 @@
 /**
  * Measures one, two and three instances on one file and on one KV Connect
- * server, behind nginx as deploy/ configures it, and one instance without
+ * server, behind nginx as src/deploy/ configures it, and one instance without
  * nginx. All processes share the cores of this machine, so the CPU time per
  * create of each part is what carries over to other machines.
  */

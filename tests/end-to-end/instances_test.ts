@@ -1,4 +1,4 @@
-/** Several instances on one store, behind nginx as deploy/ configures it. */
+/** Several instances on one store, behind nginx as src/deploy/ configures it. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import { ConstantLoad, Instance, type Phase } from "../support/instances.ts";

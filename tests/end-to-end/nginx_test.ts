@@ -1,4 +1,4 @@
-/** What nginx itself answers, as deploy/ configures it. */
+/** What nginx itself answers, as src/deploy/ configures it. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import { BODY_BYTES_MAX, COMMIT_MS_MAX } from "../../src/limits.ts";

@@ -1,4 +1,4 @@
-/** nginx with the configuration in deploy/. */
+/** nginx with the configuration in src/deploy/. */
 import assert from "node:assert/strict";
 import { eventually } from "./load.ts";
 import { TemporaryDirectory } from "./temporary.ts";
@@ -8,7 +8,7 @@ import { freePort, makeCertificate } from "./tools.ts";
 export const NGINX = Deno.env.get("NGINX") ?? "";
 
 /** The configuration for two instances. */
-const CONFIGURATION = new URL("../../deploy/nginx.conf", import.meta.url);
+const CONFIGURATION = new URL("../../src/deploy/nginx.conf", import.meta.url);
 
 /** What the configuration needs around it, and what a test must not share. */
 const SURROUNDINGS = `daemon off;
@@ -27,7 +27,7 @@ include DIRECTORY/plant-store.conf;
 }
 `;
 
-/** How the configuration differs from that in deploy/. */
+/** How the configuration differs from that in src/deploy/. */
 interface Substitutes {
   readonly port: number;
   readonly instancePorts: readonly number[];
@@ -35,7 +35,7 @@ interface Substitutes {
   readonly key: string;
 }
 
-/** Returns the configuration in deploy/, with other ports and files. */
+/** Returns the configuration in src/deploy/, with other ports and files. */
 function configuration(
   { port, instancePorts, cert, key }: Substitutes,
 ): string {
