@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { basename, resolve } from "node:path";
-import { inParallel, isStored, pause, send } from "../support/load.ts";
+import { inParallel, pause, send } from "../support/load.ts";
 import { assertOneLine, Program, runProgram } from "../support/program.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import {
@@ -93,7 +93,10 @@ Deno.test("backup while a service creates contains every plant acknowledged befo
   }
   const creating = inParallel(ids(), async (id) => {
     const plant = { name: `Plant ${id}` };
-    assert.ok(isStored(await send(program, { id, plant })));
+    const { status } = await send(program, { id, plant });
+    // A busy machine may refuse a create.
+    if (status === 503) return;
+    assert.equal(status, 200);
     if (acknowledged.push(id) === 200) enough.resolve();
   }, 32);
   await enough.promise;

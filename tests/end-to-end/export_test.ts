@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
-import { inParallel, isStored, send } from "../support/load.ts";
+import { inParallel, send } from "../support/load.ts";
 import { assertOneLine, Program, runProgram } from "../support/program.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
@@ -195,8 +195,10 @@ Deno.test("export while a service creates contains every earlier plant, in order
     while (isRunning) yield drawId(random);
   }
   const creating = inParallel(ids(), async (id) => {
-    assert.ok(isStored(await send(program, { id, plant: { name: "new" } })));
-    created++;
+    const { status } = await send(program, { id, plant: { name: "new" } });
+    // A busy machine may refuse a create.
+    assert.ok(status === 200 || status === 503, `answered ${status}`);
+    if (status === 200) created++;
   }, 16);
   const exports: string[][] = [];
   for (let i = 0; i < 3; i++) exports.push(await exportLines(store));
