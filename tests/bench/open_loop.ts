@@ -62,15 +62,11 @@ export class OpenLoop {
   readonly #creates: Create[] = [];
   #firstOpen = 0;
   #failure: unknown;
-  #lagMs = 0;
+  /** The most by which a create was sent later than planned. */
+  lagMs = 0;
 
   constructor(url: string) {
     this.#port = Number(new URL(url).port);
-  }
-
-  /** The most by which a create was sent later than planned. */
-  get lagMs(): number {
-    return this.#lagMs;
   }
 
   /**
@@ -104,7 +100,7 @@ export class OpenLoop {
     for (let sent = 0; sent < perSecond;) {
       const elapsedMs = performance.now() - startMs;
       const lagMs = elapsedMs - sent * 1000 / perSecond;
-      this.#lagMs = Math.max(this.#lagMs, lagMs);
+      this.lagMs = Math.max(this.lagMs, lagMs);
       const due = Math.min(perSecond, elapsedMs * perSecond / 1000);
       for (; sent < due; sent++) this.#start(second);
       await this.#tick();
@@ -136,13 +132,8 @@ export class OpenLoop {
         `Content-Length: ${body.length}\r\n\r\n${body}`,
     );
     const deadlineMs = performance.now() + DEADLINE_MS;
-    const create = {
-      request,
-      second,
-      deadlineMs,
-      hangUp: () => {},
-      isOver: false,
-    };
+    const hangUp = () => {};
+    const create = { request, second, deadlineMs, hangUp, isOver: false };
     this.#creates.push(create);
     this.#send(create).catch((error) => {
       if (!create.isOver) this.#failure = error;

@@ -57,14 +57,14 @@ interface Result {
 
 /** Prints the table, and reports whether all runs are valid. */
 export async function benchOverload(options: Options): Promise<boolean> {
-  const { against, directory, rounds } = options;
+  const { against, rounds } = options;
   const results = new Map(
     listSubjects(against).map((each): [Subject, Result[]] => [each, []]),
   );
   for (let round = 1; round <= rounds; round++) {
     for (const [subject, own] of shuffled([...results])) {
       for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
-        const result = await measure(subject, directory);
+        const result = await measure(subject, options);
         console.error(`${toText(subject)}: ${JSON.stringify(result)}`);
         if (result.lagMs > LAG_MS_MAX) continue;
         own.push(result);
@@ -105,17 +105,17 @@ function listSubjects(against: string | undefined): Subject[] {
 
 async function measure(
   { server, share, proxy, overload }: Subject,
-  directory: string,
+  { connections, directory }: Options,
 ): Promise<Result> {
   await using stack = new AsyncDisposableStack();
+  const quota = stack.use(new CpuQuota(share));
   const store = await Deno.makeTempFile({ dir: directory });
   const running = await start(server, store);
   stack.defer(() => stop(running));
   const rising = { ids: "rising" } as const;
-  const connections = 64;
   // Compile the code before the quota applies.
   await load(running, rising, { connections, seconds: 3 });
-  using _quota = new CpuQuota(running.child.pid, share);
+  quota.add(running.child.pid);
   const { rate } = await load(running, rising, { connections, seconds: 5 });
   let { url } = running;
   if (proxy !== "none") {

@@ -30,15 +30,15 @@ export async function benchTransfer(options: Options): Promise<boolean> {
   const rows = [["command", "ids", "plants/s", "seconds", "peak memory"]];
   for (const ids of ["rising", "random"] as const) {
     const lines = `${directory}/${ids}.ndjson`;
-    const store = `${directory}/${ids}.db`;
     writeLines(lines, ids, plants);
     const runs = new Map<string, Run[]>();
     for (let round = 0; round < rounds; round++) {
-      await removeStore(store);
+      const own = await Deno.makeTempDir({ dir: directory });
       for (const [name, command] of Object.entries(COMMANDS)) {
-        const result = await run(command(lines), store, directory);
+        const result = await run(command(lines), `${own}/plants.db`, own);
         runs.set(name, [...runs.get(name) ?? [], result]);
       }
+      await Deno.remove(own, { recursive: true });
     }
     for (const [name, results] of runs) {
       const seconds = median(results.map(({ seconds }) => seconds));
@@ -104,13 +104,6 @@ async function run(
   clearInterval(sampling);
   if (!success) throw new Error(new TextDecoder().decode(stderr));
   return { seconds: (performance.now() - startMs) / 1000, peakBytes };
-}
-
-/** Removes a store and the files that SQLite keeps beside it. */
-async function removeStore(store: string): Promise<void> {
-  for (const suffix of ["", "-wal", "-shm"]) {
-    await Deno.remove(store + suffix).catch(() => {});
-  }
 }
 
 /** Returns the peak memory of a process in bytes, 0 without /proc. */
