@@ -2,7 +2,7 @@
  * The API as data: the OpenAPI description, the page and the samples derive
  * from it. It is the only file that describes the members of a plant.
  */
-import { API_ERRORS, type ApiError, statusOf } from "../errors.ts";
+import { API_ERRORS, type ApiError } from "../errors.ts";
 import {
   BODIES_HELD_BYTES_MAX,
   BODY_BYTES_MAX,
@@ -19,21 +19,20 @@ import {
 export const API_TITLE = "OpenAPI Plant Store";
 export const API_VERSION = "1.0.0";
 
-/** The schema of a member of a JSON object. */
-export interface MemberSchema {
-  readonly type: "string" | "integer";
-  readonly format?: "int32" | "int64";
-  readonly description: string;
-  /** Bounds are bigint: a number would round those of an int64. */
-  readonly minimum?: bigint;
-  readonly maximum?: bigint;
-}
-
 /** The schema of a JSON object. */
 export interface ObjectSchema {
   readonly type: "object";
   readonly required: readonly string[];
   readonly properties: Readonly<Record<string, MemberSchema>>;
+}
+
+/** The schema of a member; bounds are bigint, to be exact for an int64. */
+export interface MemberSchema {
+  readonly type: "string" | "integer";
+  readonly format?: "int32" | "int64";
+  readonly description: string;
+  readonly minimum?: bigint;
+  readonly maximum?: bigint;
 }
 
 /** The members of a Plant. */
@@ -46,15 +45,12 @@ export const PLANT: ObjectSchema = {
   },
 };
 
-/** The name of the member that a NewPlant has besides those of a Plant. */
-export const ID_NAME = "id";
-
 /** The members that a NewPlant has besides those of a Plant. */
 export const PLANT_ID: ObjectSchema = {
   type: "object",
-  required: [ID_NAME],
+  required: ["id"],
   properties: {
-    [ID_NAME]: {
+    id: {
       type: "integer",
       format: "int64",
       description: "Identification number of the plant",
@@ -96,82 +92,60 @@ export const EXAMPLES = {
   },
 };
 
-/** The errors of every status other than 200, in ascending order. */
-export const ERRORS_BY_STATUS: ReadonlyMap<number, readonly ApiError[]> = Map
-  .groupBy(Object.values(API_ERRORS), ({ error }) => statusOf(error));
-
 /** Returns the message of an error with the detail of its example. */
 export function exampleMessage({ message, example = "" }: ApiError): string {
   return message(example);
 }
 
-/** A bound that clients can reach. */
-export interface Limit {
-  readonly subject: string;
-  readonly bound: string;
-  /** The error when the bound is exceeded. */
-  readonly error?: number;
-}
+const { bodyTimedOut, bodyTooLarge, notANewPlant, notJson } = API_ERRORS;
+const { queueFull, storeFailed } = API_ERRORS;
 
-/** Returns the names of members as code, in a list for people. */
-function listNames(...schemas: readonly ObjectSchema[]): string {
-  const names = schemas.flatMap(({ properties }) => Object.keys(properties));
-  const codes = names.map((name) => `\`${name}\``);
-  return new Intl.ListFormat("en-GB").format(codes);
-}
-
-/** Every bound that clients can reach. */
-export const LIMITS: readonly Limit[] = [
-  {
-    subject: listNames(PLANT_ID),
-    bound:
-      `an integer from ${ID_MIN} to ${ID_MAX}. Ids are compared by value: 1.0 is 1, 1e2 is 100. Types that generators write for TypeScript have \`number\`, which rounds ids above 2^53: write the body of such a create as the TypeScript sample in the API reference does`,
-    error: API_ERRORS.notANewPlant.error,
-  },
-  {
-    subject: listNames(PLANT_ID, PLANT),
-    bound: "at most once each; unknown members are ignored",
-    error: API_ERRORS.notANewPlant.error,
-  },
-  {
-    subject: listNames(PLANT),
-    bound: "any text without unpaired surrogates; it may be empty",
-    error: API_ERRORS.notANewPlant.error,
-  },
-  {
-    subject: "Nesting of arrays and objects",
-    bound: `${JSON_DEPTH_MAX} levels, including the outermost object`,
-    error: API_ERRORS.notJson.error,
-  },
-  {
-    subject: "Size of the body",
-    bound: `${BODY_BYTES_MAX / 1024} KiB (${
+/** Every bound that clients can reach, with the error when it is exceeded. */
+export const LIMITS: readonly (readonly [
+  subject: string,
+  bound: string,
+  apiError?: ApiError,
+])[] = [
+  [
+    "The id",
+    `an integer from ${ID_MIN} to ${ID_MAX}. Ids are compared by value: 1.0 is 1, 1e2 is 100. Types that generators write for TypeScript have \`number\`, which rounds ids above 2^53: write the body of such a create as the TypeScript sample in the API reference does`,
+    notANewPlant,
+  ],
+  [
+    "Members",
+    "at most once each; unknown members are ignored",
+    notANewPlant,
+  ],
+  [
+    "Strings",
+    "any text without unpaired surrogates; it may be empty",
+    notANewPlant,
+  ],
+  [
+    "Nesting of arrays and objects",
+    `${JSON_DEPTH_MAX} levels, including the outermost object`,
+    notJson,
+  ],
+  [
+    "Size of the body",
+    `${BODY_BYTES_MAX / 1024} KiB (${
       BODY_BYTES_MAX.toLocaleString("en")
     } bytes)`,
-    error: API_ERRORS.bodyTooLarge.error,
-  },
-  {
-    subject: "Time for the body to arrive",
-    bound: `${BODY_MS_MAX / 1000} s`,
-    error: API_ERRORS.bodyTimedOut.error,
-  },
-  {
-    subject: "Time to store a plant",
-    bound: `${COMMIT_MS_MAX / 1000} s`,
-    error: API_ERRORS.storeFailed.error,
-  },
-  {
-    subject: "Creates waiting at one time",
-    bound: `${CREATES_WAITING_MAX.toLocaleString("en")}, with ${
+    bodyTooLarge,
+  ],
+  ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
+  ["Time to store a plant", `${COMMIT_MS_MAX / 1000} s`, storeFailed],
+  [
+    "Creates waiting at one time",
+    `${CREATES_WAITING_MAX.toLocaleString("en")}, with ${
       BODIES_HELD_BYTES_MAX / 2 ** 20
     } MiB of bodies, the oldest for ${QUEUE_MS_MAX / 1000} s`,
-    error: API_ERRORS.queueFull.error,
-  },
-  {
-    subject: "Headers of a request",
-    bound:
-      "64 KiB and 100 headers, and without TLS no `Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body",
-  },
+    queueFull,
+  ],
+  [
+    "Headers of a request",
+    "64 KiB and 100 headers, and without TLS no `Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body",
+  ],
 ];
 
 /** What the service does. */
@@ -186,19 +160,9 @@ export const CREATED =
 export const AUTHENTICATION =
   "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`. The service checks the token before the headers and the body of a create.";
 
-/** The statuses after which the same request can succeed. */
-export const RETRY_STATUSES: readonly number[] = [
-  API_ERRORS.bodyTimedOut,
-  API_ERRORS.internal,
-  API_ERRORS.storeFailed,
-].map(({ error }) => statusOf(error));
-
 /** The effect of repeating a create, and when to repeat one. */
 export const REPEATING =
-  `The same id with the same plant answers 200 again, however often. The same id with a different plant answers 409, and the stored plant never changes. After a time-out, a lost connection or status ${
-    new Intl.ListFormat("en-GB", { type: "disjunction" })
-      .format(RETRY_STATUSES.map(String))
-  }, send the same request again: after the seconds in \`Retry-After\`, otherwise after a random pause that grows with each try. Stop after a number of tries, such as 5.`;
+  "The same id with the same plant answers 200 again, however often. The same id with a different plant answers 409, and the stored plant never changes. After a time-out, a lost connection or status 408, 500 or 503, send the same request again: after the seconds in `Retry-After`, otherwise after a random pause that grows with each try. Stop after a number of tries, such as 5.";
 
 /** The form of a reply other than 200. */
 export const REFUSING =

@@ -1,15 +1,13 @@
 /** The OpenAPI 3.0 description of the API, served at /openapi.json. */
-import type { ApiError } from "../errors.ts";
+import { API_ERRORS, type ApiError, statusOf } from "../errors.ts";
 import {
   API_TITLE,
   API_VERSION,
   AUTHENTICATION,
   CREATED,
   ERROR,
-  ERRORS_BY_STATUS,
   exampleMessage,
   EXAMPLES,
-  ID_NAME,
   INTRODUCTION,
   LIMITS,
   PLANT,
@@ -25,36 +23,23 @@ declare global {
   }
 }
 
-/** An example of a body, and its name. */
-type Example = readonly [
-  name: string | number,
-  { readonly summary: string; readonly value: object },
-];
-
 /**
- * The statuses for other paths and methods. They are not responses of the
+ * The errors of other paths and methods. They are not responses of the
  * operation, so the text of the description explains them.
  */
-const OUTSIDE_THE_OPERATION: readonly number[] = [404, 405];
-
-/** The meaning of headers of replies. */
-const HEADERS: Readonly<Record<string, string>> = {
-  "WWW-Authenticate": "The scheme to use, and why a token was refused",
-  "Connection": "`close`, over HTTP/1.1: the connection is not used again",
-  "Accept-Encoding": "The content codings that are accepted",
-  "Retry-After": "Seconds after which to send the same request again",
-};
+const OUTSIDE_THE_OPERATION: readonly ApiError[] = [
+  API_ERRORS.unknownPath,
+  API_ERRORS.methodNotAllowed,
+];
 
 /** Returns the text of the description, in Markdown. */
 function describeInWords(): string {
-  const errors = OUTSIDE_THE_OPERATION.flatMap((status) =>
-    (ERRORS_BY_STATUS.get(status) ?? []).map(({ error, when, remedy }) =>
-      `- Status ${status}, error ${error}: ${when} ${remedy}`
-    )
+  const errors = OUTSIDE_THE_OPERATION.map(({ error, when, remedy }) =>
+    `- Status ${statusOf(error)}, error ${error}: ${when} ${remedy}`
   );
-  const limits = LIMITS.map(({ subject, bound, error }) => {
-    const otherwise = error === undefined ? "" : ` (otherwise error ${error})`;
-    return `- ${subject}${otherwise}: ${bound}`;
+  const limits = LIMITS.map(([subject, bound, apiError]) => {
+    const otherwise = apiError && ` (otherwise error ${apiError.error})`;
+    return `- ${subject}${otherwise ?? ""}: ${bound}`;
   });
   return `${INTRODUCTION}
 
@@ -74,8 +59,11 @@ ${limits.join("\n")}
 `;
 }
 
-/** Describes a JSON body by the name of its schema. */
-function describeBody(schema: string, examples: readonly Example[]) {
+/** Describes a JSON body by the name of its schema, and examples by name. */
+function describeBody(
+  schema: string,
+  examples: readonly (readonly [string | number, object])[],
+) {
   return {
     "application/json": {
       schema: { $ref: `#/components/schemas/${schema}` },
@@ -86,52 +74,55 @@ function describeBody(schema: string, examples: readonly Example[]) {
 
 /** Describes the headers of a status, with examples from its errors. */
 function describeHeaders(errors: readonly ApiError[]) {
-  const names = new Set(
-    errors.flatMap(({ headers = {} }) => Object.keys(headers)),
-  );
-  return Object.fromEntries([...names].map((name) => {
-    const type = name === "Retry-After" ? "integer" : "string";
+  const names = errors.flatMap(({ headers = {} }) => Object.keys(headers));
+  return Object.fromEntries(names.map((name) => {
+    const isNumber = name === "Retry-After";
     const examples = errors.flatMap(({ error, headers = {} }) => {
       const text = headers[name];
       if (text === undefined) return [];
-      return [[error, { value: type === "integer" ? Number(text) : text }]];
+      return [[error, { value: isNumber ? Number(text) : text }]];
     });
-    // HTTP/2 has no header Connection.
-    const required = name !== "Connection" && examples.length === errors.length;
     return [name, {
-      description: HEADERS[name],
-      required,
-      schema: { type },
+      // HTTP/2 has no header Connection.
+      required: name !== "Connection" && examples.length === errors.length,
+      schema: { type: isNumber ? "integer" : "string" },
       examples: Object.fromEntries(examples),
     }];
   }));
 }
 
-/** Describes the response with a status other than 200. */
-function describeResponse(status: number, errors: readonly ApiError[]) {
-  const headers = describeHeaders(errors);
-  return {
-    description: status === 400
-      ? "unexpected error"
-      : errors.map(({ when }) => when).join(" "),
-    ...(Object.keys(headers).length > 0 && { headers }),
-    content: describeBody(
-      "Error",
-      errors.map((apiError) => {
-        const { error, when, remedy } = apiError;
-        const value = { error, message: exampleMessage(apiError) };
-        return [error, { summary: when, description: remedy, value }];
-      }),
-    ),
-  };
+/** Describes the responses other than 200. */
+function describeRefusals() {
+  const statuses = Map.groupBy(
+    Object.values(API_ERRORS)
+      .filter((apiError) => !OUTSIDE_THE_OPERATION.includes(apiError)),
+    ({ error }) => statusOf(error),
+  );
+  return Object.fromEntries([...statuses].map(([status, errors]) => {
+    const description = errors.map(({ when }) => when).join(" ");
+    const examples = errors.map((apiError) => {
+      const { error, when, remedy } = apiError;
+      const value = { error, message: exampleMessage(apiError) };
+      return [error, { summary: when, description: remedy, value }] as const;
+    });
+    const headers = describeHeaders(errors);
+    return [status, {
+      description: status === 400 ? "unexpected error" : description,
+      ...(Object.keys(headers).length > 0 && { headers }),
+      content: describeBody("Error", examples),
+    }];
+  }));
 }
 
 /** Describes the operation POST /plants. */
 function describeCreate() {
   const examples = Object.entries(EXAMPLES);
-  const refusals = [...ERRORS_BY_STATUS]
-    .filter(([status]) => !OUTSIDE_THE_OPERATION.includes(status))
-    .map(([status, errors]) => [status, describeResponse(status, errors)]);
+  const creates = examples.map(([name, { summary, id, plant }]) =>
+    [name, { summary, value: { id, ...plant } }] as const
+  );
+  const plants = examples.map(([name, { plant }]) =>
+    [name, { summary: CREATED, value: plant }] as const
+  );
   return {
     operationId: "createPlant",
     tags: ["plants"],
@@ -140,33 +131,24 @@ function describeCreate() {
     requestBody: {
       description: "The plant to create",
       required: true,
-      content: describeBody(
-        "NewPlant",
-        examples.map(([name, { summary, id, plant }]) => [
-          name,
-          { summary, value: { [ID_NAME]: id, ...plant } },
-        ]),
-      ),
+      content: describeBody("NewPlant", creates),
     },
     responses: {
       200: {
         description: "plant response",
-        content: describeBody(
-          "Plant",
-          examples.map(([name, { plant }]) => [
-            name,
-            { summary: CREATED, value: plant },
-          ]),
-        ),
+        content: describeBody("Plant", plants),
       },
-      ...Object.fromEntries(refusals),
+      ...describeRefusals(),
     },
   };
 }
 
-/** Describes the API at a base URL; integers may be bigint. */
-function describeApi(baseUrl: string) {
-  return {
+/**
+ * Returns the text of /openapi.json, byte-stable for a base URL without a
+ * trailing slash.
+ */
+export function descriptionText(baseUrl: string): string {
+  const api = {
     openapi: "3.0.3",
     info: {
       title: API_TITLE,
@@ -196,15 +178,8 @@ function describeApi(baseUrl: string) {
       },
     },
   };
-}
-
-/**
- * Returns the text of /openapi.json, byte-stable for a base URL without a
- * trailing slash.
- */
-export function descriptionText(baseUrl: string): string {
   const text = JSON.stringify(
-    describeApi(baseUrl),
+    api,
     (_name, value: unknown) =>
       typeof value === "bigint" ? JSON.rawJSON(String(value)) : value,
     2,

@@ -10,24 +10,6 @@ const REPLY_MS_MAX = 30_000;
 /** How long a copy button shows the result. */
 const COPIED_MS = 2_000;
 
-/** Headers of a reply to show. */
-const SHOWN_HEADERS = ["WWW-Authenticate", "Retry-After", "Content-Type"];
-
-/**
- * What to enter in inputs of a type, of which not everything can be sent.
- * @type {Record<string, { pattern: RegExp, expected: string }>}
- */
-const RULES = {
-  integer: {
-    pattern: /^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$/,
-    expected: "a number without leading zeros",
-  },
-  token: {
-    pattern: /^[\x21-\x7e]+$/,
-    expected: "ASCII characters without spaces",
-  },
-};
-
 /** @param {string} id */
 function byId(id) {
   const element = document.getElementById(id);
@@ -35,13 +17,15 @@ function byId(id) {
   return element;
 }
 
+const form = byId("create");
+const sendButton = byId("send");
+
 /**
  * Copies the code beside a button. Outside a secure context there is no
  * clipboard, so it selects the code instead.
  * @param {Element} button
- * @param {string} label the HTML that the button shows afterwards
  */
-async function copyCode(button, label) {
+async function copyCode(button) {
   const code = button.closest("figure")?.querySelector("code");
   if (!code) return;
   try {
@@ -51,25 +35,7 @@ async function copyCode(button, label) {
     getSelection()?.selectAllChildren(code);
     button.textContent = "Selected";
   }
-  setTimeout(() => button.innerHTML = label, COPIED_MS);
-}
-
-/**
- * Shows the problem of an input, if any, and returns whether it has one.
- * @param {HTMLInputElement} input
- */
-function hasProblem(input) {
-  const rule = RULES[input.dataset.type ?? ""];
-  const text = input.value.trim();
-  let problem = "";
-  if (rule !== undefined && !rule.pattern.test(text)) {
-    problem = text === ""
-      ? `The ${input.id} is empty.`
-      : `Expected ${rule.expected}.`;
-  }
-  byId(`${input.id}-problem`).textContent = problem;
-  input.setAttribute("aria-invalid", String(problem !== ""));
-  return problem !== "";
+  setTimeout(() => button.textContent = "Copy", COPIED_MS);
 }
 
 /**
@@ -77,14 +43,14 @@ function hasProblem(input) {
  * JavaScript number would round it above 2 ** 53.
  */
 function bodyText() {
-  const members = inputs
-    .filter(({ dataset }) => dataset.type !== "token")
+  /** @type {NodeListOf<HTMLInputElement>} */
+  const inputs = form.querySelectorAll("[data-member]");
+  const members = [...inputs]
     .filter(({ value, dataset }) => value !== "" || !("optional" in dataset))
-    .map(({ id, value, dataset }) =>
-      dataset.type === "integer"
-        ? `"${id}":${value.trim()}`
-        : `"${id}":${JSON.stringify(value)}`
-    );
+    .map(({ value, dataset: { member, type } }) => {
+      const text = type === "integer" ? value.trim() : JSON.stringify(value);
+      return `"${member}":${text}`;
+    });
   return `{${members.join(",")}}`;
 }
 
@@ -102,25 +68,9 @@ function showOutcome(kind, verdict = "", advice = "", reply = "") {
   byId("verdict").scrollIntoView({ block: "nearest" });
 }
 
-/**
- * Returns the advice for an error, from the table of replies.
- * @param {string} text the body of the reply
- */
-function adviceFor(text) {
-  try {
-    const row = byId(`error-${JSON.parse(text).error}`);
-    return row.querySelector(".remedy")?.textContent ?? "";
-  } catch {
-    return "";
-  }
-}
-
-/**
- * Sends a create and shows request, reply and the same call as curl.
- * @param {string} token
- * @param {string} body
- */
-async function create(token, body) {
+/** Sends a create and shows request, reply and the same call as curl. */
+async function create() {
+  const body = bodyText();
   // Relative to this page, which may be served under any prefix.
   const path = location.pathname.replace(/\/?$/, "/plants");
   byId("sent").textContent = `POST ${path}
@@ -132,6 +82,7 @@ ${body}`;
   const quoted = `'${body.replaceAll("'", String.raw`\u0027`)}'`;
   byId("curl").textContent = form.dataset.curl + quoted;
 
+  const token = /** @type {HTMLInputElement} */ (byId("token")).value.trim();
   const startMs = performance.now();
   try {
     const reply = await fetch(location.origin + path, {
@@ -148,13 +99,14 @@ ${body}`;
     const text = await reply.text();
     const ms = Math.round(performance.now() - startMs);
     const status = `${reply.status} ${reply.statusText}`.trim();
-    const lines = SHOWN_HEADERS.filter((name) => reply.headers.has(name))
-      .map((name) => `${name}: ${reply.headers.get(name)}`);
+    const headers = [...reply.headers].map((header) => header.join(": "));
+    const [, error] = /"error":(\d+)/.exec(text) ?? [];
+    const remedy = document.querySelector(`#error-${error} .remedy`);
     showOutcome(
       reply.ok ? "stored" : "refused",
       `${status} in ${ms} ms`,
-      reply.ok ? "" : adviceFor(text),
-      [status, ...lines, "", text].join("\n"),
+      reply.ok ? "" : remedy?.textContent ?? "",
+      [status, ...headers, "", text].join("\n"),
     );
   } catch (error) {
     const advice = "Send the same request again.";
@@ -163,25 +115,16 @@ ${body}`;
 }
 
 for (const button of document.querySelectorAll(".copy")) {
-  const label = button.innerHTML;
-  button.addEventListener("click", () => copyCode(button, label));
+  button.addEventListener("click", () => copyCode(button));
 }
 
-const form = byId("create");
-const sendButton = byId("send");
-const inputs = [...form.querySelectorAll("input")];
+// The browser marks the input and says what it expects.
+form.addEventListener("invalid", () => showOutcome(""), { capture: true });
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
   if (sendButton.ariaDisabled === "true") return;
-  const [invalid] = inputs.filter(hasProblem);
-  if (invalid !== undefined) {
-    showOutcome("");
-    invalid.focus();
-    return;
-  }
   sendButton.ariaDisabled = "true";
-  const token = inputs.find(({ id }) => id === "token")?.value.trim() ?? "";
-  await create(token, bodyText());
+  await create();
   sendButton.ariaDisabled = null;
 });

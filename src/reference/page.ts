@@ -1,17 +1,16 @@
 /** The API reference for people: a page whose tables derive from the API. */
 import { hash } from "node:crypto";
-import type { ApiError } from "../errors.ts";
+import { API_ERRORS, statusOf } from "../errors.ts";
 import {
   API_TITLE,
   API_VERSION,
   AUTHENTICATION,
   CREATED,
   ERROR,
-  ERRORS_BY_STATUS,
   exampleMessage,
   INTRODUCTION,
-  type Limit,
   LIMITS,
+  type MemberSchema,
   type ObjectSchema,
   PLANT,
   PLANT_ID,
@@ -22,12 +21,6 @@ import css from "./page.css" with { type: "text" };
 import template from "./page.html" with { type: "text" };
 import script from "./page.js" with { type: "text" };
 import { curlBeforeBody, samples } from "./samples.ts";
-
-/** The page as it is served. */
-export interface Page {
-  readonly html: string;
-  readonly headers: Readonly<Record<string, string>>;
-}
 
 /** Elements of page.html that are replaced with inline code. */
 const STYLE_LINK = '<link rel="stylesheet" href="page.css">';
@@ -42,118 +35,107 @@ function toHtml(text: string): string {
   return escapeHtml(text).replace(/`([^`]+)`/g, "<code>$1</code>");
 }
 
-/** Returns the members of schemas, in order. */
-function membersOf(schemas: readonly ObjectSchema[]) {
+/** What an input accepts besides text, as attributes. */
+const INPUT_RULES = {
+  string: "",
+  integer:
+    'required pattern="\\s*-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+\\-]?[0-9]+)?\\s*" title="a number without leading zeros"',
+};
+
+/** Renders every member of schemas, in order. */
+function renderMembers(
+  schemas: readonly ObjectSchema[],
+  render: (name: string, schema: MemberSchema, isRequired: boolean) => string,
+): string {
   return schemas.flatMap(({ properties, required }) =>
-    Object.entries(properties).map(([name, schema]) => ({
-      name,
-      schema,
-      isRequired: required.includes(name),
-    }))
-  );
+    Object.entries(properties).map(([name, schema]) =>
+      render(name, schema, required.includes(name))
+    )
+  ).join("\n");
 }
 
-/** @param rows in one `tbody` or several */
-function renderTable(name: string, columns: readonly string[], rows: string) {
+function renderTable(columns: readonly string[], rows: string): string {
   const head = columns.map((column) => `<th scope="col">${column}</th>`);
-  return `<table class="${name}">
+  return `<table>
 <thead class="soft"><tr>${head.join("")}</tr></thead>
+<tbody>
 ${rows}
+</tbody>
 </table>`;
 }
 
 function membersTable(...schemas: readonly ObjectSchema[]): string {
-  const rows = membersOf(schemas).map(({ name, schema, isRequired }) => {
+  const rows = renderMembers(schemas, (name, schema, isRequired) => {
     const { type, format, description, minimum, maximum } = schema;
     const kind = format === undefined ? type : `${type} (${format})`;
-    const bounds = minimum === undefined || maximum === undefined
+    const bounds = minimum === undefined
       ? ""
-      : `<span class="note soft"><code>${minimum}</code> to <code>${maximum}</code></span>`;
+      : `<br><span class="soft"><code>${minimum}</code> to <code>${maximum}</code></span>`;
     return `<tr>
   <th scope="row"><code>${name}</code></th>
   <td class="soft">${kind}, ${isRequired ? "required" : "optional"}</td>
   <td class="wide">${toHtml(description)}${bounds}</td>
 </tr>`;
   });
-  const columns = ["Member", "Type", "Meaning"];
-  return renderTable("members", columns, `<tbody>${rows.join("\n")}</tbody>`);
+  return renderTable(["Member", "Type", "Meaning"], rows);
 }
 
 /** Renders the inputs from which the script builds the body. */
 function memberInputs(...schemas: readonly ObjectSchema[]): string {
-  return membersOf(schemas).map(({ name, schema, isRequired }) =>
-    `<div class="field">
-  <label for="${name}">${name}${isRequired ? "" : " (optional)"}</label>
-  <input id="${name}" data-type="${schema.type}"${
-      isRequired ? "" : " data-optional"
-    } autocomplete="off" autocapitalize="none" spellcheck="false" aria-describedby="${name}-problem ${name}-hint">
-  <span class="note problem" id="${name}-problem"></span>
-  <span class="note soft" id="${name}-hint">${toHtml(schema.description)}</span>
-</div>`
-  ).join("\n");
-}
-
-/** @param statusCell the cell of the status, empty except in its first row */
-function errorRow(apiError: ApiError, statusCell: string): string {
-  const { error, when, remedy, headers = {} } = apiError;
-  const sent = [
-    ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
-    exampleMessage(apiError),
-  ].map((line) => `<code class="note soft">${escapeHtml(line)}</code>`);
-  return `<tr id="error-${error}">
-  ${statusCell}
-  <th scope="row" class="number"><code>${error}</code></th>
-  <td class="wide">${toHtml(when)}${sent.join("")}</td>
-  <td class="remedy wide">${toHtml(remedy)}</td>
-</tr>`;
+  return renderMembers(schemas, (name, { type, description }, isRequired) => {
+    const attributes = isRequired ? INPUT_RULES[type] : "data-optional";
+    return `<div>
+  <label for="member-${name}">${name}${isRequired ? "" : " (optional)"}</label>
+  <input id="member-${name}" data-member="${name}" data-type="${type}" ${attributes} autocomplete="off" autocapitalize="none" spellcheck="false" aria-describedby="member-${name}-hint">
+  <span class="note soft" id="member-${name}-hint">${toHtml(description)}</span>
+</div>`;
+  });
 }
 
 function repliesTable(): string {
-  const groups = [...ERRORS_BY_STATUS].map(([status, errors]) => {
-    const statusCell =
-      `<th scope="rowgroup" rowspan="${errors.length}" class="status">${status}</th>`;
-    const rows = errors.map((apiError, i) =>
-      errorRow(apiError, i === 0 ? statusCell : "")
-    );
-    return `<tbody>\n${rows.join("\n")}\n</tbody>`;
+  const refused = Object.values(API_ERRORS).map((apiError) => {
+    const { error, when, remedy, headers = {} } = apiError;
+    const sent = [
+      ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
+      exampleMessage(apiError),
+    ].map((line) => `<code class="note soft">${escapeHtml(line)}</code>`);
+    return `<tr id="error-${error}">
+  <td class="status">${statusOf(error)}</td>
+  <th scope="row"><code>${error}</code></th>
+  <td class="wide">${toHtml(when)}${sent.join("")}</td>
+  <td class="remedy wide">${toHtml(remedy)}</td>
+</tr>`;
   });
-  return renderTable(
-    "replies",
-    ["Status", "error", "When, with headers and message", "What to do"],
-    `<tbody>
-<tr>
-  <th scope="rowgroup" class="status">200</th>
-  <td class="soft">none</td>
+  const rows = `<tr>
+  <td class="status">200</td>
+  <th scope="row" class="soft">none</th>
   <td class="wide">${toHtml(CREATED)}</td>
   <td class="remedy wide">Nothing.</td>
 </tr>
-</tbody>
-${groups.join("\n")}`,
-  );
-}
-
-function limitRow({ subject, bound, error }: Limit): string {
-  const link = error === undefined
-    ? "none"
-    : `<a href="#error-${error}"><code>${error}</code></a>`;
-  return `<tr>
-  <th scope="row" class="wide">${toHtml(subject)}</th>
-  <td class="wide">${toHtml(bound)}</td>
-  <td class="number">${link}</td>
-</tr>`;
+${refused.join("\n")}`;
+  const when = "When, with headers and message";
+  return renderTable(["Status", "error", when, "What to do"], rows);
 }
 
 function limitsTable(): string {
-  const rows = LIMITS.map(limitRow).join("\n");
-  const columns = ["Subject", "Bound", "error"];
-  return renderTable("limits", columns, `<tbody>\n${rows}\n</tbody>`);
+  const rows = LIMITS.map(([subject, bound, apiError]) => {
+    const link = apiError === undefined
+      ? "none"
+      : `<a href="#error-${apiError.error}"><code>${apiError.error}</code></a>`;
+    return `<tr>
+  <th scope="row" class="wide">${toHtml(subject)}</th>
+  <td class="wide">${toHtml(bound)}</td>
+  <td>${link}</td>
+</tr>`;
+  });
+  return renderTable(["Subject", "Bound", "error"], rows.join("\n"));
 }
 
-/** @param id the id of its code, to fill in by the script */
-function figure(caption: string, code: string, id = ""): string {
+/** Renders code, or its place for the script, with a button to copy it. */
+function figure(caption: string, id: string, code = ""): string {
   return `<figure>
-<figcaption class="soft">${caption} <button type="button" class="copy">Copy<span class="unseen"> ${caption}</span></button></figcaption>
-<pre tabindex="0" aria-label="${caption}"><code${id && ` id="${id}"`}>${
+<figcaption class="soft">${caption} <button type="button" class="copy" aria-label="Copy ${caption}">Copy</button></figcaption>
+<pre tabindex="0" aria-label="${caption}"><code id="${id}">${
     escapeHtml(code)
   }</code></pre>
 </figure>`;
@@ -164,8 +146,11 @@ function hashSource(code: string): string {
   return `'sha256-${hash("sha256", code, "base64")}'`;
 }
 
-/** Renders the page for a base URL without a trailing slash. */
-export function renderPage(baseUrl: string): Page {
+/**
+ * Renders the page for a base URL without a trailing slash, and returns it with
+ * the headers of its reply.
+ */
+export function renderPage(baseUrl: string) {
   const descriptionUrl = new URL(`${baseUrl}/openapi.json`);
   const parts: Readonly<Record<string, string>> = {
     title: API_TITLE,
@@ -177,14 +162,11 @@ export function renderPage(baseUrl: string): Page {
     new_plant_members: membersTable(PLANT_ID, PLANT),
     repeating: toHtml(REPEATING),
     samples: Object.entries(samples(baseUrl))
-      .map(([language, code]) => figure(language, code)).join("\n"),
+      .map(([language, code]) => figure(language, `sample-${language}`, code))
+      .join("\n"),
     curl_before_body: escapeHtml(curlBeforeBody(baseUrl)),
     inputs: memberInputs(PLANT_ID, PLANT),
-    exchange: [
-      figure("Reply", "", "reply"),
-      figure("Request", "", "sent"),
-      figure("The same call as curl", "", "curl"),
-    ].join("\n"),
+    curl_figure: figure("The same call as curl", "curl"),
     refusing: toHtml(REFUSING),
     replies: repliesTable(),
     plant_members: membersTable(PLANT),

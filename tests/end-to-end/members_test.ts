@@ -118,6 +118,9 @@ Deno.test("every member of a plant has a description in /openapi.json and an inp
     const schema = description.components.schemas.Plant.properties[name];
     assert.equal(schema?.type, "string", name);
     assert.ok(schema.description.length > 0, name);
-    assert.match(page, new RegExp(`<input id="${name}"`));
+    assert.match(
+      page,
+      new RegExp(`<input id="member-${name}" data-member="${name}"`),
+    );
   }
 });

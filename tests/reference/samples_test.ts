@@ -2,27 +2,21 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { json } from "node:stream/consumers";
+import { API_ERRORS, statusOf } from "../../src/errors.ts";
 import { curlSample, samples } from "../../src/reference/samples.ts";
 import { has } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
 
-/** How to run a file with the sample of a language. */
-const RUNNERS: Readonly<Record<string, readonly [string, ...string[]]>> = {
-  curl: ["sh"],
+/** A file for the sample of a language, and how to run it. */
+const RUNNERS: Readonly<Record<string, readonly string[]>> = {
+  curl: ["create.sh", "sh"],
   TypeScript: [
-    Deno.execPath(),
-    ...["run", "--check", "--no-config", "--allow-net", "--allow-env"],
+    ...["create.ts", Deno.execPath(), "run", "--check", "--no-config"],
+    ...["--allow-net", "--allow-env"],
   ],
-  Python: ["python3"],
-  Go: ["go", "run"],
-};
-
-const FILES: Readonly<Record<string, string>> = {
-  curl: "create.sh",
-  TypeScript: "create.ts",
-  Python: "create.py",
-  Go: "create.go",
+  Python: ["create.py", "python3"],
+  Go: ["create.go", "go", "run"],
 };
 
 const MISSING = {
@@ -31,6 +25,13 @@ const MISSING = {
   Python: !await has("python3", "--version"),
   Go: !await has("go", "version"),
 };
+
+/** The statuses after which the table of errors advises to send again. */
+const TRANSIENT = new Set(
+  Object.values(API_ERRORS)
+    .filter(({ remedy }) => remedy.startsWith("Send the same request again"))
+    .map(({ error }) => statusOf(error)),
+);
 
 /** Seconds in the header Retry-After. */
 const RETRY_AFTER_S = 1;
@@ -72,10 +73,10 @@ async function run(language: string, answers: readonly Answer[]) {
   assert.ok(typeof address === "object" && address !== null);
 
   using directory = new TemporaryDirectory();
-  const file = directory.file(FILES[language] ?? "");
+  const [name = "", program = "", ...args] = RUNNERS[language] ?? [];
+  const file = directory.file(name);
   const calls = samples(`http://127.0.0.1:${address.port}`);
   Deno.writeTextFileSync(file, calls[language] ?? "");
-  const [program = "", ...args] = RUNNERS[language] ?? [];
   const env = { ACCESS_TOKEN: "a-token", NO_COLOR: "1" };
   const output = await runTool(program, [...args, file], { env })
     .catch((error) => String(error));
@@ -84,11 +85,20 @@ async function run(language: string, answers: readonly Answer[]) {
   return { output, requests, timesMs };
 }
 
-Deno.test("samples() calls POST /plants below the base URL", () => {
-  const calls = samples("https://plants.test/api");
+Deno.test("samples() calls POST /plants below the base URL, and leaves no placeholder", () => {
+  const calls = samples("https://plants.test/PLANT");
   assert.deepEqual(Object.keys(calls), Object.keys(RUNNERS));
   for (const call of Object.values(calls)) {
-    assert.ok(call.includes("https://plants.test/api/plants"), call);
+    const rest = call.replace("https://plants.test/PLANT/plants", "");
+    assert.notEqual(rest, call);
+    assert.doesNotMatch(rest, /PLANT/);
+  }
+});
+
+Deno.test("samples() retries without a reply and after every status that can pass", () => {
+  const { curl: _, ...others } = samples("https://plants.test");
+  for (const sample of Object.values(others)) {
+    assert.ok(sample.includes([0, ...TRANSIENT].join(", ")), sample);
   }
 });
 
@@ -105,36 +115,39 @@ Deno.test("curlSample() quotes a base URL that the shell would interpret", () =>
   );
 });
 
-for (const [language, ignore] of Object.entries(MISSING)) {
-  Deno.test({
-    name:
-      `the sample in ${language} sends the same create again after a lost connection and a 503`,
-    ignore,
-    fn: async () => {
-      const answers = [lose, stop, accept];
-      const { output, requests, timesMs } = await run(language, answers);
-      assert.match(output, /Monstera.*climber/s);
-      const request = {
-        method: "POST",
-        url: "/plants",
-        authorization: "Bearer a-token",
-        type: "application/json",
-        body: { id: 1, name: "Monstera", tag: "climber" },
-      };
-      assert.deepEqual(requests, [request, request, request]);
-      const [, stoppedMs = 0, acceptedMs = 0] = timesMs;
-      // Clocks of different programs tick differently.
-      assert.ok(acceptedMs - stoppedMs > 900 * RETRY_AFTER_S);
-    },
-  });
+// Side by side, because the samples mostly wait.
+Deno.test("the samples send the same create again", async (t) => {
+  const steps = Object.entries(MISSING).map(([language, ignore]) =>
+    t.step({
+      name:
+        `the sample in ${language} sends the create again after a lost connection and a 503, and a refused one once`,
+      ignore,
+      sanitizeOps: false,
+      sanitizeResources: false,
+      sanitizeExit: false,
+      fn: async () => {
+        const { output, requests, timesMs } = await run(
+          language,
+          [lose, stop, accept],
+        );
+        assert.match(output, /Monstera.*climber/s);
+        const request = {
+          method: "POST",
+          url: "/plants",
+          authorization: "Bearer a-token",
+          type: "application/json",
+          body: { id: 1, name: "Monstera", tag: "climber" },
+        };
+        assert.deepEqual(requests, [request, request, request]);
+        const [, stoppedMs = 0, acceptedMs = 0] = timesMs;
+        // Clocks of different programs tick differently.
+        assert.ok(acceptedMs - stoppedMs > 900 * RETRY_AFTER_S);
 
-  Deno.test({
-    name: `the sample in ${language} sends a refused create once`,
-    ignore,
-    fn: async () => {
-      const { output, requests } = await run(language, [refuse]);
-      assert.match(output, /40901/);
-      assert.equal(requests.length, 1);
-    },
-  });
-}
+        const refused = await run(language, [refuse]);
+        assert.match(refused.output, /40901/);
+        assert.equal(refused.requests.length, 1);
+      },
+    })
+  );
+  await Promise.all(steps);
+});

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+var client = http.Client{Timeout: 20 * time.Second}
+
+func create() (status int, after, text string) {
+	body := strings.NewReader(`NEW_PLANT`)
+	request, err := http.NewRequest("POST", "PLANTS_URL", body)
+	if err != nil {
+		log.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+os.Getenv("ACCESS_TOKEN"))
+	request.Header.Set("Content-Type", "application/json")
+	reply, err := client.Do(request)
+	if err != nil {
+		return 0, "", err.Error() // no reply
+	}
+	defer reply.Body.Close()
+	bytes, err := io.ReadAll(reply.Body)
+	if err != nil {
+		return 0, "", err.Error()
+	}
+	return reply.StatusCode, reply.Header.Get("Retry-After"), string(bytes)
+}
+
+func main() {
+	for tries := 1; ; tries++ {
+		status, after, text := create()
+		if status == 200 {
+			fmt.Println(text)
+			return
+		}
+		if !slices.Contains([]int{0, 408, 500, 503}, status) || tries == 5 {
+			log.Fatal(text)
+		}
+		pause, err := time.ParseDuration(after + "s")
+		if err != nil {
+			pause = rand.N(time.Second << tries)
+		}
+		time.Sleep(pause)
+	}
+}
