@@ -265,6 +265,11 @@ test(
         "JSON.stringify(localStorage), JSON.stringify(sessionStorage)].join()",
     );
     assert.ok(!`${traces}`.includes(TOKEN));
+    // An input without a name is never part of an address.
+    const named = await tab.evaluate('document.querySelector("input[name]")');
+    assert.equal(named, null);
+    const type = await tab.evaluate('document.getElementById("token").type');
+    assert.equal(type, "password");
   },
 );
 

@@ -6,8 +6,8 @@ import { exampleMessage } from "../../src/reference/api.ts";
 import { Program, runProgram } from "../support/program.ts";
 import {
   type Description,
+  isValid,
   readDescription,
-  violations,
 } from "../support/schema.ts";
 import { TestService } from "../support/service.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
@@ -88,28 +88,22 @@ function assertDocumented(
 
   assert.equal(headers.get("content-type"), "application/json", example);
   const body = JSON.parse(text);
-  assert.deepEqual(violations(body, schema, api), [], example);
+  assert.ok(isValid(body, schema, api), example);
   const expected = withoutLogId(examples[example]?.value);
   assert.deepEqual(withoutLogId(body), expected);
 
-  const names: string[] = [];
-  for (
-    const [name, header] of Object.entries(documented.headers ?? {})
-  ) {
+  const expectedHeaders = new Map<string, string>();
+  for (const [name, header] of Object.entries(documented.headers ?? {})) {
     const value = header.examples[example]?.value;
     assert.ok(value !== undefined || !header.required, `${example}: ${name}`);
     // Deno adds `Connection`, which no reply in this process has.
     if (value === undefined || name === "Connection") continue;
-    names.push(name.toLowerCase());
-    assert.equal(headers.get(name), String(value), `${example}: ${name}`);
+    expectedHeaders.set(name.toLowerCase(), String(value));
   }
-  for (const name of DOCUMENTED_HEADERS) {
-    assert.equal(
-      headers.has(name),
-      names.includes(name),
-      `${example}: ${name}`,
-    );
-  }
+  const sent = new Map(
+    [...headers].filter(([name]) => DOCUMENTED_HEADERS.includes(name)),
+  );
+  assert.deepEqual(sent, expectedHeaders, example);
 }
 
 /** Returns the ids in a store, in ascending order. */
@@ -177,7 +171,7 @@ Deno.test("the service refuses other paths and methods as the text of the descri
     const body = JSON.parse(reply.text);
     assert.deepEqual(body, { error, message: exampleMessage(apiError) });
     const { Error } = api.components.schemas;
-    assert.deepEqual(violations(body, Error, api), []);
+    assert.ok(isValid(body, Error, api));
     const documented = `Status ${status}, error ${error}: `;
     assert.ok(api.info.description.includes(documented), documented);
     assert.equal(reply.headers.get("allow"), allow);

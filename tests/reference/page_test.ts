@@ -134,10 +134,3 @@ Deno.test("renderPage() gives every element its own id, whatever a member is cal
   // Each input has a hint.
   assert.equal(members.length, 2 * inputs.length);
 });
-
-Deno.test("renderPage() keeps the token out of storage and of the page's address", () => {
-  assert.doesNotMatch(html, /localStorage|sessionStorage|cookie|indexedDB/);
-  // A field without a name is never part of an address.
-  assert.doesNotMatch(html, /<input[^>]*\sname=/);
-  assert.match(html, /id="token"[^>]*\stype="password"\s+autocomplete="off"/);
-});

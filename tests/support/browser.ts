@@ -12,9 +12,6 @@ const DEVTOOLS_URL = /^DevTools listening on (ws:\S+)$/m;
 
 type Params = Readonly<Record<string, unknown>>;
 
-/** Handles an event of a tab. */
-type EventHandler = (method: string, params: unknown) => void;
-
 /** Returns the member of nested objects at a path, if it exists. */
 function memberAt(value: unknown, ...path: readonly string[]): unknown {
   return path.reduce<unknown>(
@@ -32,8 +29,8 @@ export class Browser implements AsyncDisposable {
   readonly #profile: TemporaryDirectory;
   readonly #socket: WebSocket;
   readonly #replies = new Map<number, PromiseWithResolvers<unknown>>();
-  /** The handlers of events, by the session of their tab. */
-  readonly #handlers = new Map<string, EventHandler>();
+  /** The tabs by their sessions. */
+  readonly #tabs = new Map<string, Tab>();
   #commands = 0;
 
   private constructor(
@@ -86,14 +83,14 @@ export class Browser implements AsyncDisposable {
       flatten: true,
     });
     const session = String(memberAt(attached, "sessionId"));
-    const tab = new Tab({
-      send: (method, params) => this.send(method, params, session),
-      close: async () => {
-        this.#handlers.delete(session);
+    const tab = new Tab(
+      (method, params) => this.send(method, params, session),
+      async () => {
+        this.#tabs.delete(session);
         await this.send("Target.disposeBrowserContext", { browserContextId });
       },
-    });
-    this.#handlers.set(session, (method, params) => tab.handle(method, params));
+    );
+    this.#tabs.set(session, tab);
     for (const domain of ["Page", "Runtime", "Log"]) {
       await tab.send(`${domain}.enable`);
     }
@@ -142,11 +139,8 @@ export class Browser implements AsyncDisposable {
       else reply?.reject(new Error(String(error)));
       return;
     }
-    const handler = this.#handlers.get(String(memberAt(message, "sessionId")));
-    handler?.(
-      String(memberAt(message, "method")),
-      memberAt(message, "params"),
-    );
+    const tab = this.#tabs.get(String(memberAt(message, "sessionId")));
+    tab?.handle(memberAt(message, "method"), memberAt(message, "params"));
   }
 }
 
@@ -158,9 +152,7 @@ export class Tab implements AsyncDisposable {
   readonly #close: () => Promise<void>;
   #loaded = Promise.withResolvers<void>();
 
-  constructor(
-    { send, close }: { send: Tab["send"]; close: () => Promise<void> },
-  ) {
+  constructor(send: Tab["send"], close: () => Promise<void>) {
     this.send = send;
     this.#close = close;
   }
@@ -205,15 +197,12 @@ export class Tab implements AsyncDisposable {
 
   /** Presses and releases a key. */
   async press(key: "Tab" | "Enter"): Promise<void> {
-    const windowsVirtualKeyCode = key === "Tab" ? 9 : 13;
-    const event = { key, code: key, windowsVirtualKeyCode };
-    const text = key === "Enter" ? { text: "\r" } : {};
-    await this.send("Input.dispatchKeyEvent", {
-      ...event,
-      ...text,
-      type: "keyDown",
-    });
-    await this.send("Input.dispatchKeyEvent", { ...event, type: "keyUp" });
+    const event = key === "Tab"
+      ? { key, windowsVirtualKeyCode: 9 }
+      : { key, windowsVirtualKeyCode: 13, text: "\r" };
+    for (const type of ["keyDown", "keyUp"]) {
+      await this.send("Input.dispatchKeyEvent", { ...event, type });
+    }
   }
 
   /** Emulates a screen of a width and the color scheme of its user. */
@@ -225,10 +214,7 @@ export class Tab implements AsyncDisposable {
       mobile: width < 600,
     });
     await this.send("Emulation.setEmulatedMedia", {
-      features: [
-        { name: "prefers-color-scheme", value: colorScheme },
-        { name: "prefers-reduced-motion", value: "reduce" },
-      ],
+      features: [{ name: "prefers-color-scheme", value: colorScheme }],
     });
   }
 
@@ -244,7 +230,7 @@ export class Tab implements AsyncDisposable {
   }
 
   /** Handles an event that the browser sent for this tab. */
-  handle(method: string, params: unknown): void {
+  handle(method: unknown, params: unknown): void {
     switch (method) {
       case "Page.loadEventFired":
         this.#loaded.resolve();

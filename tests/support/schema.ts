@@ -16,18 +16,16 @@ export interface Schema {
 /** Examples by their names. */
 export type Examples = Readonly<Record<string, { readonly value: unknown }>>;
 
-/** A header of a response. */
-export interface Header {
-  readonly description?: string;
-  readonly required: boolean;
-  readonly schema: Schema;
-  readonly examples: Examples;
-}
-
 /** A request body or a response. */
 export interface Message {
   readonly description: string;
-  readonly headers?: Readonly<Record<string, Header>>;
+  readonly headers?: Readonly<
+    Record<string, {
+      readonly required: boolean;
+      readonly schema: Schema;
+      readonly examples: Examples;
+    }>
+  >;
   readonly content: {
     readonly "application/json": {
       readonly schema: Schema;
@@ -75,52 +73,23 @@ export async function readDescription(
   return await response.json();
 }
 
-/** Returns why a value is invalid against a schema; empty if it is valid. */
-export function violations(
+/** Returns whether a value is valid against a schema without `allOf`. */
+export function isValid(
   value: unknown,
   schema: Schema,
-  { components }: Pick<Description, "components">,
-): string[] {
-  const found: string[] = [];
-
-  function check(value: unknown, schema: Schema, path: string): void {
-    const { $ref, allOf = [], type } = schema;
-    if ($ref !== undefined) {
-      const target = components.schemas[$ref.split("/").at(-1) ?? ""];
-      if (target === undefined) found.push(`${path}: no ${$ref}`);
-      else check(value, target, path);
-    }
-    for (const part of allOf) check(value, part, path);
-    if (type === "string" && typeof value !== "string") {
-      found.push(`${path}: not a string`);
-    }
-    if (type === "integer") checkInteger(value, schema, path);
-    if (type === "object") checkObject(value, schema, path);
+  api: Description,
+): boolean {
+  const { $ref, type, required = [], properties = {} } = schema;
+  if ($ref !== undefined) {
+    const target = api.components.schemas[$ref.split("/").at(-1) ?? ""];
+    return target !== undefined && isValid(value, target, api);
   }
-
-  function checkInteger(value: unknown, schema: Schema, path: string): void {
-    const { minimum = -Infinity, maximum = Infinity } = schema;
-    if (typeof value !== "number" || !Number.isInteger(value)) {
-      found.push(`${path}: not an integer`);
-    } else if (value < minimum || value > maximum) {
-      found.push(`${path}: out of range`);
-    }
-  }
-
-  function checkObject(value: unknown, schema: Schema, path: string): void {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) {
-      found.push(`${path}: not an object`);
-      return;
-    }
-    const members = new Map<string, unknown>(Object.entries(value));
-    for (const name of schema.required ?? []) {
-      if (!members.has(name)) found.push(`${path}.${name}: missing`);
-    }
-    for (const [name, part] of Object.entries(schema.properties ?? {})) {
-      if (members.has(name)) check(members.get(name), part, `${path}.${name}`);
-    }
-  }
-
-  check(value, schema, "$");
-  return found;
+  if (type === "integer") return Number.isInteger(value);
+  if (type === "string") return typeof value === "string";
+  if (typeof value !== "object" || value === null) return false;
+  const members = new Map<string, unknown>(Object.entries(value));
+  return required.every((name) => members.has(name)) &&
+    Object.entries(properties).every(([name, part]) =>
+      !members.has(name) || isValid(members.get(name), part, api)
+    );
 }
