@@ -106,12 +106,17 @@ Deno.test("descriptionText() uses nothing that OpenAPI 3.0 does not have", () =>
 });
 
 Deno.test("descriptionText() describes every header, and Retry-After as an integer", () => {
-  assert.deepEqual(headers.map(([name, { schema }]) => [name, schema.type]), [
-    ["WWW-Authenticate", "string"],
-    ["Connection", "string"],
-    ["Accept-Encoding", "string"],
-    ["Retry-After", "integer"],
-  ]);
+  assert.deepEqual(
+    headers.map((
+      [name, { schema, required }],
+    ) => [name, schema.type, required]),
+    [
+      ["WWW-Authenticate", "string", true],
+      ["Connection", "string", false],
+      ["Accept-Encoding", "string", false],
+      ["Retry-After", "integer", true],
+    ],
+  );
 });
 
 Deno.test("descriptionText() states every bound in words", () => {
