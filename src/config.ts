@@ -8,14 +8,8 @@ import {
   readTokens,
 } from "./config_files.ts";
 import { OperatorError } from "./operator_error.ts";
-import type { StoreLocation } from "./store/kv_store.ts";
+import type { StoreLocation } from "./store/location.ts";
 import type { LogFormat } from "./telemetry/log.ts";
-
-export {
-  BEARER_TOKEN,
-  type FileSetting,
-  reloadTokens,
-} from "./config_files.ts";
 
 /** Deno's own variables that affect the store. */
 const KV_TOKEN = "DENO_KV_ACCESS_TOKEN";

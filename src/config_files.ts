@@ -48,8 +48,8 @@ export function readTokenFile(file: FileSetting): readonly string[] {
 
 /**
  * Reloads a token file while the service runs. It must be a regular file:
- * reading from a pipe could block forever. The file is read in one turn of the
- * event loop, so of overlapping reloads the last to end has the newest tokens.
+ * reading from a pipe could block forever. It is read when the reload ends, so
+ * of overlapping reloads the last one to end has the newest tokens.
  * @throws {OperatorError} if the file cannot be read, or a line is not a token
  */
 export async function reloadTokens(

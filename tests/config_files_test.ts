@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { reloadTokens } from "../src/config.ts";
+import { reloadTokens } from "../src/config_files.ts";
 import { TOKEN_FILE_BYTES_MAX } from "../src/limits.ts";
 import {
   assertConfigError,
@@ -126,6 +126,15 @@ for (
     },
   });
 }
+
+Deno.test("reloadTokens() returns the tokens that the file has when the reload ends", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("tokens");
+  Deno.writeTextFileSync(path, "revoked");
+  const reloading = reloadTokens({ name: "--token-file", path });
+  Deno.writeTextFileSync(path, "new");
+  assert.deepEqual(await reloading, ["new"]);
+});
 
 Deno.test("Settings.config() refuses tokens in a variable and in a file", () => {
   assertRefused(

@@ -3,13 +3,9 @@ import { backup, DatabaseSync } from "node:sqlite";
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
 import { fileProblem } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-import {
-  checkStoreExists,
-  SIDECAR_SUFFIXES,
-  sidecarsOf,
-  sync,
-} from "../store/database_file.ts";
-import type { StoreLocation } from "../store/kv_store.ts";
+import { checkStoreExists, sidecarsOf } from "../store/database_file.ts";
+import type { StoreLocation } from "../store/location.ts";
+import { createDatabaseFile } from "../store/new_file.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { storeFailure } from "./store.ts";
 
@@ -21,8 +17,7 @@ const PAGES_MAX = 2 ** 31 - 1;
  * time, even while a service writes to it.
  *
  * It uses SQLite's own backup, since `VACUUM INTO` needs every permission of
- * Deno. The copy gets its name when it is verified and on disk: a kill at any
- * time leaves either no file of that name or the complete copy.
+ * Deno. The copy gets its name when it is verified and on disk.
  *
  * @returns the exit status
  * @throws {OperatorError} if the copy cannot be made
@@ -38,37 +33,35 @@ export async function backUp(
     );
   }
   const target = resolve(path);
-  const partial = `${target}.${crypto.randomUUID().slice(0, 8)}.partial`;
+  let entries = 0;
   try {
-    assertFree(target);
-    createEmpty(partial);
-    {
-      using source = openSource(location);
-      await backup(source, partial, { rate: PAGES_MAX });
+    const isCreated = await createDatabaseFile(
+      target,
+      0o600,
+      async (partial) => {
+        checkNoSidecars(target);
+        using source = openSource(location);
+        await backup(source, partial, { rate: PAGES_MAX });
+        entries = verify(partial, location.path);
+        setMode(partial, location.path);
+      },
+    );
+    if (!isCreated) {
+      throw new OperatorError(`${target} already exists: name a new file`);
     }
-    const entries = verify(partial, location.path);
-    setMode(partial, location.path);
-    sync(partial);
-    publish(partial, target);
-    sync(dirname(target));
-    writeStderr(`${target} is a complete copy, ${entries} entries`);
-    return 0;
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     const reason = error instanceof Deno.errors.NotFound
       ? `no directory ${dirname(target)}`
       : fileProblem(error);
     throw new OperatorError(`cannot write ${target}: ${reason}`, EXIT_FAILURE);
-  } finally {
-    for (const suffix of ["", ...SIDECAR_SUFFIXES]) {
-      removeIfExists(`${partial}${suffix}`);
-    }
   }
+  writeStderr(`${target} is a complete copy, ${entries} entries`);
+  return 0;
 }
 
-/** Refuses a path that exists, or has files of another database beside it. */
-function assertFree(path: string): void {
-  if (exists(path)) throw alreadyExists(path);
+/** Refuses a path that has files of another database beside it. */
+function checkNoSidecars(path: string): void {
   const [sidecar] = sidecarsOf(path);
   if (sidecar === undefined) return;
   throw new OperatorError(
@@ -100,35 +93,6 @@ function openSource(
   }
 }
 
-function exists(path: string): boolean {
-  try {
-    Deno.lstatSync(path);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-function alreadyExists(path: string): OperatorError {
-  return new OperatorError(`${path} already exists: name a new file`);
-}
-
-/** Renames a copy to its final name, unless that exists by now. */
-function publish(partial: string, target: string): void {
-  try {
-    Deno.linkSync(partial, target);
-  } catch {
-    if (exists(target)) throw alreadyExists(target);
-    // The file system does not support links.
-    Deno.renameSync(partial, target);
-  }
-}
-
-/** Creates a file that only its owner can access, until it is complete. */
-function createEmpty(path: string): void {
-  Deno.openSync(path, { write: true, createNew: true, mode: 0o600 }).close();
-}
-
 /** Gives a complete copy the permissions of the store. */
 function setMode(path: string, original: string): void {
   try {
@@ -152,13 +116,4 @@ function verify(path: string, original: string): number {
   }
   const row = copy.prepare("SELECT count(*) AS entries FROM kv").get();
   return Number(row?.entries);
-}
-
-/** Removes a file; ignores errors, so that they do not hide an earlier one. */
-function removeIfExists(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch {
-    // Usually, the file does not exist.
-  }
 }

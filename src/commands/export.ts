@@ -1,6 +1,6 @@
 import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant } from "../plant/plant.ts";
-import type { StoreLocation } from "../store/kv_store.ts";
+import type { StoreLocation } from "../store/location.ts";
 import { StoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { Progress } from "./progress.ts";

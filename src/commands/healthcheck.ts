@@ -60,31 +60,29 @@ async function getStatus(
   path: string,
   isTls: boolean,
 ): Promise<number> {
-  const { promise, resolve, reject } = Promise.withResolvers<number>();
   const socket = isTls
     ? connectTls({ host, port, rejectUnauthorized: false })
     : connectTcp({ host, port });
-  let reply = "";
-  socket.setEncoding("latin1");
-  socket.on("data", (part: string) => {
-    reply += part;
-    const status = STATUS_LINE.exec(reply)?.[1];
-    if (status !== undefined) resolve(Number(status));
-    else if (reply.length >= STATUS_LINE_CHARS) {
-      reject(new Error("the reply is not HTTP"));
-    }
-  });
-  socket.on("error", reject);
-  socket.on("close", () => reject(new Error("the connection was closed")));
+  const timeout = setTimeout(() => {
+    const seconds = HEALTHCHECK_MS_MAX / 1000;
+    socket.destroy(new Error(`no reply within ${seconds} s`));
+  }, HEALTHCHECK_MS_MAX);
   const authority = host.includes(":") ? `[${host}]` : host;
   socket.write(
     `GET ${path} HTTP/1.1\r\nHost: ${authority}\r\nConnection: close\r\n\r\n`,
   );
-  const timeout = setTimeout(() => {
-    reject(new Error(`no reply within ${HEALTHCHECK_MS_MAX / 1000} s`));
-  }, HEALTHCHECK_MS_MAX);
   try {
-    return await promise;
+    let reply = "";
+    for await (const part of socket.setEncoding("latin1")) {
+      reply += part;
+      if (reply.length >= STATUS_LINE_CHARS) break;
+    }
+    const status = STATUS_LINE.exec(reply)?.[1];
+    if (status !== undefined) return Number(status);
+    const isClosed = reply.length < STATUS_LINE_CHARS;
+    throw new Error(
+      isClosed ? "the connection was closed" : "the reply is not HTTP",
+    );
   } finally {
     clearTimeout(timeout);
     socket.destroy();

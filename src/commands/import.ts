@@ -10,7 +10,7 @@ import {
   type Outcome,
   SYSTEM_CLOCK,
 } from "../store/committer.ts";
-import type { StoreLocation } from "../store/kv_store.ts";
+import type { StoreLocation } from "../store/location.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { readLines } from "./lines.ts";
 import { Progress } from "./progress.ts";
@@ -44,26 +44,21 @@ export async function importPlants(
   const progress = new Progress();
   const run = new Import(store, progress);
   const checking = setInterval(() => run.expire(), CHECK_MS);
-  let unreadable: OperatorError | undefined;
   try {
     for await (const lines of readLines(read)) {
       await run.add(lines);
       progress.update(run.settled, size > 0 ? bytes / size : undefined);
       if (run.failed > 0) break;
     }
-  } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    // Report the outcome of the preceding lines first.
-    unreadable = error;
   } finally {
     progress.clear();
     clearInterval(checking);
     store.close();
     file.close();
+    // If the input cannot be read any further, report the preceding lines.
+    run.report();
   }
-  const isComplete = run.report();
-  if (unreadable !== undefined) throw unreadable;
-  return isComplete ? 0 : EXIT_FAILURE;
+  return run.isComplete ? 0 : EXIT_FAILURE;
 }
 
 /** An import in progress. */
@@ -137,19 +132,24 @@ export class Import {
     this.#committer.expire();
   }
 
-  /** Prints the outcome, and returns whether the plant of every line is stored. */
-  report(): boolean {
+  /** Whether the plant of every line is stored. */
+  get isComplete(): boolean {
+    const { conflict, refused } = this.#counts;
+    return this.failed + conflict + refused === 0;
+  }
+
+  /** Prints the outcome. */
+  report(): void {
     const { stored, unchanged, conflict, refused } = this.#counts;
     writeStderr(
       `${stored} created, ${unchanged} already stored, ${conflict} ` +
         `conflicting, ${refused} refused`,
     );
-    if (this.failed === 0) return conflict + refused === 0;
+    if (this.failed === 0) return;
     writeStderr(
       `stopped after line ${this.#lines}, the store failed on ${this.failed} ` +
         "plants: repeat the same import when it has recovered",
     );
-    return false;
   }
 
   async #create(newPlant: NewPlant, line: number): Promise<void> {

@@ -8,7 +8,8 @@ import {
 
 /** Why the runtime cannot listen, and how the operator solves it. */
 interface ListenProblem {
-  readonly isCause: (error: unknown, message: string) => boolean;
+  /** Matches the name and the message of the error. */
+  readonly pattern: RegExp;
   /** Defaults to the message of the runtime. */
   readonly message?: string;
   readonly advice: string;
@@ -19,36 +20,34 @@ interface ListenProblem {
 /** Every known problem; the first that fits counts. */
 const LISTEN_PROBLEMS: readonly ListenProblem[] = [
   {
-    isCause: (error) => error instanceof Deno.errors.AddrInUse,
+    pattern: /^AddrInUse:/,
     message: "another program listens there",
     advice: ": stop it, or choose another --port",
   },
   {
-    isCause: (error) => error instanceof Deno.errors.AddrNotAvailable,
+    pattern: /^AddrNotAvailable:/,
     message: "this machine does not have the address",
     advice: ": choose another --host",
   },
   {
-    isCause: (_, message) => message.includes("failed to lookup address"),
+    pattern: /failed to lookup address/,
     message: "unknown host name",
     advice: ": choose another --host",
   },
   {
-    isCause: (error) => error instanceof Deno.errors.PermissionDenied,
+    pattern: /^PermissionDenied:/,
     message: "permission denied",
     advice: ": choose a --port of 1024 or above",
     isPermanent: true,
   },
   {
-    isCause: (_, message) => message.includes("KeyMismatch"),
+    pattern: /KeyMismatch/,
     message: "the key does not belong to the certificate",
     advice: ": check --tls-cert and --tls-key",
     isPermanent: true,
   },
   {
-    isCause: (error, message) =>
-      error instanceof Deno.errors.InvalidData ||
-      /certificate|'cert'|private key/.test(message),
+    pattern: /^InvalidData:|certificate|'cert'|private key/,
     advice: ": check --tls-cert and --tls-key",
     isPermanent: true,
   },
@@ -59,11 +58,11 @@ export function listenFailure(
   { host, port }: Config,
   error: unknown,
 ): OperatorError {
-  const found = errorMessage(error);
-  const problem = LISTEN_PROBLEMS.find(({ isCause }) => isCause(error, found));
-  const { message = found, advice = "", isPermanent = false } = problem ?? {};
+  const text = String(error);
+  const problem = LISTEN_PROBLEMS.find(({ pattern }) => pattern.test(text));
+  const message = problem?.message ?? errorMessage(error);
   return new OperatorError(
-    `cannot listen on ${host} port ${port}: ${message}${advice}`,
-    isPermanent ? EXIT_CONFIGURATION : EXIT_FAILURE,
+    `cannot listen on ${host} port ${port}: ${message}${problem?.advice ?? ""}`,
+    problem?.isPermanent ? EXIT_CONFIGURATION : EXIT_FAILURE,
   );
 }

@@ -4,8 +4,9 @@ import {
   EXIT_FAILURE,
   OperatorError,
 } from "../operator_error.ts";
-import * as kv from "../store/kv_store.ts";
-import type { StoreProblem } from "../store/store_error.ts";
+import { type KvStore, openStore, openStoreToRead } from "../store/kv_store.ts";
+import type { StoreLocation } from "../store/location.ts";
+import { type StoreProblem, toStoreError } from "../store/store_error.ts";
 
 /** Problems that can disappear without a change of the configuration. */
 const TRANSIENT: readonly StoreProblem[] = ["server", "other"];
@@ -28,49 +29,44 @@ const STORE_ADVICE: Readonly<Record<StoreProblem, string>> = {
 };
 
 /** Deno KV writes files beside a database; a backup of a closed one does not. */
-const EXPORT_A_COPY =
-  ": export a writable copy of it, made with backup, or run as another user";
+const EXPORT_ADVICE: typeof STORE_ADVICE = {
+  ...STORE_ADVICE,
+  "denied":
+    ": export a writable copy of it, made with backup, or run as another user",
+};
 
 /** Opens a store to create plants. @throws {OperatorError} */
-export async function openForCreates(location: kv.StoreLocation) {
-  try {
-    return await kv.openStore(location);
-  } catch (error) {
+export function openForCreates(location: StoreLocation): Promise<KvStore> {
+  return openStore(location).catch((error) => {
     throw storeFailure("store plants in", location, error);
-  }
+  });
 }
 
 /** Opens an existing store to export it. @throws {OperatorError} */
-export async function openForExport(location: kv.StoreLocation) {
-  try {
-    return await kv.openStoreToRead(location);
-  } catch (error) {
-    const { problem } = kv.toStoreError(error, location);
-    const advice = problem === "denied" ? EXPORT_A_COPY : STORE_ADVICE[problem];
-    throw storeFailure("read", location, error, advice);
-  }
+export function openForExport(location: StoreLocation): Promise<KvStore> {
+  return openStoreToRead(location).catch((error) => {
+    throw storeFailure("read", location, error, EXPORT_ADVICE);
+  });
 }
 
 /**
  * Converts an error of a store.
  * @param action completes "cannot"
- * @param advice replaces that of {@link STORE_ADVICE}
  */
 export function storeFailure(
   action: string,
-  location: kv.StoreLocation,
+  location: StoreLocation,
   error: unknown,
-  advice?: string,
+  advice = STORE_ADVICE,
 ): OperatorError {
-  const { problem, message } = kv.toStoreError(error, location);
+  const { problem, message } = toStoreError(error, location);
   return new OperatorError(
-    `cannot ${action} ${nameOf(location)}: ${message}` +
-      (advice ?? STORE_ADVICE[problem]),
+    `cannot ${action} ${nameOf(location)}: ${message}${advice[problem]}`,
     TRANSIENT.includes(problem) ? EXIT_FAILURE : EXIT_CONFIGURATION,
   );
 }
 
 /** Returns the name of a store for messages. */
-export function nameOf(location: kv.StoreLocation): string {
+export function nameOf(location: StoreLocation): string {
   return location.kind === "file" ? location.path : location.url;
 }

@@ -28,8 +28,6 @@ import { OpenFiles } from "./open_files.ts";
 import { isLocked, StoreError, toStoreError } from "./store_error.ts";
 import { withTimeout } from "./with_timeout.ts";
 
-export { type StoreLocation, toStoreError };
-
 /** First part of the key of a plant; the second is its id. */
 const PLANTS = "plants";
 

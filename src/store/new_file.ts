@@ -7,13 +7,14 @@ import { SIDECAR_SUFFIXES, sync } from "./database_file.ts";
  *
  * @param mode permissions of the file while it is incomplete
  * @param write fills the incomplete file at the path that it gets
- * @returns whether the file was created: not if another one has the name by now
+ * @returns whether the file was created: not if another one has the name
  */
 export async function createDatabaseFile(
   path: string,
   mode: number,
   write: (partialPath: string) => void | Promise<void>,
 ): Promise<boolean> {
+  if (exists(path)) return false;
   const partial = `${path}.${crypto.randomUUID().slice(0, 8)}.partial`;
   try {
     Deno.openSync(partial, { write: true, createNew: true, mode }).close();

@@ -65,7 +65,7 @@ Deno.test("Import fails every waiting plant when the store makes no progress for
   await added;
   // The first plant did not wait for others: it was a commit of its own.
   assert.deepEqual([run.settled, run.failed], [1, 3 * COMMIT_PLANTS - 1]);
-  assert.ok(!run.report());
+  assert.ok(!run.isComplete);
 });
 
 Deno.test("Import waits for its input without a limit", async () => {
@@ -106,6 +106,6 @@ Deno.test("Import is complete only while every line is a plant that is stored", 
     const added = run.add([line]);
     await store.writeAll();
     await added;
-    assert.equal(run.report(), isComplete, String(line));
+    assert.equal(run.isComplete, isComplete, String(line));
   }
 });

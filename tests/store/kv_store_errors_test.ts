@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
+import { openStore, openStoreToRead } from "../../src/store/kv_store.ts";
+import type { StoreLocation } from "../../src/store/location.ts";
 import {
-  openStore,
-  openStoreToRead,
-  type StoreLocation,
+  StoreError,
+  type StoreProblem,
   toStoreError,
-} from "../../src/store/kv_store.ts";
-import { StoreError, type StoreProblem } from "../../src/store/store_error.ts";
+} from "../../src/store/store_error.ts";
 import { entriesOf } from "../support/entries.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";

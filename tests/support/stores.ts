@@ -3,11 +3,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { BODY_BYTES_MAX, LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { CommitResult } from "../../src/store/committer.ts";
-import {
-  type KvStore,
-  openStore,
-  type StoreLocation,
-} from "../../src/store/kv_store.ts";
+import { type KvStore, openStore } from "../../src/store/kv_store.ts";
+import type { StoreLocation } from "../../src/store/location.ts";
 import { DENOKV, KV_ENV, KvServer } from "./kv_server.ts";
 import { inParallel } from "./load.ts";
 import { TemporaryDirectory } from "./temporary.ts";
