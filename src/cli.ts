@@ -88,16 +88,12 @@ export async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-/** A command line, split into words and flags. */
-export interface CommandLine {
-  readonly words: readonly string[];
-  readonly flags: ReadonlyMap<string, string>;
-  /** A message about the first unknown, duplicate or incomplete flag. */
-  readonly problem: string | undefined;
-}
-
-/** Splits arguments into words and flags: `--flag value` or `--flag=value`. */
-export function parseArguments(args: readonly string[]): CommandLine {
+/**
+ * Splits arguments into words and flags: `--flag value` or `--flag=value`.
+ * @returns the words, the flags, and a message about the first unknown,
+ * duplicate or incomplete flag
+ */
+export function parseArguments(args: readonly string[]) {
   const words: string[] = [];
   const flags = new Map<string, string>();
   const problems: string[] = [];

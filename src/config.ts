@@ -22,9 +22,6 @@ interface RawValue {
   readonly value: string;
 }
 
-/** Returns the value of an environment variable. */
-type ReadVariable = (name: string) => string | undefined;
-
 /** A setting: a flag or an environment variable. The flag takes precedence. */
 export interface Setting<Value = unknown> {
   /** Absent for a secret: the arguments of a process are public. */
@@ -37,7 +34,7 @@ export interface Setting<Value = unknown> {
   /** Whether an empty variable is refused rather than counting as unset. */
   readonly refusesEmpty?: true;
   /** @throws {OperatorError} if the value is invalid */
-  readonly read: (raw: RawValue, readVariable: ReadVariable) => Value;
+  readonly read: (raw: RawValue) => Value;
 }
 
 /** Every setting, in the order of the help. */
@@ -64,7 +61,7 @@ const SETTINGS = {
     placeholder: "FILE|URL",
     default: "plants.db",
     help: "file of the store, or URL of a KV Connect server",
-    read: readStore,
+    read: readFileOrServer,
   },
   accessToken: {
     variable: "ACCESS_TOKEN",
@@ -127,21 +124,21 @@ export type Address = Readonly<ReturnType<Settings["address"]>>;
  */
 export class Settings {
   readonly #flags: ReadonlyMap<string, string>;
-  readonly #readVariable: ReadVariable;
+  readonly #env: Pick<typeof Deno.env, "get">;
 
   constructor(
     flags: ReadonlyMap<string, string>,
     env: Pick<typeof Deno.env, "get">,
   ) {
     this.#flags = flags;
-    this.#readVariable = (name) => readVariable(env, name);
+    this.#env = env;
   }
 
   /** Reads the configuration of the service. @throws {OperatorError} */
   config() {
     const tokenFile = this.#read(SETTINGS.tokenFile);
     return {
-      ...this.#listenAddress(),
+      ...this.address(),
       logFormat: this.logFormat(),
       tls: this.#tls(),
       /** Empty if no token is configured. */
@@ -153,27 +150,37 @@ export class Settings {
 
   /** Reads the location of the store. @throws {OperatorError} */
   store(): StoreLocation {
-    return this.#readOrDefault(SETTINGS.kv);
+    const store = this.#readOrDefault(SETTINGS.kv);
+    if (store instanceof URL) {
+      return { kind: "server", url: store.href, token: this.#kvToken() };
+    }
+    if (this.#variable(KV_MODE) === "memory") {
+      throw new OperatorError(
+        `${KV_MODE}=memory would store no plant: unset it`,
+      );
+    }
+    if (this.#variable(KV_PREFIX)) {
+      throw new OperatorError(
+        `${KV_PREFIX} would move the store elsewhere: unset it`,
+      );
+    }
+    return { kind: "file", path: store };
   }
 
   /** Reads the address of the service. @throws {OperatorError} */
   address() {
-    const isTls = this.#raw(SETTINGS.tlsCert) !== undefined;
-    return { ...this.#listenAddress(), isTls };
-  }
-
-  /** Reads the log format. @throws {OperatorError} */
-  logFormat(): LogFormat {
-    return this.#readOrDefault(SETTINGS.logFormat);
-  }
-
-  #listenAddress() {
     return {
       host: this.#readOrDefault(SETTINGS.host),
       port: this.#readOrDefault(SETTINGS.port),
       /** Without a trailing slash; `undefined` means the bound address. */
       baseUrl: this.#read(SETTINGS.baseUrl),
+      isTls: this.#raw(SETTINGS.tlsCert) !== undefined,
     };
+  }
+
+  /** Reads the log format. @throws {OperatorError} */
+  logFormat(): LogFormat {
+    return this.#readOrDefault(SETTINGS.logFormat);
   }
 
   #tokens(file: FileSetting | undefined): readonly string[] {
@@ -182,6 +189,20 @@ export class Settings {
     if (tokens === undefined) return readTokenFile(file);
     throw new OperatorError(
       `ACCESS_TOKEN and ${file.name} are both given: give one of them`,
+    );
+  }
+
+  #kvToken(): string {
+    const token = this.#variable(KV_TOKEN)?.trim() ?? "";
+    if (token === "") {
+      throw new OperatorError(
+        `${KV_TOKEN} is not set: a KV Connect server needs its token`,
+      );
+    }
+    if (/^[\x21-\x7e]+$/.test(token)) return token;
+    throw new OperatorError(
+      `${KV_TOKEN}: expected a token without white space or ` +
+        "characters beyond ASCII",
     );
   }
 
@@ -199,33 +220,30 @@ export class Settings {
 
   #read<Value>(setting: Setting<Value>): Value | undefined {
     const raw = this.#raw(setting);
-    return raw && setting.read(raw, this.#readVariable);
+    return raw && setting.read(raw);
   }
 
   #readOrDefault<Value>(setting: Setting<Value> & { default: string }): Value {
     const byDefault = { name: setting.variable, value: setting.default };
-    return setting.read(this.#raw(setting) ?? byDefault, this.#readVariable);
+    return setting.read(this.#raw(setting) ?? byDefault);
   }
 
   #raw({ flag = "", variable, refusesEmpty }: Setting): RawValue | undefined {
     const ofFlag = this.#flags.get(flag);
     if (ofFlag !== undefined) return { name: flag, value: ofFlag };
-    const value = this.#readVariable(variable);
+    const value = this.#variable(variable);
     if (value === undefined || (value === "" && !refusesEmpty)) return;
     return { name: variable, value };
   }
-}
 
-function readVariable(
-  env: Pick<typeof Deno.env, "get">,
-  name: string,
-): string | undefined {
-  try {
-    return env.get(name);
-  } catch (error) {
-    const isDenied = error instanceof Deno.errors.NotCapable;
-    const message = isDenied ? error.message : `${name}: expected UTF-8`;
-    throw new OperatorError(message);
+  #variable(name: string): string | undefined {
+    try {
+      return this.#env.get(name);
+    } catch (error) {
+      const isDenied = error instanceof Deno.errors.NotCapable;
+      const message = isDenied ? error.message : `${name}: expected UTF-8`;
+      throw new OperatorError(message);
+    }
   }
 }
 
@@ -250,41 +268,15 @@ function readPort(raw: RawValue): number {
   throw unexpected(raw, "a whole number from 0 to 65535");
 }
 
-/** Reads the location of the store, and Deno's own variables that affect it. */
-function readStore(raw: RawValue, readVariable: ReadVariable): StoreLocation {
-  if (/^(https?:|[a-z][a-z\d+.-]*:\/\/)/i.test(raw.value)) {
-    return readServer(raw, readVariable(KV_TOKEN));
-  }
+/** Returns an absolute path, or the URL of a KV Connect server. */
+function readFileOrServer(raw: RawValue): string | URL {
   if (raw.value === "") throw unexpected(raw, "a file or a URL");
-  if (readVariable(KV_MODE) === "memory") {
-    throw new OperatorError(`${KV_MODE}=memory would store no plant: unset it`);
+  if (!/^(https?:|[a-z][a-z\d+.-]*:\/\/)/i.test(raw.value)) {
+    return resolve(raw.value);
   }
-  if ((readVariable(KV_PREFIX) ?? "") !== "") {
-    throw new OperatorError(
-      `${KV_PREFIX} would move the store elsewhere: unset it`,
-    );
-  }
-  return { kind: "file", path: resolve(raw.value) };
-}
-
-function readServer(raw: RawValue, rawToken = ""): StoreLocation {
   const url = parseHttpUrl(raw.value);
-  if (url === undefined) {
-    throw unexpected(raw, "a file, or a URL such as https://kv.example");
-  }
-  const token = rawToken.trim();
-  if (token === "") {
-    throw new OperatorError(
-      `${KV_TOKEN} is not set: a KV Connect server needs its token`,
-    );
-  }
-  if (/[^\x21-\x7e]/.test(token)) {
-    throw new OperatorError(
-      `${KV_TOKEN}: expected a token without white space or ` +
-        "characters beyond ASCII",
-    );
-  }
-  return { kind: "server", url: url.href, token };
+  if (url !== undefined) return url;
+  throw unexpected(raw, "a file, or a URL such as https://kv.example");
 }
 
 function readPath(raw: RawValue): FileSetting {
@@ -306,7 +298,6 @@ function parseHttpUrl(text: string): URL | undefined {
 }
 
 function readLogFormat(raw: RawValue): LogFormat {
-  const { value } = raw;
-  if (value === "text" || value === "json") return value;
+  if (raw.value === "text" || raw.value === "json") return raw.value;
   throw unexpected(raw, "text or json");
 }

@@ -39,15 +39,11 @@ const CHALLENGE = 'Bearer realm="plants"';
 const RESEND =
   "Send the same request again after the seconds in `Retry-After`.";
 
-/** Checks the type of the rows, and keeps their names for {@link ErrorName}. */
-function table<Name extends string>(
-  rows: Readonly<Record<Name, ApiError>>,
-): Readonly<Record<Name, ApiError>> {
-  return rows;
-}
+const CREATES_MAX = CREATES_WAITING_MAX.toLocaleString("en");
+const MIB_MAX = BODIES_HELD_BYTES_MAX / 2 ** 20;
+const QUEUE_SECONDS_MAX = QUEUE_MS_MAX / 1000;
 
-/** Every error of the API. */
-export const API_ERRORS = table({
+const ROWS = {
   notUtf8: {
     error: 40001,
     when: "The body is not well-formed UTF-8.",
@@ -154,13 +150,8 @@ export const API_ERRORS = table({
   },
   queueFull: {
     error: 50302,
-    when: `The service is busy: ${
-      CREATES_WAITING_MAX.toLocaleString("en")
-    } creates or ${
-      BODIES_HELD_BYTES_MAX / 2 ** 20
-    } MiB of bodies are waiting, or a create has waited for ${
-      QUEUE_MS_MAX / 1000
-    } s. Nothing was stored.`,
+    when:
+      `The service is busy: ${CREATES_MAX} creates or ${MIB_MAX} MiB of bodies are waiting, or a create has waited for ${QUEUE_SECONDS_MAX} s. Nothing was stored.`,
     remedy: RESEND,
     message: () => "the service is busy: send the same request again",
     headers: { "Retry-After": "1" },
@@ -174,10 +165,13 @@ export const API_ERRORS = table({
       "the store failed or timed out, so the plant may or may not be stored: send the same request again",
     headers: { "Retry-After": `${COMMIT_MS_MAX / 1000}` },
   },
-});
+} satisfies Readonly<Record<string, ApiError>>;
 
-/** The name of an error in {@link API_ERRORS}. */
-export type ErrorName = keyof typeof API_ERRORS;
+/** The name of an error of the API. */
+export type ErrorName = keyof typeof ROWS;
+
+/** Every error of the API. */
+export const API_ERRORS: Readonly<Record<ErrorName, ApiError>> = ROWS;
 
 /** Why a request or a line of an import was refused; returned, never thrown. */
 export class ErrorReply {

@@ -17,6 +17,7 @@ Deno.test("Settings.config() returns the defaults if nothing is configured", () 
     tokens: [],
     tokenFile: undefined,
     baseUrl: undefined,
+    isTls: false,
     tls: undefined,
     logFormat: "text",
   });

@@ -7,9 +7,6 @@ import { Progress } from "./progress.ts";
 import { writeStdout } from "./stdout.ts";
 import { openForExport, storeFailure } from "./store.ts";
 
-/** UTF-16 code units to collect before a write. */
-const WRITE_CHARS = 64 * 1024;
-
 /**
  * Writes every plant to stdout, one NewPlant per line, in the order of ids.
  * @returns the exit status
@@ -27,20 +24,15 @@ export async function exportPlants(location: StoreLocation): Promise<number> {
     for await (const page of store.pages()) {
       let text = "";
       for (const entry of page) {
-        const line = typeof entry === "string"
-          ? undefined
-          : formatNewPlant(entry);
-        if (line === undefined) {
-          const key = typeof entry === "string" ? entry : `id ${entry.id}`;
+        const isForeign = typeof entry === "string";
+        const line = isForeign ? undefined : formatNewPlant(entry);
+        if (line !== undefined) {
+          text += `${line}\n`;
+          exported++;
+        } else {
+          const key = isForeign ? entry : `id ${entry.id}`;
           progress.print(`${key}: not a plant of this service`);
           skipped++;
-          continue;
-        }
-        exported++;
-        text += `${line}\n`;
-        if (text.length >= WRITE_CHARS) {
-          await writeStdout(text);
-          text = "";
         }
       }
       await writeStdout(text);

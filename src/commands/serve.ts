@@ -32,9 +32,11 @@ export async function serve(config: Config): Promise<number> {
   // Listening first: a start that is refused creates no store. Requests wait
   // until the store is open.
   const started = Promise.withResolvers<RequestHandler>();
-  let handle: Handler = async (request) =>
-    (await started.promise).handle(request);
-  const server = listen(config, (request) => handle(request), log);
+  const server = listen(
+    config,
+    async (request) => (await started.promise).handle(request),
+    log,
+  );
 
   const store = await Promise.race([openForCreates(config.store), stop]);
   if (typeof store === "string") return 0;
@@ -57,7 +59,6 @@ export async function serve(config: Config): Promise<number> {
       committer.expire();
       health.check();
     }, CHECK_MS);
-    handle = (request) => handler.handle(request);
     started.resolve(handler);
     printBanner(log, config, {
       address: server.address,
@@ -71,7 +72,10 @@ export async function serve(config: Config): Promise<number> {
     });
     const signal = await Promise.race([stop, lost]);
     log.info("stopping", `${signal}: draining`);
-    await drain(handler, server);
+    const closed = server.shutdown();
+    await handler.drain();
+    // A client that never completes its request keeps its connection open.
+    await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
     log.info("stopped", "stopped");
     return 0;
   } finally {
@@ -105,15 +109,4 @@ function logHealth(log: Log, problem: string | undefined): void {
   if (problem === undefined) {
     log.info("store recovered", "the store has recovered");
   } else log.error("store failing", `the store fails: ${problem}`);
-}
-
-/** Answers the running requests, which have deadlines, and stops listening. */
-async function drain(
-  handler: RequestHandler,
-  server: HttpServer,
-): Promise<void> {
-  const closed = server.shutdown();
-  await handler.drain();
-  // A client that never completes its request keeps its connection open.
-  await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
 }

@@ -37,10 +37,7 @@ export class Log {
   internalError(error: unknown): string {
     const id = crypto.randomUUID();
     const stack = Deno.inspect(error);
-    this.#log("error", "internal error", `internal error ${id}`, {
-      id,
-      stack,
-    });
+    this.error("internal error", `internal error ${id}`, { id, stack });
     return id;
   }
 

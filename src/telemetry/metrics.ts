@@ -8,19 +8,10 @@ export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 /** The status, as in nginx, of a request whose client left before its end. */
 export const CLIENT_LEFT = 499;
 
-/** The highest HTTP status. */
-const STATUS_MAX = 599;
-
-/** Bounds from a request without a commit to a slow body. */
-const REQUEST_SECONDS = [
-  ...[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
-  ...[5, 10],
-];
-
-/** Bounds around one millisecond, the usual time of a commit. */
-const COMMIT_SECONDS = [
+/** Bounds of durations: from a fast commit to a slow body. */
+const SECONDS = [
   ...[0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25],
-  ...[0.5, 1, 2.5, 5],
+  ...[0.5, 1, 2.5, 5, 10],
 ];
 
 /** Bounds up to the largest commit: 10 plants to a server, 100 to a file. */
@@ -41,6 +32,8 @@ class Histogram {
   /** One count for each bound, and one for greater values. */
   readonly #counts: Float64Array;
   #sum = 0;
+  /** Number of observed values. */
+  count = 0;
 
   constructor(bounds: readonly number[]) {
     this.#bounds = bounds;
@@ -53,11 +46,7 @@ class Histogram {
     while (i < bounds.length && value > (bounds[i] ?? 0)) i++;
     this.#counts[i] = (this.#counts[i] ?? 0) + 1;
     this.#sum += value;
-  }
-
-  /** Number of observed values. */
-  get count(): number {
-    return this.#counts.reduce((sum, count) => sum + count, 0);
+    this.count++;
   }
 
   /** Returns the samples, as suffix and value. */
@@ -69,20 +58,25 @@ class Histogram {
         return [`_bucket{le="${bound}"}`, sum];
       },
     );
-    return [...buckets, ["_sum", this.#sum], ["_count", sum]];
+    return [...buckets, ["_sum", this.#sum], ["_count", this.count]];
   }
 }
 
-/**
- * The metrics of the service, in the text format of Prometheus. Counting only
- * increments existing numbers, so a request allocates nothing here.
- */
+/** The statuses of the API, which are shown before they occur. */
+const STATUSES = [
+  200,
+  CLIENT_LEFT,
+  ...Object.values(API_ERRORS).map(({ error }) => statusOf(error)),
+];
+
+/** The metrics of the service, in the text format of Prometheus. */
 export class Metrics {
   readonly #startSeconds = performance.timeOrigin / 1000;
-  readonly #requests = new Float64Array(STATUS_MAX + 1);
-  readonly #requestSeconds = new Histogram(REQUEST_SECONDS);
+  /** Requests by status. */
+  readonly #requests = new Map(STATUSES.map((status) => [status, 0]));
+  readonly #requestSeconds = new Histogram(SECONDS.slice(1));
   readonly #commitPlants = new Histogram(COMMIT_PLANTS);
-  readonly #commitSeconds = new Histogram(COMMIT_SECONDS);
+  readonly #commitSeconds = new Histogram(SECONDS.slice(0, -1));
   readonly #creates: Record<Outcome, number> = {
     stored: 0,
     unchanged: 0,
@@ -93,7 +87,7 @@ export class Metrics {
 
   /** Counts an answered request. */
   request(status: number, seconds: number): void {
-    this.#requests[status] = (this.#requests[status] ?? 0) + 1;
+    this.#requests.set(status, (this.#requests.get(status) ?? 0) + 1);
     this.#requestSeconds.observe(seconds);
   }
 
@@ -116,7 +110,8 @@ export class Metrics {
         "plant_store_http_requests_total",
         "counter",
         "Requests by HTTP status; 499: the client left before the end of its body.",
-        this.#requestSamples(),
+        [...this.#requests].sort(([a], [b]) => a - b)
+          .map(([status, count]) => [`{code="${status}"}`, count]),
       ),
       family(
         "plant_store_http_request_duration_seconds",
@@ -186,21 +181,6 @@ export class Metrics {
         Deno.memoryUsage().rss,
       ),
     ].join("");
-  }
-
-  /** Returns the counts of the statuses of the API, and of any others. */
-  #requestSamples(): [string, number][] {
-    const errors = Object.values(API_ERRORS);
-    const statuses = new Set([
-      200,
-      CLIENT_LEFT,
-      ...errors.map(({ error }) => statusOf(error)),
-    ]);
-    this.#requests.forEach((count, status) => {
-      if (count > 0) statuses.add(status);
-    });
-    return [...statuses].sort((a, b) => a - b)
-      .map((status) => [`{code="${status}"}`, this.#requests[status] ?? 0]);
   }
 }
 
