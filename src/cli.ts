@@ -2,12 +2,13 @@ import { backUp } from "./commands/backup.ts";
 import { exportPlants } from "./commands/export.ts";
 import { checkHealth } from "./commands/healthcheck.ts";
 import { importPlants } from "./commands/import.ts";
-import { writeDescription } from "./commands/openapi.ts";
 import { serve } from "./commands/serve.ts";
 import { writeStdout } from "./commands/stdout.ts";
 import { ALL_SETTINGS, Settings } from "./config.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { toLine } from "./messages.ts";
+import { localOriginOf } from "./origin.ts";
+import { descriptionText } from "./reference/openapi.ts";
 import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
 import { VERSION } from "./version.ts";
 
@@ -50,7 +51,12 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
     }],
     ["openapi", {
       help: "write the OpenAPI description to stdout",
-      run: (settings) => writeDescription(settings.address()),
+      run: async (settings) => {
+        const { host, port, baseUrl, isTls } = settings.address();
+        const origin = baseUrl ?? localOriginOf(host, port, isTls);
+        await writeStdout(descriptionText(origin));
+        return 0;
+      },
     }],
   ] satisfies [string, Command][],
 );

@@ -115,7 +115,7 @@ export class Import {
         this.#counts.refused++;
         // A syntax error has a line number of its own: replace it.
         const message = newPlant.message.replace(/^line \d+, /, "");
-        this.#print(this.#lines, message);
+        this.#progress.print(`line ${this.#lines}: ${message}`);
       } else {
         creates.push(this.#create(newPlant, this.#lines));
       }
@@ -158,7 +158,8 @@ export class Import {
     if (outcome === "failed") return;
     this.#settledMs = this.#clock.nowMs();
     if (outcome !== "conflict") return;
-    this.#print(line, API_ERRORS.idTaken.message(String(newPlant.id)));
+    const message = API_ERRORS.idTaken.message(String(newPlant.id));
+    this.#progress.print(`line ${line}: ${message}`);
   }
 
   /** Prints a problem once, although every commit of a read may have it. */
@@ -167,17 +168,9 @@ export class Import {
     this.#storeProblem = problem;
     this.#progress.print(`the store fails: ${problem}`);
   }
-
-  #print(line: number, message: string): void {
-    this.#progress.print(`line ${line}: ${message}`);
-  }
 }
 
-/**
- * Opens the input of an import.
- * @returns the file, and its size, which is 0 if it is unknown
- * @throws {OperatorError}
- */
+/** Opens the input of an import; the size is 0 if it is unknown. */
 function openInput(path: string): {
   file: Pick<Deno.FsFile, "read" | "close">;
   size: number;

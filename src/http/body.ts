@@ -8,10 +8,6 @@ import {
 } from "../limits.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 
-const TOO_LARGE = new ErrorReply("bodyTooLarge");
-const TIMED_OUT = new ErrorReply("bodyTimedOut");
-const NOT_UTF8 = new ErrorReply("notUtf8");
-
 /** The refusal of a body beyond {@link BODIES_HELD_BYTES_MAX}. */
 export const BODIES_FULL: ErrorReply = new ErrorReply("queueFull");
 
@@ -29,8 +25,6 @@ interface Arrival {
   /** Only the first call has an effect. */
   readonly settle: (outcome: Uint8Array | ErrorReply) => void;
 }
-
-type BytesReader = ReadableStreamDefaultReader<Uint8Array>;
 
 /** Reads the bodies of requests, bounded in bytes and in time. */
 export class BodyReader {
@@ -71,7 +65,7 @@ export class BodyReader {
       this.#arriving.delete(arrival);
       if (bytes instanceof ErrorReply) return bytes;
       const text = decodeUtf8(bytes);
-      return text === undefined ? NOT_UTF8 : await use(text);
+      return text === undefined ? new ErrorReply("notUtf8") : await use(text);
     } finally {
       this.#heldBytes -= arrival.bytes;
     }
@@ -93,7 +87,9 @@ export class BodyReader {
   expire(): void {
     const nowMs = this.#nowMs();
     for (const arrival of this.#arriving) {
-      if (arrival.deadlineMs <= nowMs) arrival.settle(TIMED_OUT);
+      if (arrival.deadlineMs <= nowMs) {
+        arrival.settle(new ErrorReply("bodyTimedOut"));
+      }
     }
   }
 
@@ -102,32 +98,26 @@ export class BodyReader {
     for (const arrival of this.#arriving) arrival.settle(refusal);
   }
 
-  /** Receives a body. The runtime enforces a Content-Length. */
-  #receive(
+  /**
+   * Receives a body, and counts its bytes. The runtime enforces a
+   * Content-Length; without one, the bytes are copied as they arrive, because a
+   * chunk of one byte may occupy 64 KiB.
+   */
+  async #receive(
     request: Request,
     arrival: Arrival,
   ): Promise<Uint8Array | ErrorReply> {
     const length = contentLength(request);
-    if (length === undefined) return this.#receiveChunks(request, arrival);
-    const refusal = this.#hold(length, arrival);
-    return refusal === undefined ? request.bytes() : Promise.resolve(refusal);
-  }
-
-  /**
-   * Receives a body of unknown length, and counts its bytes as they arrive. It
-   * copies them, because a chunk of one byte may occupy 64 KiB.
-   */
-  async #receiveChunks(
-    request: Request,
-    arrival: Arrival,
-  ): Promise<Uint8Array | ErrorReply> {
+    if (length !== undefined) {
+      return this.#hold(length, arrival) ?? await request.bytes();
+    }
     let bytes = new Uint8Array();
     const reader = request.body?.getReader();
     if (reader === undefined) return bytes;
     for (;;) {
       const { value: chunk } = await reader.read();
-      const length = arrival.bytes;
-      if (chunk === undefined) return bytes.subarray(0, length);
+      const kept = arrival.bytes;
+      if (chunk === undefined) return bytes.subarray(0, kept);
       const refusal = this.#hold(chunk.length, arrival);
       if (refusal !== undefined) {
         this.#discardRest(reader);
@@ -136,14 +126,16 @@ export class BodyReader {
       if (arrival.bytes > bytes.length) {
         bytes = new Uint8Array(bytes.buffer.transfer(2 * arrival.bytes));
       }
-      bytes.set(chunk, length);
+      bytes.set(chunk, kept);
     }
   }
 
   /** Counts bytes as held, unless they exceed a bound. */
   #hold(bytes: number, arrival: Arrival): ErrorReply | undefined {
     if (!this.#arriving.has(arrival)) return INCOMPLETE;
-    if (arrival.bytes + bytes > BODY_BYTES_MAX) return TOO_LARGE;
+    if (arrival.bytes + bytes > BODY_BYTES_MAX) {
+      return new ErrorReply("bodyTooLarge");
+    }
     if (this.#heldBytes + bytes > BODIES_HELD_BYTES_MAX) return BODIES_FULL;
     arrival.bytes += bytes;
     this.#heldBytes += bytes;
@@ -155,7 +147,9 @@ export class BodyReader {
    * and see the reply, and then closes the connection. The reply must be sent
    * first: the runtime reads a body that is cancelled earlier to its end.
    */
-  async #discardRest(reader: BytesReader): Promise<void> {
+  async #discardRest(
+    reader: ReadableStreamDefaultReader<Uint8Array>,
+  ): Promise<void> {
     const untilMs = this.#nowMs() + BODY_MS_MAX;
     try {
       let bytes = 0;

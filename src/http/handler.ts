@@ -35,22 +35,11 @@ interface Route {
   readonly answer: (request: Request) => Answer | Promise<Answer>;
 }
 
-/** RFC 9110, section 9.3.2: HEAD works wherever GET does. */
-const READ_METHODS = ["GET", "HEAD"];
-
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 
 /** Since 2.8.3, Deno itself adds `Connection: close` to a 408. */
 const CLOSES_408 = !/^2\.([67]\.|8\.[0-2]$)/.test(Deno.version.deno);
-
-const SHUTTING_DOWN = new ErrorReply("shuttingDown");
-const QUEUE_FULL = new ErrorReply("queueFull");
-const STORE_FAILED = new ErrorReply("storeFailed");
-const NOT_READY = new ErrorReply(
-  "storeFailed",
-  "the store fails: the log of the service says why",
-);
 
 /** Answers every request of the service. */
 export class RequestHandler {
@@ -102,7 +91,7 @@ export class RequestHandler {
    */
   async drain(): Promise<void> {
     this.#drained = Promise.withResolvers();
-    this.#bodies.refuseAll(SHUTTING_DOWN);
+    this.#bodies.refuseAll(new ErrorReply("shuttingDown"));
     if (this.#running > 0) await this.#drained.promise;
   }
 
@@ -112,27 +101,26 @@ export class RequestHandler {
     const description = descriptionText(baseUrl);
     const page = renderPage(baseUrl);
 
-    const get = (path: string, answer: Route["answer"]): [string, Route] => [
-      `${prefix}${path}`,
-      { methods: READ_METHODS, answer },
-    ];
     const sendPage = () => new Response(page.html, { headers: page.headers });
     const sendDescription = () =>
       new Response(description, {
         headers: { "content-type": "application/json" },
       });
-    return new Map([
-      [`${prefix}/plants`, {
+    const routes: Readonly<Record<string, Route>> = {
+      "/plants": {
         methods: ["POST"],
         answer: (request) => this.#createPlant(request),
-      }],
-      get("", sendPage),
-      get("/", sendPage),
-      get("/openapi.json", sendDescription),
-      get("/livez", ok),
-      get("/readyz", () => this.#isReady()),
-      get("/metrics", (request) => this.#metrics(request)),
-    ]);
+      },
+      "": get(sendPage),
+      "/": get(sendPage),
+      "/openapi.json": get(sendDescription),
+      "/livez": get(ok),
+      "/readyz": get(() => this.#isReady()),
+      "/metrics": get((request) => this.#metrics(request)),
+    };
+    return new Map(
+      Object.entries(routes).map(([path, route]) => [prefix + path, route]),
+    );
   }
 
   #route(request: Request): Answer | Promise<Answer> {
@@ -144,15 +132,10 @@ export class RequestHandler {
       return errorReply("unknownPath", shorten(path) + advice);
     }
     const { methods, answer } = route;
-    const { method } = request;
-    if (methods.includes(method)) return answer(request);
-    return toReply(
-      errorReply(
-        "methodNotAllowed",
-        `${shorten(method)}: use ${methods.join(" or ")}`,
-      ),
-      { "Allow": methods.join(", ") },
-    );
+    if (methods.includes(request.method)) return answer(request);
+    const detail = `${shorten(request.method)}: use ${methods.join(" or ")}`;
+    const headers = { "Allow": methods.join(", ") };
+    return toReply(errorReply("methodNotAllowed", detail), headers);
   }
 
   /** POST /plants. The order of the checks is part of the API. */
@@ -183,18 +166,19 @@ export class RequestHandler {
       case "conflict":
         return errorReply("idTaken", String(newPlant.id));
       case "queue_full":
-        return QUEUE_FULL;
+        return new ErrorReply("queueFull");
       case "failed":
-        return STORE_FAILED;
+        return new ErrorReply("storeFailed");
     }
   }
 
   /** GET /readyz: whether a create would be stored now. */
   async #isReady(): Promise<Answer> {
     const problem = await this.#service.health.probe();
+    if (problem === undefined) return this.#refuseIfStopping() ?? ok();
     // Anybody may ask, so only the log names the problem.
-    if (problem !== undefined) return NOT_READY;
-    return this.#refuseIfStopping() ?? ok();
+    const message = "the store fails: the log of the service says why";
+    return new ErrorReply("storeFailed", message);
   }
 
   #metrics(request: Request): Answer {
@@ -217,7 +201,7 @@ export class RequestHandler {
   }
 
   #refuseIfStopping(): ErrorReply | undefined {
-    return this.#drained === undefined ? undefined : SHUTTING_DOWN;
+    return this.#drained && new ErrorReply("shuttingDown");
   }
 
   #authorize({ headers }: Request): ErrorReply | undefined {
@@ -251,6 +235,11 @@ function pathOf({ url, headers }: Request): string {
   const path = url.slice(start);
   const end = path.search(/[?#]/);
   return end < 0 ? path : path.slice(0, end);
+}
+
+/** RFC 9110, section 9.3.2: HEAD works wherever GET does. */
+function get(answer: Route["answer"]): Route {
+  return { methods: ["GET", "HEAD"], answer };
 }
 
 function ok(): Response {

@@ -25,12 +25,19 @@ export class HttpServer {
   #server: Deno.HttpServer<Deno.Addr>;
   #isClosing = false;
 
+  /** The bound address as a URL. DENO_SERVE_ADDRESS can override it. */
+  readonly address: string;
+  /** The origin of a URL by which this machine reaches the server. */
+  readonly origin: string;
+  /** Rejects with the error of the runtime if it gives up listening. */
+  readonly failed: Promise<never> = this.#failed.promise;
+
   /**
    * Starts to listen.
    * @throws the error of the runtime if it cannot
    */
   constructor(
-    { host, port, tls }: Config,
+    { host, port, tls }: Pick<Config, "host" | "port" | "tls">,
     handler: Handler,
     log: Log,
     { retryMs = RETRY_MS } = {},
@@ -40,39 +47,19 @@ export class HttpServer {
     this.#log = log;
     this.#retryMs = retryMs;
     this.#server = this.#listen();
-    // Listen on the same address again, even if the port was 0 or
-    // DENO_SERVE_ADDRESS chose it, which applies to the first call only.
     const { addr } = this.#server;
     if (isNetworkAddress(addr)) {
-      this.#options.hostname = addr.hostname;
-      this.#options.port = addr.port;
+      const { hostname, port } = addr;
+      // Listen on the same address again, even if the port was 0 or
+      // DENO_SERVE_ADDRESS chose it, which applies to the first call only.
+      this.#options = { hostname, port, ...tls };
+      this.address = originOf(hostname, port, tls !== undefined);
+      this.origin = localOriginOf(hostname, port, tls !== undefined);
+    } else {
+      this.address = JSON.stringify(addr);
+      this.origin = "http://localhost";
     }
     this.#keepListening();
-  }
-
-  /** The bound address as a URL. DENO_SERVE_ADDRESS can override it. */
-  get address(): string {
-    const { addr } = this.#server;
-    return isNetworkAddress(addr)
-      ? originOf(addr.hostname, addr.port, this.#isTls)
-      : JSON.stringify(addr);
-  }
-
-  /** The origin of a URL by which this machine reaches the server. */
-  get origin(): string {
-    const { addr } = this.#server;
-    return isNetworkAddress(addr)
-      ? localOriginOf(addr.hostname, addr.port, this.#isTls)
-      : "http://localhost";
-  }
-
-  /** Rejects with the error of the runtime if it gives up listening. */
-  get failed(): Promise<never> {
-    return this.#failed.promise;
-  }
-
-  get #isTls(): boolean {
-    return this.#options.cert !== undefined;
   }
 
   /** Stops listening; resolves when all requests are answered. */
@@ -103,8 +90,10 @@ export class HttpServer {
         sleep(this.#retryMs, false),
       ]);
       if (isLost || this.#isClosing) continue;
-      const message = `listening on ${this.address} again`;
-      this.#log.info("listener recovered", message);
+      this.#log.info(
+        "listener recovered",
+        `listening on ${this.address} again`,
+      );
     }
   }
 

@@ -37,19 +37,9 @@ function start(
   } = {},
   handler: Handler = hello,
 ): HttpServer {
-  const config: Config = {
-    host,
-    port,
-    tls,
-    store: { kind: "server", url: "http://kv.test", token: "kv-token" },
-    tokens: [],
-    tokenFile: undefined,
-    baseUrl: undefined,
-    logFormat: "json",
-  };
   logged = [];
   const log = new Log("text", (line) => logged.push(line));
-  return new HttpServer(config, handler, log, { retryMs: 1 });
+  return new HttpServer({ host, port, tls }, handler, log, { retryMs: 1 });
 }
 
 /** Makes a certificate and its key, as text. */
