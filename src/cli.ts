@@ -149,9 +149,7 @@ function logFormatOf(settings: Settings): LogFormat {
 }
 
 /** Returns the command in the words, and its operand or "". */
-function readCommand(
-  [name = "serve", ...operands]: readonly string[],
-): { run: Command["run"]; operand: string } {
+function readCommand([name = "serve", ...operands]: readonly string[]) {
   const command = COMMANDS.get(name);
   if (command === undefined) {
     throw new OperatorError(`unknown command ${name}: see --help`);

@@ -31,13 +31,11 @@ export async function importPlants(
   const { file, size } = openInput(path);
   let bytes = 0;
   async function read(buffer: Uint8Array): Promise<number | null> {
-    try {
-      const count = await file.read(buffer);
-      bytes += count ?? 0;
-      return count;
-    } catch (error) {
+    const count = await file.read(buffer).catch((error) => {
       throw readFailure(path, error);
-    }
+    });
+    bytes += count ?? 0;
+    return count;
   }
 
   const store = await openForCreates(location);

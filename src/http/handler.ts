@@ -77,24 +77,6 @@ export class RequestHandler {
     return response;
   }
 
-  /**
-   * Refuses bodies that have reached their deadline. Call it regularly. Creates
-   * have a deadline of their own, in the committer.
-   */
-  expire(): void {
-    this.#bodies.expire();
-  }
-
-  /**
-   * Refuses creates from now on, and bodies that are still arriving; resolves
-   * when every running request has its reply.
-   */
-  async drain(): Promise<void> {
-    this.#drained = Promise.withResolvers();
-    this.#bodies.refuseAll(new ErrorReply("shuttingDown"));
-    if (this.#running > 0) await this.#drained.promise;
-  }
-
   #makeRoutes(): ReadonlyMap<string, Route> {
     const { baseUrl } = this.#service;
     const prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
@@ -207,6 +189,24 @@ export class RequestHandler {
   #authorize({ headers }: Request): ErrorReply | undefined {
     return this.#service.tokens.check(headers.get("authorization"));
   }
+
+  /**
+   * Refuses bodies that have reached their deadline. Call it regularly. Creates
+   * have a deadline of their own, in the committer.
+   */
+  expire(): void {
+    this.#bodies.expire();
+  }
+
+  /**
+   * Refuses creates from now on, and bodies that are still arriving; resolves
+   * when every running request has its reply.
+   */
+  async drain(): Promise<void> {
+    this.#drained = Promise.withResolvers();
+    this.#bodies.refuseAll(new ErrorReply("shuttingDown"));
+    if (this.#running > 0) await this.#drained.promise;
+  }
 }
 
 /** Checks the headers that describe the body of a create. */
@@ -226,15 +226,12 @@ function checkHeaders({ headers }: Request): ErrorReply | undefined {
  * the Host header into the URL unchecked, so it can be anything, even a path.
  */
 function pathOf({ url, headers }: Request): string {
-  const authority = url.indexOf("//") + 2;
+  const rest = url.slice(url.indexOf("//") + 2);
   const host = headers.get("host") ?? "";
-  const start = authority +
-    (url.startsWith(`${host}/`, authority)
-      ? host.length
-      : url.slice(authority).search(/[/?#]|$/));
-  const path = url.slice(start);
-  const end = path.search(/[?#]/);
-  return end < 0 ? path : path.slice(0, end);
+  const path = rest.startsWith(`${host}/`)
+    ? rest.slice(host.length)
+    : rest.slice(rest.search(/[/?#]|$/));
+  return path.replace(/[?#].*/s, "");
 }
 
 /** RFC 9110, section 9.3.2: HEAD works wherever GET does. */

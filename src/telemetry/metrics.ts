@@ -28,52 +28,43 @@ export interface Gauges {
 
 /** A Prometheus histogram. */
 class Histogram {
-  readonly #bounds: readonly number[];
-  /** One count for each bound, and one for greater values. */
-  readonly #counts: Float64Array;
+  /** For each bound, the number of values up to it. */
+  readonly #buckets: { readonly bound: number; count: number }[];
   #sum = 0;
   /** Number of observed values. */
   count = 0;
 
   constructor(bounds: readonly number[]) {
-    this.#bounds = bounds;
-    this.#counts = new Float64Array(bounds.length + 1);
+    this.#buckets = bounds.map((bound) => ({ bound, count: 0 }));
   }
 
   observe(value: number): void {
-    const bounds = this.#bounds;
-    let i = 0;
-    while (i < bounds.length && value > (bounds[i] ?? 0)) i++;
-    this.#counts[i] = (this.#counts[i] ?? 0) + 1;
+    for (const bucket of this.#buckets) {
+      if (value <= bucket.bound) bucket.count++;
+    }
     this.#sum += value;
     this.count++;
   }
 
   /** Returns the samples, as suffix and value. */
   samples(): [string, number][] {
-    let sum = 0;
-    const buckets = [...this.#bounds, "+Inf"].map(
-      (bound, i): [string, number] => {
-        sum += this.#counts[i] ?? 0;
-        return [`_bucket{le="${bound}"}`, sum];
-      },
-    );
-    return [...buckets, ["_sum", this.#sum], ["_count", this.count]];
+    return [
+      ...this.#buckets.map(({ bound, count }): [string, number] => [
+        `_bucket{le="${bound}"}`,
+        count,
+      ]),
+      ['_bucket{le="+Inf"}', this.count],
+      ["_sum", this.#sum],
+      ["_count", this.count],
+    ];
   }
 }
-
-/** The statuses of the API, which are shown before they occur. */
-const STATUSES = [
-  200,
-  CLIENT_LEFT,
-  ...Object.values(API_ERRORS).map(({ error }) => statusOf(error)),
-];
 
 /** The metrics of the service, in the text format of Prometheus. */
 export class Metrics {
   readonly #startSeconds = performance.timeOrigin / 1000;
-  /** Requests by status. */
-  readonly #requests = new Map(STATUSES.map((status) => [status, 0]));
+  /** Requests by status; those of the API are shown before they occur. */
+  readonly #requests = new Map([[200, 0], [CLIENT_LEFT, 0]]);
   readonly #requestSeconds = new Histogram(SECONDS.slice(1));
   readonly #commitPlants = new Histogram(COMMIT_PLANTS);
   readonly #commitSeconds = new Histogram(SECONDS.slice(0, -1));
@@ -84,6 +75,12 @@ export class Metrics {
     queue_full: 0,
     failed: 0,
   };
+
+  constructor() {
+    for (const { error } of Object.values(API_ERRORS)) {
+      this.#requests.set(statusOf(error), 0);
+    }
+  }
 
   /** Counts an answered request. */
   request(status: number, seconds: number): void {

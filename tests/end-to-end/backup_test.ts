@@ -135,6 +135,8 @@ Deno.test("backup never overwrites a file", async () => {
   const empty = directory.file("empty");
   const link = directory.file("link");
   Deno.writeTextFileSync(file, "mine");
+  // The advice to move the log away would destroy the data of a live store.
+  Deno.writeTextFileSync(`${file}-wal`, "mine");
   Deno.writeTextFileSync(empty, "");
   Deno.symlinkSync(directory.file("nowhere"), link);
   const before = directory.names();
