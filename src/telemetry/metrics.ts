@@ -8,7 +8,7 @@ export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 /** The status, as in nginx, of a request whose client left before its end. */
 export const CLIENT_LEFT = 499;
 
-/** Bounds of durations: from a fast commit to a slow body. */
+/** Bounds of durations: the first is for commits only, the last for bodies. */
 const SECONDS = [
   ...[0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25],
   ...[0.5, 1, 2.5, 5, 10],
