@@ -4,13 +4,10 @@ import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
-  CREATES_WAITING_MAX,
-  QUEUE_MS_MAX,
 } from "../../src/limits.ts";
 import { eventually } from "../support/load.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService } from "../support/service.ts";
-import type { Reply } from "../support/wire.ts";
 
 const VALID = '{"id":7,"name":"Fern"}';
 
@@ -31,74 +28,11 @@ const TIMED_OUT = {
   message: `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
 };
 
-/** Sends creates of different ids. */
-function createAll(service: TestService, count: number): Promise<Reply>[] {
-  return Array.from(
-    { length: count },
-    (_, i) => service.create(`{"id":${1_000 + i},"name":"Fern"}`),
-  );
-}
-
 /** Returns the value of a gauge. */
 async function gauge(service: TestService, name: string): Promise<number> {
   const { text } = await service.get("/metrics");
   return Number(new RegExp(`^plant_store_${name} (.*)$`, "m").exec(text)?.[1]);
 }
-
-Deno.test("handle() refuses creates with 50302 while CREATES_WAITING_MAX wait, and accepts them again afterwards", async () => {
-  using service = await TestService.start();
-  service.store.pause();
-  const waiting = createAll(service, CREATES_WAITING_MAX);
-  await service.createsWaiting(CREATES_WAITING_MAX);
-  assert.equal(await gauge(service, "creates_waiting"), CREATES_WAITING_MAX);
-  for (let i = 0; i < 3; i++) {
-    assertRefusal(await service.create(VALID), QUEUE_FULL);
-  }
-  // Other requests are not affected.
-  assert.equal((await service.get("/livez")).status, 200);
-  assert.equal((await service.create("{")).status, 400);
-
-  service.store.resume();
-  for (const { status } of await Promise.all(waiting)) {
-    assert.equal(status, 200);
-  }
-  assert.equal((await service.stored()).length, CREATES_WAITING_MAX);
-  assert.equal(await gauge(service, "creates_waiting"), 0);
-  assert.equal((await service.create(VALID)).status, 200);
-});
-
-Deno.test("handle() refuses creates with 50302 when the oldest queued one has waited longer than QUEUE_MS_MAX", async () => {
-  using service = await TestService.start();
-  service.store.pause();
-  const first = service.create('{"id":1,"name":"in flight"}');
-  await service.createsWaiting(1);
-  const second = service.create('{"id":2,"name":"queued"}');
-  await service.createsWaiting(2);
-  service.clock.advance(QUEUE_MS_MAX);
-  const third = service.create('{"id":3,"name":"just in time"}');
-  await service.createsWaiting(3);
-  service.clock.advance(1);
-  assertRefusal(await service.create(VALID), QUEUE_FULL);
-
-  service.store.resume();
-  for (const { status } of await Promise.all([first, second, third])) {
-    assert.equal(status, 200);
-  }
-  assert.equal((await service.stored()).length, 3);
-  assert.equal((await service.create(VALID)).status, 200);
-});
-
-Deno.test("handle() refuses creates with 50302 when the store has answered no commit for longer than QUEUE_MS_MAX", async () => {
-  using service = await TestService.start();
-  service.store.pause();
-  const first = service.create('{"id":1,"name":"in flight"}');
-  await service.createsWaiting(1);
-  service.clock.advance(QUEUE_MS_MAX + 1);
-  assertRefusal(await service.create(VALID), QUEUE_FULL);
-  service.store.resume();
-  assert.equal((await first).status, 200);
-  assert.equal((await service.stored()).length, 1);
-});
 
 for (
   const [name, headers, part] of [
@@ -151,12 +85,14 @@ Deno.test("handle() counts the bodies of waiting creates as held until their rep
     return service.create(i % 2 === 0 ? body : new Blob([body]).stream());
   });
   await service.createsWaiting(count);
+  assert.equal(await gauge(service, "creates_waiting"), count);
   const heldBytes = await gauge(service, "bodies_held_bytes");
   assert.equal(heldBytes, count * BODY_BYTES_MAX);
   service.store.resume();
   for (const { status } of await Promise.all(waiting)) {
     assert.equal(status, 200);
   }
+  assert.equal(await gauge(service, "creates_waiting"), 0);
   assert.equal(await gauge(service, "bodies_held_bytes"), 0);
 });
 
