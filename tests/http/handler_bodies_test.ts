@@ -1,7 +1,7 @@
 /** Bodies as they pass through the service; the parser's tests have the rest. */
 import assert from "node:assert/strict";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
-import { streamOf } from "../support/bodies.ts";
+import { endlessStream, streamOf } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService } from "../support/service.ts";
 import { toBytes } from "../support/wire.ts";
@@ -35,4 +35,12 @@ Deno.test("handle() refuses a body that ends too early with 40002, and counts a 
     assert.match(text, /_requests_total\{code="499"\} 1\n/);
     assert.match(text, /_requests_total\{code="400"\} 0\n/);
   }
+});
+
+Deno.test("handle() ends the body of a request that it refuses without reading", async () => {
+  using service = await TestService.start();
+  const { stream, cancelled } = endlessStream(1024);
+  const headers = { "authorization": "Bearer guess" };
+  assert.equal((await service.create(stream, { headers })).status, 401);
+  await cancelled;
 });

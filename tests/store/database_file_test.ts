@@ -162,11 +162,13 @@ Deno.test({
     // The header of a directory cannot be read.
     Deno.mkdirSync(directory.file("directory.db"));
     Deno.writeTextFileSync(directory.file("directory.db-wal"), "a");
+    Deno.createSync(directory.file("file")).close();
     for (
       const [name, problem, message] of [
         ["loop.db", "denied", /^Too many levels of symbolic links/],
         ["log.db", "denied", /^Too many levels of symbolic links/],
         ["nowhere.db", "no directory", /^no directory .*\/missing$/],
+        ["file/plants.db", "no directory", /^no directory .*\/file$/],
         ["directory.db", "denied", /^it is a directory$/],
       ] as const
     ) {

@@ -117,7 +117,7 @@ testStores(
       store.commitPlantsMax,
       Math.floor(COMMIT_BYTES_MAX / commitBytes(plant)),
     );
-    assert.ok(count >= 10);
+    assert.ok(count > 0);
     const ids = Array.from({ length: count }, (_, i) => ID_MIN + BigInt(i));
     const plants = ids.map((id) => ({ id, plant }));
     assert.equal(await commit(store, plants), "committed");
