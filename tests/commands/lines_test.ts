@@ -69,35 +69,28 @@ Deno.test("readLines() yields lines that end with LF or CRLF", async () => {
   ) await assertLines(input, expected);
 });
 
-Deno.test("readLines() skips a byte order mark at the start of the text", async () => {
-  await assertLines(concatenate(MARK, "a\nb"), ["a", "b"]);
-  await assertLines(concatenate(MARK, "\r\na"), ["", "a"]);
-  await assertLines(MARK, []);
-  await assertLines(concatenate(MARK, text(BODY_BYTES_MAX), "\n"), [
-    text(BODY_BYTES_MAX),
-  ]);
-});
-
-Deno.test("readLines() keeps a byte order mark anywhere else", async () => {
-  await assertLines(concatenate(MARK, MARK, "a"), ["\ufeffa"]);
-  await assertLines(concatenate("\n", MARK, "a"), ["", "\ufeffa"]);
-  await assertLines(concatenate("a", MARK, "b"), ["a\ufeffb"]);
-  await assertLines(concatenate(MARK, "a\n", MARK, "b\n"), ["a", "\ufeffb"]);
-});
-
-Deno.test("readLines() does not skip a part of a byte order mark", async () => {
-  const problem: Line = ["expected well-formed UTF-8"];
-  await assertLines(MARK.subarray(0, 1), [problem]);
-  await assertLines(MARK.subarray(0, 2), [problem]);
-  await assertLines(concatenate(MARK.subarray(0, 2), "\na"), [problem, "a"]);
+Deno.test("readLines() skips a byte order mark at the start of the text, and keeps others", async () => {
+  for (
+    const [input, ...expected] of [
+      [concatenate(MARK, "a\n", MARK, "b\n"), "a", "\ufeffb"],
+      [concatenate(MARK, "\r\na"), "", "a"],
+      [concatenate(MARK, MARK, "a", MARK, "b"), "\ufeffa\ufeffb"],
+      [MARK],
+      [concatenate(MARK, text(BODY_BYTES_MAX), "\n"), text(BODY_BYTES_MAX)],
+    ] as const
+  ) await assertLines(input, expected);
 });
 
 Deno.test("readLines() yields a problem for a line that is not UTF-8, and the lines after it", async () => {
+  const problem: Line = ["expected well-formed UTF-8"];
   await assertLines(concatenate(NOT_UTF8, "\nb\r\n", NOT_UTF8), [
-    ["expected well-formed UTF-8"],
+    problem,
     "b",
-    ["expected well-formed UTF-8"],
+    problem,
   ]);
+  // A part of a byte order mark is not skipped.
+  await assertLines(MARK.subarray(0, 1), [problem]);
+  await assertLines(concatenate(MARK.subarray(0, 2), "\na"), [problem, "a"]);
 });
 
 Deno.test("readLines() counts the bytes of a line without its end", async () => {

@@ -68,18 +68,15 @@ Deno.test("handle() sends the page with its headers", async () => {
 
 Deno.test("handle() needs a token for /metrics and for no other GET path", async () => {
   using service = await TestService.start(BASE_URL);
-  const rows = [
-    [[], 40101, 'Authorization: expected "Bearer" and one token'],
-    ["Bearer guess", 40102, "Authorization: this token is not accepted"],
-  ] as const;
+  const rows = [[[], 40101], ["Bearer guess", 40102]] as const;
   for (const method of ["GET", "HEAD"]) {
-    for (const [authorization, error, message] of rows) {
+    for (const [authorization, error] of rows) {
       for (const [path] of readablePaths(BASE_URL)) {
         const reply = await service.get(path, {
           method,
           headers: { authorization },
         });
-        if (path === "/metrics") assertRefusal(reply, { error, message });
+        if (path === "/metrics") assertRefusal(reply, { error });
         else assert.equal(reply.status, 200, path);
       }
     }

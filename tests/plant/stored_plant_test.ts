@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
-import { formatNewPlant, type NewPlant } from "../../src/plant/plant.ts";
+import {
+  formatNewPlant,
+  isSamePlant,
+  type NewPlant,
+} from "../../src/plant/plant.ts";
 import { acceptNewPlant } from "../support/new_plant.ts";
 
 /** Returns a plant whose line has a size. */
@@ -53,6 +57,21 @@ Deno.test("formatNewPlant() returns nothing for a plant that no line can represe
     const plants = [{ name: text }, { name: "", tag: text }];
     for (const plant of plants) {
       assert.equal(formatNewPlant({ id: 1n, plant }), undefined);
+    }
+  }
+});
+
+Deno.test("isSamePlant() compares the name and the tag, and distinguishes an empty tag from none", () => {
+  const plants = [
+    { name: "ab" },
+    { name: "aB" },
+    { name: "ab", tag: "" },
+    { name: "a", tag: "b" },
+    { name: "a", tag: "c" },
+  ];
+  for (const [i, one] of plants.entries()) {
+    for (const [j, other] of plants.entries()) {
+      assert.equal(isSamePlant(one, { ...other }), i === j);
     }
   }
 });
