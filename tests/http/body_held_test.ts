@@ -132,16 +132,6 @@ for (const length of [undefined, 100]) {
     await assertRefused(read, "bodyTimedOut");
     assert.equal(bodies.heldBytes, 0);
   });
-
-  Deno.test(`refuseAll() refuses a body ${kind} that is arriving`, async () => {
-    const bodies = new BodyReader();
-    const { stream, exhausted } = streamOf(["{"], "hangs");
-    const read = bodies.read(requestOf(stream, length), () => {});
-    await exhausted;
-    bodies.refuseAll(SHUTTING_DOWN);
-    assert.equal(await read, SHUTTING_DOWN);
-    assert.equal(bodies.heldBytes, 0);
-  });
 }
 
 Deno.test("a body that trickles in does not extend its deadline", async () => {
