@@ -21,45 +21,36 @@ Deno.test("parseArguments() splits words and flags in any order", () => {
   assert.deepEqual(parse("a=b").words, ["a=b"]);
 });
 
-for (
-  const [args, value] of [
-    [["--kv="], ""],
-    [["--kv", ""], ""],
-    [["--kv=a\nb"], "a\nb"],
-    [["--kv=--odd"], "--odd"],
-    [["--kv=--port"], "--port"],
-    [["--kv", "-1"], "-1"],
-    [["--kv", "-"], "-"],
-  ] as const
-) {
-  Deno.test(`parseArguments() accepts the value in ${JSON.stringify(args)}`, () => {
+Deno.test("parseArguments() accepts any value after =, and any but a flag after a space", () => {
+  for (
+    const [args, value] of [
+      [["--kv="], ""],
+      [["--kv", ""], ""],
+      [["--kv=--port"], "--port"],
+      [["--kv", "-1"], "-1"],
+      [["--kv", "-"], "-"],
+    ] as const
+  ) {
     const flags = { "--kv": value };
     assert.deepEqual(parse(...args), { words: [], flags, problem: undefined });
-  });
-}
+  }
+});
 
-for (
-  const [args, problem] of [
-    [["--frob"], "unknown flag --frob: see --help"],
-    [["--frob=1"], "unknown flag --frob: see --help"],
-    [["-p", "1"], "unknown flag -p: see --help"],
-    [["--"], "unknown flag --: see --help"],
-    [["--Port", "1"], "unknown flag --Port: see --help"],
-    [["--undefined"], "unknown flag --undefined: see --help"],
-    [["--access-token=a"], "unknown flag --access-token: see --help"],
-    [["--kv"], "--kv needs a value: see --help"],
-    [["--port", "1", "--kv"], "--kv needs a value: see --help"],
-    [["--kv", "--port", "1"], "--kv needs a value, got the flag --port"],
-    [["--kv", "--odd"], "--kv needs a value, got the flag --odd"],
-    [["--port", "1", "--port", "2"], "--port is given twice: give it once"],
-    [["--port=", "--port=1"], "--port is given twice: give it once"],
-    [["--frob", "--kv"], "unknown flag --frob: see --help"],
-  ] as const
-) {
-  Deno.test(`parseArguments() refuses ${args.join(" ")}`, () => {
-    assert.equal(parse(...args).problem, problem);
-  });
-}
+Deno.test("parseArguments() refuses an unknown or a repeated flag, and one without a value", () => {
+  for (
+    const [args, problem] of [
+      [["--frob=1"], "unknown flag --frob: see --help"],
+      [["-p", "1"], "unknown flag -p: see --help"],
+      [["--"], "unknown flag --: see --help"],
+      [["--undefined"], "unknown flag --undefined: see --help"],
+      [["--port", "1", "--kv"], "--kv needs a value: see --help"],
+      [["--kv", "--port", "1"], "--kv needs a value, got the flag --port"],
+      [["--kv", "--odd"], "--kv needs a value, got the flag --odd"],
+      [["--port=", "--port=1"], "--port is given twice: give it once"],
+      [["--frob", "--kv"], "unknown flag --frob: see --help"],
+    ] as const
+  ) assert.equal(parse(...args).problem, problem);
+});
 
 Deno.test("parseArguments() reads the other flags if one is invalid", () => {
   const json = { "--log-format": "json" };

@@ -15,36 +15,22 @@ Deno.test("Settings.config() splits ACCESS_TOKEN at commas and ignores white spa
   assert.deepEqual(tokens, ["a/b==", "c", "d"]);
 });
 
-for (const list of [" ", ",", `${SECRET},`, `,${SECRET}`, `${SECRET},,a`]) {
-  Deno.test(`Settings.config() refuses ACCESS_TOKEN "${list}" for an empty token`, () => {
-    assertRefused(
-      {},
-      { ACCESS_TOKEN: list },
-      /^ACCESS_TOKEN: expected a token, got an empty one: /,
-    );
-  });
-}
-
-for (
-  const [list, which] of [
-    [`${SECRET} x`, "the token"],
-    [`${SECRET}é`, "the token"],
-    [`=${SECRET}`, "the token"],
-    [`${SECRET}=x`, "the token"],
-    [`a,${SECRET}:x`, "token 2"],
-    [`a,b,${SECRET}é`, "token 3"],
-  ] as const
-) {
-  Deno.test(`Settings.config() refuses ACCESS_TOKEN "${list}" and does not show it`, () => {
-    assertRefused(
-      {},
-      { ACCESS_TOKEN: list },
-      new RegExp(
-        `^ACCESS_TOKEN: ${which} has a character that a bearer token `,
-      ),
-    );
-  });
-}
+Deno.test("Settings.config() refuses an empty or invalid token in ACCESS_TOKEN, and does not show it", () => {
+  const empty = "expected a token, got an empty one: ";
+  for (
+    const [list, message] of [
+      ...[" ", ",", `${SECRET},`, `${SECRET},,a`].map((list) => [list, empty]),
+      [`${SECRET} x`, "the token has a character that a bearer token "],
+      [`=${SECRET}`, "the token has a character "],
+      [`${SECRET}=x`, "the token has a character "],
+      [`a,${SECRET}:x`, "token 2 has a character "],
+      [`a,b,${SECRET}é`, "token 3 has a character "],
+    ] as const
+  ) {
+    const pattern = new RegExp(`^ACCESS_TOKEN: ${message}`);
+    assertRefused({}, { ACCESS_TOKEN: list }, pattern);
+  }
+});
 
 for (
   const [what, text, tokens] of [
@@ -162,56 +148,46 @@ function writeTls(directory: TemporaryDirectory, cert: string, key: string) {
   return { "--tls-cert": certFile, "--tls-key": keyFile };
 }
 
-for (
-  const [what, cert, key] of [
-    ["of one certificate and a key", CERT, KEY],
-    ["of a chain and an EC key", CERT + CERT, EC_KEY],
-    ["with locked keys beside the certificate", CERT + LOCKED_KEYS[0], KEY],
-  ] as const
-) {
-  Deno.test(`Settings.config() reads TLS files ${what}`, () => {
+Deno.test("Settings.config() reads TLS files, of flags and of variables", () => {
+  for (
+    const [cert, key] of [
+      [CERT, KEY],
+      [CERT + CERT, EC_KEY],
+      // Only the key that is used must not have a passphrase.
+      [CERT + LOCKED_KEYS[0], KEY],
+    ] as const
+  ) {
     using directory = new TemporaryDirectory();
     const flags = writeTls(directory, cert, key);
     assert.deepEqual(readConfig(flags).tls, { cert, key });
     const env = { TLS_CERT: flags["--tls-cert"], TLS_KEY: flags["--tls-key"] };
     assert.deepEqual(readConfig({}, env).tls, { cert, key });
-  });
-}
+  }
+});
 
-for (
-  const [what, cert, key, message] of [
-    ["swapped", KEY, CERT, /^--tls-cert: expected a certificate as PEM in \//],
-    ["without a key", CERT, CERT, /^--tls-key: expected a private key as PEM/],
-    ...LOCKED_KEYS.map((key) =>
-      [
-        `with the key ${key.slice(11, 50)}`,
-        CERT,
-        key,
-        /^--tls-key: expected a key without a passphrase in \/.*\/key$/,
-      ] as const
-    ),
-  ] as const
-) {
-  Deno.test(`Settings.config() refuses TLS files ${what}`, () => {
+Deno.test("Settings.config() refuses TLS files without a certificate, or without a key that needs no passphrase", () => {
+  const locked =
+    /^--tls-key: expected a key without a passphrase in \/.*\/key$/;
+  for (
+    const [cert, key, message] of [
+      [KEY, CERT, /^--tls-cert: expected a certificate as PEM in \//],
+      [CERT, CERT, /^--tls-key: expected a private key as PEM/],
+      ...LOCKED_KEYS.map((key) => [CERT, key, locked] as const),
+    ] as const
+  ) {
     using directory = new TemporaryDirectory();
     assertRefused(writeTls(directory, cert, key), {}, message);
-  });
-}
+  }
+});
 
-for (
-  const [env, message] of [
-    [{ TLS_CERT: "/c" }, /^TLS_CERT is given without --tls-key: give both/],
-    [{ TLS_KEY: "/k" }, /^TLS_KEY is given without --tls-cert: give both/],
-    [
-      { TLS_CERT: "/none", TLS_KEY: "/k" },
-      /^TLS_CERT: cannot read \/none: no such file$/,
-    ],
-  ] as const
-) {
-  Deno.test(`Settings.config() refuses ${Object.entries(env).join(" ")}`, () => {
-    assertRefused({}, env, message);
-  });
-}
+Deno.test("Settings.config() refuses a missing TLS file, and one without the other", () => {
+  const missing = /^TLS_CERT: cannot read \/none: no such file$/;
+  assertRefused({}, { TLS_CERT: "/none", TLS_KEY: "/k" }, missing);
+  const noKey = /^TLS_CERT is given without --tls-key: give both/;
+  assertRefused({}, { TLS_CERT: "/c" }, noKey);
+  const noCert = /^TLS_KEY is given without --tls-cert: give both/;
+  assertRefused({}, { TLS_KEY: "/k" }, noCert);
+});
 
 for (const flag of ["--token-file", "--tls-cert", "--tls-key"]) {
   Deno.test(`Settings.config() refuses an empty ${flag}`, () => {

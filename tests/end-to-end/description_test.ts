@@ -40,7 +40,9 @@ const SITUATIONS: Readonly<
   },
   "50001": async (service) => {
     await service.create(CREATE);
-    service.committer.bug = new Error("a bug of this test");
+    service.committer.create = () => {
+      throw new Error("a bug of this test");
+    };
     return service.create(CREATE);
   },
   "50301": async (service) => {

@@ -7,11 +7,13 @@ import {
 } from "../../src/limits.ts";
 import { endlessStream, requestOf, streamOf } from "../support/bodies.ts";
 
-Deno.test("discard() reads a bounded part of a body with a Content-Length above the limit", async () => {
-  const { stream, cancelled, readBytes } = endlessStream(1024);
-  new BodyReader().discard(requestOf(stream, BODY_BYTES_MAX + 1));
-  await cancelled;
-  assert.equal(readBytes(), BODY_DISCARD_BYTES_MAX);
+Deno.test("discard() reads a bounded part of an endless body", async () => {
+  for (const length of [undefined, BODY_BYTES_MAX + 1]) {
+    const { stream, cancelled, readBytes } = endlessStream(1024);
+    new BodyReader().discard(requestOf(stream, length));
+    await cancelled;
+    assert.equal(readBytes(), BODY_DISCARD_BYTES_MAX);
+  }
 });
 
 Deno.test("discard() reads a body below the bound to its end", async () => {
@@ -36,15 +38,15 @@ Deno.test("discard() cancels a body that trickles in after BODY_MS_MAX", async (
   assert.equal(readBytes(), BODY_MS_MAX / 1000);
 });
 
-for (const length of [0, 1, BODY_BYTES_MAX]) {
-  Deno.test(`discard() leaves a body of ${length} bytes to the runtime`, () => {
+Deno.test("discard() leaves a body of up to BODY_BYTES_MAX to the runtime", () => {
+  for (const length of [0, 1, BODY_BYTES_MAX]) {
     const { stream, readBytes } = endlessStream(1024);
     const request = requestOf(stream, length);
     new BodyReader().discard(request);
     assert.equal(request.body?.locked, false);
     assert.equal(readBytes(), 0);
-  });
-}
+  }
+});
 
 Deno.test("discard() accepts a request without a body, and one whose body was read", async () => {
   const bodies = new BodyReader();

@@ -30,24 +30,20 @@ function withHeaders(
   return request;
 }
 
-for (const length of [0, 1, BODY_BYTES_MAX - 1, BODY_BYTES_MAX]) {
-  Deno.test(`read() returns a body of ${length} bytes`, async () => {
+Deno.test("read() returns a body of up to BODY_BYTES_MAX bytes", async () => {
+  const bodies = new BodyReader();
+  assert.equal(await read(bodies, requestOf(null)), "");
+  for (const length of [0, 1, BODY_BYTES_MAX]) {
     const text = "x".repeat(length);
-    const bodies = new BodyReader();
     for (
       const request of [
         requestOf(text, length),
-        requestOf(text),
         requestOf(streamOf(text.match(/.{1,999}/g) ?? []).stream),
         requestOf(streamOf(text).stream),
       ]
     ) assert.equal(await read(bodies, request), text);
-    assert.equal(bodies.heldBytes, 0);
-  });
-}
-
-Deno.test("read() returns an empty text if the request has no body", async () => {
-  assert.equal(await read(new BodyReader(), requestOf(null)), "");
+  }
+  assert.equal(bodies.heldBytes, 0);
 });
 
 Deno.test("read() joins the bytes of a character that arrive in several chunks, which may share a larger buffer", async () => {
@@ -73,47 +69,42 @@ Deno.test("read() refuses a body of one byte more than the limit", async () => {
   for (
     const request of [
       requestOf(text, text.length),
-      requestOf(text),
       requestOf(streamOf([text]).stream),
       requestOf(streamOf([text.slice(1), "x"]).stream),
-      requestOf(streamOf(text).stream),
     ]
   ) await assertRefused(new BodyReader(), request, "bodyTooLarge");
 });
 
-for (const length of [BODY_BYTES_MAX + 1, 2 ** 53, 1e300]) {
-  Deno.test(`read() refuses a Content-Length of ${length} without reading`, async () => {
+Deno.test("read() refuses a Content-Length above the limit without reading", async () => {
+  for (const length of [`${BODY_BYTES_MAX + 1}`, "9".repeat(300)]) {
     const { stream, readBytes } = endlessStream(1024);
-    const request = withHeaders(
-      stream,
-      [["content-length", BigInt(length).toString()]],
-    );
+    const request = withHeaders(stream, [["content-length", length]]);
     await assertRefused(new BodyReader(), request, "bodyTooLarge");
     assert.equal(readBytes(), 0);
     assert.equal(request.bodyUsed, false);
-  });
-}
+  }
+});
 
-for (
-  const contentLength of ["", "-1", "+2", "2, 2", "0x2", "1e300", "2.0", "two"]
-) {
-  Deno.test(`read() counts the bytes if the Content-Length is ${JSON.stringify(contentLength)}`, async () => {
-    const bodies = new BodyReader();
+Deno.test("read() counts the bytes if the Content-Length is not a number", async () => {
+  const bodies = new BodyReader();
+  for (
+    const contentLength of ["", "-1", "+2", "2, 2", "0x2", "1e300", "2.0"]
+  ) {
     const headers = [["content-length", contentLength]] as const;
     assert.equal(await read(bodies, withHeaders("{}", headers)), "{}");
     const tooLarge = withHeaders("x".repeat(BODY_BYTES_MAX + 1), headers);
     await assertRefused(bodies, tooLarge, "bodyTooLarge");
-  });
-}
+  }
+});
 
-/** Headers of an endless body: a client can send two of them in both orders. */
-const ENDLESS: readonly (readonly (readonly [string, string])[])[] = [
-  [],
-  [["content-length", "22"], ["transfer-encoding", "chunked"]],
-  [["transfer-encoding", "chunked"], ["content-length", "22"]],
-];
-
-for (const headers of ENDLESS) {
+for (
+  const headers of [
+    [],
+    // A client can send both, in either order.
+    [["content-length", "22"], ["transfer-encoding", "chunked"]],
+    [["transfer-encoding", "chunked"], ["content-length", "22"]],
+  ] as const
+) {
   const name = headers.map(([name]) => name).join(" and ") || "no length";
 
   Deno.test(`read() refuses an endless body with ${name}, and reads a bounded part of it`, async () => {
@@ -130,31 +121,17 @@ for (const headers of ENDLESS) {
       assert.equal(await read(new BodyReader(), request), text);
     }
   });
-
-  Deno.test(`discard() reads a bounded part of an endless body with ${name}`, async () => {
-    const { stream, cancelled, readBytes } = endlessStream(1024);
-    new BodyReader().discard(withHeaders(stream, headers));
-    await cancelled;
-    assert.equal(readBytes(), BODY_DISCARD_BYTES_MAX);
-  });
 }
 
-for (const length of [undefined, 100]) {
-  const kind = length === undefined ? "in chunks" : "with a Content-Length";
-
-  Deno.test(`read() refuses a body ${kind} that is incomplete`, async () => {
-    const { stream } = streamOf(["{}"], "fails");
-    await assertRefused(new BodyReader(), requestOf(stream, length), "notJson");
-  });
-
-  Deno.test(`read() refuses a body ${kind} that is not UTF-8`, async () => {
+Deno.test("read() refuses a body that is incomplete, not UTF-8, or was read before", async () => {
+  const bodies = new BodyReader();
+  for (const length of [undefined, 100]) {
+    const incomplete = requestOf(streamOf(["{}"], "fails").stream, length);
+    await assertRefused(bodies, incomplete, "notJson");
     const { stream } = streamOf(["caf", Uint8Array.of(0xe9), "!"]);
-    await assertRefused(new BodyReader(), requestOf(stream, length), "notUtf8");
-  });
-
-  Deno.test(`read() refuses a body ${kind} that was read before`, async () => {
-    const request = requestOf("{}", length);
-    await request.text();
-    await assertRefused(new BodyReader(), request, "notJson");
-  });
-}
+    await assertRefused(bodies, requestOf(stream, length), "notUtf8");
+    const used = requestOf("{}", length);
+    await used.text();
+    await assertRefused(bodies, used, "notJson");
+  }
+});

@@ -27,7 +27,7 @@ async function assertRefused(
   name: string,
   values: Values,
   error: number,
-  message: string,
+  message: string | RegExp,
   secrets: readonly string[] = [],
 ): Promise<void> {
   using service = await TestService.start();
@@ -36,35 +36,30 @@ async function assertRefused(
   assert.deepEqual(await service.stored(), []);
 }
 
-function quoted(values: Values): string {
-  return JSON.stringify([values].flat()).slice(0, 80);
-}
-
-for (const token of TOKENS) {
-  Deno.test(`handle() accepts the token ${token}`, async () => {
+Deno.test("handle() accepts each of its tokens, with white space around the header", async () => {
+  for (const token of TOKENS) {
     await assertAccepted("authorization", `  Bearer ${token} `);
-  });
-}
+  }
+});
 
-for (
-  const credentials of [
-    [],
-    "Basic dXNlcjpzZWNyZXQ=",
-    [`Bearer ${TOKEN}`, `Bearer ${TOKEN}`],
-    ["Basic dXNlcjpzZWNyZXQ=", `Bearer ${TOKEN}`],
-    "Bearer tökén",
-  ]
-) {
-  Deno.test(`handle() finds no token in the Authorization ${quoted(credentials)}`, async () => {
+Deno.test("handle() finds no token in a missing, another, a repeated or a non-ASCII Authorization", async () => {
+  for (
+    const credentials of [
+      [],
+      "Basic dXNlcjpzZWNyZXQ=",
+      [`Bearer ${TOKEN}`, `Bearer ${TOKEN}`],
+      "Bearer tökén",
+    ]
+  ) {
     await assertRefused(
       "authorization",
       credentials,
       40101,
-      'Authorization: expected "Bearer" and one token',
+      /^Authorization: /,
       ["dXNlcjpzZWNyZXQ=", "tökén"],
     );
-  });
-}
+  }
+});
 
 Deno.test("handle() does not accept another token, and does not repeat it", async () => {
   const token = "guess-of-a-token";
@@ -72,102 +67,70 @@ Deno.test("handle() does not accept another token, and does not repeat it", asyn
     "authorization",
     `Bearer ${token}`,
     40102,
-    "Authorization: this token is not accepted",
+    /^Authorization: /,
     [token],
   );
 });
 
-for (
-  const type of [
-    "application/json",
-    "APPLICATION/JSON",
-    "Application/Json",
-    "  application/json  ",
-    "application/json;charset=utf-8",
-    "application/json; charset=UTF-8; x=y",
-    "application/json ;charset=latin1",
-    "application/json\t;",
-    'application/json; x="a, b"',
-  ]
-) {
-  Deno.test(`handle() accepts the Content-Type ${quoted(type)}`, async () => {
-    await assertAccepted("content-type", type);
-  });
-}
+Deno.test("handle() accepts the Content-Type application/json in any case, with any parameters", async () => {
+  for (
+    const type of [
+      "APPLICATION/Json",
+      "  application/json  ",
+      "application/json;charset=utf-8",
+      "application/json ;charset=latin1; x=y",
+      "application/json\t;",
+      'application/json; x="a, b"',
+    ]
+  ) await assertAccepted("content-type", type);
+});
 
-for (
-  const [type, found = [type].flat().join(", ")] of [
-    [[], "none"],
-    ["", "none"],
-    ["text/json"],
-    ["text/plain"],
-    ["application/jsonx"],
-    ["application/json-seq"],
-    ["application/json/x"],
-    ["application/json charset=utf-8"],
-    ["application/problem+json"],
-    ["application/x-www-form-urlencoded"],
-    ["xapplication/json"],
-    ["json"],
-    ["*/*"],
-    ["application/json, text/plain"],
-    [["application/json", "application/json"]],
-    ["a".repeat(300), `${"a".repeat(QUOTE_CHARS_MAX)}…`],
-  ] as const
-) {
-  Deno.test(`handle() refuses the Content-Type ${quoted(type)} with 41501`, async () => {
-    await assertRefused(
-      "content-type",
-      type,
-      41501,
-      `Content-Type: expected application/json, got ${found}`,
-    );
-  });
-}
+Deno.test("handle() refuses every other Content-Type with 41501", async () => {
+  for (
+    const [type, found = [type].flat().join(", ")] of [
+      [[], "none"],
+      ["", "none"],
+      ["text/plain"],
+      ["application/jsonx"],
+      ["application/json/x"],
+      ["application/json charset=utf-8"],
+      ["xapplication/json"],
+      ["application/json, text/plain"],
+      [["application/json", "application/json"]],
+      ["a".repeat(300), `${"a".repeat(QUOTE_CHARS_MAX)}…`],
+    ] as const
+  ) {
+    const message = `Content-Type: expected application/json, got ${found}`;
+    await assertRefused("content-type", type, 41501, message);
+  }
+});
 
-for (
-  const coding of [[], "", "identity", "IDENTITY", "Identity", " identity "]
-) {
-  Deno.test(`handle() accepts the Content-Encoding ${quoted(coding)}`, async () => {
+Deno.test("handle() accepts the Content-Encoding identity, and none", async () => {
+  for (const coding of [[], "", "identity", "IDENTITY", " identity "]) {
     await assertAccepted("content-encoding", coding);
-  });
-}
+  }
+});
 
-for (
-  const [coding, found = [coding].flat().join(", ")] of [
-    ["gzip"],
-    ["GZIP"],
-    ["x-gzip"],
-    ["br"],
-    ["zstd"],
-    ["deflate"],
-    ["none"],
-    ["identity2"],
-    ["gzip, identity"],
-    ["identity, gzip"],
-    [["identity", "gzip"]],
-    ["a".repeat(300), `${"a".repeat(QUOTE_CHARS_MAX)}…`],
-  ] as const
-) {
-  Deno.test(`handle() refuses the Content-Encoding ${quoted(coding)} with 41502`, async () => {
-    await assertRefused(
-      "content-encoding",
-      coding,
-      41502,
-      `Content-Encoding: expected identity, got ${found}`,
-    );
-  });
-}
+Deno.test("handle() refuses every other Content-Encoding with 41502", async () => {
+  for (
+    const [coding, found = [coding].flat().join(", ")] of [
+      ["gzip"],
+      ["GZIP"],
+      ["identity2"],
+      ["gzip, identity"],
+      [["identity", "gzip"]],
+      ["a".repeat(300), `${"a".repeat(QUOTE_CHARS_MAX)}…`],
+    ] as const
+  ) {
+    const message = `Content-Encoding: expected identity, got ${found}`;
+    await assertRefused("content-encoding", coding, 41502, message);
+  }
+});
 
-for (const length of [`${BODY_BYTES_MAX + 1}`, "1152921504606846976"]) {
-  Deno.test(`handle() refuses the Content-Length ${length} with 41301 before any of the body has arrived`, async () => {
-    using service = await TestService.start();
-    const headers = { "content-length": length };
-    const reply = await service.create(new ReadableStream(), { headers });
-    assertRefusal(reply, {
-      error: 41301,
-      message: `body: expected at most ${BODY_BYTES_MAX} bytes`,
-    });
-    assert.deepEqual(await service.stored(), []);
-  });
-}
+Deno.test("handle() refuses a Content-Length above the limit with 41301 before any of the body has arrived", async () => {
+  using service = await TestService.start();
+  const headers = { "content-length": `${BODY_BYTES_MAX + 1}` };
+  const reply = await service.create(new ReadableStream(), { headers });
+  assertRefusal(reply, { error: 41301 });
+  assert.deepEqual(await service.stored(), []);
+});

@@ -3,16 +3,11 @@ import { BODY_BYTES_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { type RequestOptions, TestService } from "../support/service.ts";
 
+const TOO_LONG = `${BODY_BYTES_MAX + 1}`;
+
 /** A request to which faults are added. */
 interface Draft extends RequestOptions {
   readonly body: string;
-}
-
-/** A fault, and the error of a request that has no earlier one. */
-interface Fault {
-  readonly error: number;
-  readonly name: string;
-  readonly addTo: (draft: Draft) => Draft;
 }
 
 function withHeader(
@@ -23,67 +18,22 @@ function withHeader(
   return { ...draft, headers: { ...draft.headers, [name]: value } };
 }
 
-/** Faults in the order of the checks. */
-const FAULTS: readonly Fault[] = [
-  {
-    error: 40401,
-    name: "an unknown path",
-    addTo: (draft) => ({ ...draft, target: "/ferns" }),
-  },
-  {
-    error: 40501,
-    name: "a wrong method",
-    addTo: (draft) => ({ ...draft, method: "DELETE" }),
-  },
-  {
-    error: 40101,
-    name: "no token",
-    addTo: (draft) => withHeader(draft, "authorization", []),
-  },
-  {
-    error: 40102,
-    name: "a token that is not accepted",
-    addTo: (draft) => withHeader(draft, "authorization", "Bearer guess"),
-  },
-  {
-    error: 41501,
-    name: "a wrong content type",
-    addTo: (draft) => withHeader(draft, "content-type", "text/plain"),
-  },
-  {
-    error: 41502,
-    name: "a content coding",
-    addTo: (draft) => withHeader(draft, "content-encoding", "gzip"),
-  },
-  {
-    error: 41301,
-    name: "a length above the limit",
-    addTo: (draft) =>
-      withHeader(draft, "content-length", `${BODY_BYTES_MAX + 1}`),
-  },
-  {
-    error: 40001,
-    name: "a body that is not UTF-8",
-    addTo: (draft) => ({ ...draft, body: `${draft.body}\xff` }),
-  },
-  {
-    error: 40002,
-    name: "a body that is not JSON",
-    addTo: (draft) => ({ ...draft, body: `${draft.body},` }),
-  },
-  {
-    error: 40003,
-    name: "a wrong member",
-    addTo: (draft) => ({
-      ...draft,
-      body: draft.body.replace("}", ',"tag":7}'),
-    }),
-  },
-  {
-    error: 40901,
-    name: "an id that is taken",
-    addTo: (draft) => ({ ...draft, body: draft.body.replace("2", "1") }),
-  },
+/** The errors in the order of the checks, and faults that cause them. */
+const FAULTS: readonly (readonly [number, (draft: Draft) => Draft])[] = [
+  [40401, (draft) => ({ ...draft, target: "/ferns" })],
+  [40501, (draft) => ({ ...draft, method: "DELETE" })],
+  [40101, (draft) => withHeader(draft, "authorization", [])],
+  [40102, (draft) => withHeader(draft, "authorization", "Bearer guess")],
+  [41501, (draft) => withHeader(draft, "content-type", "text/plain")],
+  [41502, (draft) => withHeader(draft, "content-encoding", "gzip")],
+  [41301, (draft) => withHeader(draft, "content-length", TOO_LONG)],
+  [40001, (draft) => ({ ...draft, body: `${draft.body}\xff` })],
+  [40002, (draft) => ({ ...draft, body: `${draft.body},` })],
+  [
+    40003,
+    (draft) => ({ ...draft, body: draft.body.replace("}", ',"tag":7}') }),
+  ],
+  [40901, (draft) => ({ ...draft, body: draft.body.replace("2", "1") })],
 ];
 
 /** Encodes each character as one byte, so that a text can be invalid UTF-8. */
@@ -100,15 +50,14 @@ Deno.test("handle() refuses a request with several faults for the first one in t
   // Every combination of faults is the bits of a number.
   for (let combination = 1; combination < 2 ** FAULTS.length; combination++) {
     const faults = FAULTS.filter((_, i) => combination & 1 << i);
-    const [first] = faults;
-    assert.ok(first !== undefined);
+    const errors = faults.map(([error]) => error);
+    const [error = 0] = errors;
     let draft: Draft = { body: '{"id":2,"name":"Fern"}' };
     // An earlier fault replaces a later one in the same header.
-    for (const fault of faults.toReversed()) draft = fault.addTo(draft);
+    for (const [, addTo] of faults.toReversed()) draft = addTo(draft);
     const reply = await service.create(toLatin1(draft.body), draft);
-    const names = faults.map(({ name }) => name).join(", ");
-    assert.equal(JSON.parse(reply.text).error, first.error, names);
-    assertRefusal(reply, { error: first.error, message: /./ });
+    assert.equal(JSON.parse(reply.text).error, error, errors.join());
+    assertRefusal(reply, { error });
   }
   assert.deepEqual(await service.stored(), before);
 });
@@ -116,11 +65,11 @@ Deno.test("handle() refuses a request with several faults for the first one in t
 Deno.test("handle() checks the path, the method and the token before it refuses a create because of a shutdown", async () => {
   using service = await TestService.start();
   await service.handler.drain();
-  for (const { error, addTo } of FAULTS) {
+  for (const [error, addTo] of FAULTS) {
     const draft = addTo({ body: '{"id":2,"name":"Fern"}' });
     const reply = await service.create(toLatin1(draft.body), draft);
     const isEarlier = [40401, 40501, 40101, 40102].includes(error);
-    assertRefusal(reply, { error: isEarlier ? error : 50301, message: /./ });
+    assertRefusal(reply, { error: isEarlier ? error : 50301 });
   }
   assert.deepEqual(await service.stored(), []);
 });
@@ -131,11 +80,11 @@ Deno.test("handle() checks a create completely before it refuses it because of a
   const waiting = service.create('{"id":3,"name":"Aloe"}');
   await service.createsWaiting(1);
   service.clock.advance(QUEUE_MS_MAX + 1);
-  for (const { error, addTo } of FAULTS) {
+  for (const [error, addTo] of FAULTS) {
     const draft = addTo({ body: '{"id":2,"name":"Fern"}' });
     const reply = await service.create(toLatin1(draft.body), draft);
     const expected = error === 40901 ? 50302 : error;
-    assertRefusal(reply, { error: expected, message: /./ });
+    assertRefusal(reply, { error: expected });
   }
   service.store.resume();
   assert.equal((await waiting).status, 200);
@@ -143,24 +92,4 @@ Deno.test("handle() checks a create completely before it refuses it because of a
     await service.stored(),
     [[["plants", 3n], { name: "Aloe" }]],
   );
-});
-
-Deno.test("handle() reveals nothing of the body, the store or the shutdown to a client without an accepted token", async () => {
-  using service = await TestService.start();
-  await service.create('{"id":1,"name":"Monstera"}');
-  const bodies = ["", "{", '{"id":1,"name":"Fern"}', '{"id":2,"name":"Fern"}'];
-  const replies = new Set<string>();
-  async function sendAll(): Promise<void> {
-    for (const body of bodies) {
-      const headers = { "authorization": "Bearer guess" };
-      const reply = await service.create(body, { headers });
-      replies.add(JSON.stringify([reply, ...reply.headers]));
-    }
-  }
-  await sendAll();
-  service.store.problem = "out of order";
-  await sendAll();
-  await service.handler.drain();
-  await sendAll();
-  assert.equal(replies.size, 1);
 });

@@ -17,22 +17,15 @@ const UNKNOWN: readonly (readonly [target: string, path?: string])[] = [
   ["/Plants"],
   ["//", "//: use /"],
   ["//plants"],
-  ["/plants/1"],
   ["/plants//"],
   ["/plants%20"],
   ["/%70lants"],
-  ["/plants;x"],
   ["/x/../plants"],
-  ["/./plants"],
-  ["/openapi"],
   ["/livez/?x", "/livez/: use /livez"],
-  ["/LIVEZ"],
-  ["/metrics/plants"],
   ["/constructor"],
   ["/__proto__"],
   ["/ferns?/plants", "/ferns"],
   ["/ferns#/plants", "/ferns"],
-  ["/ferns?x=1#/plants?", "/ferns"],
 ];
 
 /** Every GET path, with the type and the text of its reply. */
@@ -51,9 +44,9 @@ function readablePaths(
 }
 
 for (const method of ["GET", "HEAD"]) {
-  for (const [path, type, text] of readablePaths(BASE_URL)) {
-    Deno.test(`handle() replies to ${method} ${path || "of the base URL"}, with and without a query`, async () => {
-      using service = await TestService.start(BASE_URL);
+  Deno.test(`handle() replies to ${method} on every path, with and without a query`, async () => {
+    using service = await TestService.start(BASE_URL);
+    for (const [path, type, text] of readablePaths(BASE_URL)) {
       for (const query of ["", "?", "?x=/plants", "?/ferns#"]) {
         const reply = await service.get(`${path}${query}`, { method });
         assert.equal(reply.status, 200);
@@ -61,8 +54,8 @@ for (const method of ["GET", "HEAD"]) {
         if (typeof text === "string") assert.equal(reply.text, text);
         else assert.match(reply.text, text);
       }
-    });
-  }
+    }
+  });
 }
 
 Deno.test("handle() sends the page with its headers", async () => {
@@ -75,32 +68,26 @@ Deno.test("handle() sends the page with its headers", async () => {
 
 Deno.test("handle() needs a token for /metrics and for no other GET path", async () => {
   using service = await TestService.start(BASE_URL);
-  const rows = [
-    [[], 40101, 'Authorization: expected "Bearer" and one token'],
-    ["Bearer guess", 40102, "Authorization: this token is not accepted"],
-  ] as const;
+  const rows = [[[], 40101], ["Bearer guess", 40102]] as const;
   for (const method of ["GET", "HEAD"]) {
-    for (const [authorization, error, message] of rows) {
+    for (const [authorization, error] of rows) {
       for (const [path] of readablePaths(BASE_URL)) {
         const reply = await service.get(path, {
           method,
           headers: { authorization },
         });
-        if (path === "/metrics") assertRefusal(reply, { error, message });
+        if (path === "/metrics") assertRefusal(reply, { error });
         else assert.equal(reply.status, 200, path);
       }
     }
   }
 });
 
-for (
-  const method of [
-    ...["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "FOO"],
-    ...["post", "Post", "POSTS"],
-  ]
-) {
-  Deno.test(`handle() refuses ${method} /plants with 40501, before it checks the token`, async () => {
-    using service = await TestService.start(BASE_URL);
+Deno.test("handle() refuses every method but POST on /plants with 40501, before it checks the token", async () => {
+  using service = await TestService.start(BASE_URL);
+  for (
+    const method of ["GET", "HEAD", "PUT", "OPTIONS", "FOO", "post", "POSTS"]
+  ) {
     for (const authorization of ["Bearer test-token", "Bearer guess"]) {
       const reply = await service.create(VALID, {
         method,
@@ -112,13 +99,13 @@ for (
         message: `method not allowed: ${method}: use POST`,
       });
     }
-    assert.deepEqual(await service.stored(), []);
-  });
-}
+  }
+  assert.deepEqual(await service.stored(), []);
+});
 
-for (const method of ["POST", "OPTIONS", "get"]) {
-  Deno.test(`handle() refuses ${method} on every GET path with 40501, before it checks the token`, async () => {
-    using service = await TestService.start(BASE_URL);
+Deno.test("handle() refuses every method but GET and HEAD on every GET path with 40501, before it checks the token", async () => {
+  using service = await TestService.start(BASE_URL);
+  for (const method of ["POST", "OPTIONS", "get"]) {
     for (const [path] of readablePaths(BASE_URL)) {
       const reply = await service.create(VALID, {
         method,
@@ -131,26 +118,23 @@ for (const method of ["POST", "OPTIONS", "get"]) {
         allow: "GET, HEAD",
       });
     }
-    assert.deepEqual(await service.stored(), []);
-  });
-}
+  }
+});
 
-for (const [target, path = target] of UNKNOWN) {
-  Deno.test(`handle() replies with 40401 to ${target}, whatever the method and the token`, async () => {
-    using service = await TestService.start(BASE_URL);
+Deno.test("handle() replies with 40401 to an unknown path, whatever the method and the token", async () => {
+  using service = await TestService.start(BASE_URL);
+  for (const [target, path = target] of UNKNOWN) {
     for (const method of ["POST", "GET", "OPTIONS"]) {
       for (const authorization of ["Bearer test-token", []]) {
         const headers = { authorization };
         const reply = await service.create(VALID, { target, method, headers });
-        assertRefusal(reply, {
-          error: 40401,
-          message: `path not found: ${path}`,
-        });
+        const message = `path not found: ${path}`;
+        assertRefusal(reply, { error: 40401, message });
       }
     }
-    assert.deepEqual(await service.stored(), []);
-  });
-}
+  }
+  assert.deepEqual(await service.stored(), []);
+});
 
 Deno.test("handle() quotes the start of a long path and of a long method", async () => {
   using service = await TestService.start(BASE_URL);
@@ -166,25 +150,11 @@ Deno.test("handle() quotes the start of a long path and of a long method", async
   });
 });
 
-Deno.test("handle() quotes a path of emoji as valid Unicode wherever it is truncated", async () => {
-  using service = await TestService.start(BASE_URL);
-  for (let start = 0; start < 4; start++) {
-    const target = `/${"a".repeat(start)}${"🌱".repeat(QUOTE_CHARS_MAX)}`;
-    const emoji = Math.floor((QUOTE_CHARS_MAX - 1 - start) / 2);
-    // The assertion includes that the whole message is valid Unicode.
-    assertRefusal(await service.create(VALID, { target }), {
-      error: 40401,
-      message: `path not found: /${"a".repeat(start)}${"🌱".repeat(emoji)}…`,
-    });
-  }
-});
-
 Deno.test("handle() routes by the path, whatever the Host header puts into the URL", async () => {
   using service = await TestService.start(BASE_URL);
   const hosts = [
-    ...["", "plants.test", "plants.test:8000", "[::1]:8000", "a b", "a/b"],
-    ...["[::", "a:99999", "a@b", "a#b", "a?b", "é", "%", "/", "a/plants?"],
-    ...["plants.test/plants", "plants.test/livez#"],
+    ...["", "plants.test:8000", "[::1]:8000", "a b", "a/b", "[::", "a:99999"],
+    ...["a@b", "a#b", "é", "%", "/", "a/plants?", "plants.test/livez#"],
   ];
   for (const [i, host] of hosts.entries()) {
     const id = 100 + i;
@@ -206,11 +176,9 @@ Deno.test("handle() routes by the path, whatever the Host header puts into the U
 Deno.test("handle() routes by the path of an absolute URL, whatever the Host header is", async () => {
   using service = await TestService.start(BASE_URL);
   const rows = [
-    ["http://other.test/plants", 200],
     ["http://other.test/plants?x", 200],
     ["http://other.test:81/ferns", 404],
     ["http://other.test", 405],
-    ["http://other.test/", 405],
     ["http://other.test?x=/plants", 405],
     ["http://other.test#/plants", 405],
     ["https://other.test/?/plants", 405],
@@ -233,28 +201,21 @@ Deno.test("handle() routes a request without a Host header, as HTTP/2 and HTTP/1
   assert.equal((await service.get("/livez", { headers })).status, 200);
 });
 
-for (
-  const [baseUrl, prefix] of [
-    ["https://plants.example", ""],
-    ["https://plants.example/api", "/api"],
-    ["https://plants.example:8443/api/v1", "/api/v1"],
-    ["https://plants.example/a%20b", "/a%20b"],
-  ] as const
-) {
-  Deno.test(`handle() serves every path below ${baseUrl} and none outside`, async () => {
+Deno.test("handle() serves every path below the base URL and none outside", async () => {
+  for (
+    const [baseUrl, prefix] of [
+      ["https://plants.example", ""],
+      ["https://plants.example:8443/api/v1", "/api/v1"],
+      ["https://plants.example/a%20b", "/a%20b"],
+    ] as const
+  ) {
     using service = await TestService.start(baseUrl);
-    for (const [path, type, text] of readablePaths(baseUrl)) {
-      for (const method of ["GET", "HEAD"]) {
-        const reply = await service.get(`${prefix}${path}`, { method });
-        assert.equal(reply.status, 200, path);
-        assert.equal(reply.headers.get("content-type"), type);
-        if (typeof text === "string") assert.equal(reply.text, text);
-        if (prefix === "" || path === "") continue;
-        for (const outside of [path, `${prefix}${prefix}${path}`]) {
-          const reply = await service.get(outside, { method });
-          const message = `path not found: ${outside}`;
-          assertRefusal(reply, { error: 40401, message });
-        }
+    for (const [path] of readablePaths(baseUrl)) {
+      assert.equal((await service.get(`${prefix}${path}`)).status, 200, path);
+      if (prefix === "" || path === "") continue;
+      for (const outside of [path, `${prefix}${prefix}${path}`]) {
+        const message = `path not found: ${outside}`;
+        assertRefusal(await service.get(outside), { error: 40401, message });
       }
     }
     const target = `${prefix}/plants`;
@@ -271,5 +232,5 @@ for (
       assertRefusal(reply, { error: 40401, message });
     }
     assert.deepEqual(await service.stored(), before);
-  });
-}
+  }
+});

@@ -10,23 +10,12 @@ import { Wire } from "../support/wire.ts";
 
 type Tls = NonNullable<Config["tls"]>;
 
-const HAS_IPV6 = canListen("::1");
-
 const GET = "GET / HTTP/1.1\r\nHost: plants.test\r\n\r\n";
 
 /** The entries of the log of the servers. */
 let logged: string[] = [];
 
 const hello: Handler = () => Promise.resolve(new Response("hello"));
-
-function canListen(hostname: string): boolean {
-  try {
-    Deno.listen({ hostname, port: 0 }).close();
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** Starts a server, by default on a free port. */
 function start(
@@ -58,38 +47,23 @@ function portOf({ address }: HttpServer): number {
   return Number(new URL(address).port);
 }
 
-for (
-  const [host, address, origin = address] of [
-    ["127.0.0.1", "http://127.0.0.1"],
-    ["localhost", /^http:\/\/(127\.0\.0\.1|\[::1\]):\d+$/],
-    ["0.0.0.0", "http://0.0.0.0", "http://localhost"],
-    ["::1", "http://[::1]"],
-    ["::", "http://[::]", "http://localhost"],
-  ] as const
-) {
-  Deno.test({
-    name:
-      `HttpServer on ${host} names its address, and an origin that reaches it`,
-    ignore: host.includes(":") && !HAS_IPV6,
-    fn: async () => {
-      const server = start({ host });
-      const port = portOf(server);
-      assert.ok(port > 0);
-      for (
-        const [found, expected] of [
-          [server.address, address],
-          [server.origin, origin],
-        ] as const
-      ) {
-        if (expected instanceof RegExp) assert.match(found, expected);
-        else assert.equal(found, `${expected}:${port}`);
-      }
-      const response = await fetch(server.origin);
-      assert.equal(await response.text(), "hello");
-      await server.shutdown();
-    },
-  });
-}
+Deno.test("HttpServer names its address, and an origin that reaches it", async () => {
+  for (
+    const [host, origin] of [
+      ["127.0.0.1", "http://127.0.0.1"],
+      ["0.0.0.0", "http://localhost"],
+    ] as const
+  ) {
+    const server = start({ host });
+    const port = portOf(server);
+    assert.ok(port > 0);
+    assert.equal(server.address, `http://${host}:${port}`);
+    assert.equal(server.origin, `${origin}:${port}`);
+    const response = await fetch(server.origin);
+    assert.equal(await response.text(), "hello");
+    await server.shutdown();
+  }
+});
 
 Deno.test("HttpServer with port 0 listens on a free port each time, and on that port if it is given", async () => {
   const first = start();
@@ -120,13 +94,17 @@ Deno.test({
   },
 });
 
-Deno.test("shutdown() refuses connections, and resolves when running requests have their replies", async () => {
+Deno.test("shutdown() ends idle connections, refuses new ones, and resolves when running requests have their replies", async () => {
   const arrived = Promise.withResolvers<void>();
   const resumed = Promise.withResolvers<void>();
   const server = start({}, async () => {
     arrived.resolve();
     await resumed.promise;
     return new Response("late");
+  });
+  let hasFailed = false;
+  server.failed.catch(() => {
+    hasFailed = true;
   });
   const port = portOf(server);
   using running = await Wire.connect(port);
@@ -148,20 +126,6 @@ Deno.test("shutdown() refuses connections, and resolves when running requests ha
   assert.equal((await running.reply())?.text, "late");
   assert.equal(await running.rest(), "");
   await done;
-});
-
-Deno.test("shutdown() ends idle connections, and the server does not fail or listen again", async () => {
-  const server = start();
-  let hasFailed = false;
-  server.failed.catch(() => {
-    hasFailed = true;
-  });
-  const port = portOf(server);
-  using wire = await Wire.connect(port);
-  await wire.send(GET);
-  assert.equal((await wire.reply())?.text, "hello");
-  await server.shutdown();
-  assert.equal(await wire.rest(), "");
   assert.equal(hasFailed, false);
   // The address is free again.
   Deno.listen({ hostname: "127.0.0.1", port }).close();

@@ -23,7 +23,6 @@ for (
   ] as const
 ) {
   Deno.test(`readMembers() accepts JSON_DEPTH_MAX levels of ${opening} and refuses one more`, () => {
-    acceptJson(nest(opening, closing, JSON_DEPTH_MAX - 1));
     acceptJson(nest(opening, closing, JSON_DEPTH_MAX));
     assert.match(
       refuseJson(nest(opening, closing, JSON_DEPTH_MAX + 1)),
@@ -61,16 +60,11 @@ Deno.test("readMembers() refuses a million levels without exhausting the stack",
 for (
   const [start, part, end, isJson] of [
     ['{"name":"', "\\n", '"}', true],
-    ['{"name":"', "\\\\", "", false],
     ['{"name":"', "\\u00e9", '"}', true],
     ["{", '"\\u0061":1,', '"id":2}', true],
-    ["{", '"id":1,', '"id":2}', true],
-    ['{"id":', "0", "}", false],
     ['{"id":1', "0", "}", true],
     ['{"id":0.', "0", "1}", true],
-    ['{"id":1e', "0", "}", true],
     ["", " ", "", false],
-    ["", "\r\n", "?", false],
     ["[", "[],", "[]]", true],
     ['"', "🌵", "", false],
   ] as const

@@ -24,79 +24,50 @@ const INVALID_TEXTS: readonly InvalidText[] = [
   // The text as a whole (section 2).
   [" ", 2, VALUE, TEXT_END],
   [" \ufeff{}", 2, VALUE, "U+FEFF"],
-  ["{}{}", 3, TEXT_END, '"{"'],
   ["{} x", 4, TEXT_END, '"x"'],
   ["{},", 3, TEXT_END, '","'],
-  ["[]]", 3, TEXT_END, '"]"'],
-  ["1 2", 3, TEXT_END, '"2"'],
-  ['"a" "b"', 5, TEXT_END, `'"'`],
   ["{}\0", 3, TEXT_END, "U+0000"],
-  ["{} // ok", 4, TEXT_END, '"/"'],
   ["/* */1", 1, VALUE, '"/"'],
 
   // Characters that are not white space (section 2).
   ["\u00a01", 1, VALUE, "U+00A0"],
   ["\v1", 1, VALUE, "U+000B"],
-  ["\f1", 1, VALUE, "U+000C"],
-  ["1\u2028", 2, TEXT_END, "U+2028"],
   ["[1,\u20031]", 4, VALUE, "U+2003"],
 
   // Literals (section 3).
-  ["True", 1, VALUE, '"T"'],
   ["tru", 4, 'the "e" of true', TEXT_END],
   ["tRue", 2, 'the "r" of true', '"R"'],
   ["[fals]", 6, 'the "e" of false', '"]"'],
   ["nil", 2, 'the "u" of null', '"i"'],
   ["nulll", 5, TEXT_END, '"l"'],
-  ["undefined", 1, VALUE, '"u"'],
-  ["NaN", 1, VALUE, '"N"'],
-  ["Infinity", 1, VALUE, '"I"'],
   ["-Infinity", 2, AFTER_MINUS, '"I"'],
 
   // Objects (section 4).
   ["{", 2, FIRST_NAME, TEXT_END],
-  ["{,}", 2, FIRST_NAME, '","'],
   ["{id:1}", 2, FIRST_NAME, '"i"'],
-  ["{'id':1}", 2, FIRST_NAME, `"'"`],
-  ["{1:1}", 2, FIRST_NAME, '"1"'],
   ['{"id"}', 6, COLON, '"}"'],
-  ['{"id" 1}', 7, COLON, '"1"'],
   ['{"id"', 6, COLON, TEXT_END],
-  ['{"id"=1}', 6, COLON, '"="'],
   ['{"id":}', 7, VALUE, '"}"'],
-  ['{"id": }', 8, VALUE, '"}"'],
-  ['{"id"::1}', 7, VALUE, '":"'],
   ['{"id":', 7, VALUE, TEXT_END],
   ['{"id":1', 8, AFTER_MEMBER, TEXT_END],
   ['{"id":1 "a":2}', 9, AFTER_MEMBER, `'"'`],
-  ['{"id":1]', 8, AFTER_MEMBER, '"]"'],
-  ['{"id":1;"a":2}', 8, AFTER_MEMBER, '";"'],
   ['{"id":1,}', 9, NEXT_NAME, '"}"'],
-  ['{"id":1,,"a":2}', 9, NEXT_NAME, '","'],
   ['{"id":1,', 9, NEXT_NAME, TEXT_END],
-  ["}", 1, VALUE, '"}"'],
 
   // Arrays (section 5).
   ["[", 2, VALUE, TEXT_END],
-  ["[,]", 2, VALUE, '","'],
   ["[1", 3, AFTER_ELEMENT, TEXT_END],
   ["[1,]", 4, VALUE, '"]"'],
-  ["[1,,2]", 4, VALUE, '","'],
   ["[1 2]", 4, AFTER_ELEMENT, '"2"'],
   ["[1}", 3, AFTER_ELEMENT, '"}"'],
-  ["[1:2]", 3, AFTER_ELEMENT, '":"'],
-  ["]", 1, VALUE, '"]"'],
 
   // Numbers (section 6).
   ["-", 2, AFTER_MINUS, TEXT_END],
-  ["--1", 2, AFTER_MINUS, '"-"'],
   ["- 1", 2, AFTER_MINUS, "U+0020"],
   ["+1", 1, VALUE, '"+"'],
   [".5", 1, VALUE, '"."'],
-  ["-.5", 2, AFTER_MINUS, '"."'],
   ["00", 2, NO_DIGIT, '"0"'],
   ["-01", 3, NO_DIGIT, '"1"'],
-  ["[012.5]", 3, NO_DIGIT, '"1"'],
   ["1.", 3, AFTER_POINT, TEXT_END],
   ["1.e5", 3, AFTER_POINT, '"e"'],
   ["1.2.3", 4, TEXT_END, '"."'],
@@ -104,42 +75,27 @@ const INVALID_TEXTS: readonly InvalidText[] = [
   ["1E+", 4, EXPONENT, TEXT_END],
   ["1e-+5", 4, EXPONENT, '"+"'],
   ["1e+-5", 4, EXPONENT, '"-"'],
-  ["1e.5", 3, EXPONENT, '"."'],
   ["1e5.5", 4, TEXT_END, '"."'],
-  ["1e5e5", 4, TEXT_END, '"e"'],
   ["0x10", 2, TEXT_END, '"x"'],
-  ["1n", 2, TEXT_END, '"n"'],
-  ["1_000", 2, TEXT_END, '"_"'],
-  ["1,5", 2, TEXT_END, '","'],
   ["\u0661", 1, VALUE, '"\u0661"'],
 
   // Strings (section 7).
   ['"', 2, CLOSING_QUOTE, TEXT_END],
-  ['"a', 3, CLOSING_QUOTE, TEXT_END],
   ['{"id', 5, CLOSING_QUOTE, TEXT_END],
   [String.raw`"\"`, 4, CLOSING_QUOTE, TEXT_END],
   ["'a'", 1, VALUE, `"'"`],
-  ["`a`", 1, VALUE, '"`"'],
   ['"\n"', 2, ESCAPE, "U+000A"],
-  ['"a\tb"', 3, ESCAPE, "U+0009"],
-  ['"\0"', 2, ESCAPE, "U+0000"],
   ['"\x1f"', 2, ESCAPE, "U+001F"],
   ['{"a\rb":1}', 4, ESCAPE, "U+000D"],
   ['"\\', 3, LETTER, TEXT_END],
   [String.raw`"\a"`, 3, LETTER, '"a"'],
-  [String.raw`"\N"`, 3, LETTER, '"N"'],
-  [String.raw`"\'"`, 3, LETTER, `"'"`],
-  [String.raw`"\x41"`, 3, LETTER, '"x"'],
   [String.raw`"\U0041"`, 3, LETTER, '"U"'],
-  [String.raw`"\0"`, 3, LETTER, '"0"'],
   ['"\\\n"', 3, LETTER, "U+000A"],
   ['"\\🌵"', 3, LETTER, '"🌵"'],
   [String.raw`"\u"`, 4, HEX, `'"'`],
   [String.raw`"\u004"`, 7, HEX, `'"'`],
   [String.raw`"\u00g0"`, 6, HEX, '"g"'],
-  [String.raw`"\u{41}"`, 4, HEX, '"{"'],
   [String.raw`"\u+041"`, 4, HEX, '"+"'],
-  [String.raw`"\u 041"`, 4, HEX, "U+0020"],
   [String.raw`"\u00`, 6, HEX, TEXT_END],
   ['"\\u00\uff11\uff11"', 6, HEX, '"\uff11"'],
 ];
@@ -158,7 +114,7 @@ Deno.test("readMembers() refuses texts that RFC 8259 does not allow, with positi
 Deno.test("readMembers() refuses an invalid value at every place of the grammar", () => {
   for (const [invalid] of INVALID_TEXTS) {
     for (const text of everywhere(invalid)) {
-      // Some are valid inside of an array or an object, such as `1,5`.
+      // Some are valid inside of an array or an object, such as `1 `.
       if (isJson(text)) acceptJson(text);
       else refuseJson(text);
     }
@@ -180,27 +136,13 @@ Deno.test("readMembers() refuses a byte order mark", () => {
 
 Deno.test("readMembers() counts lines by LF, CRLF and CR", () => {
   for (const end of ["\n", "\r\n", "\r"]) {
+    const name = JSON.stringify(end);
     const text = `{${end}"id": 1,${end}${end}  "name": ?}`;
-    assert.equal(
-      refuseJson(text),
-      'line 4, column 11: expected a value, found "?"',
-      JSON.stringify(end),
-    );
-    assert.equal(
-      refuseJson(`${end}?`),
-      'line 2, column 1: expected a value, found "?"',
-      JSON.stringify(end),
-    );
-    assert.equal(
-      refuseJson(`{"id":1${end}`),
-      'line 2, column 1: expected "," or "}" after a member, found the end of the text',
-      JSON.stringify(end),
-    );
+    assert.match(refuseJson(text), /^line 4, column 11: /, name);
+    assert.match(refuseJson(`${end}?`), /^line 2, column 1: /, name);
+    assert.match(refuseJson(`{"id":1${end}`), /^line 2, column 1: /, name);
   }
-  assert.equal(
-    refuseJson("\n\n"),
-    "line 3, column 1: expected a value, found the end of the text",
-  );
+  assert.match(refuseJson("\n\n"), /^line 3, column 1: /);
   assert.match(refuseJson("\n\r?"), /^line 3, column 1: /);
   assert.match(refuseJson("\r\r\n\n?"), /^line 4, column 1: /);
 });
@@ -218,6 +160,11 @@ Deno.test("readMembers() counts columns in code points", () => {
   assert.match(refuseJson('{"🌵🌵":?}'), /^line 1, column 7: /);
   assert.match(refuseJson('{"\u0301":?}'), /^line 1, column 6: /);
   assert.match(refuseJson('["🌵",\n"🌵"?]'), /^line 2, column 4: /);
+  // Both ends of the surrogates, and the characters beside them.
+  for (const character of ["\ud7ff", "\ue000", "\u{1f3ff}", "\u{1f400}"]) {
+    assert.match(refuseJson(`["${character}"?]`), /^line 1, column 5: /);
+  }
+  assert.match(refuseJson('["\u{10ffff}\u{10000}"?]'), /^line 1, column 6: /);
 });
 
 Deno.test("readMembers() quotes one character of the text, escaped if it is invisible", () => {

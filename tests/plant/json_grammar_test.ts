@@ -2,38 +2,23 @@ import assert from "node:assert/strict";
 import type { JsonKind } from "../../src/plant/json.ts";
 import { acceptJson, everywhere, isJson, refuseJson } from "../support/json.ts";
 
-function assertAcceptedEverywhere(value: string): void {
-  for (const text of everywhere(value)) {
-    acceptJson(text);
-    assert.ok(isJson(text), text);
-  }
-}
-
 const NUMBERS = [
   "0",
   "-0",
   "7",
-  "-7",
   "10",
-  "907",
   "9007199254740993",
   "-9223372036854775808",
   "123456789012345678901234567890",
   "0.0",
   "-0.5",
-  "0.25",
-  "10.01",
   "3.1415926535897932384626433",
-  "1.000",
   "0e0",
   "0E9",
-  "-0e-0",
   "2e3",
-  "2E3",
   "2e+3",
   "2E-3",
   "4e007",
-  "4e-00",
   "6.5e1",
   "-6.05E+01",
   "1e999999999",
@@ -43,14 +28,9 @@ const NUMBERS = [
 /** Spellings of strings, and the strings themselves. */
 const STRINGS: readonly (readonly [string, string])[] = [
   ['""', ""],
-  ['" "', " "],
   ['"Monstera"', "Monstera"],
-  [`"it's"`, "it's"],
-  ['"/"', "/"],
   ['"[{,:}]"', "[{,:}]"],
-  ['"-1e5 true null"', "-1e5 true null"],
   ['"Fleißiges Lieschen"', "Fleißiges Lieschen"],
-  ['"観葉植物"', "観葉植物"],
   ['"🌵"', "🌵"],
   ['"\u007f\u0080\u00a0"', "\u007f\u0080\u00a0"],
   ['"\u2028\u2029\ufeff\uffff"', "\u2028\u2029\ufeff\uffff"],
@@ -58,20 +38,15 @@ const STRINGS: readonly (readonly [string, string])[] = [
   [String.raw`"\\"`, "\\"],
   [String.raw`"\/"`, "/"],
   [String.raw`"\b\f\n\r\t"`, "\b\f\n\r\t"],
-  [String.raw`"\\n"`, "\\n"],
   [String.raw`"\\\n"`, "\\\n"],
-  [String.raw`"a\nb"`, "a\nb"],
   [String.raw`"\\u0041"`, "\\u0041"],
-  [String.raw`"\u0041"`, "A"],
   [String.raw`"\u00411"`, "A1"],
   [String.raw`"\u00e9\u00E9\u00Ee"`, "ééî"],
   [String.raw`"\u0000"`, "\0"],
-  [String.raw`"\u001f"`, "\x1f"],
   [String.raw`"\u0022\u005c"`, '"\\'],
   [String.raw`"\uD83C\udf35"`, "🌵"],
   [String.raw`"\ud83c"`, "\ud83c"],
   [String.raw`"\udf35\ud83c"`, "\udf35\ud83c"],
-  [String.raw`"x\ud83cx"`, "x\ud83cx"],
 ];
 
 const OTHER_VALUES: readonly (readonly [string, JsonKind])[] = [
@@ -79,56 +54,42 @@ const OTHER_VALUES: readonly (readonly [string, JsonKind])[] = [
   ["false", "boolean"],
   ["null", "null"],
   ["[]", "array"],
-  ["[ ]", "array"],
   ["[[]]", "array"],
-  ["[1]", "array"],
   ["[1,2]", "array"],
   ["[ 1 ,\t2\n,\r3 ]", "array"],
   ['[null,true,false,"",0,{},[]]', "array"],
   ["{}", "object"],
   ["{ }", "object"],
   ['{"":0}', "object"],
-  ['{"a":{}}', "object"],
   ['{"a":1,"a":2}', "object"],
   ['{ "a" : 1 , "b"\t:\n2\r}', "object"],
   ['{"__proto__":1,"constructor":{"prototype":[]}}', "object"],
   [String.raw`{"\u0000\n":[]}`, "object"],
 ];
 
-Deno.test("readMembers() accepts every form of number and keeps its spelling", () => {
-  for (const source of NUMBERS) {
-    assertAcceptedEverywhere(source);
-    assert.equal(acceptJson(source).kind, "number");
-    assert.deepEqual(acceptJson(`{"id":${source}}`).members[0], {
-      kind: "number",
-      text: source,
-      isDuplicate: false,
-    });
+/** Asserts the kind and the text of a value, wherever it is. */
+function assertValue(source: string, kind: JsonKind, text: string): void {
+  for (const place of everywhere(source)) {
+    acceptJson(place);
+    assert.ok(isJson(place), place);
   }
+  assert.equal(acceptJson(source).kind, kind);
+  assert.deepEqual(
+    acceptJson(`{"name":${source}}`).members[1],
+    { kind, text, isDuplicate: false },
+  );
+}
+
+Deno.test("readMembers() accepts every form of number and keeps its spelling", () => {
+  for (const source of NUMBERS) assertValue(source, "number", source);
 });
 
 Deno.test("readMembers() accepts every form of string and decodes it", () => {
-  for (const [source, value] of STRINGS) {
-    assertAcceptedEverywhere(source);
-    assert.equal(acceptJson(source).kind, "string");
-    assert.deepEqual(acceptJson(`{"name":${source}}`).members[1], {
-      kind: "string",
-      text: value,
-      isDuplicate: false,
-    });
-  }
+  for (const [source, text] of STRINGS) assertValue(source, "string", text);
 });
 
 Deno.test("readMembers() accepts every other value and returns its kind", () => {
-  for (const [source, kind] of OTHER_VALUES) {
-    assertAcceptedEverywhere(source);
-    assert.equal(acceptJson(source).kind, kind);
-    assert.deepEqual(acceptJson(`{"tag":${source}}`).members[2], {
-      kind,
-      text: "",
-      isDuplicate: false,
-    });
-  }
+  for (const [source, kind] of OTHER_VALUES) assertValue(source, kind, "");
 });
 
 Deno.test("readMembers() accepts the four white space characters between any tokens", () => {
@@ -144,30 +105,24 @@ Deno.test("readMembers() accepts nine letters after a backslash and no other cha
   for (let code = 0; code < 0x180; code++) {
     const letter = String.fromCharCode(code);
     const text = `"\\${letter}0041"`;
-    if ('"\\/bfnrtu'.includes(letter)) {
-      acceptJson(text);
-      assert.ok(isJson(text), text);
-    } else {
-      const message = refuseJson(text);
-      assert.match(message, /^line 1, column 3: expected one of " \\ \/ b f /);
-    }
+    if ('"\\/bfnrtu'.includes(letter)) acceptJson(text);
+    else {assert.match(
+        refuseJson(text),
+        /^line 1, column 3: expected one of " /,
+      );}
   }
 });
 
 Deno.test("readMembers() accepts 22 hexadecimal digits after \\u and no other character", () => {
   for (let code = 0; code < 0x180; code++) {
     const digit = String.fromCharCode(code);
-    for (
-      const [text, column] of [[`"\\u${digit}041"`, 4], [
-        `"\\u004${digit}"`,
-        7,
-      ]] as const
-    ) {
+    for (const [start, end] of [["", "041"], ["004", ""]] as const) {
+      const text = `"\\u${start}${digit}${end}"`;
       if (/[0-9A-Fa-f]/.test(digit)) acceptJson(text);
       else {
-        const start =
-          `line 1, column ${column}: expected four hexadecimal digits`;
-        assert.ok(refuseJson(text).startsWith(start), refuseJson(text));
+        const position = `line 1, column ${4 + start.length}: `;
+        const message = refuseJson(text);
+        assert.ok(message.startsWith(`${position}expected four hex`), message);
       }
     }
   }

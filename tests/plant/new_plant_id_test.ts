@@ -9,9 +9,8 @@ import {
 
 Deno.test("parseNewPlant() keeps every digit of an id, up to both ends of int64", () => {
   const ids = [
-    ...[0n, 1n, -1n, 10n, 999_999_999_999_999_999n, 10n ** 18n, -(10n ** 18n)],
-    ...[2n ** 53n - 1n, 2n ** 53n, 2n ** 53n + 1n, -(2n ** 53n) - 1n],
-    ...[ID_MAX - 1n, ID_MAX, ID_MIN, ID_MIN + 1n],
+    ...[0n, 1n, -1n, 999_999_999_999_999_999n, 10n ** 18n, -(10n ** 18n)],
+    ...[2n ** 53n, 2n ** 53n + 1n, ID_MAX - 1n, ID_MAX, ID_MIN, ID_MIN + 1n],
   ];
   for (const id of ids) {
     for (const text of withId(String(id))) {
@@ -20,42 +19,21 @@ Deno.test("parseNewPlant() keeps every digit of an id, up to both ends of int64"
   }
 });
 
-Deno.test("parseNewPlant() refuses an id above 2^63 - 1 or below -2^63", () => {
-  const ids = [
-    ...[ID_MAX + 1n, ID_MIN - 1n, 10n ** 19n, -(10n ** 19n)],
-    ...[2n ** 64n, 10n ** 30n],
-  ];
-  for (const id of ids) {
-    for (const text of withId(String(id))) {
-      assert.equal(refuseNewPlant(text), `id: expected ${AN_ID}, got ${id}`);
-    }
-  }
-});
-
 /** Spellings of integers, and their values. */
 const INTEGERS = [
   ["-0", 0n],
-  ["0.0", 0n],
-  ["-0.000e5", 0n],
   ["0e999999999", 0n],
   ["0e-999999999", 0n],
-  ["1.0", 1n],
-  ["1e2", 100n],
   ["1E+02", 100n],
-  ["-1e2", -100n],
   ["100e-2", 1n],
   ["0.1e1", 1n],
   ["0.00012e5", 12n],
   ["1.50e1", 15n],
-  ["1200.00e-2", 12n],
-  ["1e18", 10n ** 18n],
   ["9223372036854775807.000", ID_MAX],
-  ["9223372036854775807e0", ID_MAX],
   ["9.223372036854775807e18", ID_MAX],
   ["92233720368547758070e-1", ID_MAX],
   ["-9223372036854775808.0", ID_MIN],
   ["-0.9223372036854775808e19", ID_MIN],
-  ["9007199254740993.0", 9007199254740993n],
   [`1${"0".repeat(5000)}e-5000`, 1n],
   [`0.${"0".repeat(5000)}7e5001`, 7n],
   [`1e${"0".repeat(5000)}2`, 100n],
@@ -73,26 +51,20 @@ Deno.test("parseNewPlant() accepts every spelling of an integer by its value", (
 });
 
 const NOT_INT64 = [
+  String(ID_MAX + 1n),
+  String(ID_MIN - 1n),
+  String(2n ** 64n),
   "1.5",
-  "-1.5",
   "0.5",
   "0.99999999999999999999",
-  "1.00000000000000000000000001",
   "9007199254740992.5",
   "1e-1",
-  "1e-400",
-  "-1e-400",
   "15e-1",
   "1e19",
-  "-1e19",
-  "1e400",
   "1e999999999",
-  "-1e999999999",
   "1e-999999999",
   "9223372036854775807.1",
-  "9223372036854775808.0",
   "-9223372036854775809.0",
-  "9.223372036854775808e18",
   "0.9223372036854775808e19",
 ];
 
@@ -108,33 +80,14 @@ Deno.test("parseNewPlant() refuses a number that is not an int64, and quotes it"
 });
 
 Deno.test("parseNewPlant() quotes a number of up to QUOTE_CHARS_MAX characters in full", () => {
-  const digits = "1234567890".repeat(QUOTE_CHARS_MAX / 10);
-  assert.equal(
-    refuseNewPlant(`{"id":${digits},"name":"a"}`),
-    `id: expected ${AN_ID}, got ${digits}`,
-  );
-  assert.equal(
-    refuseNewPlant(`{"id":${digits}1,"name":"a"}`),
-    `id: expected ${AN_ID}, got ${digits}…`,
-  );
-});
-
-Deno.test("parseNewPlant() truncates a long number in its message", () => {
+  const digits = "1".repeat(QUOTE_CHARS_MAX);
   for (
-    const source of [
-      "9".repeat(30_000),
-      `1e${"9".repeat(30_000)}`,
-      `1e-${"9".repeat(30_000)}`,
-      `0.${"0".repeat(30_000)}1`,
-      `1.${"0".repeat(30_000)}1`,
-    ]
+    const [source, found] of [[digits, digits], [`${digits}1`, `${digits}…`]]
   ) {
-    for (const text of withId(source)) {
-      assert.equal(
-        refuseNewPlant(text),
-        `id: expected ${AN_ID}, got ${source.slice(0, QUOTE_CHARS_MAX)}…`,
-      );
-    }
+    assert.equal(
+      refuseNewPlant(`{"id":${source},"name":"a"}`),
+      `id: expected ${AN_ID}, got ${found}`,
+    );
   }
 });
 

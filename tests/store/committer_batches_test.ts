@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { COMMIT_BYTES_MAX } from "../../src/limits.ts";
-import type { Plant } from "../../src/plant/plant.ts";
 import {
   outcomesOf,
   plantOf,
@@ -74,38 +73,6 @@ Deno.test("two creates of one id are never in commits at the same time", async (
   assert.deepEqual(outcomesOf(creates), ["stored", "unchanged", "conflict"]);
   assert.deepEqual(store.operations, [["commit", 1n]]);
   assert.deepEqual(store.plants, new Map([[1n, PLANT]]));
-});
-
-Deno.test("a missing tag and an empty one differ, as do names that differ in case", async () => {
-  const { store, create } = setUpCommitter();
-  const plants: Plant[] = [
-    PLANT,
-    { name: "Monstera", tag: "" },
-    { name: "Monstera" },
-    { name: "monstera" },
-    { name: "Monstera", tag: "climber" },
-  ];
-  const expected = [
-    "unchanged",
-    "conflict",
-    "unchanged",
-    "conflict",
-    "conflict",
-  ];
-  const together = plants.map((plant) => create(1, plant));
-  await store.writeAll();
-  assert.deepEqual(outcomesOf(together), ["stored", ...expected.slice(1)]);
-
-  // Read from the store, not compared with another create.
-  const other = setUpCommitter();
-  other.store.plants.set(1n, PLANT);
-  for (const [i, plant] of plants.entries()) {
-    const created = other.create(1, plant);
-    await settled();
-    await other.store.writeAll();
-    await settled();
-    assert.equal(created.outcome, expected[i]);
-  }
 });
 
 Deno.test("a failed commit answers failed to all creates of its ids", async () => {

@@ -47,7 +47,6 @@ Deno.test("create() counts creates of one id against CREATES_WAITING_MAX", async
 
 for (
   const [relation, ms, isRefused] of [
-    ["below", -1, false],
     ["at", 0, false],
     ["above", 1, true],
   ] as const
@@ -83,20 +82,6 @@ for (
   });
 }
 
-Deno.test("create() judges an overload by the oldest queued create, not by later ones", async () => {
-  const { store, clock, create } = setUpCommitter();
-  create(0);
-  create(1);
-  clock.now = QUEUE_MS_MAX;
-  const later = create(2);
-  clock.now++;
-  const refused = create(3);
-  await settled();
-  assert.deepEqual(outcomesOf([later, refused]), [undefined, "queue_full"]);
-  await store.writeAll();
-  assert.ok(!store.plants.has(3n));
-});
-
 Deno.test("create() waits beside hung commits while another may be in flight", async () => {
   const { store, clock, create } = setUpCommitter({ commitsInFlightMax: 3 });
   create(1);
@@ -129,23 +114,6 @@ Deno.test("the start of a commit counts as progress of the store", async () => {
   );
 });
 
-Deno.test("create() waits again as soon as the store has responded", async () => {
-  const { store, clock, create } = setUpCommitter();
-  const first = create(1);
-  const queued = create(2);
-  clock.now = 4 * QUEUE_MS_MAX;
-  const refused = create(3);
-  await store.writeAll();
-  const later = create(4);
-  await store.writeAll();
-  assert.deepEqual(outcomesOf([first, queued, refused, later]), [
-    "stored",
-    "stored",
-    "queue_full",
-    "stored",
-  ]);
-});
-
 Deno.test("the queue of an idle store is never full", async () => {
   const { store, clock, create } = setUpCommitter();
   for (let id = 0; id < 5; id++) {
@@ -168,19 +136,4 @@ Deno.test("queueMsMax replaces QUEUE_MS_MAX", async () => {
   assert.deepEqual(outcomesOf([third, fourth]), [undefined, "queue_full"]);
   await store.writeAll();
   assert.equal(store.plants.size, 3);
-});
-
-Deno.test("a committer with an infinite queueMsMax refuses by count only", async () => {
-  const { store, clock, create } = setUpCommitter({ queueMsMax: Infinity });
-  const creates = [];
-  for (let id = 0; id < CREATES_WAITING_MAX; id++) {
-    clock.now += 10;
-    creates.push(create(id));
-  }
-  const refused = create(-1);
-  await settled();
-  assert.ok(creates.every(({ outcome }) => outcome === undefined));
-  assert.equal(refused.outcome, "queue_full");
-  await store.writeAll();
-  assert.equal(store.plants.size, CREATES_WAITING_MAX);
 });

@@ -31,25 +31,17 @@ function assertForeign(check: () => void, log: string): void {
 
 testPlaces(
   (place) =>
-    `checkStoreUsable() refuses ${place} to a missing file that has left a log`,
+    `checkStoreUsable() refuses ${place} to a missing or an empty file beside a log`,
   async (path, real) => {
-    assert.equal(checkStoreUsable(path), false);
-    await makeLog(`${real}-wal`);
-    assertForeign(() => checkStoreUsable(path), `${real}-wal`);
-    assert.throws(() => Deno.statSync(real), Deno.errors.NotFound);
-    Deno.removeSync(`${real}-wal`);
-    assert.equal(checkStoreUsable(path), false);
-  },
-);
-
-testPlaces(
-  (place) =>
-    `checkStoreUsable() refuses ${place} to an empty file beside a log`,
-  async (path, real) => {
-    Deno.createSync(real).close();
-    assert.equal(checkStoreUsable(path), true);
-    await makeLog(`${real}-wal`);
-    assertForeign(() => checkStoreUsable(path), `${real}-wal`);
+    for (const exists of [false, true]) {
+      if (exists) Deno.createSync(real).close();
+      assert.equal(checkStoreUsable(path), exists);
+      await makeLog(`${real}-wal`);
+      assertForeign(() => checkStoreUsable(path), `${real}-wal`);
+      Deno.removeSync(`${real}-wal`);
+      assert.equal(checkStoreUsable(path), exists);
+      assert.deepEqual(sidecarsOf(path), []);
+    }
   },
 );
 
@@ -158,22 +150,49 @@ Deno.test("enterWalMode() and leaveWalMode() change the mode of a closed store, 
 });
 
 Deno.test({
-  name: "checkStoreUsable() reports links that lead nowhere",
+  name: "checkStoreUsable() reports what it cannot examine",
   ignore: IS_WINDOWS,
   fn: () => {
     using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    Deno.symlinkSync("plants.db", path);
-    assert.throws(
-      () => checkStoreUsable(path),
-      (error) => error instanceof StoreError && error.problem === "denied",
-    );
-    Deno.removeSync(path);
-    Deno.symlinkSync("missing/plants.db", path);
-    assert.throws(
-      () => checkStoreUsable(path),
-      (error) =>
-        error instanceof StoreError && error.problem === "no directory",
-    );
+    const link = (target: string, name: string) =>
+      Deno.symlinkSync(target, directory.file(name));
+    link("loop.db", "loop.db");
+    link("log.db-wal", "log.db-wal");
+    link("missing/plants.db", "nowhere.db");
+    // The header of a directory cannot be read.
+    Deno.mkdirSync(directory.file("directory.db"));
+    Deno.writeTextFileSync(directory.file("directory.db-wal"), "a");
+    Deno.createSync(directory.file("file")).close();
+    for (
+      const [name, problem, message] of [
+        ["loop.db", "denied", /^Too many levels of symbolic links/],
+        ["log.db", "denied", /^Too many levels of symbolic links/],
+        ["nowhere.db", "no directory", /^no directory .*\/missing$/],
+        ["file/plants.db", "no directory", /^no directory .*\/file$/],
+        ["directory.db", "denied", /^it is a directory$/],
+      ] as const
+    ) {
+      assert.throws(() => checkStoreUsable(directory.file(name)), (error) => {
+        assert.ok(error instanceof StoreError);
+        assert.equal(error.problem, problem, name);
+        assert.match(error.message, message);
+        return true;
+      });
+    }
   },
+});
+
+Deno.test("a file of no or one byte is an empty database, as SQLite sees it", () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  for (const text of ["", "a"]) {
+    Deno.writeTextFileSync(path, text);
+    assert.equal(checkStoreUsable(path), true);
+    assert.throws(
+      () => checkStoreExists(path),
+      /^StoreError: not a Deno KV store$/,
+    );
+  }
+  Deno.removeSync(path);
+  assert.throws(() => checkStoreExists(path), /^StoreError: no such file$/);
 });

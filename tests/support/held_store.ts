@@ -115,11 +115,14 @@ export class HeldClock implements Clock {
 class RecordedReports implements CommitObserver {
   /** The problems, and the number of plants of each commit. */
   readonly reports: (string | number)[] = [];
+  /** The time of each commit. */
+  readonly seconds: number[] = [];
   /** Thrown by every report, if there is one. */
   bug: Error | undefined;
 
-  committed(plants: number): void {
+  committed(plants: number, seconds: number): void {
     this.reports.push(plants);
+    this.seconds.push(seconds);
     if (this.bug !== undefined) throw this.bug;
   }
 

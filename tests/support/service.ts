@@ -12,12 +12,11 @@ import {
   type CommitResult,
   type CommitStore,
   Committer,
-  type Outcome,
 } from "../../src/store/committer.ts";
 import { type ObservedStore, StoreHealth } from "../../src/store/health.ts";
 import { KvStore } from "../../src/store/kv_store.ts";
 import { StoreError } from "../../src/store/store_error.ts";
-import { Log, type LogFields } from "../../src/telemetry/log.ts";
+import { Log } from "../../src/telemetry/log.ts";
 import { Metrics } from "../../src/telemetry/metrics.ts";
 import { entriesOf, type Entry } from "./entries.ts";
 import { TOKEN } from "./program.ts";
@@ -95,36 +94,6 @@ class FaultyStore implements CommitStore, ObservedStore {
   }
 }
 
-/** A committer with a programmer error on demand. */
-class BuggyCommitter extends Committer {
-  /** Thrown by every create, if there is one. */
-  bug: Error | undefined;
-
-  override create(newPlant: NewPlant): Promise<Outcome> {
-    if (this.bug !== undefined) throw this.bug;
-    return super.create(newPlant);
-  }
-}
-
-/** A log that keeps the internal errors and discards everything else. */
-class InternalErrors extends Log {
-  readonly entries: { readonly id: string; readonly error: unknown }[] = [];
-
-  constructor() {
-    super("json");
-  }
-
-  override info(_event: string, _message: string, _fields?: LogFields): void {}
-
-  override error(_event: string, _message: string, _fields?: LogFields): void {}
-
-  override internalError(error: unknown): string {
-    const id = crypto.randomUUID();
-    this.entries.push({ id, error });
-    return id;
-  }
-}
-
 /** How a request differs from an ordinary create. */
 export interface RequestOptions {
   /** Path and query. */
@@ -184,15 +153,17 @@ export class TestService implements Disposable {
   readonly kv: Deno.Kv;
   readonly store: FaultyStore;
   readonly handler: RequestHandler;
-  readonly committer: BuggyCommitter;
-  readonly log = new InternalErrors();
+  readonly committer: Committer;
+  /** The entries of the log, as text. */
+  readonly logged: string[] = [];
+  readonly log = new Log("text", (entry) => this.logged.push(entry));
 
   private constructor(kv: Deno.Kv, baseUrl: string) {
     const nowMs = () => this.clock.nowMs();
     this.kv = kv;
     this.store = new FaultyStore(kv);
     const health = new StoreHealth(this.store, () => {}, nowMs);
-    this.committer = new BuggyCommitter(this.store, health, {
+    this.committer = new Committer(this.store, health, {
       clock: this.clock,
     });
     this.handler = new RequestHandler({
@@ -207,11 +178,6 @@ export class TestService implements Disposable {
 
   static async start(baseUrl = "http://plants.test"): Promise<TestService> {
     return new TestService(await Deno.openKv(":memory:"), baseUrl);
-  }
-
-  /** The internal errors that were logged. */
-  get internalErrors(): readonly { id: string; error: unknown }[] {
-    return this.log.entries;
   }
 
   /** Sends a request and reads the reply. */
