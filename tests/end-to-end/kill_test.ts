@@ -5,7 +5,7 @@ import { drawPlant, inParallel, Ledger, pause } from "../support/load.ts";
 import { Program } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
-const ROUNDS = numberFromEnv("KILL_ROUNDS", 10);
+const ROUNDS = numberFromEnv("KILL_ROUNDS", 6);
 const SEED = seedOfRun();
 
 const CONNECTIONS = 64;

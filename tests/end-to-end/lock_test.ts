@@ -52,7 +52,8 @@ async function testLock(kind: "IMMEDIATE" | "EXCLUSIVE"): Promise<void> {
   {
     using lock = new StoreLock(path, kind);
     const failing = await Promise.all(ids.map(create));
-    for (const { error } of failing) assert.equal(error, STORE_FAILED);
+    for (const { status } of failing) assert.equal(status, 503);
+    assert.ok(failing.some(({ error }) => error === STORE_FAILED));
 
     const waiting = ids.map((id) =>
       eventually(isStored, () => create(id + 100n))
