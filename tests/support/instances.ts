@@ -85,13 +85,6 @@ export class Instance implements AsyncDisposable {
   }
 }
 
-/** The replies during one phase of a load. */
-export interface Phase {
-  readonly name: string;
-  readonly tally: Tally;
-  readonly slowestMs: number;
-}
-
 /** Where to send which load. */
 export interface LoadOptions {
   readonly nginx: Nginx;
@@ -116,15 +109,11 @@ export class ConstantLoad implements Disposable {
     );
   }
 
-  /** Sends creates of new plants while something happens. */
-  async during(
-    name: string,
-    event: (tally: Tally) => Promise<unknown>,
-  ): Promise<Phase> {
+  /** Sends creates of new plants while something happens; counts replies. */
+  async during(event: (tally: Tally) => Promise<unknown>): Promise<Tally> {
     const { connections, perSecond, random } = this.#options;
     const intervalMs = 1_000 * connections / perSecond;
     const tally = new Tally();
-    let slowestMs = 0;
     let isOver = false;
     const startMs = performance.now();
     const loads = this.#clients.map(async (client, i) => {
@@ -132,16 +121,13 @@ export class ConstantLoad implements Disposable {
       let nextMs = startMs + intervalMs * i / connections;
       while (!isOver) {
         await sleep(Math.max(0, nextMs - performance.now()));
-        const sentMs = performance.now();
         const newPlant = { id: drawId(random), plant: drawPlant(random) };
         tally.add(await this.create(newPlant, client));
-        const repliedMs = performance.now();
-        slowestMs = Math.max(slowestMs, repliedMs - sentMs);
-        nextMs = Math.max(nextMs + intervalMs, repliedMs);
+        nextMs = Math.max(nextMs + intervalMs, performance.now());
       }
     });
     await Promise.all([...loads, event(tally).finally(() => isOver = true)]);
-    return { name, tally, slowestMs };
+    return tally;
   }
 
   /** Sends a create and records it; rejects without a reply of the API. */
