@@ -52,7 +52,7 @@ const REPLAYED = 100;
 const AT_A_TIME = 3;
 
 /** Power cuts to find that lose plants, and how many may be needed. */
-const LOSSES_MIN = 5;
+const LOSSES_MIN = 3;
 const LOSSY_CUTS_MAX = 3_000;
 
 /** The part of the syncs that have no effect then. */

@@ -8,11 +8,11 @@ import {
   type Ledger,
   metricOf,
   type Reply,
+  send,
   Tally,
-  toBody,
 } from "./load.ts";
 import type { Nginx } from "./nginx.ts";
-import { type Ended, Program, statusOf, TOKEN } from "./program.ts";
+import { type Ended, Program, statusOf } from "./program.ts";
 import type { Random } from "./random.ts";
 import { freePort } from "./tools.ts";
 import { drawId } from "./transfer.ts";
@@ -130,24 +130,13 @@ export class ConstantLoad implements Disposable {
     return tally;
   }
 
-  /** Sends a create and records it; rejects without a reply of the API. */
-  create(
-    newPlant: NewPlant,
-    client: Deno.HttpClient | undefined = this.#clients[0],
-  ): Promise<Reply> {
+  /** Sends a create and records it with its reply. */
+  create(newPlant: NewPlant, client = this.#clients[0]): Promise<Reply> {
     const { ledger, nginx } = this.#options;
-    const reply = ledger.record(newPlant, async () => {
-      const response = await fetch(`${nginx.origin}/plants`, {
-        method: "POST",
-        headers: {
-          "authorization": `Bearer ${TOKEN}`,
-          "content-type": "application/json",
-        },
-        body: toBody(newPlant),
-        ...(client !== undefined && { client }),
-      });
-      return await readReply(response, newPlant);
-    });
+    const reply = ledger.record(
+      newPlant,
+      (newPlant) => send(nginx, newPlant, { ...(client && { client }) }),
+    );
     this.#inFlight.add(reply);
     const end = () => this.#inFlight.delete(reply);
     reply.then(end, end);
@@ -162,27 +151,4 @@ export class ConstantLoad implements Disposable {
   [Symbol.dispose](): void {
     for (const client of this.#clients) client.close();
   }
-}
-
-/** Reads a reply to a create, which is as the API describes it. */
-async function readReply(
-  response: Response,
-  { plant }: NewPlant,
-): Promise<Reply> {
-  const { headers, status } = response;
-  assert.equal(headers.get("content-type"), "application/json");
-  const body = await response.json();
-  if (status === 200) {
-    assert.deepEqual(body, plant);
-    return { status };
-  }
-  assert.equal(Math.floor(body.error / 100), status);
-  assert.equal(typeof body.message, "string");
-  const retryAfter = headers.get("retry-after");
-  assert.equal(retryAfter !== null, status === 503);
-  return {
-    status,
-    error: body.error,
-    ...(retryAfter !== null && { retryAfter }),
-  };
 }

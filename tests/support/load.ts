@@ -31,11 +31,11 @@ export function toBody({ id, plant }: NewPlant): string {
 export async function send(
   { origin }: Pick<Program, "origin">,
   newPlant: NewPlant,
-  signal: AbortSignal | null = null,
+  init: RequestInit & { client?: Deno.HttpClient } = {},
 ): Promise<Reply> {
   try {
     const response = await fetch(`${origin}/plants`, {
-      signal,
+      ...init,
       method: "POST",
       headers: {
         "authorization": `Bearer ${TOKEN}`,
@@ -43,7 +43,8 @@ export async function send(
       },
       body: toBody(newPlant),
     });
-    const { status } = response;
+    const { status, headers } = response;
+    assert.equal(headers.get("content-type"), "application/json");
     const body: unknown = await response.json();
     if (status === 200) {
       assert.deepEqual(body, newPlant.plant);
@@ -51,7 +52,9 @@ export async function send(
     }
     assert.ok(typeof body === "object" && body !== null && "error" in body);
     assert.ok(typeof body.error === "number");
-    const retryAfter = response.headers.get("retry-after");
+    assert.equal(Math.floor(body.error / 100), status);
+    const retryAfter = headers.get("retry-after");
+    assert.equal(retryAfter !== null, status === 503);
     return {
       status,
       error: body.error,
