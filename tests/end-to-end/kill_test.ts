@@ -5,7 +5,7 @@ import { drawPlant, inParallel, Ledger, pause } from "../support/load.ts";
 import { Program } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
-const ROUNDS = numberFromEnv("KILL_ROUNDS", 10);
+const ROUNDS = numberFromEnv("KILL_ROUNDS", 6);
 const SEED = seedOfRun();
 
 const CONNECTIONS = 64;
@@ -21,7 +21,6 @@ Deno.test("every plant acknowledged before a kill -9 under load is stored and un
   const random = new Random(SEED);
   const ledger = new Ledger();
   const ids: bigint[] = [];
-  let cutOff = 0;
   try {
     let before = new Set<bigint>();
     for (let round = 1; round <= ROUNDS + 1; round++) {
@@ -29,14 +28,10 @@ Deno.test("every plant acknowledged before a kill -9 under load is stored and un
       await ledger.replay(program, before);
       if (round > ROUNDS) break;
       const known = new Set(ledger.acknowledged.keys());
-      cutOff += await loadAndKill(program, { ledger, ids, random });
+      await loadAndKill(program, { ledger, ids, random });
       before = new Set(ledger.acknowledged.keys()).difference(known);
     }
-    const stored = await ledger.assertFile(path);
-    console.log(
-      `seed ${SEED}: ${ROUNDS} kills, ${ledger.acknowledged.size} plants ` +
-        `acknowledged, ${stored} stored, ${cutOff} creates cut off`,
-    );
+    await ledger.assertFile(path);
   } catch (error) {
     throw new Error(`with SEED=${SEED} KILL_ROUNDS=${ROUNDS}`, {
       cause: error,
@@ -53,14 +48,11 @@ interface Run {
   readonly random: Random;
 }
 
-/**
- * Sends creates on many connections and kills the program meanwhile.
- * @returns the number of creates without a reply
- */
+/** Sends creates on many connections and kills the program meanwhile. */
 async function loadAndKill(
   program: Program,
   { ledger, ids, random }: Run,
-): Promise<number> {
+): Promise<void> {
   const killAt = random.int(1, KILL_AT_REPLY_MAX);
   const delayMs = random.int(0, KILL_DELAY_MS_MAX);
   let replies = 0;
@@ -95,5 +87,4 @@ async function loadAndKill(
   }, CONNECTIONS);
   await stopped;
   assert.ok(cutOff > 0, "the program was killed without load");
-  return cutOff;
 }

@@ -1,7 +1,15 @@
-/** Memory is bounded in bytes, not only in the number of requests. */
+/**
+ * Memory under more load than the service accepts. What is measured depends on
+ * the machine, so only the gate runs these tests, without others beside them.
+ */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
-import { BODIES_HELD_BYTES_MAX, BODY_BYTES_MAX } from "../../src/limits.ts";
+import {
+  BODIES_HELD_BYTES_MAX,
+  BODY_BYTES_MAX,
+  CREATES_WAITING_MAX,
+} from "../../src/limits.ts";
+import type { Plant } from "../../src/plant/plant.ts";
 import { Http2Clients } from "../support/http2_clients.ts";
 import {
   eventually,
@@ -11,14 +19,15 @@ import {
   metricOf,
   peakResidentBytes,
   PLANT,
-  RECOVERY_MS_MAX,
-  type Reply,
+  residentBytes,
   Tally,
   toBody,
 } from "../support/load.ts";
 import { Program } from "../support/program.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import { request, Wire } from "../support/wire.ts";
+
+const IS_GATE = Deno.env.has("GATE");
 
 const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
@@ -33,136 +42,162 @@ const MIB = 2 ** 20;
  */
 const GROWTH_BYTES_MAX = 512 * MIB;
 
+/** Connections whose bodies do not arrive completely. */
 const CONNECTIONS = 4_000;
 
-/** Creates of the largest size: 320 MB of bodies. */
-const CREATES = 10_000;
+/** More creates than may wait, and 340 MB if all have the largest size. */
+const CREATES = CREATES_WAITING_MAX + 500;
 
-const HAS_OLD_CLIENT = /^2\.[6-8]\./.test(Deno.version.deno);
+/** Floods, to compare the memory of the second half with that of the first. */
+const FLOODS = 4;
 
-/** Reads the reply to a create. */
-async function replyOn(wire: Wire): Promise<Reply> {
-  const reply = await wire.reply();
-  assert.ok(reply !== undefined, "closed without a reply");
-  const { status, headers, text } = reply;
-  const error = Number(/"error":(\d+)/.exec(text)?.[1] ?? status);
-  const retryAfter = headers.get("retry-after");
-  return { status, error, ...(retryAfter !== null && { retryAfter }) };
+/** Registers a test with a running service, which must have stored one plant. */
+function testService(
+  name: string,
+  run: (service: Service) => Promise<void>,
+): void {
+  Deno.test({
+    name,
+    ignore: !IS_GATE,
+    fn: async () => {
+      using directory = new TemporaryDirectory();
+      const path = directory.file("plants.db");
+      const ledger = new Ledger();
+      await using program = await Program.start(["--kv", path]);
+      const isAlive = async (id: bigint) =>
+        assert.ok(isStored(await ledger.send(program, { id, plant: PLANT })));
+      await isAlive(0n);
+      await run({ path, ledger, program });
+      await isAlive(-1n);
+      assert.equal(await heldBytes(program), 0);
+      assert.doesNotMatch(program.stderr, /internal error/);
+      assert.equal((await program.stop()).status, 0);
+      await ledger.assertFile(path);
+    },
+  });
 }
 
-/** Asserts how much the memory has grown, and prints it. */
+/** A running service, and what was sent to it. */
+interface Service {
+  readonly path: string;
+  readonly ledger: Ledger;
+  readonly program: Program;
+}
+
+function heldBytes(program: Program): Promise<number> {
+  return metricOf(program, "plant_store_bodies_held_bytes");
+}
+
+/**
+ * Sends creates at the same time while the store is locked; when all of them
+ * wait or are refused, unlocks it and waits for the other replies.
+ * @param observe called while they arrive
+ */
+async function flood(
+  { path, ledger, program }: Service,
+  [firstId, plant]: [bigint, Plant],
+  observe: (waiting: number) => Promise<void>,
+): Promise<void> {
+  using clients = new Http2Clients(program.origin, CREATES);
+  using lock = new StoreLock(path);
+  const tally = new Tally();
+  const ids = Array.from({ length: CREATES }, (_, i) => firstId + BigInt(i));
+  const replies = Promise.all(ids.map(async (id) => {
+    const reply = await ledger.record(
+      { id, plant },
+      (newPlant) => clients.send(newPlant),
+    );
+    tally.add(reply);
+    assert.ok(isStored(reply) || reply.retryAfter !== undefined);
+  }));
+  await eventually((arrived) => arrived === CREATES, async () => {
+    const waiting = await metricOf(program, "plant_store_creates_waiting");
+    await observe(waiting);
+    return waiting + tally.of(QUEUE_FULL) + tally.of(STORE_FAILED);
+  });
+  lock[Symbol.dispose]();
+  await replies;
+  const answered = [200, QUEUE_FULL, STORE_FAILED].map((it) => tally.of(it));
+  const sum = answered.reduce((sum, count) => sum + count);
+  assert.equal(sum, CREATES, JSON.stringify(tally.counts));
+  assert.ok(tally.of(QUEUE_FULL) > 0, "none was refused");
+}
+
+/** Asserts how much the memory has grown. */
 async function assertBounded(
   program: Program,
   beforeBytes: number,
-  what: string,
 ): Promise<void> {
-  const peakBytes = await peakResidentBytes(program);
-  const [before, peak] = [beforeBytes, peakBytes].map((bytes) =>
-    (bytes / MIB).toFixed()
-  );
-  console.log(`${what}: memory from ${before} to at most ${peak} MiB`);
-  assert.ok(peakBytes - beforeBytes < GROWTH_BYTES_MAX, `${peak} MiB`);
+  const grownBytes = await peakResidentBytes(program) - beforeBytes;
+  assert.ok(grownBytes < GROWTH_BYTES_MAX, `grew by ${grownBytes} bytes`);
 }
 
-Deno.test({
-  name:
-    "creates of the largest size that wait for the store are bounded in bytes, and the others are refused with 503",
-  // The HTTP/2 client of Deno 2.6 loses requests that are answered early.
-  ignore: HAS_OLD_CLIENT,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const ledger = new Ledger();
-    await using program = await Program.start(["--kv", path]);
-    assert.ok(isStored(await ledger.send(program, { id: 0n, plant: PLANT })));
-    const beforeBytes = await peakResidentBytes(program);
-    const heldBytes = () => metricOf(program, "plant_store_bodies_held_bytes");
-    const waiting = () => metricOf(program, "plant_store_creates_waiting");
-
-    const room = BODY_BYTES_MAX -
-      toBody({ id: BigInt(CREATES), plant: { name: "" } }).length;
-    const plant = { name: "x".repeat(room) };
-    const ids = Array.from({ length: CREATES }, (_, i) => BigInt(i + 1));
-    const tally = new Tally();
-    let heldMax = 0;
-    {
-      using clients = new Http2Clients(program.origin, CREATES);
-      using lock = new StoreLock(path);
-      const replies = Promise.all(ids.map(async (id) => {
-        const reply = await ledger.record(
-          { id, plant },
-          (newPlant) => clients.send(newPlant),
-        );
-        tally.add(reply);
-        return reply;
-      }));
-      await eventually(
-        (arrived) => arrived >= CREATES,
-        async () => {
-          heldMax = Math.max(heldMax, await heldBytes());
-          return await waiting() + tally.of(QUEUE_FULL) +
-            tally.of(STORE_FAILED);
+testService(
+  "creates beyond those that may wait are refused with 503, again and again, and leave nothing in memory",
+  async (service) => {
+    const residents: number[] = [];
+    for (let number = 1; number <= FLOODS; number++) {
+      let resident = 0;
+      await flood(
+        service,
+        [BigInt(number * CREATES), PLANT],
+        async (waiting) => {
+          assert.ok(waiting <= CREATES_WAITING_MAX, `${waiting} waited`);
+          resident = await residentBytes(service.program);
         },
-        { withinMs: 20 * RECOVERY_MS_MAX },
       );
-      lock[Symbol.dispose]();
-      for (const { status, retryAfter } of await replies) {
-        assert.ok(status === 200 || retryAfter !== undefined, `${status}`);
-      }
+      residents.push(resident);
     }
-    assert.ok(heldMax <= BODIES_HELD_BYTES_MAX, `${heldMax} bytes held`);
-    // On a busy machine some creates reach their deadline.
-    const answered = [200, QUEUE_FULL, STORE_FAILED];
-    assert.equal(
-      answered.reduce((sum, name) => sum + tally.of(name), 0),
-      CREATES,
-      JSON.stringify(tally.counts),
-    );
-    await assertBounded(program, beforeBytes, JSON.stringify(tally.counts));
-
-    assert.equal(await heldBytes(), 0);
-    assert.ok(isStored(await ledger.send(program, { id: -1n, plant: PLANT })));
-    assert.equal((await program.stop()).status, 0);
-    await ledger.assertFile(path);
+    // The heap varies between two garbage collections, so peaks are compared:
+    // 6 KiB that each create left behind would exceed the bound.
+    const early = Math.max(...residents.slice(0, FLOODS / 2));
+    const late = Math.max(...residents.slice(FLOODS / 2));
+    assert.ok(late - early < 128 * MIB, `${late} bytes after ${early}`);
   },
-});
+);
 
-Deno.test("bodies that are still arriving are bounded in bytes, and the others are refused with 503", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
-  const ledger = new Ledger();
-  await using program = await Program.start(["--kv", path]);
-  assert.ok(isStored(await ledger.send(program, { id: 0n, plant: PLANT })));
-  const beforeBytes = await peakResidentBytes(program);
-  const heldBytes = () => metricOf(program, "plant_store_bodies_held_bytes");
-
-  const prefix = '{"id":1,"name":"';
-  const name = "x".repeat(BODY_BYTES_MAX - prefix.length - 2);
-  const bytes = request(`${prefix}${name}"}`);
-  const held = BODIES_HELD_BYTES_MAX / BODY_BYTES_MAX;
-  const tally = new Tally();
-  const wires: Wire[] = [];
-  try {
-    await inParallel(Array.from({ length: CONNECTIONS }), async () => {
-      const wire = await Wire.connect(program.port);
-      wires.push(wire);
-      assert.ok(await wire.send(bytes.subarray(0, -1)));
+testService(
+  "creates of the largest size that wait for the store are bounded in bytes, and the others are refused with 503",
+  async (service) => {
+    const { program } = service;
+    const beforeBytes = await peakResidentBytes(program);
+    const empty = toBody({ id: BigInt(2 * CREATES), plant: { name: "" } });
+    const plant = { name: "x".repeat(BODY_BYTES_MAX - empty.length) };
+    await flood(service, [1n, plant], async () => {
+      const bytes = await heldBytes(program);
+      assert.ok(bytes <= BODIES_HELD_BYTES_MAX, `${bytes} bytes held`);
     });
-    const replies = wires.map(async (wire) => tally.add(await replyOn(wire)));
-    assert.ok(await heldBytes() <= BODIES_HELD_BYTES_MAX);
-    await Promise.all(replies);
-  } finally {
-    for (const wire of wires) wire[Symbol.dispose]();
-  }
-  const counts = JSON.stringify(tally.counts);
-  const timedOut = tally.of(BODY_TIMED_OUT);
-  assert.equal(timedOut + tally.of(QUEUE_FULL), CONNECTIONS, counts);
-  // More, if the first ones time out before the last ones arrive.
-  assert.ok(timedOut >= held, counts);
-  await assertBounded(program, beforeBytes, counts);
+    await assertBounded(program, beforeBytes);
+  },
+);
 
-  assert.equal(await heldBytes(), 0);
-  assert.ok(isStored(await ledger.send(program, { id: 2n, plant: PLANT })));
-  assert.equal((await program.stop()).status, 0);
-  assert.equal(await ledger.assertFile(path), 2);
-});
+testService(
+  "bodies that are still arriving are bounded in bytes, and the others are refused with 503",
+  async ({ program }) => {
+    const beforeBytes = await peakResidentBytes(program);
+    const prefix = '{"id":1,"name":"';
+    const name = "x".repeat(BODY_BYTES_MAX - prefix.length - 2);
+    const bytes = request(`${prefix}${name}"}`).subarray(0, -1);
+    const counts = new Map<string, number>();
+    using wires = new DisposableStack();
+    const replies: Promise<void>[] = [];
+    await inParallel(Array.from({ length: CONNECTIONS }), async () => {
+      const wire = wires.use(await Wire.connect(program.port));
+      assert.ok(await wire.send(bytes));
+      replies.push(
+        wire.reply().then((reply) => {
+          const error = /"error":(\d+)/.exec(reply?.text ?? "")?.[1] ?? "none";
+          counts.set(error, (counts.get(error) ?? 0) + 1);
+        }),
+      );
+    });
+    assert.ok(await heldBytes(program) <= BODIES_HELD_BYTES_MAX);
+    await Promise.all(replies);
+    const timedOut = counts.get(`${BODY_TIMED_OUT}`) ?? 0;
+    const refused = counts.get(`${QUEUE_FULL}`) ?? 0;
+    assert.equal(timedOut + refused, CONNECTIONS, JSON.stringify([...counts]));
+    // More, if the first ones time out before the last ones arrive.
+    assert.ok(timedOut >= BODIES_HELD_BYTES_MAX / BODY_BYTES_MAX);
+    await assertBounded(program, beforeBytes);
+  },
+);

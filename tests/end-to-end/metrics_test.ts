@@ -1,31 +1,8 @@
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
-import { METRICS_CONTENT_TYPE } from "../../src/telemetry/metrics.ts";
-import { errorOf, Program, statusOf, TOKEN } from "../support/program.ts";
+import { Program, statusOf } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { checkMetrics, PROMTOOL } from "../support/tools.ts";
 
 const PLANT = '{"id":1,"name":"Monstera"}';
-
-Deno.test("GET /metrics needs a token, and answers text that Prometheus reads", async () => {
-  using directory = new TemporaryDirectory();
-  await using program = await Program.start(["--kv", directory.file("p.db")]);
-  for (
-    const [token, error] of [
-      [undefined, API_ERRORS.noToken.error],
-      ["another", API_ERRORS.tokenNotAccepted.error],
-    ] as const
-  ) {
-    const refused = await program.get("/metrics", token);
-    assert.match(refused.headers.get("www-authenticate") ?? "", /^Bearer /);
-    assert.deepEqual(await errorOf(refused), [401, error]);
-  }
-  const response = await program.get("/metrics", TOKEN);
-  assert.equal(response.status, 200);
-  assert.equal(response.headers.get("content-type"), METRICS_CONTENT_TYPE);
-  assert.match(METRICS_CONTENT_TYPE, /^text\/plain; version=0\.0\.4(;|$)/);
-  assert.match(await response.text(), /^# HELP /);
-});
 
 Deno.test("GET /metrics counts requests, creates by outcome and commits, and nothing else", async () => {
   using directory = new TemporaryDirectory();
@@ -76,18 +53,4 @@ Deno.test("GET /metrics counts requests, creates by outcome and commits, and not
   assert.equal(after.get("plant_store_creates_waiting"), 0);
   assert.equal(after.get("plant_store_bodies_held_bytes"), 0);
   assert.equal(after.get("plant_store_up"), 1);
-});
-
-Deno.test({
-  name: "GET /metrics answers text without a problem that promtool finds",
-  ignore: PROMTOOL === "",
-  async fn() {
-    using directory = new TemporaryDirectory();
-    await using program = await Program.start(["--kv", directory.file("p.db")]);
-    for (const body of [PLANT, PLANT, '{"id":1,"name":""}', "{}"]) {
-      await statusOf(program.create(body));
-    }
-    const text = await (await program.get("/metrics", TOKEN)).text();
-    assert.equal(await checkMetrics(text), "");
-  },
 });

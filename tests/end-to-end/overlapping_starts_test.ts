@@ -1,7 +1,7 @@
 /** Starts that overlap with each other: none may take a live log for foreign. */
 import assert from "node:assert/strict";
 import { isStored, PLANT, send } from "../support/load.ts";
-import { assertOneLine, Program, runProgram } from "../support/program.ts";
+import { Program } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { HAS_STRACE } from "../support/tools.ts";
 
@@ -47,21 +47,6 @@ Deno.test("starts at the same time on one new store all succeed, and one of them
     assert.equal((await program.stop()).status, 0, program.stderr);
   }
   assert.deepEqual(directory.names(), ["plants.db"]);
-});
-
-Deno.test({
-  name: "a store below /dev/shm is refused before it is created",
-  ignore: Deno.build.os !== "linux",
-  fn: async () => {
-    const path = `/dev/shm/${crypto.randomUUID()}.db`;
-    const ended = await runProgram(["--port", "0", "--kv", path]);
-    assertOneLine(
-      ended,
-      2,
-      /Deno does not open special files of the system: name another file/,
-    );
-    assert.throws(() => Deno.statSync(path), Deno.errors.NotFound);
-  },
 });
 
 async function startAndStop(path: string): Promise<void> {

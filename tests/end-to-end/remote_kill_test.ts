@@ -12,19 +12,18 @@ import {
   occurrences,
   pause,
   PLANT,
-  RECOVERY_MS_MAX,
   residentBytes,
   Tally,
 } from "../support/load.ts";
 import { Program } from "../support/program.ts";
-import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
+import { Random, seedOfRun } from "../support/random.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** A compiled binary prints what Deno's own client prints. */
 const IS_BINARY = Deno.env.has("PLANT_STORE");
 
-/** How long the server is away under load. */
-const AWAY_SECONDS = numberFromEnv("AWAY_SECONDS", 3);
+/** Other requests under load while the server is away. */
+const AWAY_REQUESTS = 20;
 
 /** Connections that create while the server is away. */
 const CONNECTIONS = 400;
@@ -34,7 +33,7 @@ const STORE_FAILED = API_ERRORS.storeFailed.error;
 
 Deno.test({
   name:
-    "a KV Connect server that is killed under load causes 503 for creates in time and in bounded memory, and loses nothing",
+    "a KV Connect server that is killed under load causes 503 for creates in bounded memory, and loses nothing",
   ignore: DENOKV === undefined,
   fn: async () => {
     using directory = new TemporaryDirectory();
@@ -52,35 +51,28 @@ Deno.test({
     const killAt = random.int(500, 2_000);
     let id = 0n;
     let isRunning = true;
-    let slowestMs = 0;
     let away: Promise<void> | undefined;
-    let residentBefore = 0;
-    let residentAfter = 0;
-    let othersAnswered = 0;
 
     async function bringDown(): Promise<void> {
       await server.kill();
       // By then the first waiting creates have reached their deadline.
       await pause(COMMIT_MS_MAX + 1_000);
-      residentBefore = await residentBytes(program);
-      const untilMs = performance.now() + AWAY_SECONDS * 1_000;
-      while (performance.now() < untilMs) {
+      const before = await residentBytes(program);
+      for (let i = 0; i < AWAY_REQUESTS; i++) {
         const { status, body } = await fetch(`${program.origin}/nowhere`);
         await body?.cancel();
         assert.equal(status, 404);
-        othersAnswered++;
         await pause(100);
       }
-      residentAfter = await residentBytes(program);
+      const grownBytes = await residentBytes(program) - before;
+      assert.ok(grownBytes < 64 * 2 ** 20, `grew by ${grownBytes} bytes`);
     }
 
     const load = Array.from({ length: CONNECTIONS }, async () => {
       while (isRunning) {
         const newPlant = { id: ++id, plant: drawPlant(random) };
-        const startMs = performance.now();
         const reply = await ledger.send(program, newPlant);
         tally.add(reply);
-        slowestMs = Math.max(slowestMs, performance.now() - startMs);
         // A refused client waits, though less than Retry-After demands.
         if (reply.error === QUEUE_FULL) await pause(200);
         if (tally.of(200) >= killAt && away === undefined) {
@@ -100,10 +92,6 @@ Deno.test({
     );
     assert.ok(tally.of(STORE_FAILED) > 0);
     assert.ok(tally.of(QUEUE_FULL) >= CONNECTIONS);
-    assert.ok(slowestMs < COMMIT_MS_MAX + RECOVERY_MS_MAX, `${slowestMs} ms`);
-    assert.ok(othersAnswered > AWAY_SECONDS, `${othersAnswered} answered`);
-    const grownBytes = residentAfter - residentBefore;
-    assert.ok(grownBytes < 64 * 2 ** 20, `grew by ${grownBytes} bytes`);
     const lines = program.stderr.trim().split("\n");
     const clients = lines.filter((line) => line.startsWith("KV Connect"));
     assert.ok(lines.length - clients.length < 20, program.stderr);
@@ -111,12 +99,10 @@ Deno.test({
     if (!IS_BINARY) assert.deepEqual(clients.slice(0, 3), []);
 
     await server.restart();
-    const restartedMs = performance.now();
     await eventually(
       isStored,
       () => ledger.send(program, { id: ++id, plant: PLANT }),
     );
-    const recoveryMs = performance.now() - restartedMs;
     // A create that was answered 503 can be repeated.
     await inParallel(ledger.ambiguous, async ([id, plant]) => {
       const { status } = await ledger.send(program, { id, plant });
@@ -128,15 +114,6 @@ Deno.test({
     assert.equal(failing, 1, program.stderr);
     assert.equal((await program.stop()).status, 0);
     await server.kill();
-    const stored = await ledger.assertFile(file);
-    const [before, after] = [residentBefore, residentAfter].map((bytes) =>
-      (bytes / 2 ** 20).toFixed()
-    );
-    console.log(
-      `seed ${seed}: ${JSON.stringify(tally.counts)}, slowest ` +
-        `${slowestMs.toFixed()} ms, ${lines.length} lines, memory ${before} ` +
-        `to ${after} MiB, recovered after ${recoveryMs.toFixed()} ms, ` +
-        `${stored} stored`,
-    );
+    await ledger.assertFile(file);
   },
 });

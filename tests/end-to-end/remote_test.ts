@@ -44,44 +44,6 @@ Deno.test({
 
 Deno.test({
   name:
-    "a retry is not answered from memory while the KV Connect server is known to be away",
-  ignore: DENOKV === undefined,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const ledger = new Ledger();
-    const file = directory.file("kv.db");
-    await using server = await KvServer.start(file);
-    await using program = await Program.start(["--kv", server.url], {
-      env: KV_ENV,
-    });
-    const ids = Array.from({ length: 40 }, (_, i) => BigInt(i));
-    const retry = (id: bigint) => ledger.send(program, { id, plant: PLANT });
-    await inParallel(ids, async (id) => assert.ok(isStored(await retry(id))));
-
-    await server.kill();
-    const ready = await fetch(`${program.origin}/readyz`);
-    assert.equal(ready.status, 503);
-    await ready.body?.cancel();
-    await program.printed(/the store fails/);
-    await inParallel(ids, async (id) => {
-      const { status, error, retryAfter } = await retry(id);
-      assert.equal(status, 503, `a retry of ${id}`);
-      assert.ok(error === QUEUE_FULL || error === STORE_FAILED, `${error}`);
-      assert.ok(retryAfter !== undefined);
-    }, ids.length);
-
-    await server.restart();
-    await eventually(isStored, () => retry(0n));
-    await program.printed(/the store has recovered/);
-    await ledger.replay(program);
-    assert.equal((await program.stop()).status, 0);
-    await server.kill();
-    assert.equal(await ledger.assertFile(file), ids.length);
-  },
-});
-
-Deno.test({
-  name:
     "a KV Connect server that hangs causes 503 for creates at once, and they succeed when it continues",
   ignore: DENOKV === undefined || Deno.build.os === "windows",
   fn: async () => {

@@ -1,9 +1,11 @@
 /**
  * Starts that are refused, one for each part of the program that refuses.
- * `config_test.ts` and `config_files_test.ts` have every refused setting.
+ * `config_test.ts`, `config_files_test.ts` and `kv_store_errors_test.ts` have
+ * everything that is refused.
  */
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
+import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
 import {
   assertOneEntry,
   assertOneLine,
@@ -20,6 +22,8 @@ interface Refused {
   readonly args?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
   readonly message: RegExp;
+  /** Whether the line is an object. */
+  readonly isJson?: true;
 }
 
 /** What is refused, and how. */
@@ -28,30 +32,20 @@ const REFUSED: Readonly<Record<string, Refused>> = {
     args: ["--\x1b[31m\nred"],
     message: /unknown flag --\\u\{1b\}\[31m red: see --help$/m,
   },
-  "a port that is no number": {
-    env: { PORT: "http" },
-    message: /PORT: expected a whole number from 0 to 65535, got "http"$/m,
+  "an invalid log format": {
+    env: { LOG_FORMAT: "JSON" },
+    message: /LOG_FORMAT: expected text or json, got "JSON"$/m,
+  },
+  "a flag before that of the JSON format": {
+    args: ["--frob", "--log-format=json"],
+    message: /^unknown flag --frob: see --help$/,
+    isJson: true,
   },
   "a token file with an invalid line": {
     args: ["--token-file", "*/tokens"],
+    env: { LOG_FORMAT: "json" },
     message: /--token-file: \/.*\/tokens: token 2 has a character/,
-  },
-  "TLS files that are not PEM": {
-    args: ["--tls-cert", "*/tokens", "--tls-key", "*/tokens"],
-    message: /--tls-cert: expected a certificate as PEM in \/.*\/tokens$/m,
-  },
-  "a token of a KV Connect server with a line end": {
-    args: ["--kv", "https://kv.test"],
-    env: { DENO_KV_ACCESS_TOKEN: `${SECRET}\nx` },
-    message: /DENO_KV_ACCESS_TOKEN: expected a token without white space/,
-  },
-  "a store in a missing directory": {
-    args: ["--kv", "*/no/p.db"],
-    message: /cannot store plants in .*: no directory \/.*\/no: create it, or /,
-  },
-  "a store that is a directory": {
-    args: ["--kv", "*/directory"],
-    message: /cannot store .*\/directory: it is a directory: name a file in it/,
+    isJson: true,
   },
   "a store that is another database": {
     env: { KV_PATH: "*/other.db" },
@@ -61,11 +55,9 @@ const REFUSED: Readonly<Record<string, Refused>> = {
 
 /** Makes the files that {@link REFUSED} names. */
 function makeFiles(directory: TemporaryDirectory): void {
-  Deno.mkdirSync(directory.file("directory"));
   Deno.writeTextFileSync(directory.file("tokens"), `a\n${SECRET} b\n`);
-  const other = new DatabaseSync(directory.file("other.db"));
+  using other = new DatabaseSync(directory.file("other.db"));
   other.exec("CREATE TABLE plants (id INTEGER)");
-  other.close();
 }
 
 /** Returns the names and sizes of the files in a directory. */
@@ -76,59 +68,88 @@ function listFiles(directory: TemporaryDirectory): [string, number][] {
   ]);
 }
 
-/** Runs a start that is refused, and asserts that no file changed. */
-async function runRefused({ args = [], env = {} }: Refused): Promise<Ended> {
-  using directory = new TemporaryDirectory();
-  makeFiles(directory);
-  const before = listFiles(directory);
-  const place = (text: string) => text.replace("*", directory.path);
-  const ended = await runProgram(args.map(place), {
-    cwd: directory.path,
-    // Another program may listen on the default port.
-    env: Object.fromEntries(
-      Object.entries({ PORT: "0", ...env })
-        .map(([name, value]) => [name, place(value)]),
-    ),
+for (const [what, refused] of Object.entries(REFUSED)) {
+  Deno.test(`serve refuses ${what} with one line and creates no file`, async () => {
+    const { args = [], env = {}, message, isJson } = refused;
+    using directory = new TemporaryDirectory();
+    makeFiles(directory);
+    const before = listFiles(directory);
+    const place = (text: string) => text.replace("*", directory.path);
+    const ended = await runProgram(args.map(place), {
+      cwd: directory.path,
+      // Another program may listen on the default port.
+      env: Object.fromEntries(
+        Object.entries({ PORT: "0", ...env })
+          .map(([name, value]) => [name, place(value)]),
+      ),
+    });
+    const assertRefused = isJson ? assertOneEntry : assertOneLine;
+    assertRefused(ended, 2, message);
+    assert.deepEqual(listFiles(directory), before);
+    assert.ok(!ended.stderr.includes(SECRET), ended.stderr);
   });
-  assert.deepEqual(listFiles(directory), before);
+}
+
+Deno.test("serve fails with one line if its port is taken, and creates no store", async () => {
+  using directory = new TemporaryDirectory();
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  const ended = await runProgram(
+    ["--port", `${port}`, "--kv", directory.file("plants.db")],
+  );
+  assertOneLine(
+    ended,
+    1,
+    `cannot listen on 127.0.0.1 port ${port}: another program listens there: ` +
+      "stop it, or choose another --port",
+  );
+  assert.deepEqual(directory.names(), []);
+});
+
+Deno.test({
+  name:
+    "serve refuses with one line a store below /dev or /proc before it is created",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    for (const directory of ["/dev/shm", "/proc"]) {
+      const path = `${directory}/${crypto.randomUUID()}.db`;
+      const ended = await runProgram(["--port", "0", "--kv", path]);
+      assertOneLine(ended, 2, /cannot store plants in \/.*: name another file/);
+      assert.throws(() => Deno.statSync(path), Deno.errors.NotFound);
+    }
+  },
+});
+
+/** Runs a start with a KV Connect server on a port. */
+async function startWithServer(port: number): Promise<Ended> {
+  const url = `http://127.0.0.1:${port}`;
+  const ended = await runProgram(["--port", "0", "--kv", url], {
+    env: { DENO_KV_ACCESS_TOKEN: SECRET },
+  });
   assert.ok(!ended.stderr.includes(SECRET), ended.stderr);
   return ended;
 }
 
-for (const [what, refused] of Object.entries(REFUSED)) {
-  Deno.test(`serve refuses ${what} with one line and creates no file`, async () => {
-    assertOneLine(await runRefused(refused), 2, refused.message);
-  });
-}
-
-for (
-  const [how, refused, status] of [
-    ["a flag after the error", {
-      args: ["--frob", "--log-format=json"],
-      message: /^unknown flag --frob: see --help$/,
-    }, 2],
-    ["the first of two flags", {
-      args: ["--log-format=json", "--log-format=text"],
-      message: /^--log-format is given twice: give it once$/,
-    }, 2],
-    ["a variable", {
-      env: { LOG_FORMAT: "json", ACCESS_TOKEN_FILE: "*/none" },
-      message: /^ACCESS_TOKEN_FILE: cannot read \/.*\/none: no such file$/,
-    }, 2],
-    ["a variable of another command", {
-      args: ["healthcheck", "--port", "1"],
-      env: { LOG_FORMAT: "json" },
-      message: /^no answer from 127\.0\.0\.1 port 1: /,
-    }, 1],
-  ] as const
-) {
-  Deno.test(`an error is one JSON object if ${how} configures it`, async () => {
-    assertOneEntry(await runRefused(refused), status, refused.message);
-  });
-}
-
-Deno.test("an invalid log format is reported as text", async () => {
-  const message = /LOG_FORMAT: expected text or json, got "JSON"$/m;
-  const env = { LOG_FORMAT: "JSON" };
-  assertOneLine(await runRefused({ env, message }), 2, message);
+// Deno 2.6 retries refused connections too, so each can take 9 s.
+Deno.test("serve waits 9 s for a KV Connect server, then fails with one line", async () => {
+  using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const connected = silent.accept();
+  const [unanswered, refused] = await Promise.all([
+    startWithServer(silent.addr.port),
+    // A port that no program gets by chance, so that nothing listens there.
+    startWithServer(1),
+  ]);
+  (await connected).close();
+  assertOneLine(
+    unanswered,
+    1,
+    `cannot store plants in http://127.0.0.1:${silent.addr.port}/: no answer ` +
+      `within ${STORE_OPEN_MS_MAX / 1_000} s: check its address, and its ` +
+      "token in DENO_KV_ACCESS_TOKEN",
+  );
+  assertOneLine(
+    refused,
+    1,
+    /cannot store plants in http:\/\/127\.0\.0\.1:1\/: .*: check /,
+  );
 });

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
-import { TOKEN_FILE_BYTES_MAX } from "../../src/limits.ts";
 import { occurrences } from "../support/load.ts";
 import { errorOf, has, Program, statusOf, TOKEN } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
@@ -37,18 +36,6 @@ async function startWithFile(
   assert.equal(await isAccepted(program, "first-token"), true);
   return program;
 }
-
-Deno.test("serve accepts every token of its file, with any line ends", async () => {
-  using directory = new TemporaryDirectory();
-  const tokens = directory.file("tokens");
-  Deno.writeTextFileSync(tokens, "first\r\n\r\n  second \n\n");
-  await using program = await Program.start(["--kv", directory.file("p.db")], {
-    env: { ACCESS_TOKEN_FILE: tokens },
-  });
-  assert.equal(await statusOf(program.create(PLANT, "first")), 200);
-  assert.equal(await statusOf(program.create(PLANT, "second")), 200);
-  assert.equal(await statusOf(program.create(PLANT, TOKEN)), 401);
-});
 
 Deno.test("serve accepts every token in ACCESS_TOKEN", async () => {
   using directory = new TemporaryDirectory();
@@ -132,49 +119,17 @@ const INVALID: readonly [
   change: (file: string) => void | Promise<unknown>,
   problem: RegExp,
 ][] = [
-  ["is empty", (file) => replaceTokens(file, ""), /: .* got an empty one: /],
-  [
-    "has only white space",
-    (file) => replaceTokens(file, "\n \n"),
-    /: .* got an empty one: /,
-  ],
   [
     "has an invalid line",
     (file) => replaceTokens(file, "second-token\nthird token\n"),
     /: token 2 has a character /,
   ],
-  [
-    "is beyond ASCII",
-    (file) => replaceTokens(file, "té\n"),
-    /: the token has a character /,
-  ],
-  [
-    "is above 1 MiB",
-    (file) => replaceTokens(file, "token\n".repeat(TOKEN_FILE_BYTES_MAX / 5)),
-    /: it is larger than 1 MiB$/m,
-  ],
   ["is deleted", (file) => Deno.removeSync(file), /: no such file$/m],
-  [
-    "has become a directory",
-    (file) => {
-      Deno.removeSync(file);
-      Deno.mkdirSync(file);
-    },
-    /: it is not a regular file$/m,
-  ],
   [
     "has become a FIFO",
     (file) => {
       Deno.removeSync(file);
       return runTool("mkfifo", [file]);
-    },
-    /: it is not a regular file$/m,
-  ],
-  [
-    "has become a device without end",
-    (file) => {
-      Deno.removeSync(file);
-      Deno.symlinkSync("/dev/zero", file);
     },
     /: it is not a regular file$/m,
   ],

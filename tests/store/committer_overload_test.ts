@@ -82,6 +82,21 @@ for (
   });
 }
 
+Deno.test("create() judges an overload by the oldest queued create, not by later ones", async () => {
+  const { store, clock, create } = setUpCommitter({ commitPlantsMax: 1 });
+  for (const id of [0, 1, 2]) create(id);
+  clock.now = QUEUE_MS_MAX;
+  // The next commit starts, so that only the age of a create can refuse others.
+  await store.write();
+  const later = create(3);
+  clock.now++;
+  const refused = create(4);
+  await settled();
+  assert.deepEqual(outcomesOf([later, refused]), [undefined, "queue_full"]);
+  await store.writeAll();
+  assert.ok(!store.plants.has(4n));
+});
+
 Deno.test("create() waits beside hung commits while another may be in flight", async () => {
   const { store, clock, create } = setUpCommitter({ commitsInFlightMax: 3 });
   create(1);

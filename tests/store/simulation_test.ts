@@ -16,8 +16,8 @@ const COMPLETE_SCHEDULES_MIN = 1_000;
 /** Schedules of a run on demand, which prints what it reached. */
 const LONG_SCHEDULES_MIN = 10_000;
 
-/** Outcomes by reason, courses of operations, and accidents. */
-const NAMES = 6 + 19 + 8;
+/** Outcomes, courses of operations, and accidents. */
+const NAMES = 5 + 19 + 7;
 
 Deno.test("no schedule of creates and faults makes two committers break a promise", async () => {
   const seen = new Seen();

@@ -92,10 +92,11 @@ class File {
     bySector: boolean,
     old?: Uint8Array,
   ): Uint8Array<ArrayBuffer> {
-    const ends = this.pending.map((it) =>
-      it.size ?? it.offset + it.bytes.length
+    const sizeMax = this.pending.reduce(
+      (size, change) => Math.max(size, endOf(change)),
+      this.#size,
     );
-    const content = new Uint8Array(ends.reduce(maximum, this.#size));
+    const content = new Uint8Array(sizeMax);
     content.set(this.#buffer.subarray(0, this.#size));
     if (old !== undefined) {
       for (let at = this.#size; at < content.length; at += old.length) {
@@ -105,7 +106,7 @@ class File {
     let size = this.#size;
     let grownSize = this.#size;
     for (const change of this.pending) {
-      const end = change.size ?? change.offset + change.bytes.length;
+      const end = endOf(change);
       if (change.size === undefined) {
         const written = writeKept(content, change, bySector, keep);
         size = Math.max(size, written);
@@ -142,8 +143,9 @@ function writeKept(
   return written;
 }
 
-function maximum(a: number, b: number): number {
-  return Math.max(a, b);
+/** Returns the size that a file has at least, or exactly, after a change. */
+function endOf({ size, offset, bytes }: FileChange): number {
+  return size ?? offset + bytes.length;
 }
 
 /** The files below a directory while a program works on them. */
@@ -204,22 +206,16 @@ export class Disk {
 
   /** Returns what the disk may hold if the power is cut now. */
   afterPowerCut(random: Random, loss: Loss): Image {
-    // Sometimes each file and directory has a loss of its own.
-    const isShared = random.chance(0.6);
-    const drawLoss = () => isShared ? loss : random.pick([...LOSSES]);
     const firstLost = random.int(this.#firstPending(), this.#now);
-    const drawKeep = (own: Loss): (change: { at: number }) => boolean => {
-      const since = isShared
-        ? firstLost
-        : random.int(this.#firstPending(), this.#now);
+    const drawKeep = (): (change: { at: number }) => boolean => {
       const kept = random.pick([0.1, 0.5, 0.9, 0.98]);
-      switch (own) {
+      switch (loss) {
         case "all is lost":
           return () => false;
         case "nothing is lost":
           return () => true;
         case "the last changes are lost":
-          return ({ at }) => at < since;
+          return ({ at }) => at < firstLost;
         case "some changes are lost":
         case "some sectors are lost":
           return () => random.chance(kept);
@@ -228,17 +224,16 @@ export class Disk {
 
     const names = new Map(this.#durable);
     for (const changes of this.#names.values()) {
-      const keep = drawKeep(drawLoss());
+      const keep = drawKeep();
       for (const change of changes) if (keep(change)) rename(names, change);
     }
     const contents = new Map<File, Uint8Array<ArrayBuffer>>();
     const image = new Map<string, Uint8Array<ArrayBuffer>>();
     for (const [path, file] of names) {
-      const own = drawLoss();
       const content = contents.get(file) ?? file.contentWith(
-        drawKeep(own),
-        own === "some sectors are lost",
-        own === "nothing is lost" ? undefined : random.pick([
+        drawKeep(),
+        loss === "some sectors are lost",
+        loss === "nothing is lost" ? undefined : random.pick([
           undefined,
           new Uint8Array(SECTOR_BYTES),
           drawBytes(random, 7 * SECTOR_BYTES),

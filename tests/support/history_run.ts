@@ -210,7 +210,7 @@ async function sendCreates(
     const patience = AbortSignal.timeout(random.pick(PATIENCE_MS));
     const answer = await history.record(
       { id, content: CONTENTS.get(plant) ?? "" },
-      () => send({ origin }, { id, plant }, patience),
+      () => send({ origin }, { id, plant }, { signal: patience }),
     );
     if (isUnsettled(answer)) {
       turn++;

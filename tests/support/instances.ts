@@ -8,11 +8,11 @@ import {
   type Ledger,
   metricOf,
   type Reply,
+  send,
   Tally,
-  toBody,
 } from "./load.ts";
 import type { Nginx } from "./nginx.ts";
-import { type Ended, Program, statusOf, TOKEN } from "./program.ts";
+import { type Ended, Program, statusOf } from "./program.ts";
 import type { Random } from "./random.ts";
 import { freePort } from "./tools.ts";
 import { drawId } from "./transfer.ts";
@@ -85,13 +85,6 @@ export class Instance implements AsyncDisposable {
   }
 }
 
-/** The replies during one phase of a load. */
-export interface Phase {
-  readonly name: string;
-  readonly tally: Tally;
-  readonly slowestMs: number;
-}
-
 /** Where to send which load. */
 export interface LoadOptions {
   readonly nginx: Nginx;
@@ -116,15 +109,11 @@ export class ConstantLoad implements Disposable {
     );
   }
 
-  /** Sends creates of new plants while something happens. */
-  async during(
-    name: string,
-    event: (tally: Tally) => Promise<unknown>,
-  ): Promise<Phase> {
+  /** Sends creates of new plants while something happens; counts replies. */
+  async during(event: (tally: Tally) => Promise<unknown>): Promise<Tally> {
     const { connections, perSecond, random } = this.#options;
     const intervalMs = 1_000 * connections / perSecond;
     const tally = new Tally();
-    let slowestMs = 0;
     let isOver = false;
     const startMs = performance.now();
     const loads = this.#clients.map(async (client, i) => {
@@ -132,36 +121,22 @@ export class ConstantLoad implements Disposable {
       let nextMs = startMs + intervalMs * i / connections;
       while (!isOver) {
         await sleep(Math.max(0, nextMs - performance.now()));
-        const sentMs = performance.now();
         const newPlant = { id: drawId(random), plant: drawPlant(random) };
         tally.add(await this.create(newPlant, client));
-        const repliedMs = performance.now();
-        slowestMs = Math.max(slowestMs, repliedMs - sentMs);
-        nextMs = Math.max(nextMs + intervalMs, repliedMs);
+        nextMs = Math.max(nextMs + intervalMs, performance.now());
       }
     });
     await Promise.all([...loads, event(tally).finally(() => isOver = true)]);
-    return { name, tally, slowestMs };
+    return tally;
   }
 
-  /** Sends a create and records it; rejects without a reply of the API. */
-  create(
-    newPlant: NewPlant,
-    client: Deno.HttpClient | undefined = this.#clients[0],
-  ): Promise<Reply> {
+  /** Sends a create and records it with its reply. */
+  create(newPlant: NewPlant, client = this.#clients[0]): Promise<Reply> {
     const { ledger, nginx } = this.#options;
-    const reply = ledger.record(newPlant, async () => {
-      const response = await fetch(`${nginx.origin}/plants`, {
-        method: "POST",
-        headers: {
-          "authorization": `Bearer ${TOKEN}`,
-          "content-type": "application/json",
-        },
-        body: toBody(newPlant),
-        ...(client !== undefined && { client }),
-      });
-      return await readReply(response, newPlant);
-    });
+    const reply = ledger.record(
+      newPlant,
+      (newPlant) => send(nginx, newPlant, { ...(client && { client }) }),
+    );
     this.#inFlight.add(reply);
     const end = () => this.#inFlight.delete(reply);
     reply.then(end, end);
@@ -176,27 +151,4 @@ export class ConstantLoad implements Disposable {
   [Symbol.dispose](): void {
     for (const client of this.#clients) client.close();
   }
-}
-
-/** Reads a reply to a create, which is as the API describes it. */
-async function readReply(
-  response: Response,
-  { plant }: NewPlant,
-): Promise<Reply> {
-  const { headers, status } = response;
-  assert.equal(headers.get("content-type"), "application/json");
-  const body = await response.json();
-  if (status === 200) {
-    assert.deepEqual(body, plant);
-    return { status };
-  }
-  assert.equal(Math.floor(body.error / 100), status);
-  assert.equal(typeof body.message, "string");
-  const retryAfter = headers.get("retry-after");
-  assert.equal(retryAfter !== null, status === 503);
-  return {
-    status,
-    error: body.error,
-    ...(retryAfter !== null && { retryAfter }),
-  };
 }

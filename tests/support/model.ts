@@ -2,7 +2,6 @@ import { isDeepStrictEqual } from "node:util";
 import {
   COMMIT_BYTES_MAX,
   COMMIT_MS_MAX,
-  CREATES_WAITING_MAX,
   LOCK_RETRY_MS_MAX,
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
@@ -109,21 +108,13 @@ export class WorldModel {
 interface WaitingCreate extends NewPlant {
   readonly sinceMs: number;
   readonly step: number;
-  /** Why it may be refused, if at all. */
-  readonly refusal: "count" | "queue" | "hung" | undefined;
-  /** Whether it must be refused. */
-  readonly mustRefuse: boolean;
 }
 
 /** The bounds of an instance. */
 export interface InstanceBounds {
   readonly plantsMax: number;
   readonly inFlightMax: number;
-  readonly queueMsMax: number;
 }
-
-/** How an outcome came about, for the statistics. */
-export type Reason = "store" | "count" | "queue" | "hung";
 
 /** One instance of the service, seen as a black box. */
 export class InstanceModel implements StoreObserver {
@@ -141,13 +132,8 @@ export class InstanceModel implements StoreObserver {
   #failing: string | undefined;
   /** The health that the operations that ended in this event imply. */
   #mustFail: boolean | undefined;
-  /** The operation that ended in this event, or whose commit woke up. */
-  #last: { readonly step: number; readonly ids: readonly bigint[] } | undefined;
-  /** The latest time at which a batch may have started or ended. */
-  #activityMs = 0;
-  /** The latest time at which a batch certainly started or ended. */
-  #progressMs = 0;
-  #inFlightBefore = 0;
+  /** The ids of the operation that ended last. */
+  #lastIds: readonly bigint[] = [];
 
   constructor(world: WorldModel, file: SimulatedFile, bounds: InstanceBounds) {
     this.#world = world;
@@ -177,21 +163,21 @@ export class InstanceModel implements StoreObserver {
   create(newPlant: NewPlant): WaitingCreate {
     this.#world.sent(newPlant);
     const { nowMs: sinceMs, step } = this.#world.time;
-    const create = { ...newPlant, sinceMs, step, ...this.#overload() };
+    const create = { ...newPlant, sinceMs, step };
     this.#waiting.add(create);
     return create;
   }
 
-  /** Checks the outcome of a create. */
-  answered(create: WaitingCreate, outcome: Outcome): Reason {
+  /** Checks the outcome of a create; other tests check when it is refused. */
+  answered(create: WaitingCreate, outcome: Outcome): void {
     const { time } = this.#world;
-    const { id, plant, sinceMs, step, refusal } = create;
+    const { id, plant, sinceMs, step } = create;
     this.#waiting.delete(create);
     const isAtOnce = step === time.step;
     if (outcome === "queue_full") {
       this.#expect(isAtOnce, "refused a create that it had accepted");
-      this.#expect(refusal !== undefined, "refused a create without a reason");
-      return refusal ?? "count";
+      this.#expect(!this.isIdle, "refused a create with an idle store");
+      return;
     }
     if (outcome === "failed") {
       // The creates of one id have the deadline of the first one.
@@ -203,11 +189,10 @@ export class InstanceModel implements StoreObserver {
           (this.#threwMs.get(id) ?? -1) >= sinceMs,
         "answered failed before the deadline, and its commit did not fail",
       );
-      return "store";
+      return;
     }
     this.#expect(!isAtOnce, "answered without the store");
     this.#assertOnDisk(outcome, { id, plant });
-    return "store";
   }
 
   /** See {@link StoreObserver}. */
@@ -226,40 +211,25 @@ export class InstanceModel implements StoreObserver {
       `${this.#inFlight} operations in flight`,
     );
     if (operation.kind === "commit") this.#assertBatch(operation.plants);
-    const { step } = this.#world.time;
-    const continues = this.#last?.step === step &&
-      ids.every((id) => this.#last?.ids.includes(id));
-    this.#activityMs = this.#world.time.nowMs;
-    if (!continues) this.#progressMs = this.#activityMs;
   }
 
   /** See {@link StoreObserver}. */
   ended(operation: Operation, result: CommitResult | "found" | "threw"): void {
-    const { nowMs, step } = this.#world.time;
     const { ids } = operation;
     this.#operations.delete(operation);
-    this.#last = { step, ids };
-    this.#activityMs = nowMs;
-    if (result === "committed" || result === "threw") {
-      this.#progressMs = nowMs;
-      this.#mustFail = result === "threw";
-    }
-    if (result === "threw") {
-      for (const id of ids) this.#threwMs.set(id, nowMs);
-    }
+    this.#lastIds = ids;
+    if (result === "committed") this.#mustFail = false;
+    if (result !== "threw") return;
+    this.#mustFail = true;
+    for (const id of ids) this.#threwMs.set(id, this.#world.time.nowMs);
   }
 
   /** Records that a commit waits for a lock. @returns to be called at the end */
   sleeps(ms: number): () => void {
     this.#expect(ms >= 0 && ms <= LOCK_RETRY_MS_MAX, `slept for ${ms} ms`);
-    const ids = this.#last?.ids ?? [];
+    const ids = this.#lastIds;
     this.#sleeping.add(ids);
-    return () => {
-      const { nowMs, step } = this.#world.time;
-      this.#sleeping.delete(ids);
-      this.#last = { step, ids };
-      this.#activityMs = nowMs;
-    };
+    return () => void this.#sleeping.delete(ids);
   }
 
   /** Records a report of the health. */
@@ -276,19 +246,11 @@ export class InstanceModel implements StoreObserver {
       size === 0 || this.#inFlight > 0,
       "creates waited for an idle store",
     );
-    for (const { step, mustRefuse } of this.#waiting) {
-      const isNew = step === this.#world.time.step;
-      this.#expect(!(isNew && mustRefuse), "accepted a create under overload");
-    }
     this.#expect(
       (this.#mustFail ?? this.isFailing) === this.isFailing,
       `an operation ended, and the health is ${this.#failing ?? "good"}`,
     );
     this.#mustFail = undefined;
-    if (this.#inFlight < this.#inFlightBefore) {
-      this.#progressMs = this.#world.time.nowMs;
-    }
-    this.#inFlightBefore = this.#inFlight;
   }
 
   /** Checks what holds at the end of a sweep. */
@@ -314,36 +276,6 @@ export class InstanceModel implements StoreObserver {
   #busyIds(): bigint[] {
     const operations = [...this.#operations].flatMap(({ ids }) => ids);
     return [...operations, ...[...this.#sleeping].flat()];
-  }
-
-  /** Returns whether a create may and must be refused now. */
-  #overload(): Pick<WaitingCreate, "refusal" | "mustRefuse"> {
-    const { inFlightMax, queueMsMax } = this.#bounds;
-    const { nowMs } = this.#world.time;
-    const isOld = (sinceMs: number) => nowMs - sinceMs > queueMsMax;
-    const busy = new Set(this.#busyIds());
-    // The first create of each id is in the queue, unless it is in a commit.
-    const queued = new Map<bigint, number>();
-    // The operation of an expired create may be in flight beside a new create.
-    const perhapsQueued: number[] = [];
-    for (const { id, sinceMs } of this.#waiting) {
-      if (busy.has(id)) {
-        if (this.#expiredMs.has(id)) perhapsQueued.push(sinceMs);
-      } else if (!queued.has(id)) queued.set(id, sinceMs);
-    }
-    const ages = [...queued.values()];
-    const isFull = this.#waiting.size >= CREATES_WAITING_MAX;
-    const isTaken = this.#inFlight >= inFlightMax;
-    const refusal = isFull
-      ? "count"
-      : isTaken && isOld(this.#progressMs)
-      ? "hung"
-      : [...ages, ...perhapsQueued].some(isOld)
-      ? "queue"
-      : undefined;
-    const mustRefuse = isFull || (isTaken && isOld(this.#activityMs)) ||
-      (ages.length > 0 && ages.every(isOld));
-    return { refusal, mustRefuse };
   }
 
   #assertBatch(plants: readonly NewPlant[]): void {

@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { dirname } from "node:path";
 import { ID_MAX } from "../../src/limits.ts";
 import { errorMessage } from "../../src/messages.ts";
-import type { Plant } from "../../src/plant/plant.ts";
+import { isSamePlant, type Plant } from "../../src/plant/plant.ts";
 import {
   type KvStore,
   openStore,
@@ -194,14 +194,16 @@ function findDifference(
   moment: number,
 ): string | undefined {
   for (const [id, plant] of stored) {
-    if (!recording.sent.get(id)?.some((it) => isSame(it, plant))) {
+    if (!recording.sent.get(id)?.some((it) => isSamePlant(it, plant))) {
       return `${id} was never sent as ${JSON.stringify(plant)}`;
     }
   }
   for (const { id, plant } of acknowledgedAt(recording, moment)) {
     const found = stored.get(id);
     if (found === undefined) return `${id} was acknowledged and is missing`;
-    if (!isSame(found, plant)) return `${id} was acknowledged and is altered`;
+    if (!isSamePlant(found, plant)) {
+      return `${id} was acknowledged and is altered`;
+    }
   }
 }
 
@@ -233,8 +235,4 @@ async function readPlants(store: KvStore): Promise<Map<bigint, Plant>> {
     }
   }
   return plants;
-}
-
-function isSame(a: Plant, b: Plant): boolean {
-  return a.name === b.name && a.tag === b.tag;
 }

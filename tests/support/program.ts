@@ -11,7 +11,7 @@ const PROJECT = new URL("../../", import.meta.url).pathname;
 const BINARY = Deno.env.get("PLANT_STORE");
 
 /** Time limit for a line of a program, generous for busy machines. */
-const PRINTED_MS_MAX = 30_000;
+const PRINTED_MS_MAX = 120_000;
 
 /** The address that a service listens on, and the end of its banner. */
 const BANNER =

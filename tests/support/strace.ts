@@ -61,6 +61,8 @@ export function* parseTrace(
     const [, thread = "", rest = ""] = LINE.exec(text) ?? [];
     assert.ok(thread !== "", `not a line of strace: ${text}`);
     if (rest.startsWith("---") || rest.startsWith("+++")) continue;
+    // A kill came before the call was read, so it has not run.
+    if (rest.startsWith("???")) continue;
     const begun = UNFINISHED.exec(rest)?.[1];
     if (begun !== undefined) {
       unfinished.set(thread, { text: begun, strings, startedAt: number });

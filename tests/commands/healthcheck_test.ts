@@ -1,0 +1,153 @@
+import assert from "node:assert/strict";
+import { checkHealth } from "../../src/commands/healthcheck.ts";
+import type { Address } from "../../src/config.ts";
+import { HEALTHCHECK_MS_MAX } from "../../src/limits.ts";
+import { OperatorError } from "../../src/operator_error.ts";
+
+/** Returns the address of a service on a port of this machine. */
+function on(port: number, rest: Partial<Address> = {}): Address {
+  return {
+    ...{ host: "127.0.0.1", isTls: false, baseUrl: undefined },
+    port,
+    ...rest,
+  };
+}
+
+/** Asserts that a health check fails, and with which line and status. */
+async function assertFails(
+  address: Address,
+  message: string | RegExp,
+  exitStatus = 1,
+): Promise<void> {
+  await assert.rejects(checkHealth(address), (error) => {
+    assert.ok(error instanceof OperatorError);
+    assert.equal(error.exitStatus, exitStatus);
+    if (typeof message === "string") assert.equal(error.message, message);
+    else assert.match(error.message, message);
+    return true;
+  });
+}
+
+/** Answers every request with a status, and records the requests. */
+function serve(status: number) {
+  const requests: string[] = [];
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    ({ method, url }) => {
+      requests.push(`${method} ${url.slice(url.indexOf("/", 8))}`);
+      return Response.json({}, { status });
+    },
+  );
+  return {
+    requests,
+    port: server.addr.port,
+    [Symbol.asyncDispose]: () => server.shutdown(),
+  };
+}
+
+Deno.test("checkHealth() requests /readyz below the path of the base URL, from the loopback address for all addresses", async () => {
+  await using server = serve(200);
+  for (const host of ["127.0.0.1", "0.0.0.0"]) {
+    for (const path of ["", "/api"]) {
+      const baseUrl = `https://plants.example${path}`;
+      assert.equal(await checkHealth(on(server.port, { host, baseUrl })), 0);
+      assert.equal(server.requests.pop(), `GET ${path}/readyz`);
+    }
+  }
+});
+
+for (
+  const [status, advice] of [
+    [503, "see the log of the service"],
+    [404, "give the service's --base-url"],
+    [201, "see the log of the service"],
+  ] as const
+) {
+  Deno.test(`checkHealth() fails if the service answers ${status}`, async () => {
+    await using server = serve(status);
+    const { port } = server;
+    await assertFails(
+      on(port),
+      `not ready: 127.0.0.1 port ${port} answers /readyz with ${status}: ` +
+        advice,
+    );
+  });
+}
+
+Deno.test("checkHealth() refuses port 0", async () => {
+  await assertFails(
+    on(0),
+    "--port 0 does not name a port: give the port of the service",
+    2,
+  );
+});
+
+/** Checks the health of a listener that sends some bytes, perhaps at once. */
+async function checkAgainst(
+  answer: string,
+  check: (port: number) => Promise<void>,
+  { closes = false, greets = false } = {},
+): Promise<void> {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const answering = listener.accept().then(async (connection) => {
+    if (!greets) await connection.read(new Uint8Array(10_000));
+    await connection.write(new TextEncoder().encode(answer));
+    if (closes) connection.close();
+    return connection;
+  });
+  await check(listener.addr.port);
+  const connection = await answering;
+  if (!closes) connection.close();
+}
+
+const CLOSED = "the connection was closed$";
+const NOT_HTTP = "the reply is not HTTP$";
+
+for (
+  const [what, answer, problem, options = {}] of [
+    ["only closes the connection", "", CLOSED, { closes: true }],
+    ["closes it in the header", "HTTP/1.1 200", CLOSED, { closes: true }],
+    ["speaks SSH", "SSH-2.0-OpenSSH_9.2\r\n", NOT_HTTP, { greets: true }],
+    ["sends zeros", "\0".repeat(1_000), NOT_HTTP],
+    ["sends a status that is no number", "HTTP/1.1 OK  \r\n\r\n", NOT_HTTP],
+    ["does not speak TLS", "HTTP/1.1 200 OK\r\n\r\n", ".", { isTls: true }],
+    ["closes a TLS connection", "", ".", { isTls: true, closes: true }],
+  ] as const
+) {
+  Deno.test(`checkHealth() fails if the other side ${what}`, async () => {
+    const isTls = "isTls" in options;
+    await checkAgainst(answer, async (port) => {
+      const where = `^no answer from 127\\.0\\.0\\.1 port ${port}: `;
+      await assertFails(
+        on(port, { isTls }),
+        new RegExp(where + problem),
+      );
+    }, options);
+  });
+}
+
+Deno.test("checkHealth() gives up if no complete reply arrives within HEALTHCHECK_MS_MAX", async () => {
+  await Promise.all(
+    ["", "HTTP/1.1 "].map((answer) =>
+      checkAgainst(answer, async (port) => {
+        const startMs = performance.now();
+        await assertFails(
+          on(port),
+          `no answer from 127.0.0.1 port ${port}: no reply within 3 s`,
+        );
+        const tookMs = performance.now() - startMs;
+        assert.ok(
+          tookMs >= HEALTHCHECK_MS_MAX - 1,
+          `gave up after ${tookMs} ms`,
+        );
+      })
+    ),
+  );
+});
+
+Deno.test("checkHealth() does not wait for the rest of a reply", async () => {
+  const reply = "HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{";
+  await checkAgainst(reply, async (port) => {
+    assert.equal(await checkHealth(on(port)), 0);
+  });
+});
