@@ -18,7 +18,6 @@ import {
 } from "../support/power_cuts.ts";
 import {
   hasSucceeded,
-  IMPORT_MS_MAX,
   recordImport,
   type Recording,
   recordService,
@@ -175,7 +174,6 @@ Deno.test({
         await eventually(
           hasSucceeded,
           () => importFile(directory.store, file),
-          { withinMs: IMPORT_MS_MAX },
         );
         const stored = await exportLines(directory.store);
         assertSameLines(stored.toSorted(), lines.toSorted());
