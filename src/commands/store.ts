@@ -4,7 +4,8 @@ import {
   EXIT_FAILURE,
   OperatorError,
 } from "../operator_error.ts";
-import { type KvStore, openStore, openStoreToRead } from "../store/kv_store.ts";
+import type { KvStore } from "../store/kv_store.ts";
+import { openStore, openStoreToRead } from "../store/open_store.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { type StoreProblem, toStoreError } from "../store/store_error.ts";
 

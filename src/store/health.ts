@@ -1,6 +1,6 @@
 import { PROBE_MS, RECOVERY_MS_MIN } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
-import { withTimeout } from "./with_timeout.ts";
+import { withTimeout } from "./waiting.ts";
 
 /** The part of the store that the health checks use. */
 export interface ObservedStore {

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import {
   COMMIT_PLANTS_MAX_FILE,
   COMMIT_PLANTS_MAX_SERVER,
@@ -6,36 +5,24 @@ import {
   COMMITS_IN_FLIGHT_MAX_SERVER,
   LIST_KEYS_MAX,
   LIST_MS_MAX,
-  LOCK_RETRY_MS_MAX,
   PAGE_KEYS,
   PROBE_MS,
   READ_KEYS_MAX,
-  STORE_OPEN_MS_MAX,
 } from "../limits.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
 import type { CommitResult, CommitStore } from "./committer.ts";
-import {
-  checkStoreExists,
-  checkStoreUsable,
-  enterWalMode,
-  leaveWalMode,
-  resolveLinks,
-} from "./database_file.ts";
+import { leaveWalMode } from "./database_file.ts";
 import type { ObservedStore } from "./health.ts";
 import type { StoreLocation } from "./location.ts";
-import { createDatabaseFile } from "./new_file.ts";
 import { OpenFiles } from "./open_files.ts";
 import { isLocked, StoreError, toStoreError } from "./store_error.ts";
-import { withTimeout } from "./with_timeout.ts";
+import { retryLocked, withTimeout } from "./waiting.ts";
 
 /** First part of the key of a plant; the second is its id. */
 const PLANTS = "plants";
 
 /** A key without a value, of no other program: deleting it is a no-op write. */
 const PROBE_KEY = ["probe", crypto.randomUUID()];
-
-/** Permissions of a new file, as SQLite creates it, before the umask. */
-const FILE_MODE = 0o644;
 
 /** Minimum ids in a run to read them with one listing. */
 const RUN_IDS_MIN = 4;
@@ -54,10 +41,7 @@ export class KvStore implements CommitStore, ObservedStore {
   /** The open files; `undefined` for a KV Connect server. */
   readonly #files: OpenFiles | undefined;
 
-  /**
-   * @param kv the database that is open at the location
-   * @param isNew whether it was created for this store
-   */
+  /** @param kv the database that is open at the location */
   constructor(kv: Deno.Kv, location: StoreLocation, isNew = false) {
     this.#kv = kv;
     this.#location = location;
@@ -70,6 +54,19 @@ export class KvStore implements CommitStore, ObservedStore {
       this.commitPlantsMax = COMMIT_PLANTS_MAX_SERVER;
       this.commitsInFlightMax = COMMITS_IN_FLIGHT_MAX_SERVER;
     }
+  }
+
+  /**
+   * Opens the database at a location. A KV Connect server may take 30 s to fail.
+   * @param isNew whether the database was created for this store
+   */
+  static async open(location: StoreLocation, isNew = false): Promise<KvStore> {
+    if (location.kind === "file") {
+      return new KvStore(await Deno.openKv(location.path), location, isNew);
+    }
+    // Deno reads the token from the environment only.
+    Deno.env.set("DENO_KV_ACCESS_TOKEN", location.token);
+    return new KvStore(await Deno.openKv(location.url), location);
   }
 
   /** See {@link CommitStore}. @throws {StoreError} */
@@ -213,85 +210,6 @@ export class KvStore implements CommitStore, ObservedStore {
   async #getExisting(keys: Deno.KvKey[]): Promise<Deno.KvEntry<unknown>[]> {
     const entries = await this.#kv.getMany<unknown[]>(keys);
     return entries.filter((entry) => entry.versionstamp !== null);
-  }
-}
-
-/**
- * Opens a store to create plants, and probes it, within
- * {@link STORE_OPEN_MS_MAX}. A missing file is created.
- * @throws {StoreError}
- */
-export function openStore(location: StoreLocation): Promise<KvStore> {
-  return open(location, prepareFile, async (store) => {
-    // A read-only file opens without an error and fails at the first write.
-    await store.probe();
-    await store.checkReadable();
-  });
-}
-
-/**
- * Opens an existing store to read it, within {@link STORE_OPEN_MS_MAX}.
- * @throws {StoreError}
- */
-export function openStoreToRead(location: StoreLocation): Promise<KvStore> {
-  return open(location, checkStoreExists, (store) => store.checkReadable());
-}
-
-/** @param prepare returns whether it has created the file */
-async function open(
-  location: StoreLocation,
-  prepare: (path: string) => Promise<boolean> | false,
-  check: (store: KvStore) => Promise<void>,
-): Promise<KvStore> {
-  let isNew = false;
-  async function tryToOpen(): Promise<KvStore> {
-    if (location.kind === "file") isNew = await prepare(location.path) || isNew;
-    // Deno reads the token from the environment only.
-    else Deno.env.set("DENO_KV_ACCESS_TOKEN", location.token);
-    const kv = await Deno.openKv(
-      location.kind === "file" ? location.path : location.url,
-    );
-    try {
-      const store = new KvStore(kv, location, isNew);
-      await check(store);
-      return store;
-    } catch (error) {
-      kv.close();
-      throw error;
-    }
-  }
-  try {
-    const opened = retryLocked(STORE_OPEN_MS_MAX, tryToOpen);
-    return await withTimeout(opened, STORE_OPEN_MS_MAX);
-  } catch (error) {
-    throw toStoreError(error, location);
-  }
-}
-
-/** Creates the file of a store, or prepares an existing one to be opened. */
-async function prepareFile(path: string): Promise<boolean> {
-  const isNew = !checkStoreUsable(path) &&
-    await createDatabaseFile(resolveLinks(path), FILE_MODE, async (partial) => {
-      (await Deno.openKv(partial)).close();
-      leaveWalMode(partial);
-    });
-  enterWalMode(path);
-  return isNew;
-}
-
-/** Repeats an operation while another process holds the lock. */
-async function retryLocked<T>(
-  timeoutMs: number,
-  operation: () => Promise<T>,
-): Promise<T> {
-  const untilMs = performance.now() + timeoutMs;
-  for (;;) {
-    try {
-      return await operation();
-    } catch (error) {
-      if (!isLocked(error) || performance.now() > untilMs) throw error;
-    }
-    await sleep(LOCK_RETRY_MS_MAX);
   }
 }
 

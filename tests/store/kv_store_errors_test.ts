@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openStore, openStoreToRead } from "../../src/store/kv_store.ts";
+import { openStore, openStoreToRead } from "../../src/store/open_store.ts";
 import type { StoreLocation } from "../../src/store/location.ts";
 import {
   StoreError,

@@ -5,11 +5,8 @@ import { dirname } from "node:path";
 import { ID_MAX } from "../../src/limits.ts";
 import { errorMessage } from "../../src/messages.ts";
 import { isSamePlant, type Plant } from "../../src/plant/plant.ts";
-import {
-  type KvStore,
-  openStore,
-  openStoreToRead,
-} from "../../src/store/kv_store.ts";
+import type { KvStore } from "../../src/store/kv_store.ts";
+import { openStore, openStoreToRead } from "../../src/store/open_store.ts";
 import { StoreError } from "../../src/store/store_error.ts";
 import {
   Disk,
