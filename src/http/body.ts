@@ -98,19 +98,26 @@ export class BodyReader {
     for (const arrival of this.#arriving) arrival.settle(refusal);
   }
 
-  /**
-   * Receives a body, and counts its bytes. The runtime enforces a
-   * Content-Length; without one, the bytes are copied as they arrive, because a
-   * chunk of one byte may occupy 64 KiB.
-   */
-  async #receive(
+  /** Receives a body, and counts its bytes. */
+  #receive(
     request: Request,
     arrival: Arrival,
   ): Promise<Uint8Array | ErrorReply> {
     const length = contentLength(request);
-    if (length !== undefined) {
-      return this.#hold(length, arrival) ?? await request.bytes();
-    }
+    if (length === undefined) return this.#receiveChunks(request, arrival);
+    // The runtime enforces the Content-Length.
+    const refusal = this.#hold(length, arrival);
+    return refusal === undefined ? request.bytes() : Promise.resolve(refusal);
+  }
+
+  /**
+   * Receives a body of unknown length. It copies the bytes as they arrive,
+   * because a chunk of one byte may occupy 64 KiB.
+   */
+  async #receiveChunks(
+    request: Request,
+    arrival: Arrival,
+  ): Promise<Uint8Array | ErrorReply> {
     let bytes = new Uint8Array();
     const reader = request.body?.getReader();
     if (reader === undefined) return bytes;

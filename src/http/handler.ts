@@ -56,15 +56,16 @@ export class RequestHandler {
     this.#routes = this.#makeRoutes();
   }
 
-  /** Answers a request. Rejects only if the log fails. */
+  /** Answers a request. Rejects only if the log or the metrics fail. */
   async handle(request: Request): Promise<Response> {
+    const { log, metrics } = this.#service;
     const startMs = performance.now();
     this.#running++;
     let answer: Answer;
     try {
       answer = await this.#route(request);
     } catch (error) {
-      answer = errorReply("internal", this.#service.log.internalError(error));
+      answer = errorReply("internal", log.internalError(error));
     } finally {
       this.#running--;
       if (this.#running === 0) this.#drained?.resolve();
@@ -72,8 +73,7 @@ export class RequestHandler {
     const response = answer instanceof ErrorReply ? toReply(answer) : answer;
     if (!response.ok) this.#bodies.discard(request);
     const status = answer === INCOMPLETE ? CLIENT_LEFT : response.status;
-    const seconds = (performance.now() - startMs) / 1000;
-    this.#report((metrics) => metrics.request(status, seconds));
+    metrics.request(status, (performance.now() - startMs) / 1000);
     return response;
   }
 
@@ -129,9 +129,7 @@ export class RequestHandler {
       request,
       (text) => this.#storePlant(text),
     );
-    if (answer === BODIES_FULL) {
-      this.#report((metrics) => metrics.create("queue_full"));
-    }
+    if (answer === BODIES_FULL) this.#service.metrics.create("queue_full");
     return answer;
   }
 
@@ -139,8 +137,9 @@ export class RequestHandler {
     const newPlant = parseNewPlant(text);
     if (newPlant instanceof ErrorReply) return newPlant;
 
-    const outcome = await this.#service.committer.create(newPlant);
-    this.#report((metrics) => metrics.create(outcome));
+    const { committer, metrics } = this.#service;
+    const outcome = await committer.create(newPlant);
+    metrics.create(outcome);
     switch (outcome) {
       case "stored":
       case "unchanged":
@@ -175,11 +174,6 @@ export class RequestHandler {
     return new Response(text, {
       headers: { "content-type": METRICS_CONTENT_TYPE },
     });
-  }
-
-  /** Reports to the metrics, so that an error there does not cost the reply. */
-  #report(report: (metrics: Metrics) => void): void {
-    queueMicrotask(() => report(this.#service.metrics));
   }
 
   #refuseIfStopping(): ErrorReply | undefined {
