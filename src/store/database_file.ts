@@ -162,7 +162,8 @@ export function resolveLinks(path: string): string {
 function isInWalMode(path: string): boolean {
   const header = new Uint8Array(READ_VERSION_OFFSET + 1);
   try {
-    using file = Deno.openSync(path);
+    // With limited permissions, Deno 2.6 opens no link that leads nowhere.
+    using file = Deno.openSync(resolveLinks(path));
     file.readSync(header);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw toFileError(error);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { entriesOf, type Entry } from "../support/entries.ts";
-import { toBody } from "../support/load.ts";
+import { eventually, toBody } from "../support/load.ts";
 import { ObservedProgram } from "../support/observed_program.ts";
 import { Program } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
@@ -14,8 +14,12 @@ interface Answer {
   readonly body: unknown;
 }
 
+/** Sends a create, and repeats it while a busy machine cannot take it. */
 async function create(program: Program, body: string): Promise<Answer> {
-  const reply = await program.create(body);
+  const reply = await eventually(
+    ({ status }) => status !== 503,
+    () => program.create(body),
+  );
   return { status: reply.status, body: await reply.json() };
 }
 

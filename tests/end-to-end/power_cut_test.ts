@@ -33,7 +33,7 @@ import {
 } from "../support/transfer.ts";
 
 // SEED repeats the plants and the choices, but not the schedule of a run.
-const POWER_CUTS = numberFromEnv("POWER_CUTS", 200);
+const POWER_CUTS = numberFromEnv("POWER_CUTS", 150);
 const SEED = seedOfRun();
 
 /** The parts of the power cuts that come during a backup or an import. */
