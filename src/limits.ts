@@ -102,7 +102,10 @@ export const PROBE_MS = 1_000;
  */
 export const RECOVERY_MS_MIN = 2_000;
 
-/** Time for running requests to finish when the service stops. */
+/**
+ * Time after which the clients of a service that stops retry. Running requests
+ * finish earlier: the deadline of a create is {@link COMMIT_MS_MAX}.
+ */
 export const DRAIN_MS_MAX = 10_000;
 
 /** Time for the last replies to leave when the service stops. */

@@ -162,7 +162,7 @@ export const AUTHENTICATION =
 
 /** The effect of repeating a create, and when to repeat one. */
 export const REPEATING =
-  "The same id with the same plant answers 200 again, however often. The same id with a different plant answers 409, and the stored plant never changes. After a time-out, a lost connection or status 408, 500 or 503, send the same request again: after the seconds in `Retry-After`, otherwise after a random pause that grows with each try. Stop after a number of tries, such as 5.";
+  "The same create is answered 200 again, however often. The same id with a different plant is answered 409, and the stored plant never changes. After a time-out, a lost connection or status 408, 500 or 503, send the same request again: after the seconds in `Retry-After`, otherwise after a random pause that grows with each try. Stop after a number of tries, such as 5.";
 
 /** The form of a reply other than 200. */
 export const REFUSING =
