@@ -99,9 +99,10 @@ for (const method of ["committed", "failed"] as const) {
     const { store, observer, create } = setUpCommitter();
     observer.bug = new TypeError("a bug of this test");
     const logged: unknown[] = [];
+    const both = Promise.withResolvers<void>();
     const listener = (event: PromiseRejectionEvent) => {
       event.preventDefault();
-      logged.push(event.reason);
+      if (logged.push(event.reason) === 2) both.resolve();
     };
     addEventListener("unhandledrejection", listener);
     const creates = [create(1), create(2)];
@@ -109,8 +110,8 @@ for (const method of ["committed", "failed"] as const) {
     else store.next().fail("disk I/O error");
     await settled();
     await store.writeAll();
-    // Rejections are reported in a later turn of the event loop.
-    await new Promise((resolve) => setTimeout(resolve, 0));
+    // Rejections are reported in later turns of the event loop.
+    await both.promise;
     removeEventListener("unhandledrejection", listener);
     assert.deepEqual(
       outcomesOf(creates),
