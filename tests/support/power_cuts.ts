@@ -25,18 +25,6 @@ import type { Random } from "./random.ts";
 import type { RecordedEvent } from "./recorder.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
-/** Shares of the stages in the power cuts; 1 by default. */
-const SHARES: Readonly<Record<string, number>> = {
-  "first start": 5,
-  "load": 6,
-  "recovery": 2,
-  "second load": 4,
-  "stop": 2,
-};
-
-/** The part of the power cuts that come when a stage has ended. */
-const END_SHARE = 0.03;
-
 /** Bytes of the index of a log: memory that SQLite processes share. */
 const INDEX_BYTES = 32 * 1024;
 
@@ -58,13 +46,11 @@ export function* drawPowerCuts(
   count: number,
   random: Random,
 ): Generator<PowerCut> {
-  const [first, ...others] = stages.flatMap((stage) =>
-    Array.from({ length: SHARES[stage.name] ?? 1 }, () => stage)
-  );
+  const [first, ...others] = stages;
   assert.ok(first !== undefined);
   const moments = Array.from({ length: count }, () => {
     const { name, from, to } = random.pick([first, ...others]);
-    const moment = random.chance(END_SHARE) ? to : random.int(from, to);
+    const moment = random.int(from, to);
     return { stage: name, moment, loss: random.pick([...LOSSES]) };
   }).toSorted((a, b) => a.moment - b.moment);
   const disk = new Disk();
