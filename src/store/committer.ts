@@ -173,10 +173,15 @@ export class Committer {
         nowMs - this.#startedMs > this.#queueMsMax);
   }
 
+  /**
+   * Starts commits for the queue. Beside another one, a commit starts only with a
+   * full batch: it has a high fixed cost, so few plants had better wait for more.
+   */
   #startCommits(): void {
+    const { commitPlantsMax, commitsInFlightMax } = this.#store;
     while (
-      this.#queue.length > 0 &&
-      this.#inFlight < this.#store.commitsInFlightMax
+      this.#inFlight < commitsInFlightMax &&
+      this.#queue.length >= (this.#inFlight === 0 ? 1 : commitPlantsMax)
     ) this.#commit(this.#nextBatch());
   }
 

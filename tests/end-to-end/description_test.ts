@@ -51,12 +51,14 @@ const SITUATIONS: Readonly<
   },
   "50302": async (service) => {
     service.store.pause();
-    const waiting = service.create(CREATE);
-    await service.createsWaiting(1);
+    // One in a commit, and one in the queue.
+    const waiting = [CREATE, '{"id":3,"name":"Aloe"}']
+      .map((body) => service.create(body));
+    await service.createsWaiting(2);
     service.clock.advance(QUEUE_MS_MAX + 1);
     const reply = await service.create('{"id":2,"name":"Fern"}');
     service.store.resume();
-    await waiting;
+    await Promise.all(waiting);
     return reply;
   },
   "50303": (service) => {

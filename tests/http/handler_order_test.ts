@@ -77,8 +77,11 @@ Deno.test("handle() checks the path, the method and the token before it refuses 
 Deno.test("handle() checks a create completely before it refuses it because of an overload", async () => {
   using service = await TestService.start();
   service.store.pause();
-  const waiting = service.create('{"id":3,"name":"Aloe"}');
-  await service.createsWaiting(1);
+  // One in a commit, and one in the queue.
+  const waiting = [3, 4].map((id) =>
+    service.create(`{"id":${id},"name":"Aloe"}`)
+  );
+  await service.createsWaiting(2);
   service.clock.advance(QUEUE_MS_MAX + 1);
   for (const [error, addTo] of FAULTS) {
     const draft = addTo({ body: '{"id":2,"name":"Fern"}' });
@@ -87,9 +90,11 @@ Deno.test("handle() checks a create completely before it refuses it because of a
     assertRefusal(reply, { error: expected });
   }
   service.store.resume();
-  assert.equal((await waiting).status, 200);
-  assert.deepEqual(
-    await service.stored(),
-    [[["plants", 3n], { name: "Aloe" }]],
-  );
+  for (const { status } of await Promise.all(waiting)) {
+    assert.equal(status, 200);
+  }
+  assert.deepEqual(await service.stored(), [
+    [["plants", 3n], { name: "Aloe" }],
+    [["plants", 4n], { name: "Aloe" }],
+  ]);
 });

@@ -111,13 +111,17 @@ const ROWS: readonly Row[] = [
     message: "the service is busy: send the same request again",
     provoke: async (service) => {
       service.store.pause();
-      const waiting = service.create('{"id":3,"name":"Aloe"}');
-      await service.createsWaiting(1);
+      // One in a commit, and one in the queue.
+      const waiting = ['{"id":3,"name":"Aloe"}', '{"id":4,"name":"Aloe"}']
+        .map((body) => service.create(body));
+      await service.createsWaiting(2);
       service.clock.advance(QUEUE_MS_MAX + 1);
       const reply = await service.create(VALID);
       service.store.problem = "out of order";
       service.store.resume();
-      assert.equal((await waiting).status, 503);
+      for (const { status } of await Promise.all(waiting)) {
+        assert.equal(status, 503);
+      }
       return reply;
     },
   },

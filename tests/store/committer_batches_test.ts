@@ -65,6 +65,22 @@ Deno.test("the committer starts no more commits than may be in flight", async ()
   }
 });
 
+Deno.test("a commit beside another one starts only with a full batch", async () => {
+  const { store, create } = setUpCommitter({
+    commitPlantsMax: 3,
+    commitsInFlightMax: 3,
+  });
+  for (let id = 1; id <= 6; id++) create(id);
+  assert.deepEqual(store.operations, [["commit", 1n], ["commit", 2n, 3n, 4n]]);
+  create(7);
+  assert.deepEqual(store.operations.slice(2), [["commit", 5n, 6n, 7n]]);
+  create(8);
+  await store.write();
+  assert.equal(store.operations.length, 3);
+  await store.writeAll();
+  assert.deepEqual(store.operations.slice(3), [["commit", 8n]]);
+});
+
 Deno.test("two creates of one id are never in commits at the same time", async () => {
   const { store, create } = setUpCommitter({ commitsInFlightMax: 4 });
   const creates = [create(1), create(1), create(1, { name: "Ficus" })];

@@ -69,7 +69,10 @@ for (
 
   Deno.test(`create() ${outcome} if all commits that may be in flight have been so for a time ${relation} QUEUE_MS_MAX`, async () => {
     for (const commitsInFlightMax of [1, 2, 16]) {
-      const { store, clock, create } = setUpCommitter({ commitsInFlightMax });
+      const { store, clock, create } = setUpCommitter({
+        commitPlantsMax: 1,
+        commitsInFlightMax,
+      });
       for (let id = 0; id < commitsInFlightMax; id++) create(id);
       assert.equal(store.pending.length, commitsInFlightMax);
       clock.now = QUEUE_MS_MAX + ms;
@@ -98,7 +101,10 @@ Deno.test("create() judges an overload by the oldest queued create, not by later
 });
 
 Deno.test("create() waits beside hung commits while another may be in flight", async () => {
-  const { store, clock, create } = setUpCommitter({ commitsInFlightMax: 3 });
+  const { store, clock, create } = setUpCommitter({
+    commitPlantsMax: 1,
+    commitsInFlightMax: 3,
+  });
   create(1);
   create(2);
   store.pending.splice(0);
@@ -111,7 +117,10 @@ Deno.test("create() waits beside hung commits while another may be in flight", a
 });
 
 Deno.test("the start of a commit counts as progress of the store", async () => {
-  const { store, clock, create } = setUpCommitter({ commitsInFlightMax: 2 });
+  const { store, clock, create } = setUpCommitter({
+    commitPlantsMax: 1,
+    commitsInFlightMax: 2,
+  });
   create(1);
   clock.now = QUEUE_MS_MAX;
   create(2);
