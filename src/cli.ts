@@ -68,7 +68,7 @@ const EXIT_PIPE_CLOSED = 128 + 13;
  * Runs the program.
  * @param args the arguments after the name of the program
  * @returns the exit status: 0, 1 for a failure, 2 if the command line or the
- * configuration must change
+ * configuration must change, 141 if the reader of stdout has closed the pipe
  */
 export async function main(args: readonly string[]): Promise<number> {
   const { words, flags, problem } = parseArguments(args);

@@ -8,10 +8,10 @@ import {
   BODY_MS_MAX,
   COMMIT_MS_MAX,
   CREATES_WAITING_MAX,
-  DRAIN_MS_MAX,
   ID_MAX,
   ID_MIN,
   QUEUE_MS_MAX,
+  STOP_RETRY_MS,
 } from "./limits.ts";
 
 /** One error of the API. */
@@ -146,7 +146,7 @@ const ROWS = {
     when: "The service is shutting down. Nothing was stored.",
     remedy: RESEND,
     message: () => "the service is shutting down: send the same request again",
-    headers: { "Retry-After": `${DRAIN_MS_MAX / 1000}` },
+    headers: { "Retry-After": `${STOP_RETRY_MS / 1000}` },
   },
   queueFull: {
     error: 50302,

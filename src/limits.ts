@@ -1,7 +1,6 @@
 /**
- * Every bound that clients and operators can notice, with its reason. The names
- * contain the units.
- * `tests/limits_test.ts` asserts the relations between the bounds.
+ * The bounds of the service, with their reasons. The names contain the units.
+ * `tests/limits_test.ts` tries those that depend on Deno KV with Deno KV itself.
  */
 
 /**
@@ -107,7 +106,7 @@ export const RECOVERY_MS_MIN = 2_000;
  * Time after which the clients of a service that stops retry. Running requests
  * finish earlier: the deadline of a create is {@link COMMIT_MS_MAX}.
  */
-export const DRAIN_MS_MAX = 10_000;
+export const STOP_RETRY_MS = 10_000;
 
 /** Time for the last replies to leave when the service stops. */
 export const REPLIES_MS_MAX = 1_000;

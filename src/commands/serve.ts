@@ -67,15 +67,17 @@ export async function serve(config: Config): Promise<number> {
       generatedToken,
     });
 
-    const lost = server.failed.catch((error) => {
+    try {
+      const signal = await Promise.race([stop, server.failed]);
+      log.info("stopping", `${signal}: draining`);
+    } catch (error) {
       throw listenFailure(config, error);
-    });
-    const signal = await Promise.race([stop, lost]);
-    log.info("stopping", `${signal}: draining`);
-    const closed = server.shutdown();
-    await handler.drain();
-    // A client that never completes its request keeps its connection open.
-    await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
+    } finally {
+      const closed = server.shutdown();
+      await handler.drain();
+      // A client that never completes its request keeps its connection open.
+      await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
+    }
     log.info("stopped", "stopped");
     return 0;
   } finally {

@@ -139,6 +139,7 @@ export class BodyReader {
 
   /** Counts bytes as held, unless they exceed a bound. */
   #hold(bytes: number, arrival: Arrival): ErrorReply | undefined {
+    // The request is answered already, so any error ends its body.
     if (!this.#arriving.has(arrival)) return INCOMPLETE;
     if (arrival.bytes + bytes > BODY_BYTES_MAX) {
       return new ErrorReply("bodyTooLarge");

@@ -107,6 +107,7 @@ function describeRefusals() {
     });
     const headers = describeHeaders(errors);
     return [status, {
+      // The specification itself describes this status.
       description: status === 400 ? "unexpected error" : description,
       ...(Object.keys(headers).length > 0 && { headers }),
       content: describeBody("Error", examples),

@@ -5,7 +5,7 @@
 /// <reference lib="dom.iterable" />
 
 /** Time to wait for a reply. */
-const REPLY_MS_MAX = 30_000;
+const REPLY_MS_MAX = 20_000;
 
 /** How long a copy button shows the result. */
 const COPIED_MS = 2_000;

@@ -82,7 +82,7 @@ interface Waiter {
   readonly answer: (outcome: Outcome) => void;
 }
 
-/** The creates of one id, which wait together for one outcome. */
+/** The creates of one id, which wait together for one commit. */
 interface Create extends NewPlant {
   readonly arrivedMs: number;
   /** In order of arrival, the first one with this plant; empty once answered. */
@@ -228,6 +228,7 @@ export class Committer {
     let open = batch;
     if (this.#expectsExisting) open = await this.#settleExisting(open);
     for (;;) {
+      // Ends at the latest when expire() has answered all of them.
       open = open.filter(isWaiting);
       if (open.length === 0) return { plants: 0, seconds: 0 };
       const startMs = this.#clock.nowMs();

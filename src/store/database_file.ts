@@ -27,14 +27,12 @@ const LINKS_MAX = 40;
 /**
  * Checks that a path holds a Deno KV store, without opening it: opening would
  * create one.
- * @returns false, as nothing is created
  * @throws {StoreError}
  */
-export function checkStoreExists(path: string): false {
+export function checkStoreExists(path: string): void {
   const tables = tablesAt(path);
   if (tables === undefined) throw new StoreError("missing", "no such file");
   if (!tables.includes(TABLE)) throw notAStore();
-  return false;
 }
 
 /**

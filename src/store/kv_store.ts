@@ -74,12 +74,13 @@ export class KvStore implements CommitStore, ObservedStore {
     const operation = this.#kv.atomic();
     for (const { id, plant } of plants) {
       const key = [PLANTS, id];
+      // Measured: mutate() costs less time than set().
       operation.check({ key, versionstamp: null })
         .mutate({ type: "set", key, value: plant });
     }
     try {
       const { ok } = await operation.commit();
-      this.#assertInPlace();
+      this.#assertNone(this.#files?.checkDatabase());
       return ok ? "committed" : "exists";
     } catch (error) {
       if (isLocked(error)) return "busy";
@@ -121,7 +122,7 @@ export class KvStore implements CommitStore, ObservedStore {
         const id = idOf(key);
         if (id !== undefined) found.set(id, toPlant(value));
       }
-      this.#assertInPlace();
+      this.#assertNone(this.#files?.checkDatabase());
       return found;
     } catch (error) {
       throw toStoreError(error, this.#location);
@@ -173,13 +174,13 @@ export class KvStore implements CommitStore, ObservedStore {
             .delete(PROBE_KEY).commit(),
       );
       if (!ok) throw new StoreError("other", "the probe key has a value");
-      this.#assertInPlace(this.fileProblem());
+      this.#assertNone(this.fileProblem());
     } catch (error) {
       throw toStoreError(error, this.#location);
     }
   }
 
-  /** Checks that this Deno can read the stored values; rejects otherwise. */
+  /** Reads a first page; rejects if this Deno cannot read the stored values. */
   async checkReadable(): Promise<void> {
     await this.pages().next();
   }
@@ -201,8 +202,8 @@ export class KvStore implements CommitStore, ObservedStore {
     }
   }
 
-  /** @throws {StoreError} if the path no longer leads to the open database */
-  #assertInPlace(problem = this.#files?.checkDatabase()): void {
+  /** @throws {StoreError} if the open files have a problem */
+  #assertNone(problem: string | undefined): void {
     if (problem !== undefined) throw new StoreError("other", problem);
   }
 

@@ -5,7 +5,7 @@ import { SIDECAR_SUFFIXES, sync } from "./database_file.ts";
  * Creates a database file that is complete and on disk when it gets its name: a
  * kill at any time leaves either no file of that name or the complete one.
  *
- * @param mode permissions of the file while it is incomplete
+ * @param mode permissions of the file, before the umask
  * @param write fills the incomplete file at the path that it gets
  * @returns whether the file was created: not if another one has the name
  */

@@ -40,12 +40,14 @@ export function openStoreToRead(location: StoreLocation): Promise<KvStore> {
 /** @param prepare returns whether it has created the file */
 async function open(
   location: StoreLocation,
-  prepare: (path: string) => Promise<boolean> | false,
+  prepare: (path: string) => Promise<boolean> | void,
   check: (store: KvStore) => Promise<void>,
 ): Promise<KvStore> {
   let isNew = false;
   async function tryToOpen(): Promise<KvStore> {
-    if (location.kind === "file") isNew = await prepare(location.path) || isNew;
+    if (location.kind === "file") {
+      isNew ||= await prepare(location.path) ?? false;
+    }
     const store = await KvStore.open(location, isNew);
     try {
       await check(store);
@@ -68,7 +70,7 @@ async function prepareFile(path: string): Promise<boolean> {
   const isNew = !checkStoreUsable(path) &&
     await createDatabaseFile(resolveLinks(path), FILE_MODE, async (partial) => {
       (await KvStore.open({ kind: "file", path: partial })).close();
-      // Throws if it failed when the store was closed: the log would be lost.
+      // close() ignores a failure of this: the log would be lost here.
       leaveWalMode(partial);
     });
   enterWalMode(path);

@@ -4,9 +4,9 @@ import { toLine } from "../messages.ts";
 export type LogFormat = "text" | "json";
 
 /** Fields of a log entry besides its message, for programs. */
-export type LogFields = Readonly<Record<string, string | number | boolean>>;
+type LogFields = Readonly<Record<string, string | number | boolean>>;
 
-/** The log on stderr: one line per event, no requests, no tokens. */
+/** The log on stderr: one entry per event, no requests, no configured token. */
 export class Log {
   readonly #format: LogFormat;
   readonly #write: (text: string) => void;
