@@ -1,10 +1,13 @@
 /** Tokens and PEM files: reads and checks them. */
-import { TOKEN_FILE_BYTES_MAX } from "./limits.ts";
+import { TOKEN_FILE_BYTES_MAX, TOKEN_FILE_MS_MAX } from "./limits.ts";
 import { fileProblem } from "./messages.ts";
 import { OperatorError } from "./operator_error.ts";
+import { withTimeout } from "./store/waiting.ts";
 
 /** The grammar of a bearer token (RFC 6750, section 2.1: `b64token`). */
 export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
+
+const TOO_LARGE = `it is larger than ${TOKEN_FILE_BYTES_MAX / 2 ** 20} MiB`;
 
 const TOKEN = new RegExp(`^${BEARER_TOKEN}$`);
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----/;
@@ -41,23 +44,36 @@ export function readTokens(
 
 /** Reads a token file: one token per line, ignoring empty lines. */
 export function readTokenFile(file: FileSetting): readonly string[] {
-  const lines = readFile(file).split("\n");
-  const texts = lines.filter((line) => line.trim() !== "");
+  return parseTokenFile(file, readFile(file));
+}
+
+function parseTokenFile(file: FileSetting, text: string): readonly string[] {
+  const texts = text.split("\n").filter((line) => line.trim() !== "");
   return readTokens(`${file.name}: ${file.path}`, texts);
 }
 
 /**
- * Reloads a token file while the service runs. It must be a regular file:
- * reading from a pipe could block forever. It is read when the reload ends, so
- * of overlapping reloads the last one to end has the newest tokens.
+ * Reloads a token file while the service runs, within
+ * {@link TOKEN_FILE_MS_MAX}. It must be a regular file: reading from a pipe could
+ * block forever.
  * @throws {OperatorError} if the file cannot be read, or a line is not a token
  */
 export async function reloadTokens(
   file: FileSetting,
 ): Promise<readonly string[]> {
-  const info = await Deno.stat(file.path).catch(() => undefined);
-  if (info === undefined || info.isFile) return readTokenFile(file);
-  throw cannotRead(file, "it is not a regular file");
+  async function read(): Promise<string> {
+    const { isFile, size } = await Deno.stat(file.path);
+    if (!isFile) throw new Error("it is not a regular file");
+    if (size > TOKEN_FILE_BYTES_MAX) throw new Error(TOO_LARGE);
+    return new TextDecoder().decode(await Deno.readFile(file.path));
+  }
+  try {
+    const text = await withTimeout(read(), TOKEN_FILE_MS_MAX);
+    return parseTokenFile(file, text);
+  } catch (error) {
+    if (error instanceof OperatorError) throw error;
+    throw cannotRead(file, fileProblem(error));
+  }
 }
 
 /** Reads a certificate and its key. @throws {OperatorError} */
@@ -92,8 +108,7 @@ function readFile(file: FileSetting): string {
   } catch (error) {
     throw cannotRead(file, fileProblem(error));
   }
-  const mebibytes = TOKEN_FILE_BYTES_MAX / 2 ** 20;
-  throw cannotRead(file, `it is larger than ${mebibytes} MiB`);
+  throw cannotRead(file, TOO_LARGE);
 }
 
 function cannotRead({ name, path }: FileSetting, problem: string) {

@@ -93,6 +93,12 @@ export const LIST_MS_MAX = 10_000;
 /** Time for the store to open and to accept a first write. */
 export const STORE_OPEN_MS_MAX = 9_000;
 
+/**
+ * Time for a log or journal that looks foreign to disappear: Deno keeps a journal
+ * for some milliseconds when it opens a closed store.
+ */
+export const FOREIGN_LOG_MS = 1_000;
+
 /** Time for a probe write, and the minimum interval between two of them. */
 export const PROBE_MS = 1_000;
 
@@ -122,6 +128,9 @@ export const LISTEN_AGAIN_MS_MAX = 60_000;
 
 /** Maximum size of a token or PEM file: room for thousands of tokens. */
 export const TOKEN_FILE_BYTES_MAX = 1024 * 1024;
+
+/** Time to reload the token file, which may be on a slow file system. */
+export const TOKEN_FILE_MS_MAX = 5_000;
 
 /** Time for the service to answer `plant-store healthcheck`. */
 export const HEALTHCHECK_MS_MAX = 3_000;

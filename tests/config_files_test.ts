@@ -113,15 +113,6 @@ for (
   });
 }
 
-Deno.test("reloadTokens() returns the tokens that the file has when the reload ends", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("tokens");
-  Deno.writeTextFileSync(path, "revoked");
-  const reloading = reloadTokens({ name: "--token-file", path });
-  Deno.writeTextFileSync(path, "new");
-  assert.deepEqual(await reloading, ["new"]);
-});
-
 Deno.test("Settings.config() refuses tokens in a variable and in a file", () => {
   assertRefused(
     { "--token-file": "/none" },

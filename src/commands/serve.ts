@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config.ts";
 import { AcceptedTokens } from "../http/auth.ts";
-import { RequestHandler } from "../http/handler.ts";
+import { replyWhileStarting, RequestHandler } from "../http/handler.ts";
 import { type Handler, HttpServer } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { Committer } from "../store/committer.ts";
@@ -29,14 +29,10 @@ export async function serve(config: Config): Promise<number> {
   );
   reloadOnHangup(config.tokenFile, tokens, log);
 
-  // Listening first: a start that is refused creates no store. Requests wait
-  // until the store is open.
-  const started = Promise.withResolvers<RequestHandler>();
-  const server = listen(
-    config,
-    async (request) => (await started.promise).handle(request),
-    log,
-  );
+  // Listening first: a start that is refused creates no store.
+  let handle: Handler = (request) =>
+    Promise.resolve(replyWhileStarting(request));
+  const server = listen(config, (request) => handle(request), log);
 
   const store = await Promise.race([openForCreates(config.store), stop]);
   if (typeof store === "string") return 0;
@@ -59,7 +55,7 @@ export async function serve(config: Config): Promise<number> {
       committer.expire();
       health.check();
     }, CHECK_MS);
-    started.resolve(handler);
+    handle = (request) => handler.handle(request);
     printBanner(log, config, {
       address: server.address,
       baseUrl,

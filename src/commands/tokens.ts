@@ -19,7 +19,7 @@ export function reloadOnHangup(
   log: Log,
 ): void {
   // Needed without a file too: the default action of SIGHUP ends the process.
-  onHangup(async () => {
+  onHangup(oneAtATime(async () => {
     if (file === undefined) {
       log.info("tokens kept", "nothing to reload: no token file is configured");
       return;
@@ -35,5 +35,27 @@ export function reloadOnHangup(
       if (!(error instanceof OperatorError)) throw error;
       log.error("tokens kept", `the tokens did not change: ${error.message}`);
     }
-  });
+  }));
+}
+
+/**
+ * Returns a function that runs a task, one at a time. Calls during a run cause
+ * one more run, so the last run starts after the last call.
+ */
+export function oneAtATime(task: () => Promise<void>): () => Promise<void> {
+  let isRunning = false;
+  let isRequested = false;
+  return async () => {
+    isRequested = true;
+    if (isRunning) return;
+    isRunning = true;
+    try {
+      while (isRequested) {
+        isRequested = false;
+        await task();
+      }
+    } finally {
+      isRunning = false;
+    }
+  };
 }

@@ -237,6 +237,13 @@ function ok(): Response {
   return Response.json({ status: "ok" });
 }
 
+/** Answers a request while the store is being opened: only /livez is well. */
+export function replyWhileStarting(request: Request): Response {
+  if (pathOf(request).endsWith("/livez")) return ok();
+  const message = "the service is starting: send the same request again";
+  return toReply(new ErrorReply("storeFailed", message));
+}
+
 function toReply(
   { name, message }: ErrorReply,
   headers: Readonly<Record<string, string>> = API_ERRORS[name].headers ?? {},

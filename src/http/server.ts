@@ -81,6 +81,7 @@ export class HttpServer {
   async #keepListening(): Promise<void> {
     let isLost = false;
     while (await hasStopped(this.#server)) {
+      if (this.#isClosing) return;
       if (!isLost) {
         this.#log.error("listener lost", "the runtime stopped listening");
       }

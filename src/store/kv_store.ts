@@ -16,7 +16,7 @@ import type { ObservedStore } from "./health.ts";
 import type { StoreLocation } from "./location.ts";
 import { OpenFiles } from "./open_files.ts";
 import { isLocked, StoreError, toStoreError } from "./store_error.ts";
-import { retryLocked, withTimeout } from "./waiting.ts";
+import { retryWhile, withTimeout } from "./waiting.ts";
 
 /** First part of the key of a plant; the second is its id. */
 const PLANTS = "plants";
@@ -167,7 +167,8 @@ export class KvStore implements CommitStore, ObservedStore {
     try {
       // Without a check, SQLite itself waits for the lock, up to 5 s, and
       // blocks every commit meanwhile.
-      const { ok } = await retryLocked(
+      const { ok } = await retryWhile(
+        isLocked,
         PROBE_MS,
         () =>
           this.#kv.atomic().check({ key: PROBE_KEY, versionstamp: null })

@@ -1,5 +1,5 @@
 /** Opens stores, and creates the file of a new one. */
-import { STORE_OPEN_MS_MAX } from "../limits.ts";
+import { FOREIGN_LOG_MS, STORE_OPEN_MS_MAX } from "../limits.ts";
 import {
   checkStoreExists,
   checkStoreUsable,
@@ -10,8 +10,8 @@ import {
 import { KvStore } from "./kv_store.ts";
 import type { StoreLocation } from "./location.ts";
 import { createDatabaseFile } from "./new_file.ts";
-import { toStoreError } from "./store_error.ts";
-import { retryLocked, withTimeout } from "./waiting.ts";
+import { isLocked, StoreError, toStoreError } from "./store_error.ts";
+import { retryWhile, withTimeout } from "./waiting.ts";
 
 /** Permissions of a new file, as SQLite creates it, before the umask. */
 const FILE_MODE = 0o644;
@@ -34,19 +34,19 @@ export function openStore(location: StoreLocation): Promise<KvStore> {
  * @throws {StoreError}
  */
 export function openStoreToRead(location: StoreLocation): Promise<KvStore> {
-  return open(location, checkStoreExists, (store) => store.checkReadable());
+  return open(location, prepareExisting, (store) => store.checkReadable());
 }
 
 /** @param prepare returns whether it has created the file */
 async function open(
   location: StoreLocation,
-  prepare: (path: string) => Promise<boolean> | void,
+  prepare: (path: string) => Promise<boolean> | boolean,
   check: (store: KvStore) => Promise<void>,
 ): Promise<KvStore> {
   let isNew = false;
   async function tryToOpen(): Promise<KvStore> {
     if (location.kind === "file") {
-      isNew ||= await prepare(location.path) ?? false;
+      isNew ||= await prepare(location.path);
     }
     const store = await KvStore.open(location, isNew);
     try {
@@ -58,11 +58,26 @@ async function open(
     }
   }
   try {
-    const opened = retryLocked(STORE_OPEN_MS_MAX, tryToOpen);
+    const opened = retryWhile(
+      isLocked,
+      STORE_OPEN_MS_MAX,
+      () => retryWhile(isForeignLog, FOREIGN_LOG_MS, tryToOpen),
+    );
     return await withTimeout(opened, STORE_OPEN_MS_MAX);
   } catch (error) {
     throw toStoreError(error, location);
   }
+}
+
+/** Prepares the file of an existing store to be opened; creates nothing. */
+function prepareExisting(path: string): boolean {
+  checkStoreExists(path);
+  enterWalMode(path);
+  return false;
+}
+
+function isForeignLog(error: unknown): boolean {
+  return error instanceof StoreError && error.problem === "foreign log";
 }
 
 /** Creates the file of a store, or prepares an existing one to be opened. */

@@ -45,7 +45,7 @@ const LOCKED = /database is locked/;
 /** Messages of SQLite, with their problem and a clearer message. */
 const FILE_PROBLEMS: readonly [RegExp, StoreProblem, string][] = [
   [
-    /unable to open database file|read-?only database|permission denied/i,
+    /unable to open database file|read-?only (database|file system)|permission denied/i,
     "denied",
     "permission denied on the file or its directory",
   ],

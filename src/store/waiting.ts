@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { LOCK_RETRY_MS_MAX } from "../limits.ts";
-import { isLocked } from "./store_error.ts";
 
 /** Rejects if the work takes too long; the work itself may continue. */
 export async function withTimeout<T>(
@@ -19,8 +18,9 @@ export async function withTimeout<T>(
   }
 }
 
-/** Repeats an operation while another process holds the lock of the store. */
-export async function retryLocked<T>(
+/** Repeats an operation for a time while its error may be a passing one. */
+export async function retryWhile<T>(
+  isPassing: (error: unknown) => boolean,
   timeoutMs: number,
   operation: () => Promise<T>,
 ): Promise<T> {
@@ -29,7 +29,7 @@ export async function retryLocked<T>(
     try {
       return await operation();
     } catch (error) {
-      if (!isLocked(error) || performance.now() > untilMs) throw error;
+      if (!isPassing(error) || performance.now() > untilMs) throw error;
     }
     await sleep(LOCK_RETRY_MS_MAX);
   }

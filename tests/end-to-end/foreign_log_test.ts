@@ -98,18 +98,25 @@ for (const isRestored of [false, true]) {
   });
 }
 
-for (const isFirst of [true, false]) {
-  const store = isFirst ? "a new store" : "a closed store";
+for (
+  const [command, isNew] of [
+    ["import", true],
+    ["import", false],
+    ["export", false],
+  ] as const
+) {
+  const store = isNew ? "a new store" : "a closed store";
   Deno.test({
-    name: `opening ${store} makes no journal`,
+    name: `${command} makes no journal when it opens ${store}`,
     ignore: !HAS_STRACE,
     fn: async () => {
       using directory = new TemporaryDirectory();
       const path = directory.file("plants.db");
-      if (!isFirst) Deno.copyFileSync(backup, path);
+      if (!isNew) Deno.copyFileSync(backup, path);
       const file = writeLines(directory.file("in"), ['{"id":-9,"name":"a"}']);
+      const operands = command === "import" ? [file] : [];
       const { status, stderr } = await runProgram(
-        ["import", file, "--kv", path],
+        [command, ...operands, "--kv", path],
         {
           shell: `exec strace -f -qq -o ${directory.file("trace")} ` +
             `-e trace=openat,open "$0" "$@"`,

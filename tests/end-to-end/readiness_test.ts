@@ -28,7 +28,7 @@ async function assertNotReady(program: Program): Promise<void> {
   });
 }
 
-Deno.test("a create that arrives before the store is open waits for it", async () => {
+Deno.test("before the store is open, GET /livez answers 200, and everything else 503 at once", async () => {
   using directory = new TemporaryDirectory();
   const file = directory.file("plants.db");
   // Keeps the store in the mode in which a second start only has to write.
@@ -41,10 +41,18 @@ Deno.test("a create that arrives before the store is open waits for it", async (
     () => Wire.connect(port).catch(() => undefined),
   ) ?? assert.fail();
   await wire.send(request('{"id":1,"name":"Fern"}'));
+  const reply = await wire.reply();
+  assert.equal(reply?.status, 503);
+  assert.equal(JSON.parse(reply.text).error, STORE_FAILED.error);
+  for (const [path, status] of [["/livez", 200], ["/readyz", 503]] as const) {
+    const response = fetch(`http://127.0.0.1:${port}${path}`);
+    assert.equal(await statusOf(response), status);
+  }
   assert.equal(program.stderr, "");
   lock[Symbol.dispose]();
-  const reply = await wire.reply();
-  assert.equal(reply?.status, 200, reply?.text);
+  await program.printed(/listens on/);
+  const created = fetch(`http://127.0.0.1:${port}/readyz`);
+  assert.equal(await statusOf(created), 200);
 });
 
 Deno.test("GET /readyz answers 503 if the database file is deleted, and /livez 200", async () => {

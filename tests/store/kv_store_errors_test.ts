@@ -254,6 +254,20 @@ Deno.test("openStore() waits while another process holds the lock", async () => 
   (await opening).close();
 });
 
+Deno.test("openStore() and openStoreToRead() wait for a journal that disappears, as that of another process does", async () => {
+  for (const open of [openStore, openStoreToRead]) {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    await makeStore(path);
+    Deno.writeTextFileSync(`${path}-journal`, "live");
+    const opening = open({ kind: "file", path });
+    const early = await Promise.race([opening, sleep(100, "waits")]);
+    Deno.removeSync(`${path}-journal`);
+    assert.equal(early, "waits");
+    (await opening).close();
+  }
+});
+
 Deno.test("openStore() at the same time by several callers creates one store", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
@@ -327,6 +341,7 @@ Deno.test("toStoreError() describes what SQLite, Deno or anything else threw", (
     const [location, thrown, problem, message] of [
       [FILE, new TypeError("unable to open database file"), "denied"],
       [FILE, new TypeError("attempt to write a readonly database"), "denied"],
+      [FILE, new Error("Read-only file system (os error 30): open"), "denied"],
       [FILE, new Deno.errors.PermissionDenied("Permission denied"), "denied"],
       [FILE, new TypeError("database disk image is malformed"), "corrupt"],
       [FILE, new TypeError(newer), "newer format"],
