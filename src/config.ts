@@ -276,7 +276,10 @@ function readFileOrServer(raw: RawValue): string | URL {
   }
   const url = parseHttpUrl(raw.value);
   if (url !== undefined) return url;
-  throw unexpected(raw, "a file, or a URL such as https://kv.example");
+  throw unexpected(
+    raw,
+    `a file, or a URL such as https://kv.example with the token in ${KV_TOKEN}`,
+  );
 }
 
 function readPath(raw: RawValue): FileSetting {
