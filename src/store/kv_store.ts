@@ -130,8 +130,8 @@ export class KvStore implements CommitStore, ObservedStore {
   }
 
   /**
-   * Lists every plant in the order of ids, in pages. A string is a key whose
-   * value is not a plant of this service.
+   * Lists every plant in the order of ids, in pages, and prefetches the next
+   * page. A string is a key whose value is not a plant of this service.
    * @throws {StoreError}
    */
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
@@ -149,10 +149,14 @@ export class KvStore implements CommitStore, ObservedStore {
       return page;
     }
     try {
+      let next = withTimeout(readPage(), LIST_MS_MAX);
       for (;;) {
-        const page = await withTimeout(readPage(), LIST_MS_MAX);
+        const page = await next;
+        if (page.length < PAGE_KEYS) return yield page;
+        next = withTimeout(readPage(), LIST_MS_MAX);
+        // Ignore the prefetched page if the consumer stops early.
+        next.catch(() => {});
         yield page;
-        if (page.length < PAGE_KEYS) return;
       }
     } catch (error) {
       throw toStoreError(error, this.#location);

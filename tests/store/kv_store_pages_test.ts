@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { PAGE_KEYS } from "../../src/limits.ts";
+import { openStore } from "../../src/store/open_store.ts";
 import { commit, commitAll, newPlants, testStores } from "../support/stores.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
 const PLANT = { name: "Monstera", tag: "climber" };
 
@@ -46,4 +49,26 @@ testStores("pages() can be stopped early", async ({ store }) => {
   // The store still works.
   const listed = await Array.fromAsync(store.pages());
   assert.equal(listed.flat().length, ids.length);
+});
+
+Deno.test("pages() that is stopped early ignores the failure of the next page", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const store = await openStore({ kind: "file", path });
+  const ids = Array.from({ length: 2 * PAGE_KEYS }, (_, i) => BigInt(i));
+  await commitAll(store, newPlants(ids));
+  const rejected: unknown[] = [];
+  const listener = (event: PromiseRejectionEvent) => {
+    event.preventDefault();
+    rejected.push(event.reason);
+  };
+  addEventListener("unhandledrejection", listener);
+  for await (const _page of store.pages()) {
+    // The next page is being read.
+    store.close();
+    break;
+  }
+  await sleep(50);
+  removeEventListener("unhandledrejection", listener);
+  assert.deepEqual(rejected, []);
 });
