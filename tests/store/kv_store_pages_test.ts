@@ -55,7 +55,7 @@ Deno.test("pages() that is stopped early ignores the failure of the next page", 
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const store = await openStore({ kind: "file", path });
-  const ids = Array.from({ length: 2 * PAGE_KEYS }, (_, i) => BigInt(i));
+  const ids = Array.from({ length: 3 * PAGE_KEYS }, (_, i) => BigInt(i));
   await commitAll(store, newPlants(ids));
   const rejected: unknown[] = [];
   const listener = (event: PromiseRejectionEvent) => {
@@ -63,11 +63,13 @@ Deno.test("pages() that is stopped early ignores the failure of the next page", 
     rejected.push(event.reason);
   };
   addEventListener("unhandledrejection", listener);
-  for await (const _page of store.pages()) {
-    // The next page is being read.
-    store.close();
-    break;
-  }
+  const pages = store.pages();
+  await pages.next();
+  // The second page is read by then, and the third cannot be.
+  await sleep(50);
+  store.close();
+  await pages.next();
+  await pages.return(undefined);
   await sleep(50);
   removeEventListener("unhandledrejection", listener);
   assert.deepEqual(rejected, []);
