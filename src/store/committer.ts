@@ -102,7 +102,8 @@ export class Committer {
   /** The creates that are queued or in a commit, in order of arrival. */
   readonly #byId = new Map<bigint, Create>();
   #queue: Create[] = [];
-  #inFlight = 0;
+  /** The batches of the commits in flight. */
+  readonly #inFlight = new Set<readonly Create[]>();
   #waiting = 0;
   /** When a commit last started. */
   #startedMs = 0;
@@ -158,6 +159,7 @@ export class Committer {
     }
     if (!hasExpired) return;
     this.#queue = this.#queue.filter(isWaiting);
+    this.#startCommits();
     this.#observer.failed(`no answer within ${COMMIT_MS_MAX / 1000} s`);
   }
 
@@ -169,20 +171,26 @@ export class Committer {
     const oldestMs = this.#queue[0]?.arrivedMs ?? nowMs;
     return this.#waiting >= CREATES_WAITING_MAX ||
       nowMs - oldestMs > this.#queueMsMax ||
-      (this.#inFlight >= this.#store.commitsInFlightMax &&
+      (this.#inFlight.size >= this.#store.commitsInFlightMax &&
         nowMs - this.#startedMs > this.#queueMsMax);
   }
 
   /**
    * Starts commits for the queue. Beside another one, a commit starts only with a
    * full batch: it has a high fixed cost, so few plants had better wait for more.
+   * They do not wait for a commit whose creates have expired: it may never end.
    */
   #startCommits(): void {
     const { commitPlantsMax, commitsInFlightMax } = this.#store;
     while (
-      this.#inFlight < commitsInFlightMax &&
-      this.#queue.length >= (this.#inFlight === 0 ? 1 : commitPlantsMax)
+      this.#inFlight.size < commitsInFlightMax &&
+      (this.#queue.length >= commitPlantsMax ||
+        (this.#queue.length > 0 && this.#isIdle()))
     ) this.#commit(this.#nextBatch());
+  }
+
+  #isIdle(): boolean {
+    return !this.#inFlight.values().some((batch) => batch.some(isWaiting));
   }
 
   #nextBatch(): Create[] {
@@ -203,7 +211,7 @@ export class Committer {
    * an observer that throws must not stop the commits. Rejects only then.
    */
   async #commit(batch: readonly Create[]): Promise<void> {
-    this.#inFlight++;
+    this.#inFlight.add(batch);
     this.#startedMs = this.#clock.nowMs();
     let report = () => {};
     try {
@@ -213,7 +221,7 @@ export class Committer {
       for (const create of batch) this.#answer(create, () => "failed");
       report = () => this.#observer.failed(errorMessage(error));
     }
-    this.#inFlight--;
+    this.#inFlight.delete(batch);
     this.#startCommits();
     report();
   }

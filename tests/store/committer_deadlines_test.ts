@@ -77,6 +77,28 @@ Deno.test("a create that is repeated after its deadline finds what its commit st
   assert.deepEqual(store.plants, new Map([[1n, PLANT]]));
 });
 
+Deno.test("a commit that never ends holds up others only until its creates expire", async () => {
+  const { store, clock, committer, create } = setUpCommitter({
+    commitsInFlightMax: 2,
+  });
+  const first = create(1);
+  const hung = store.next();
+  clock.now = 1;
+  const second = create(2);
+  assert.equal(store.pending.length, 0);
+  clock.now = COMMIT_MS_MAX;
+  committer.expire();
+  await store.writeAll();
+  const third = create(3);
+  await store.writeAll();
+  assert.deepEqual(
+    outcomesOf([first, second, third]),
+    ["failed", "stored", "stored"],
+  );
+  hung.resolve("committed");
+  await settled();
+});
+
 Deno.test("after an expiry, the rest of the queue is committed in order of arrival", async () => {
   const { store, clock, committer, create } = setUpCommitter({
     commitPlantsMax: 2,
