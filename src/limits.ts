@@ -103,8 +103,8 @@ export const FOREIGN_LOG_MS = 1_000;
 export const PROBE_MS = 1_000;
 
 /**
- * Minimum time after a failed create before a probe write alone counts as a
- * recovery: the probe is small and may succeed while creates fail.
+ * Minimum time after a failed create before a probe write counts as a recovery:
+ * the probe is small and may succeed while creates fail.
  */
 export const RECOVERY_MS_MIN = 2_000;
 

@@ -11,9 +11,10 @@ export interface ObservedStore {
 }
 
 /**
- * The health of the store, from the results of commits, checks of its files,
- * and probe writes, which show whether a create would succeed while none
- * arrives. `/readyz`, the metrics and the log use this one state.
+ * The health of the store. It fails with a commit, a check of its files or a
+ * probe write, and recovers only with a probe write some time after the last
+ * failure: a store on which some commits fail and others succeed is failing.
+ * `/readyz`, the metrics and the log use this one state.
  */
 export class StoreHealth {
   readonly #store: ObservedStore;
@@ -45,11 +46,6 @@ export class StoreHealth {
   /** The current problem, `undefined` while the store is healthy. */
   get problem(): string | undefined {
     return this.#problem;
-  }
-
-  /** Records that a commit succeeded, which shows that the files are in place. */
-  committed(): void {
-    this.#set(undefined);
   }
 
   /** Records that a commit failed or timed out. The first problem counts. */
@@ -86,8 +82,7 @@ export class StoreHealth {
     const written = this.#store.probe().finally(() => this.#isProbing = false);
     try {
       await withTimeout(written, PROBE_MS);
-      // The probe is small and may succeed while creates fail.
-      if (this.#failedMs <= startMs - RECOVERY_MS_MIN) this.committed();
+      if (this.#failedMs <= startMs - RECOVERY_MS_MIN) this.#set(undefined);
     } catch (error) {
       this.#set(this.#problem ?? errorMessage(error));
     }

@@ -114,8 +114,11 @@ Deno.test({
     await alive.body?.cancel();
     Deno.removeSync(ballast);
     await eventually(isStored, () => send(program, { id: 1n, plant }));
+    await eventually(
+      (text) => text.includes("the store has recovered"),
+      () => Deno.readTextFile(log),
+    );
     assert.equal((await program.stop()).status, 0);
-    assert.match(Deno.readTextFileSync(log), /the store has recovered/);
     await ledger.assertFile(path);
   },
 });

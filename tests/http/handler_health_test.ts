@@ -40,21 +40,16 @@ for (const method of ["GET", "HEAD"]) {
   });
 }
 
-Deno.test("handle() replies to /readyz with 503 after a failed create until creates or probes succeed", async () => {
+Deno.test("handle() replies to /readyz with 503 after a failed create until a probe write succeeds RECOVERY_MS_MIN later", async () => {
   using service = await TestService.start();
   service.store.problem = "disk I/O error";
   assert.equal((await service.create(VALID)).status, 503);
   service.store.problem = undefined;
+  // Others may still fail, as on a disk that is nearly full.
+  assert.equal((await service.create(VALID)).status, 200);
   assertRefusal(await service.get("/readyz"), NOT_READY);
   assert.equal(await isUp(service), false);
   service.clock.advance(RECOVERY_MS_MIN);
-  assert.equal((await service.get("/readyz")).status, 200);
-
-  service.store.problem = "disk I/O error";
-  assert.equal((await service.create(VALID)).status, 503);
-  service.store.problem = undefined;
-  assertRefusal(await service.get("/readyz"), NOT_READY);
-  assert.equal((await service.create(VALID)).status, 200);
   assert.equal((await service.get("/readyz")).status, 200);
 });
 

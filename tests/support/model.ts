@@ -3,6 +3,7 @@ import {
   COMMIT_BYTES_MAX,
   COMMIT_MS_MAX,
   LOCK_RETRY_MS_MAX,
+  RECOVERY_MS_MIN,
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import {
@@ -130,8 +131,9 @@ export class InstanceModel implements StoreObserver {
   /** When the creates of an id last reached their deadline. */
   readonly #expiredMs = new Map<bigint, number>();
   #failing: string | undefined;
-  /** The health that the operations that ended in this event imply. */
-  #mustFail: boolean | undefined;
+  /** Whether an operation threw in this event, and when the last one did. */
+  #hasThrown = false;
+  #lastThrewMs = -Infinity;
   /** The ids of the operation that ended last. */
   #lastIds: readonly bigint[] = [];
 
@@ -218,10 +220,10 @@ export class InstanceModel implements StoreObserver {
     const { ids } = operation;
     this.#operations.delete(operation);
     this.#lastIds = ids;
-    if (result === "committed") this.#mustFail = false;
     if (result !== "threw") return;
-    this.#mustFail = true;
-    for (const id of ids) this.#threwMs.set(id, this.#world.time.nowMs);
+    this.#hasThrown = true;
+    this.#lastThrewMs = this.#world.time.nowMs;
+    for (const id of ids) this.#threwMs.set(id, this.#lastThrewMs);
   }
 
   /** Records that a commit waits for a lock. @returns to be called at the end */
@@ -235,6 +237,11 @@ export class InstanceModel implements StoreObserver {
   /** Records a report of the health. */
   reported(problem: string | undefined): void {
     this.#expect(problem !== this.#failing, `reported ${problem} twice`);
+    this.#expect(
+      problem !== undefined ||
+        this.#world.time.nowMs >= this.#lastThrewMs + RECOVERY_MS_MIN,
+      "reported a recovery too early",
+    );
     this.#failing = problem;
   }
 
@@ -247,10 +254,10 @@ export class InstanceModel implements StoreObserver {
       "creates waited for an idle store",
     );
     this.#expect(
-      (this.#mustFail ?? this.isFailing) === this.isFailing,
-      `an operation ended, and the health is ${this.#failing ?? "good"}`,
+      this.isFailing || !this.#hasThrown,
+      "an operation failed, and the health is good",
     );
-    this.#mustFail = undefined;
+    this.#hasThrown = false;
   }
 
   /** Checks what holds at the end of a sweep. */

@@ -163,7 +163,10 @@ export class TestService implements Disposable {
     this.kv = kv;
     this.store = new FaultyStore(kv);
     const health = new StoreHealth(this.store, () => {}, nowMs);
-    this.committer = new Committer(this.store, health, {
+    this.committer = new Committer(this.store, {
+      committed() {},
+      failed: (problem) => health.failed(problem),
+    }, {
       clock: this.clock,
     });
     this.handler = new RequestHandler({

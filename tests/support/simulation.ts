@@ -301,7 +301,10 @@ class Instance {
       (problem) => this.model.reported(problem),
       () => time.nowMs,
     );
-    this.#committer = new Committer(this.#store, this.#health, {
+    this.#committer = new Committer(this.#store, {
+      committed() {},
+      failed: (problem) => this.#health.failed(problem),
+    }, {
       queueMsMax: shape.queueMsMax,
       clock: { nowMs: () => time.nowMs, sleep: (ms) => this.#sleep(ms) },
     });
