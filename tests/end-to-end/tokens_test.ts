@@ -58,10 +58,9 @@ Deno.test({
       ["--kv", directory.file("plants.db"), "--token-file", fifo],
       { ownToken: true },
     );
-    // Opening a FIFO to write waits for its reader.
-    const writing = Deno.writeTextFile(fifo, "first\nsecond\n", {
-      create: false,
-    });
+    // Opening a FIFO to write waits for its reader, who needs several reads.
+    const text = `first\n${"\n".repeat(500_000)}second\n`;
+    const writing = Deno.writeTextFile(fifo, text, { create: false });
     const [started] = await Promise.all([starting, writing]);
     await using program = started;
     assert.equal(await isAccepted(program, "second"), true);
