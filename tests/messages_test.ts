@@ -20,7 +20,7 @@ Deno.test("fileProblem() describes why a file cannot be used", () => {
       [new Deno.errors.IsADirectory("os error 21"), "it is a directory"],
       [new Deno.errors.PermissionDenied("os error 13"), "permission denied"],
       [
-        new Deno.errors.NotCapable("Requires all access"),
+        new Deno.errors.NotCapable('Requires all access to "/dev/null"'),
         "Deno does not open special files of the system",
       ],
       [new Error("disk quota exceeded"), "disk quota exceeded"],

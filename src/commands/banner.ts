@@ -34,7 +34,7 @@ export function printBanner(
       baseUrl,
       store,
       isNewStore,
-      curl: curl.replaceAll("\\\n  ", ""),
+      curl,
     });
     return;
   }

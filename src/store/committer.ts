@@ -213,10 +213,9 @@ export class Committer {
   async #commit(batch: readonly Create[]): Promise<void> {
     this.#inFlight.add(batch);
     this.#startedMs = this.#clock.nowMs();
-    let report = () => {};
+    let report: () => void;
     try {
-      const { plants, seconds } = await this.#settle(batch);
-      if (plants > 0) report = () => this.#observer.committed(plants, seconds);
+      report = await this.#settle(batch);
     } catch (error) {
       for (const create of batch) this.#answer(create, () => "failed");
       report = () => this.#observer.failed(errorMessage(error));
@@ -228,17 +227,15 @@ export class Committer {
 
   /**
    * Answers every create of a batch, unless the store fails.
-   * @returns how many plants were committed, and the time of that commit
+   * @returns a function that reports the commit, if there was one
    */
-  async #settle(
-    batch: readonly Create[],
-  ): Promise<{ plants: number; seconds: number }> {
+  async #settle(batch: readonly Create[]): Promise<() => void> {
     let open = batch;
     if (this.#expectsExisting) open = await this.#settleExisting(open);
     for (;;) {
       // Ends at the latest when expire() has answered all of them.
       open = open.filter(isWaiting);
-      if (open.length === 0) return { plants: 0, seconds: 0 };
+      if (open.length === 0) return () => {};
       const startMs = this.#clock.nowMs();
       const result = await this.#store.commit(open);
       if (result === "committed") {
@@ -250,7 +247,8 @@ export class Committer {
             ({ plant }, i) => i === 0 ? "stored" : compare(plant, stored),
           );
         }
-        return { plants: open.length, seconds };
+        const { length } = open;
+        return () => this.#observer.committed(length, seconds);
       }
       if (result === "exists") open = await this.#settleExisting(open);
       else await this.#clock.sleep(Math.random() * LOCK_RETRY_MS_MAX);
