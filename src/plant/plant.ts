@@ -27,9 +27,6 @@ export interface NewPlant {
   readonly plant: Plant;
 }
 
-/** An integer with so few digits that it is an int64. */
-const SHORT_INTEGER = /^-?\d{1,18}$/;
-
 const AN_ID = `an integer from ${ID_MIN} to ${ID_MAX}`;
 
 /** Number of digits of the longest id. */
@@ -59,7 +56,6 @@ function notANewPlant(message: string): ErrorReply {
  * result is checked before any power of ten is computed.
  */
 function parseInt64(source: string): bigint | undefined {
-  if (SHORT_INTEGER.test(source)) return BigInt(source);
   const [mantissa = "", exponent = "0"] = source.toLowerCase().split("e");
   const [whole = "", fraction = ""] = mantissa.replace("-", "").split(".");
   const digits = whole + fraction;

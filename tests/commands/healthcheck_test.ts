@@ -108,6 +108,7 @@ for (
     ["only closes the connection", "", CLOSED, { closes: true }],
     ["closes it in the header", "HTTP/1.1 200", CLOSED, { closes: true }],
     ["speaks SSH", "SSH-2.0-OpenSSH_9.2\r\n", NOT_HTTP, { greets: true }],
+    ["sends a reply after an x", "xHTTP/1.1 200 OK\r\n\r\n", NOT_HTTP],
     ["sends zeros", "\0".repeat(1_000), NOT_HTTP],
     ["sends a status that is no number", "HTTP/1.1 OK  \r\n\r\n", NOT_HTTP],
     ["does not speak TLS", "HTTP/1.1 200 OK\r\n\r\n", ".", { isTls: true }],
