@@ -103,8 +103,8 @@ export const FOREIGN_LOG_MS = 1_000;
 export const PROBE_MS = 1_000;
 
 /**
- * Minimum time after a failed create before a probe write counts as a recovery:
- * the probe is small and may succeed while creates fail.
+ * Minimum time from the last failed write to one that counts as a recovery: some
+ * writes may fail while others succeed, as on a disk that is nearly full.
  */
 export const RECOVERY_MS_MIN = 2_000;
 

@@ -40,7 +40,10 @@ export async function serve(config: Config): Promise<number> {
     const metrics = new Metrics();
     const health = new StoreHealth(store, (problem) => logHealth(log, problem));
     const committer = new Committer(store, {
-      committed: (plants, seconds) => metrics.commit(plants, seconds),
+      committed(plants, seconds) {
+        metrics.commit(plants, seconds);
+        health.committed(seconds);
+      },
       failed: (problem) => health.failed(problem),
     });
     const baseUrl = config.baseUrl ?? server.origin;

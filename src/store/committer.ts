@@ -147,7 +147,8 @@ export class Committer {
 
   /**
    * Fails the creates that have reached their deadline. Call it regularly. A
-   * commit in flight may still land, which a repeated create then finds.
+   * commit in flight may still land, which a repeated create then finds. While
+   * none of them ends, new creates are refused, which is a failure too.
    */
   expire(): void {
     const latestMs = this.#clock.nowMs() - COMMIT_MS_MAX;
@@ -157,7 +158,7 @@ export class Committer {
       this.#answer(create, () => "failed");
       hasExpired = true;
     }
-    if (!hasExpired) return;
+    if (!hasExpired && !(this.#isFull() && this.#isIdle())) return;
     this.#queue = this.#queue.filter(isWaiting);
     this.#startCommits();
     this.#observer.failed(`no answer within ${COMMIT_MS_MAX / 1000} s`);
@@ -171,8 +172,7 @@ export class Committer {
     const oldestMs = this.#queue[0]?.arrivedMs ?? nowMs;
     return this.#waiting >= CREATES_WAITING_MAX ||
       nowMs - oldestMs > this.#queueMsMax ||
-      (this.#inFlight.size >= this.#store.commitsInFlightMax &&
-        nowMs - this.#startedMs > this.#queueMsMax);
+      (this.#isFull() && nowMs - this.#startedMs > this.#queueMsMax);
   }
 
   /**
@@ -181,14 +181,20 @@ export class Committer {
    * They do not wait for a commit whose creates have expired: it may never end.
    */
   #startCommits(): void {
-    const { commitPlantsMax, commitsInFlightMax } = this.#store;
+    const { commitPlantsMax } = this.#store;
     while (
-      this.#inFlight.size < commitsInFlightMax &&
+      !this.#isFull() &&
       (this.#queue.length >= commitPlantsMax ||
         (this.#queue.length > 0 && this.#isIdle()))
     ) this.#commit(this.#nextBatch());
   }
 
+  /** Whether no further commit can start. */
+  #isFull(): boolean {
+    return this.#inFlight.size >= this.#store.commitsInFlightMax;
+  }
+
+  /** Whether no create waits for a commit in flight. */
   #isIdle(): boolean {
     return !this.#inFlight.values().some((batch) => batch.some(isWaiting));
   }

@@ -11,17 +11,18 @@ export interface ObservedStore {
 }
 
 /**
- * The health of the store. It fails with a commit, a check of its files or a
- * probe write, and recovers only with a probe write some time after the last
- * failure: a store on which some commits fail and others succeed is failing.
- * `/readyz`, the metrics and the log use this one state.
+ * The health of the store, from the results of commits, checks of its files,
+ * and probe writes, which show whether a create would succeed while none
+ * arrives. A store recovers with a write that starts {@link RECOVERY_MS_MIN}
+ * after the last failure, so one that fails now and then is failing. `/readyz`,
+ * the metrics and the log use this one state.
  */
 export class StoreHealth {
   readonly #store: ObservedStore;
   readonly #report: (problem: string | undefined) => void;
   readonly #nowMs: () => number;
   #problem: string | undefined;
-  /** When a create last failed. */
+  /** When a write last failed. */
   #failedMs = -Infinity;
   /** When the last probe started, and whether its write may still settle. */
   #probedMs = -Infinity;
@@ -48,7 +49,12 @@ export class StoreHealth {
     return this.#problem;
   }
 
-  /** Records that a commit failed or timed out. The first problem counts. */
+  /** Records that a commit has succeeded in so many seconds. */
+  committed(seconds: number): void {
+    this.#succeeded(this.#nowMs() - 1000 * seconds);
+  }
+
+  /** Records that a write failed or timed out. The first problem counts. */
   failed(problem: string): void {
     this.#failedMs = this.#nowMs();
     this.#set(this.#problem ?? problem);
@@ -82,10 +88,14 @@ export class StoreHealth {
     const written = this.#store.probe().finally(() => this.#isProbing = false);
     try {
       await withTimeout(written, PROBE_MS);
-      if (this.#failedMs <= startMs - RECOVERY_MS_MIN) this.#set(undefined);
+      this.#succeeded(startMs);
     } catch (error) {
-      this.#set(this.#problem ?? errorMessage(error));
+      this.failed(errorMessage(error));
     }
+  }
+
+  #succeeded(startMs: number): void {
+    if (this.#failedMs <= startMs - RECOVERY_MS_MIN) this.#set(undefined);
   }
 
   #set(problem: string | undefined): void {

@@ -173,7 +173,8 @@ export class KvStore implements CommitStore, ObservedStore {
       // blocks every commit meanwhile.
       const { ok } = await retryWhile(
         isLocked,
-        PROBE_MS,
+        // Shorter than the health waits, so that it learns of the lock.
+        0.8 * PROBE_MS,
         () =>
           this.#kv.atomic().check({ key: PROBE_KEY, versionstamp: null })
             .delete(PROBE_KEY).commit(),

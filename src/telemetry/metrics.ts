@@ -158,7 +158,7 @@ export class Metrics {
       ),
       gauge(
         "plant_store_up",
-        "Whether the store works, as far as is known: 1 or 0.",
+        "Whether the store works: 1, or 0 for some seconds after a failed write.",
         gauges.isStoreHealthy ? 1 : 0,
       ),
       family(

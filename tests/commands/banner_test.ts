@@ -48,4 +48,6 @@ Deno.test("printBanner() shows a generated token in the call, and says that it i
   const text = banner("text", { generatedToken: "0123" });
   assert.match(text, /\nNo token is configured: .* for this run\n/);
   assert.match(text, /"Authorization: Bearer 0123"/);
+  const { curl } = JSON.parse(banner("json", { generatedToken: "0123" }));
+  assert.ok(text.includes(`\n  ${curl.replaceAll("\n", "\n  ")}\n\n`), curl);
 });

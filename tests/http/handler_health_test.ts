@@ -33,14 +33,14 @@ for (const method of ["GET", "HEAD"]) {
 
     // No create has arrived meanwhile.
     service.store.problem = undefined;
-    service.clock.advance(PROBE_MS);
+    service.clock.advance(RECOVERY_MS_MIN);
     assert.equal((await service.get("/readyz", { method })).text, OK);
     assert.equal(await isUp(service), true);
     assert.deepEqual(await service.stored(), []);
   });
 }
 
-Deno.test("handle() replies to /readyz with 503 after a failed create until a probe write succeeds RECOVERY_MS_MIN later", async () => {
+Deno.test("handle() replies to /readyz with 503 after a failed create until a write succeeds RECOVERY_MS_MIN later", async () => {
   using service = await TestService.start();
   service.store.problem = "disk I/O error";
   assert.equal((await service.create(VALID)).status, 503);

@@ -31,8 +31,10 @@ Deno.test("expire() answers failed to every create at its deadline: in a commit,
   assert.deepEqual(observer.reports, [message]);
 });
 
-Deno.test("expire() reports the store as failed only if a create has expired", async () => {
-  const { store, clock, observer, committer, create } = setUpCommitter();
+Deno.test("expire() reports the store as failed once if a create has expired and another commit may start", async () => {
+  const { store, clock, observer, committer, create } = setUpCommitter({
+    commitsInFlightMax: 2,
+  });
   create(1);
   for (const now of [COMMIT_MS_MAX, COMMIT_MS_MAX + 1, 2 * COMMIT_MS_MAX]) {
     clock.now = now;
@@ -41,6 +43,30 @@ Deno.test("expire() reports the store as failed only if a create has expired", a
   assert.equal(observer.reports.length, 1);
   await store.writeAll();
   assert.equal(observer.reports[1], 1);
+});
+
+Deno.test("expire() reports the store as failed as long as commits that never end prevent others", async () => {
+  const { store, clock, observer, committer, create } = setUpCommitter({
+    commitsInFlightMax: 2,
+  });
+  for (const now of [0, COMMIT_MS_MAX]) {
+    clock.now = now;
+    create(now);
+    committer.expire();
+  }
+  assert.equal(observer.reports.length, 1);
+  for (let i = 0; i < 3; i++) {
+    clock.now += COMMIT_MS_MAX;
+    committer.expire();
+    assert.equal(observer.reports.length, 2 + i);
+    const refused = create(1);
+    await settled();
+    assert.equal(refused.outcome, "queue_full");
+  }
+  await store.writeAll();
+  observer.reports.length = 0;
+  committer.expire();
+  assert.deepEqual(observer.reports, []);
 });
 
 Deno.test("creates of one id expire together, at the deadline of the first one", async () => {

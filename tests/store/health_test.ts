@@ -114,7 +114,7 @@ Deno.test("probe() writes once for all calls within PROBE_MS", async () => {
   assert.deepEqual(reports, []);
 });
 
-Deno.test("probe() returns the problem of a failed write, and the next one recovers", async () => {
+Deno.test("probe() returns the problem of a failed write, and a write RECOVERY_MS_MIN later recovers", async () => {
   const { store, clock, reports, health } = setUpHealth();
   const probed = [health.probe(), health.probe()];
   await store.endProbe("database or disk is full");
@@ -123,7 +123,7 @@ Deno.test("probe() returns the problem of a failed write, and the next one recov
     assert.equal(problem, "database or disk is full");
   }
 
-  clock.now += PROBE_MS;
+  clock.now += RECOVERY_MS_MIN;
   const again = health.probe();
   await store.endProbe();
   assert.equal(await again, undefined);
@@ -162,7 +162,8 @@ for (
     ["at", 0, true],
   ] as const
 ) {
-  Deno.test(`a probe ${recovers ? "recovers" : "does not recover"} a store whose last create failed ${relation} RECOVERY_MS_MIN before`, async () => {
+  const what = recovers ? "recovers" : "does not recover";
+  Deno.test(`a probe ${what} a store on which a write last failed ${relation} RECOVERY_MS_MIN before`, async () => {
     const { store, clock, reports, health } = setUpHealth();
     health.failed("database or disk is full");
     clock.now += 700;
@@ -178,6 +179,20 @@ for (
     );
     assert.equal(health.problem === undefined, recovers);
     assert.equal(reports.length, recovers ? 2 : 1);
+  });
+
+  Deno.test(`a commit ${what} a store whose probe failed ${relation} RECOVERY_MS_MIN before, although the next probe never ends`, async () => {
+    const { store, clock, health } = setUpHealth();
+    const probed = health.probe();
+    await store.endProbe("disk I/O error");
+    await probed;
+    clock.now += PROBE_MS;
+    health.check();
+    assert.equal(store.probes.length, 2);
+    // The commit counts from its start.
+    clock.now += RECOVERY_MS_MIN - PROBE_MS + ms + 500;
+    health.committed(0.5);
+    assert.equal(health.problem === undefined, recovers);
   });
 }
 

@@ -16,8 +16,8 @@ const COMPLETE_SCHEDULES_MIN = 1_000;
 /** Schedules of a run on demand, which prints what it reached. */
 const LONG_SCHEDULES_MIN = 10_000;
 
-/** Outcomes, courses of operations, and accidents. */
-const NAMES = 5 + 19 + 7;
+/** Outcomes, courses of operations, accidents, and "full". */
+const NAMES = 5 + 19 + 7 + 1;
 
 Deno.test("no schedule of creates and faults makes two committers break a promise", async () => {
   const seen = new Seen();

@@ -131,9 +131,10 @@ export class InstanceModel implements StoreObserver {
   /** When the creates of an id last reached their deadline. */
   readonly #expiredMs = new Map<bigint, number>();
   #failing: string | undefined;
-  /** Whether an operation threw in this event, and when the last one did. */
+  /** Whether an operation threw in this event. */
   #hasThrown = false;
-  #lastThrewMs = -Infinity;
+  /** When an operation last threw, or a create reached its deadline. */
+  #lastFailedMs = -Infinity;
   /** The ids of the operation that ended last. */
   #lastIds: readonly bigint[] = [];
 
@@ -151,6 +152,11 @@ export class InstanceModel implements StoreObserver {
   /** Whether no operation and no create is left. */
   get isIdle(): boolean {
     return this.#inFlight === 0 && this.#waiting.size === 0;
+  }
+
+  /** Whether no operation can start. */
+  get isFull(): boolean {
+    return this.#inFlight >= this.#bounds.inFlightMax;
   }
 
   get waiting(): readonly NewPlant[] {
@@ -185,6 +191,7 @@ export class InstanceModel implements StoreObserver {
       // The creates of one id have the deadline of the first one.
       if (time.nowMs >= sinceMs + COMMIT_MS_MAX) {
         this.#expiredMs.set(id, time.nowMs);
+        this.#lastFailedMs = time.nowMs;
       }
       this.#expect(
         this.#expiredMs.get(id) === time.nowMs ||
@@ -222,8 +229,8 @@ export class InstanceModel implements StoreObserver {
     this.#lastIds = ids;
     if (result !== "threw") return;
     this.#hasThrown = true;
-    this.#lastThrewMs = this.#world.time.nowMs;
-    for (const id of ids) this.#threwMs.set(id, this.#lastThrewMs);
+    this.#lastFailedMs = this.#world.time.nowMs;
+    for (const id of ids) this.#threwMs.set(id, this.#lastFailedMs);
   }
 
   /** Records that a commit waits for a lock. @returns to be called at the end */
@@ -239,7 +246,7 @@ export class InstanceModel implements StoreObserver {
     this.#expect(problem !== this.#failing, `reported ${problem} twice`);
     this.#expect(
       problem !== undefined ||
-        this.#world.time.nowMs >= this.#lastThrewMs + RECOVERY_MS_MIN,
+        this.#world.time.nowMs >= this.#lastFailedMs + RECOVERY_MS_MIN,
       "reported a recovery too early",
     );
     this.#failing = problem;

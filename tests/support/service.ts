@@ -164,7 +164,7 @@ export class TestService implements Disposable {
     this.store = new FaultyStore(kv);
     const health = new StoreHealth(this.store, () => {}, nowMs);
     this.committer = new Committer(this.store, {
-      committed() {},
+      committed: (_plants, seconds) => health.committed(seconds),
       failed: (problem) => health.failed(problem),
     }, {
       clock: this.clock,
