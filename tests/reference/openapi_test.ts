@@ -123,6 +123,8 @@ Deno.test("descriptionText() states every bound in words", () => {
   for (
     const bound of [
       `from ${ID_MIN} to ${ID_MAX}`,
+      "at most once each",
+      "without unpaired surrogates",
       `${JSON_DEPTH_MAX} levels`,
       `${BODY_BYTES_MAX / 1024} KiB`,
       `body to arrive (otherwise error 40801): ${BODY_MS_MAX / 1000} s\n`,
