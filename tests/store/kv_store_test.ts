@@ -193,6 +193,7 @@ testStores(
       [...range(ID_MIN, 4), ...range(ID_MAX - 3n, 4), ...range(-2n, 4)],
       [1n, 2n, 3n, 50n, 51n, 52n, 53n, 70n, 90n, 94n, 98n, 102n],
       range(10n, 4).toReversed(),
+      [-30n, ...range(5n, 4)],
       randomIds,
     ];
     const stored = new Map<bigint, Plant>();
