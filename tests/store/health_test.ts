@@ -181,7 +181,7 @@ for (
     assert.equal(reports.length, recovers ? 2 : 1);
   });
 
-  Deno.test(`a commit ${what} a store whose probe failed ${relation} RECOVERY_MS_MIN before, although the next probe never ends`, async () => {
+  Deno.test(`a commit ${what} a store whose probe failed ${relation} RECOVERY_MS_MIN before, although the next probe has no end yet`, async () => {
     const { store, clock, health } = setUpHealth();
     const probed = health.probe();
     await store.endProbe("disk I/O error");
@@ -193,6 +193,7 @@ for (
     clock.now += RECOVERY_MS_MIN - PROBE_MS + ms + 500;
     health.committed(0.5);
     assert.equal(health.problem === undefined, recovers);
+    await store.endProbe();
   });
 }
 
