@@ -96,9 +96,9 @@ Deno.test("Settings.config() names the permission that Deno lacks to read a vari
 Deno.test("Settings.config() accepts a host, without brackets", () => {
   for (
     const host of [
-      ...["localhost", "plants_1.example.", "3com.example", "_a._1-", "a.b"],
+      ...["localhost", "plants_1.example.", "3com.example", "_a._1-", "a-b"],
       ...["x".repeat(63), `a.${"x".repeat(63)}`, "1.2.3.4", "::"],
-      ...["::ffff:127.0.0.1", "[::1]", "[fe80::1%eth0]"],
+      ...["::ffff:127.0.0.1", "[::1]", "[fe80::1%eth0]", "a.b"],
     ]
   ) {
     const expected = host.replaceAll(/[[\]]/g, "");

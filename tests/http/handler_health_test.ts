@@ -51,6 +51,14 @@ Deno.test("handle() replies to /readyz with 503 after a failed create until a wr
   assert.equal(await isUp(service), false);
   service.clock.advance(RECOVERY_MS_MIN);
   assert.equal((await service.get("/readyz")).status, 200);
+
+  service.store.problem = "disk I/O error";
+  assert.equal((await service.create(VALID)).status, 503);
+  service.store.problem = undefined;
+  service.clock.advance(RECOVERY_MS_MIN);
+  assert.equal(await isUp(service), false);
+  assert.equal((await service.create('{"id":8,"name":"Ficus"}')).status, 200);
+  assert.equal(await isUp(service), true);
 });
 
 Deno.test("handle() replies to /readyz with 503 because of the store before it does so because of a shutdown", async () => {
