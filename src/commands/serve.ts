@@ -40,8 +40,8 @@ export async function serve(config: Config): Promise<number> {
     const metrics = new Metrics();
     const health = new StoreHealth(store, (problem) => logHealth(log, problem));
     const committer = new Committer(store, {
-      committed(plants, seconds) {
-        metrics.commit(plants, seconds);
+      committed(seconds, plants) {
+        metrics.commit(seconds, plants);
         health.committed(seconds);
       },
       failed: (problem) => health.failed(problem),

@@ -48,8 +48,8 @@ export interface CommitStore {
 
 /** Called after the creates of a commit are answered. */
 export interface CommitObserver {
-  /** A commit of so many plants succeeded. */
-  committed(plants: number, seconds: number): void;
+  /** A commit succeeded in so many seconds and stored so many plants. */
+  committed(seconds: number, plants: number): void;
   /** A commit failed or timed out. */
   failed(problem: string): void;
 }
@@ -254,7 +254,7 @@ export class Committer {
           );
         }
         const { length } = open;
-        return () => this.#observer.committed(length, seconds);
+        return () => this.#observer.committed(seconds, length);
       }
       if (result === "exists") open = await this.#settleExisting(open);
       else await this.#clock.sleep(Math.random() * LOCK_RETRY_MS_MAX);

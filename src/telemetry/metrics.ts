@@ -94,7 +94,7 @@ export class Metrics {
   }
 
   /** Counts a successful commit. */
-  commit(plants: number, seconds: number): void {
+  commit(seconds: number, plants: number): void {
     this.#commitPlants.observe(plants);
     this.#commitSeconds.observe(seconds);
   }

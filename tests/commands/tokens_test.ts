@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { generateToken, oneAtATime } from "../../src/commands/tokens.ts";
+import { settled } from "../support/held_store.ts";
 
 /** A task whose runs end when the test says so. */
 function heldTask() {
@@ -10,11 +11,6 @@ function heldTask() {
     return held.promise;
   });
   return { runs, run };
-}
-
-/** Waits until promises that depend on nothing else have settled. */
-async function settled(): Promise<void> {
-  for (let turn = 0; turn < 10; turn++) await undefined;
 }
 
 Deno.test("oneAtATime() runs a task once more, after the current run, however often it is called meanwhile", async () => {

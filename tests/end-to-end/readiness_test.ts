@@ -51,8 +51,8 @@ Deno.test("before the store is open, GET /livez answers 200, and everything else
   assert.equal(program.stderr, "");
   lock[Symbol.dispose]();
   await program.printed(/listens on/);
-  const created = fetch(`http://127.0.0.1:${port}/readyz`);
-  assert.equal(await statusOf(created), 200);
+  const ready = fetch(`http://127.0.0.1:${port}/readyz`);
+  assert.equal(await statusOf(ready), 200);
 });
 
 Deno.test("GET /readyz answers 503 if the database file is deleted, and /livez 200", async () => {

@@ -120,7 +120,7 @@ class RecordedReports implements CommitObserver {
   /** Thrown by every report, if there is one. */
   bug: Error | undefined;
 
-  committed(plants: number, seconds: number): void {
+  committed(seconds: number, plants: number): void {
     this.reports.push(plants);
     this.seconds.push(seconds);
     if (this.bug !== undefined) throw this.bug;

@@ -163,10 +163,7 @@ export class TestService implements Disposable {
     this.kv = kv;
     this.store = new FaultyStore(kv);
     const health = new StoreHealth(this.store, () => {}, nowMs);
-    this.committer = new Committer(this.store, {
-      committed: (_plants, seconds) => health.committed(seconds),
-      failed: (problem) => health.failed(problem),
-    }, {
+    this.committer = new Committer(this.store, health, {
       clock: this.clock,
     });
     this.handler = new RequestHandler({

@@ -309,10 +309,7 @@ class Instance {
       (problem) => this.model.reported(problem),
       () => time.nowMs,
     );
-    this.#committer = new Committer(this.#store, {
-      committed: (_plants, seconds) => this.#health.committed(seconds),
-      failed: (problem) => this.#health.failed(problem),
-    }, {
+    this.#committer = new Committer(this.#store, this.#health, {
       queueMsMax: shape.queueMsMax,
       clock: { nowMs: () => time.nowMs, sleep: (ms) => this.#sleep(ms) },
     });

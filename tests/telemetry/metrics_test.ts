@@ -59,9 +59,9 @@ Deno.test("Metrics.create() counts creates by outcome", () => {
 
 Deno.test("Metrics.commit() counts a value on a bound in the bucket of that bound", () => {
   const metrics = new Metrics();
-  metrics.commit(1, 0.001);
-  metrics.commit(100, 0.0011);
-  metrics.commit(101, 7);
+  metrics.commit(0.001, 1);
+  metrics.commit(0.0011, 100);
+  metrics.commit(7, 101);
   const text = metrics.text(IDLE);
   const plants = (le: string) =>
     valueOf(text, `plant_store_commit_plants_bucket{le="${le}"}`);
@@ -135,7 +135,7 @@ Deno.test({
     metrics.request(200, 0.00123);
     metrics.request(503, 12);
     metrics.create("stored");
-    metrics.commit(7, 0.0019);
+    metrics.commit(0.0019, 7);
     const text = metrics.text({
       createsWaiting: 3,
       bodiesHeldBytes: 180,
