@@ -2,6 +2,7 @@ import { backUp } from "./commands/backup.ts";
 import { exportPlants } from "./commands/export.ts";
 import { checkHealth } from "./commands/healthcheck.ts";
 import { importPlants } from "./commands/import.ts";
+import { restore } from "./commands/restore.ts";
 import { serve } from "./commands/serve.ts";
 import { writeStdout } from "./commands/stdout.ts";
 import { ALL_SETTINGS, Settings } from "./config.ts";
@@ -12,15 +13,18 @@ import { descriptionText } from "./reference/openapi.ts";
 import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
 import { VERSION } from "./version.ts";
 
+/** The operands of a command that takes any number of them. */
+const ANY_IDS = "[ID...]";
+
 /** A command of the program. */
 interface Command {
-  /** Placeholder of its operand in the help, if it takes one. */
-  readonly operand?: string;
+  /** Placeholder of its operands in the help, if it takes any. */
+  readonly operands?: "FILE" | typeof ANY_IDS;
   readonly help: string;
   /** @returns the exit status */
   readonly run: (
     settings: Settings,
-    operand: string,
+    operands: readonly string[],
   ) => number | Promise<number>;
 }
 
@@ -32,18 +36,24 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
       run: (settings) => serve(settings.config()),
     }],
     ["export", {
-      help: "write every plant to stdout, one JSON object per line",
-      run: (settings) => exportPlants(settings.store()),
+      operands: ANY_IDS,
+      help: "write these plants, or all, to stdout, one JSON object per line",
+      run: (settings, ids) => exportPlants(settings.store(), ids),
     }],
     ["import", {
-      operand: "FILE",
+      operands: "FILE",
       help: "create plants from such lines; - reads stdin",
-      run: (settings, file) => importPlants(settings.store(), file),
+      run: (settings, [file = ""]) => importPlants(settings.store(), file),
     }],
     ["backup", {
-      operand: "FILE",
+      operands: "FILE",
       help: "copy the store to a new file, also while the service runs",
-      run: (settings, file) => backUp(settings.store(), file),
+      run: (settings, [file = ""]) => backUp(settings.store(), file),
+    }],
+    ["restore", {
+      operands: "FILE",
+      help: "put a backup in place of the store, which keeps a second name",
+      run: (settings, [file = ""]) => restore(settings.store(), file),
     }],
     ["healthcheck", {
       help: "ask the running service whether it is ready",
@@ -60,6 +70,9 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
     }],
   ] satisfies [string, Command][],
 );
+
+/** An id among the arguments, which is not a flag. */
+const NEGATIVE_ID = /^-\d/;
 
 /** The exit status that a shell reports for a program ended by SIGPIPE. */
 const EXIT_PIPE_CLOSED = 128 + 13;
@@ -86,8 +99,8 @@ export async function main(args: readonly string[]): Promise<number> {
       return 0;
     }
     if (problem !== undefined) throw new OperatorError(problem);
-    const { run, operand } = readCommand(words);
-    return await run(settings, operand);
+    const { run, operands } = readCommand(words);
+    return await run(settings, operands);
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
     return report(error, logFormatOf(settings));
@@ -107,7 +120,7 @@ export function parseArguments(args: readonly string[]) {
   for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
     const [, flag = arg, inline] = /^([^=]*)=(.*)/s.exec(arg) ?? [];
     const [next] = rest;
-    if (!arg.startsWith("-") || arg === "-") {
+    if (!arg.startsWith("-") || arg === "-" || NEGATIVE_ID.test(arg)) {
       words.push(arg);
     } else if (!ALL_SETTINGS.some((setting) => setting.flag === flag)) {
       problems.push(`unknown flag ${flag}: see --help`);
@@ -134,8 +147,8 @@ function report(error: unknown, format: LogFormat): number {
     log.internalError(error);
     return EXIT_FAILURE;
   }
-  if (format === "json") log.error("failed", error.message);
-  else writeStderr(`plant-store: ${toLine(error.message)}`);
+  if (format === "text") writeStderr(`plant-store: ${toLine(error.message)}`);
+  else log.error("failed", error.message);
   return error.exitStatus;
 }
 
@@ -148,26 +161,26 @@ function logFormatOf(settings: Settings): LogFormat {
   }
 }
 
-/** Returns the command in the words, and its operand or "". */
+/** Returns the command in the words, and its operands. */
 function readCommand([name = "serve", ...operands]: readonly string[]) {
   const command = COMMANDS.get(name);
   if (command === undefined) {
     throw new OperatorError(`unknown command ${name}: see --help`);
   }
-  const { operand, run } = command;
-  if (operand !== undefined && (operands[0] ?? "") === "") {
-    throw new OperatorError(`${name} needs a ${operand}: see --help`);
+  if (command.operands === "FILE" && (operands[0] ?? "") === "") {
+    throw new OperatorError(`${name} needs a FILE: see --help`);
   }
-  const unexpected = operands[operand === undefined ? 0 : 1];
+  const max = { "FILE": 1, [ANY_IDS]: Infinity, "": 0 };
+  const unexpected = operands[max[command.operands ?? ""]];
   if (unexpected !== undefined) {
     throw new OperatorError(`unexpected argument ${unexpected}: see --help`);
   }
-  return { run, operand: operands[0] ?? "" };
+  return { run: command.run, operands };
 }
 
 function help(): string {
-  const commands = COMMANDS.entries().map(([name, { operand = "", help }]) =>
-    `  ${`${name} ${operand}`.padEnd(15)} ${help}`
+  const commands = COMMANDS.entries().map(([name, { operands = "", help }]) =>
+    `  ${`${name} ${operands}`.padEnd(16)} ${help}`
   );
   const settings = ALL_SETTINGS.map((setting) => {
     const { flag = "", variable, placeholder, help } = setting;

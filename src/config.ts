@@ -1,4 +1,5 @@
 /** The configuration: a table of all settings, and their readers. */
+import { fstatSync } from "node:fs";
 import { isIP } from "node:net";
 import { resolve } from "node:path";
 import {
@@ -11,10 +12,17 @@ import { OperatorError } from "./operator_error.ts";
 import type { StoreLocation } from "./store/location.ts";
 import type { LogFormat } from "./telemetry/log.ts";
 
-/** Deno's own variables that affect the store. */
+/** Deno's own variables that affect the store or the address. */
 const KV_TOKEN = "DENO_KV_ACCESS_TOKEN";
 const KV_MODE = "DENO_KV_DB_MODE";
 const KV_PREFIX = "DENO_KV_PATH_PREFIX";
+const SERVE_ADDRESS = "DENO_SERVE_ADDRESS";
+
+/** Device and inode of the journal, if stderr is one: systemd.exec(5). */
+const JOURNAL = "JOURNAL_STREAM";
+
+/** The file descriptor of stderr. */
+const STDERR = 2;
 
 /** A configured value, and the flag or variable that contained it. */
 interface RawValue {
@@ -136,6 +144,11 @@ export class Settings {
 
   /** Reads the configuration of the service. @throws {OperatorError} */
   config() {
+    if (this.#variable(SERVE_ADDRESS)) {
+      throw new OperatorError(
+        `${SERVE_ADDRESS} would override --host and --port: unset it`,
+      );
+    }
     const tokenFile = this.#read(SETTINGS.tokenFile);
     return {
       ...this.address(),
@@ -180,7 +193,11 @@ export class Settings {
 
   /** Reads the log format. @throws {OperatorError} */
   logFormat(): LogFormat {
-    return this.#readOrDefault(SETTINGS.logFormat);
+    const format = this.#readOrDefault(SETTINGS.logFormat);
+    const journal = this.#variable(JOURNAL);
+    // Programs inherit the variable, and may redirect stderr.
+    const isJournal = Boolean(journal) && journal === identifyStderr();
+    return format === "text" && isJournal ? "journal" : format;
   }
 
   #tokens(file: FileSetting | undefined): readonly string[] {
@@ -247,6 +264,15 @@ export class Settings {
   }
 }
 
+function identifyStderr(): string | undefined {
+  try {
+    const { dev, ino } = fstatSync(STDERR);
+    return `${dev}:${ino}`;
+  } catch {
+    return undefined;
+  }
+}
+
 function unexpected({ name, value }: RawValue, expected: string) {
   // A URL with an @ may contain a password.
   const got = value.includes("@") ? "one with an @" : `"${value}"`;
@@ -300,7 +326,7 @@ function parseHttpUrl(text: string): URL | undefined {
   return url.username === "" && url.password === "" ? url : undefined;
 }
 
-function readLogFormat(raw: RawValue): LogFormat {
+function readLogFormat(raw: RawValue): "text" | "json" {
   if (raw.value === "text" || raw.value === "json") return raw.value;
   throw unexpected(raw, "text or json");
 }

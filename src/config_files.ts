@@ -1,13 +1,10 @@
 /** Tokens and PEM files: reads and checks them. */
-import { TOKEN_FILE_BYTES_MAX, TOKEN_FILE_MS_MAX } from "./limits.ts";
+import { TOKEN_FILE_BYTES_MAX } from "./limits.ts";
 import { fileProblem } from "./messages.ts";
 import { OperatorError } from "./operator_error.ts";
-import { withTimeout } from "./store/waiting.ts";
 
 /** The grammar of a bearer token (RFC 6750, section 2.1: `b64token`). */
 export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
-
-const TOO_LARGE = `it is larger than ${TOKEN_FILE_BYTES_MAX / 2 ** 20} MiB`;
 
 const TOKEN = new RegExp(`^${BEARER_TOKEN}$`);
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----/;
@@ -21,7 +18,7 @@ export interface FileSetting {
   readonly path: string;
 }
 
-/** Checks tokens, and removes the white space around them. */
+/** Checks tokens, and removes duplicates and the white space around them. */
 export function readTokens(
   name: string,
   texts: readonly string[],
@@ -33,7 +30,7 @@ export function readTokens(
     );
   }
   const invalid = tokens.findIndex((token) => !TOKEN.test(token));
-  if (invalid < 0) return tokens;
+  if (invalid < 0) return [...new Set(tokens)];
   // The message is logged, so it must not quote the token.
   const which = tokens.length === 1 ? "the token" : `token ${invalid + 1}`;
   throw new OperatorError(
@@ -44,34 +41,25 @@ export function readTokens(
 
 /** Reads a token file: one token per line, ignoring empty lines. */
 export function readTokenFile(file: FileSetting): readonly string[] {
-  return parseTokenFile(file, readFile(file));
-}
-
-function parseTokenFile(file: FileSetting, text: string): readonly string[] {
-  const texts = text.split("\n").filter((line) => line.trim() !== "");
+  const lines = readFile(file).split("\n");
+  const texts = lines.filter((line) => line.trim() !== "");
   return readTokens(`${file.name}: ${file.path}`, texts);
 }
 
 /**
- * Reloads a token file while the service runs, within
- * {@link TOKEN_FILE_MS_MAX}. It must be a regular file: reading from a pipe could
- * block forever.
+ * Reads a token file again while the service runs. It must be a regular file:
+ * reading from a pipe could block the service forever.
  * @throws {OperatorError} if the file cannot be read, or a line is not a token
  */
-export async function reloadTokens(
-  file: FileSetting,
-): Promise<readonly string[]> {
-  async function read(): Promise<string> {
-    const { isFile, size } = await Deno.stat(file.path);
-    if (!isFile) throw new Error("it is not a regular file");
-    if (size > TOKEN_FILE_BYTES_MAX) throw new Error(TOO_LARGE);
-    return new TextDecoder().decode(await Deno.readFile(file.path));
-  }
+export function reloadTokenFile(file: FileSetting): readonly string[] {
+  if (isRegularFile(file)) return readTokenFile(file);
+  throw cannotRead(file, "it is not a regular file");
+}
+
+function isRegularFile(file: FileSetting): boolean {
   try {
-    const text = await withTimeout(read(), TOKEN_FILE_MS_MAX);
-    return parseTokenFile(file, text);
+    return Deno.statSync(file.path).isFile;
   } catch (error) {
-    if (error instanceof OperatorError) throw error;
     throw cannotRead(file, fileProblem(error));
   }
 }
@@ -108,7 +96,8 @@ function readFile(file: FileSetting): string {
   } catch (error) {
     throw cannotRead(file, fileProblem(error));
   }
-  throw cannotRead(file, TOO_LARGE);
+  const mibMax = TOKEN_FILE_BYTES_MAX / 2 ** 20;
+  throw cannotRead(file, `it is larger than ${mibMax} MiB`);
 }
 
 function cannotRead({ name, path }: FileSetting, problem: string) {

@@ -3,7 +3,7 @@
  * the page and the metrics follow from it.
  */
 import {
-  BODIES_HELD_BYTES_MAX,
+  BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
@@ -14,8 +14,8 @@ import {
   STOP_RETRY_MS,
 } from "./limits.ts";
 
-/** One error of the API. */
-export interface ApiError {
+/** A row of {@link API_ERRORS}. */
+export interface ErrorRow {
   /**
    * For programs. The first three digits are the HTTP status; a number never
    * changes its meaning.
@@ -25,9 +25,9 @@ export interface ApiError {
   readonly when: string;
   /** How the client fixes it, in Markdown. */
   readonly remedy: string;
-  /** For people: what was expected and, in the detail, what was found. */
+  /** For people: what was expected and, if it takes a detail, what was found. */
   readonly message: (detail: string) => string;
-  /** An example of the detail, if the message has one. */
+  /** An example of the detail. */
   readonly example?: string;
   /** Headers of the reply besides those of the body. */
   readonly headers?: Readonly<Record<string, string>>;
@@ -37,10 +37,14 @@ export interface ApiError {
 const CHALLENGE = 'Bearer realm="plants"';
 
 const RESEND =
-  "Send the same request again after the seconds in `Retry-After`.";
+  "Send the same request again after the seconds in `Retry-After` and a random pause.";
+
+/** The effect of a store that failed during a create. */
+export const MAY_BE_STORED =
+  "the plant may or may not be stored: send the same request again";
 
 const CREATES_MAX = CREATES_WAITING_MAX.toLocaleString("en");
-const MIB_MAX = BODIES_HELD_BYTES_MAX / 2 ** 20;
+const MIB_MAX = BODIES_RESERVED_BYTES_MAX / 2 ** 20;
 const QUEUE_SECONDS_MAX = QUEUE_MS_MAX / 1000;
 
 const ROWS = {
@@ -70,7 +74,9 @@ const ROWS = {
     error: 40101,
     when: "The request has no bearer token.",
     remedy: "Send the header `Authorization: Bearer <ACCESS_TOKEN>`.",
-    message: () => 'Authorization: expected "Bearer" and one token',
+    message: (found) =>
+      `Authorization: expected "Bearer" and one token, got ${found}`,
+    example: "nothing",
     headers: { "WWW-Authenticate": CHALLENGE },
   },
   tokenNotAccepted: {
@@ -94,7 +100,6 @@ const ROWS = {
     remedy: "Use a method in the header `Allow`: `POST` for `/plants`.",
     message: (method) => `method not allowed: ${method}`,
     example: "GET: use POST",
-    headers: { "Allow": "POST" },
   },
   bodyTimedOut: {
     error: 40801,
@@ -151,7 +156,7 @@ const ROWS = {
   queueFull: {
     error: 50302,
     when:
-      `The service is busy: ${CREATES_MAX} creates or ${MIB_MAX} MiB of bodies are waiting, or a create has waited for ${QUEUE_SECONDS_MAX} s. Nothing was stored.`,
+      `The service is busy: ${CREATES_MAX} creates or ${MIB_MAX} MiB of bodies are waiting, or a create has waited for ${QUEUE_SECONDS_MAX} s. Nothing was stored. Meanwhile this error may come before any other.`,
     remedy: RESEND,
     message: () => "the service is busy: send the same request again",
     headers: { "Retry-After": "1" },
@@ -161,36 +166,37 @@ const ROWS = {
     when:
       "The store failed, or did not commit the plant in time. The plant may have been stored.",
     remedy: `${RESEND} Repeating a create is safe.`,
-    message: () =>
-      "the store failed or timed out, so the plant may or may not be stored: send the same request again",
+    message: (effect) => `the store failed or timed out, so ${effect}`,
+    example: MAY_BE_STORED,
     headers: { "Retry-After": `${COMMIT_MS_MAX / 1000}` },
   },
-} satisfies Readonly<Record<string, ApiError>>;
+} satisfies Readonly<Record<string, ErrorRow>>;
+
+type Rows = typeof ROWS;
 
 /** The name of an error of the API. */
-export type ErrorName = keyof typeof ROWS;
+export type ErrorName = keyof Rows;
 
 /** Every error of the API. */
-export const API_ERRORS: Readonly<Record<ErrorName, ApiError>> = ROWS;
+export const API_ERRORS: Readonly<Record<ErrorName, ErrorRow>> = ROWS;
 
-/** Why a request or a line of an import was refused; returned, never thrown. */
-export class ErrorReply {
+/** The name of an error, and the detail of its message if it takes one. */
+type Arguments = {
+  [Name in ErrorName]: [
+    name: Name,
+    ...detail: Parameters<Rows[Name]["message"]>,
+  ];
+}[ErrorName];
+
+/** Why a request or a line of an import is refused; returned, never thrown. */
+export class ApiError {
   readonly name: ErrorName;
   readonly message: string;
 
-  /** @param message for people; defaults to the one in the table */
-  constructor(
-    name: ErrorName,
-    message: string = API_ERRORS[name].message(""),
-  ) {
+  constructor(...[name, detail = ""]: Arguments) {
     this.name = name;
-    this.message = message;
+    this.message = API_ERRORS[name].message(detail);
   }
-}
-
-/** Returns an error reply with the message in the table and a detail. */
-export function errorReply(name: ErrorName, detail: string): ErrorReply {
-  return new ErrorReply(name, API_ERRORS[name].message(detail));
 }
 
 /** Returns the HTTP status of an error number. */

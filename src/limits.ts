@@ -10,13 +10,23 @@
  */
 export const BODY_BYTES_MAX = 32 * 1024;
 
+/** Maximum size of a stored plant: Deno KV's limit for a value. */
+export const VALUE_BYTES_MAX = 65_536;
+
+/**
+ * Maximum size of a line of an import. It holds every line of an export: JSON
+ * needs up to 6 bytes for each byte of a stored plant, as for a control
+ * character, and 50 for the id and the names of the members.
+ */
+export const LINE_BYTES_MAX = 400_000;
+
 /**
  * Maximum size of all bodies in memory: of requests that are still arriving,
  * and of creates that wait. A typical body has 60 bytes, so only large bodies
  * reach this bound before {@link CREATES_WAITING_MAX}. The buffers of chunked
  * bodies occupy up to twice their size.
  */
-export const BODIES_HELD_BYTES_MAX = 64 * 1024 * 1024;
+export const BODIES_RESERVED_BYTES_MAX = 64 * 1024 * 1024;
 
 /**
  * Bytes of a refused body to discard before closing its connection. A client
@@ -93,14 +103,17 @@ export const LIST_MS_MAX = 10_000;
 /** Time for the store to open and to accept a first write. */
 export const STORE_OPEN_MS_MAX = 9_000;
 
-/**
- * Time for a log or journal that looks foreign to disappear: Deno keeps a journal
- * for some milliseconds when it opens a closed store.
- */
-export const FOREIGN_LOG_MS = 1_000;
+/** Interval between two attempts to save the plants of a lost store. */
+export const RESCUE_RETRY_MS = 10_000;
 
 /** Time for a probe write, and the minimum interval between two of them. */
 export const PROBE_MS = 1_000;
+
+/**
+ * Maximum probe writes without a result: those to a KV Connect server that is
+ * unreachable settle only when it returns, and are then all retried at once.
+ */
+export const PROBES_UNSETTLED_MAX = 5;
 
 /**
  * Minimum time from the last failed write to one that counts as a recovery: some
@@ -128,9 +141,6 @@ export const LISTEN_AGAIN_MS_MAX = 60_000;
 
 /** Maximum size of a token or PEM file: room for thousands of tokens. */
 export const TOKEN_FILE_BYTES_MAX = 1024 * 1024;
-
-/** Time to reload the token file, which may be on a slow file system. */
-export const TOKEN_FILE_MS_MAX = 5_000;
 
 /** Time for the service to answer `plant-store healthcheck`. */
 export const HEALTHCHECK_MS_MAX = 3_000;

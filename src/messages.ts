@@ -8,6 +8,11 @@ export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** Returns a number of things, such as `1 plant` or `2 plants`. */
+export function countOf(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}
+
 /** Describes why a file cannot be used. */
 export function fileProblem(error: unknown): string {
   if (error instanceof Deno.errors.NotFound) return "no such file";

@@ -1,3 +1,14 @@
+/** The loopback address for each wildcard address. */
+const LOOPBACK: ReadonlyMap<string, string> = new Map([
+  ["0.0.0.0", "127.0.0.1"],
+  ["::", "::1"],
+]);
+
+/** Returns the address at which this machine reaches a server that listens. */
+export function localAddressOf(host: string): string {
+  return LOOPBACK.get(host) ?? host;
+}
+
 /** Returns the origin of the URLs of an address. */
 export function originOf(host: string, port: number, isTls: boolean): string {
   const name = host.includes(":") ? `[${host}]` : host;
@@ -10,6 +21,5 @@ export function localOriginOf(
   port: number,
   isTls: boolean,
 ): string {
-  const isAnyAddress = host === "0.0.0.0" || host === "::";
-  return originOf(isAnyAddress ? "localhost" : host, port, isTls);
+  return originOf(LOOPBACK.has(host) ? "localhost" : host, port, isTls);
 }

@@ -19,6 +19,8 @@ Deno.test("parseArguments() splits words and flags in any order", () => {
   ];
   for (const args of orders) assert.deepEqual(parse(...args), expected);
   assert.deepEqual(parse("a=b").words, ["a=b"]);
+  const ids = ["export", "-1", "2", "-9223372036854775808"];
+  assert.deepEqual(parse(...ids, "--kv", "-3").words, ids);
 });
 
 Deno.test("parseArguments() accepts any value after =, and any but a flag after a space", () => {
@@ -41,6 +43,7 @@ Deno.test("parseArguments() refuses an unknown or a repeated flag, and one witho
     const [args, problem] of [
       [["--frob=1"], "unknown flag --frob: see --help"],
       [["-p", "1"], "unknown flag -p: see --help"],
+      [["export", "-x1"], "unknown flag -x1: see --help"],
       [["--"], "unknown flag --: see --help"],
       [["--undefined"], "unknown flag --undefined: see --help"],
       [["--port", "1", "--kv"], "--kv needs a value: see --help"],

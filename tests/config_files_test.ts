@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { reloadTokens } from "../src/config_files.ts";
+import { reloadTokenFile } from "../src/config_files.ts";
 import { TOKEN_FILE_BYTES_MAX } from "../src/limits.ts";
 import {
   assertConfigError,
@@ -42,11 +42,12 @@ for (
     [
       "its largest size",
       "a\n".repeat(TOKEN_FILE_BYTES_MAX / 2),
-      Array(TOKEN_FILE_BYTES_MAX / 2).fill("a"),
+      ["a"],
     ],
+    ["a repeated token", "a\nb\na\n", ["a", "b"]],
   ] as const
 ) {
-  Deno.test(`Settings.config() and reloadTokens() read a token file with ${what}`, async () => {
+  Deno.test(`Settings.config() and reloadTokenFile() read a token file with ${what}`, () => {
     using directory = new TemporaryDirectory();
     const path = directory.file("tokens");
     Deno.writeTextFileSync(path, text);
@@ -56,7 +57,7 @@ for (
     const tokenFile = { name: "--token-file", path };
     assert.deepEqual(config.tokenFile, tokenFile);
     assert.deepEqual(config.tokens, tokens);
-    assert.deepEqual(await reloadTokens(tokenFile), tokens);
+    assert.deepEqual(reloadTokenFile(tokenFile), tokens);
     const { tokens: ofVariable } = readConfig({}, { ACCESS_TOKEN_FILE: path });
     assert.deepEqual(ofVariable, tokens);
   });
@@ -77,15 +78,15 @@ for (
     ["is missing", undefined, /^--token-file: cannot read .*: no such file$/],
   ] as const
 ) {
-  Deno.test(`Settings.config() and reloadTokens() refuse a token file that ${what}`, async () => {
+  Deno.test(`Settings.config() and reloadTokenFile() refuse a token file that ${what}`, () => {
     using directory = new TemporaryDirectory();
     const path = directory.file("tokens");
     if (typeof text === "string") Deno.writeTextFileSync(path, text);
     else if (text !== undefined) Deno.writeFileSync(path, text);
     assertRefused({ "--token-file": path }, {}, problem);
     assertRefused({}, { ACCESS_TOKEN_FILE: path }, /^ACCESS_TOKEN_FILE: /);
-    await assert.rejects(
-      reloadTokens({ name: "--token-file", path }),
+    assert.throws(
+      () => reloadTokenFile({ name: "--token-file", path }),
       (error) =>
         assertConfigError(error, /^--token-file: .*\/tokens: /) &&
         assertConfigError(error, problem),
@@ -101,12 +102,12 @@ for (
 ) {
   Deno.test({
     name:
-      `Settings.config() and reloadTokens() refuse ${what} as the token file`,
+      `Settings.config() and reloadTokenFile() refuse ${what} as the token file`,
     ignore: Deno.build.os === "windows",
-    async fn() {
+    fn() {
       assertRefused({ "--token-file": path }, {}, problem);
-      await assert.rejects(
-        reloadTokens({ name: "--token-file", path }),
+      assert.throws(
+        () => reloadTokenFile({ name: "--token-file", path }),
         (error) => assertConfigError(error, /: it is not a regular file$/),
       );
     },

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { fstatSync } from "node:fs";
 import { resolve } from "node:path";
 import { Settings } from "../src/config.ts";
 import {
@@ -25,7 +26,11 @@ Deno.test("Settings.config() returns the defaults if nothing is configured", () 
 
 Deno.test("Settings.config() counts an empty variable as unset", () => {
   const names = ["HOST", "PORT", "KV_PATH", "BASE_URL", "TLS_CERT", "TLS_KEY"];
-  const deno = ["DENO_KV_DB_MODE", "DENO_KV_PATH_PREFIX"];
+  const deno = [
+    "DENO_KV_DB_MODE",
+    "DENO_KV_PATH_PREFIX",
+    "DENO_SERVE_ADDRESS",
+  ];
   for (const name of [...names, "LOG_FORMAT", ...deno]) {
     assert.deepEqual(readConfig({}, { [name]: "" }), readConfig(), name);
   }
@@ -60,6 +65,7 @@ for (
     ["PORT", {}],
     ["DENO_KV_DB_MODE", {}],
     ["DENO_KV_PATH_PREFIX", {}],
+    ["DENO_SERVE_ADDRESS", {}],
     ["DENO_KV_ACCESS_TOKEN", { KV_PATH: "https://kv.test" }],
   ] as const
 ) {
@@ -173,6 +179,17 @@ Deno.test("Settings.logFormat() refuses other formats", () => {
   }
 });
 
+Deno.test("Settings.logFormat() has the levels of systemd in a text for its journal", () => {
+  const { dev, ino } = fstatSync(2);
+  const env = { JOURNAL_STREAM: `${dev}:${ino}` };
+  assert.equal(readConfig({}, env).logFormat, "journal");
+  assert.equal(readConfig({ "--log-format": "json" }, env).logFormat, "json");
+  // A terminal or a file in a session of systemd inherits the variable.
+  for (const other of ["", `${dev}:${ino + 1}`, `${dev + 1}:${ino}`]) {
+    assert.equal(readConfig({}, { JOURNAL_STREAM: other }).logFormat, "text");
+  }
+});
+
 Deno.test("Settings.store() reads a file, and --kv wins", () => {
   for (
     const path of ["p.db", "/a/p.db", "--odd", "a/https:b", "a:b", "1s://x"]
@@ -231,6 +248,14 @@ Deno.test("Settings.store() refuses what is neither a file nor an http URL", () 
       /^--kv: expected a file,? or a URL.*, got (one with an @|"\S*")$/,
     );
   }
+});
+
+Deno.test("Settings.config() refuses a variable of Deno that overrides the address, which other commands ignore", () => {
+  const env = { DENO_SERVE_ADDRESS: "tcp:127.0.0.2:0" };
+  const message =
+    /^DENO_SERVE_ADDRESS would override --host and --port: unset it$/;
+  assertRefused({ "--port": "80" }, env, message);
+  assert.equal(settings({}, env).address().port, 8000);
 });
 
 Deno.test("Settings.store() refuses a variable of Deno that moves the store", () => {

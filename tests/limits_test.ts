@@ -8,15 +8,23 @@ import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   CHECK_MS,
+  COMMIT_BYTES_MAX,
   COMMIT_MS_MAX,
   COMMIT_PLANTS_MAX_FILE,
   ID_MIN,
+  LINE_BYTES_MAX,
   LIST_KEYS_MAX,
   READ_KEYS_MAX,
   REPLIES_MS_MAX,
   STOP_RETRY_MS,
+  VALUE_BYTES_MAX,
 } from "../src/limits.ts";
-import type { NewPlant } from "../src/plant/plant.ts";
+import {
+  formatNewPlant,
+  type NewPlant,
+  type Plant,
+  PLANT_MEMBERS,
+} from "../src/plant/plant.ts";
 import { commitBytes } from "../src/store/committer.ts";
 import { acceptNewPlant } from "./support/new_plant.ts";
 
@@ -24,11 +32,12 @@ const encoder = new TextEncoder();
 
 /** Returns plants of the largest body, of one, two and three bytes a character. */
 function largestPlants(): NewPlant[] {
-  const shapes = [
-    (name: string) => `{"id":0,"name":"${name}"}`,
-    (name: string) => `{"id":0,"name":"","tag":"${name}"}`,
-    (name: string) => `{"id":0,"name":"観","tag":"${name}"}`,
-  ];
+  const empty = { id: 0, name: "" };
+  const shapes = PLANT_MEMBERS.flatMap((member) =>
+    ["", "観"].map((name) => (text: string) =>
+      JSON.stringify({ ...empty, name, [member]: text })
+    )
+  );
   // V8 stores all characters with two bytes if one of them needs two.
   const fills = [["", "x"], ["", "é"], ["", "観"], ["観", "x"], [
     "é",
@@ -72,6 +81,31 @@ Deno.test("Deno KV stores a plant of the largest body", () =>
       assert.deepEqual((await kv.get(["plants", id])).value, plant);
     }
   }));
+
+/** Returns a plant of ASCII characters that has a size in the store. */
+function plantOfValue(bytes: number, letter = "x"): Plant {
+  const sample = 60_000;
+  const overhead = serialize({ name: letter.repeat(sample) }).length - sample;
+  const plant = { name: letter.repeat(bytes - overhead) };
+  assert.equal(serialize(plant).length, bytes);
+  return plant;
+}
+
+Deno.test("Deno KV stores a plant of VALUE_BYTES_MAX, and not of one byte more", () =>
+  withMemoryKv(async (kv) => {
+    await kv.set(["plants", 1n], plantOfValue(VALUE_BYTES_MAX));
+    await assert.rejects(
+      kv.set(["plants", 1n], plantOfValue(VALUE_BYTES_MAX + 1)),
+      /Value too large/,
+    );
+  }));
+
+Deno.test("a line of an import holds the longest line of an export, and a commit its plant", () => {
+  const plant = plantOfValue(VALUE_BYTES_MAX, "\0");
+  const line = formatNewPlant({ id: ID_MIN, plant });
+  assert.ok(line !== undefined && line.length <= LINE_BYTES_MAX);
+  assert.ok(commitBytes(plant) <= COMMIT_BYTES_MAX);
+});
 
 Deno.test("commitBytes() is at least the size of the value", () => {
   const plants = [...largestPlants().map(({ plant }) => plant), { name: "" }];

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import {
+  countOf,
   errorMessage,
   fileProblem,
   toLine,
@@ -27,6 +28,11 @@ Deno.test("fileProblem() describes why a file cannot be used", () => {
       ["text", "text"],
     ] as const
   ) assert.equal(fileProblem(error), problem);
+});
+
+Deno.test("countOf() uses the singular for 1 alone", () => {
+  const texts = [0, 1, 2].map((count) => countOf(count, "plant"));
+  assert.deepEqual(texts, ["0 plants", "1 plant", "2 plants"]);
 });
 
 Deno.test("truncate() cuts a text above the limit, but no surrogate pair, and appends an ellipsis", () => {

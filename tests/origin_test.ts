@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { localOriginOf, originOf } from "../src/origin.ts";
+import { localAddressOf, localOriginOf, originOf } from "../src/origin.ts";
 
 Deno.test("originOf() puts IPv6 addresses in brackets", () => {
   assert.equal(
@@ -19,4 +19,14 @@ Deno.test("localOriginOf() replaces wildcard addresses by localhost", () => {
       ["::", false, "http://localhost:8000"],
     ] as const
   ) assert.equal(localOriginOf(host, 8000, isTls), origin);
+});
+
+Deno.test("localAddressOf() replaces wildcard addresses by loopback addresses", () => {
+  for (
+    const [host, address] of [
+      ["0.0.0.0", "127.0.0.1"],
+      ["::", "::1"],
+      ["192.0.2.7", "192.0.2.7"],
+    ] as const
+  ) assert.equal(localAddressOf(host), address);
 });

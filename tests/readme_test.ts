@@ -1,13 +1,18 @@
 /** What the README and the files for operators state for people. */
 import assert from "node:assert/strict";
+import project from "../deno.json" with { type: "json" };
 import { ALL_SETTINGS } from "../src/config.ts";
-import { API_ERRORS, type ApiError, statusOf } from "../src/errors.ts";
-import { BODY_BYTES_MAX } from "../src/limits.ts";
+import { API_ERRORS, statusOf } from "../src/errors.ts";
+import { RequestHandler } from "../src/http/handler.ts";
+import * as limits from "../src/limits.ts";
 import { Metrics } from "../src/telemetry/metrics.ts";
 
-const ROOT = new URL("../", import.meta.url);
+const { BODY_BYTES_MAX } = limits;
 
-const ERRORS: readonly ApiError[] = Object.values(API_ERRORS);
+/** The runtime's own limit of a header. */
+const HEADER_BYTES_MAX = 64 * 1024;
+
+const ROOT = new URL("../", import.meta.url);
 
 function read(path: string): string {
   return Deno.readTextFileSync(new URL(path, ROOT));
@@ -25,45 +30,34 @@ function tableRows(header: readonly string[]): string[][] {
   return table.slice(2);
 }
 
-function numbersIn(cell = ""): number[] {
-  return cell.split(", ").filter((text) => text !== "").map(Number);
-}
-
-Deno.test("the README has the status and the number of every error of the API", () => {
-  const rows = tableRows([
-    "status",
-    "error",
-    "meaning",
-    "what the client does",
+Deno.test("the README has every error of the API as src/errors.ts has it", () => {
+  const [success, ...errors] = tableRows([
+    ...["status", "error", "meaning", "what to do"],
   ]);
-  const stated = rows.flatMap(([, cell]) => numbersIn(cell));
+  assert.equal(success?.[0], "200");
   assert.deepEqual(
-    stated.toSorted((a, b) => a - b),
-    ERRORS.map(({ error }) => error),
+    errors,
+    Object.values(API_ERRORS).map(({ error, when, remedy }) => [
+      ...[`${statusOf(error)}`, `${error}`, when, remedy],
+    ]),
   );
-  for (const [statuses, cell] of rows) {
-    const errors = numbersIn(cell);
-    if (errors.length === 0) continue;
-    assert.deepEqual(
-      new Set(numbersIn(statuses)),
-      new Set(errors.map(statusOf)),
-    );
-  }
 });
 
-Deno.test("the README has the client retry the errors whose remedy is to send the request again", () => {
-  const rows = tableRows([
-    "status",
-    "error",
-    "meaning",
-    "what the client does",
-  ]);
-  assert.deepEqual(
-    rows.filter(([, , , action = ""]) => action.startsWith("retries"))
-      .flatMap(([, cell]) => numbersIn(cell)),
-    ERRORS.filter(({ remedy }) => remedy.startsWith("Send the same request"))
-      .map(({ error }) => error),
+Deno.test("the README names every path of the service, and those that need a token", () => {
+  const text = read("README.md");
+  const monitored = new Map(
+    tableRows(["path", "reply", "token"]).map(([path, , token]) =>
+      [path, token] as const
+    ),
   );
+  // The page has two paths: the base URL with and without a slash.
+  const routes = RequestHandler.ROUTES.filter(({ path }) => path !== "");
+  for (const { path, methods, needsToken } of routes) {
+    if (methods.includes("POST")) assert.ok(text.includes(`\`POST ${path}\``));
+    else assert.ok(text.includes(`\`${path}\``), path);
+    const token = monitored.get(`\`${path}\``);
+    if (token !== undefined) assert.equal(token, needsToken ? "yes" : "no");
+  }
 });
 
 Deno.test("the README has every setting as src/config.ts has it", () => {
@@ -88,13 +82,29 @@ Deno.test("the configuration of nginx has the limit of the body", () => {
       `"message":"${API_ERRORS.bodyTooLarge.message("")}"`,
     ]
   ) assert.ok(text.includes(line), line);
-  assert.ok(read("README.md").includes(`${BODY_BYTES_MAX / 1024} KiB`));
+});
+
+Deno.test("every size in the README is a limit", () => {
+  const found = read("README.md").matchAll(/\b(\d+) ([KM])iB\b/g);
+  const sizes = [...found].map(([, number, unit]) =>
+    Number(number) * (unit === "K" ? 1024 : 1024 ** 2)
+  );
+  assert.ok(sizes.includes(BODY_BYTES_MAX));
+  const known = [...Object.values(limits), HEADER_BYTES_MAX];
+  assert.deepEqual(sizes.filter((size) => !known.includes(size)), []);
+});
+
+Deno.test("the binary has the permissions of the start task, with which the tests run the program", () => {
+  const { start, compile } = project.tasks;
+  const permissions = ({ command }: typeof start) =>
+    command.match(/--(allow|deny)-\S+/g);
+  assert.deepEqual(permissions(compile), permissions(start));
 });
 
 Deno.test("the alerts use metrics of the service", () => {
   const metrics = new Metrics().text({
     createsWaiting: 0,
-    bodiesHeldBytes: 0,
+    bodiesReservedBytes: 0,
     isStoreHealthy: true,
   });
   const used = read("src/deploy/alerts.yml").match(/\bplant_store_\w+/g) ?? [];

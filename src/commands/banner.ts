@@ -4,6 +4,9 @@ import { type Log, writeStderr } from "../telemetry/log.ts";
 import { VERSION } from "../version.ts";
 import { nameOf } from "./store.ts";
 
+/** The token of `deno task dev`, which is no secret. */
+const DEV_TOKEN = "dev";
+
 /** The properties of a service that is listening. */
 export interface Started {
   /** The bound address. */
@@ -23,8 +26,13 @@ export function printBanner(
   print: (text: string) => void = writeStderr,
 ): void {
   const store = nameOf(config.store);
-  const curl = curlSample(baseUrl, generatedToken);
-  if (config.logFormat === "json") {
+  const devToken = config.tokens.find((token) => token === DEV_TOKEN);
+  const curl = curlSample(baseUrl, generatedToken ?? devToken);
+  const { logFormat } = config;
+  // The journal needs no sample call, except for the token in it.
+  const isEntry = logFormat === "json" ||
+    (logFormat === "journal" && generatedToken === undefined);
+  if (isEntry) {
     const aboutStore = isNewStore
       ? `created a new, empty store in ${store}; `
       : "";

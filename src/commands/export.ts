@@ -1,51 +1,99 @@
-import { EXIT_FAILURE } from "../operator_error.ts";
+import { ID_MAX, ID_MIN, LIST_MS_MAX } from "../limits.ts";
+import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { formatNewPlant } from "../plant/plant.ts";
+import { exportPages } from "../store/export_pages.ts";
+import type { KvStore } from "../store/kv_store.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { StoreError } from "../store/store_error.ts";
+import { withTimeout } from "../store/waiting.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { Progress } from "./progress.ts";
 import { writeStdout } from "./stdout.ts";
 import { openForExport, storeFailure } from "./store.ts";
 
+/** What an export has written, and what it could not write. */
+interface Counts {
+  exported: number;
+  skipped: number;
+}
+
 /**
- * Writes every plant to stdout, one NewPlant per line, in the order of ids.
- * @returns the exit status
- * @throws {OperatorError} if the store cannot be read, or stdout not written
+ * Writes plants to stdout, one NewPlant per line.
+ * @param ids the plants to write; all of them, in the order of ids, if empty
+ * @returns the exit status: 1 if an id or an entry of the store has no plant
+ * @throws {OperatorError} if an id is invalid, the store cannot be read, or
+ * stdout not written
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
  */
-export async function exportPlants(location: StoreLocation): Promise<number> {
+export async function exportPlants(
+  location: StoreLocation,
+  ids: readonly string[],
+): Promise<number> {
+  const selected = new Set(ids.map(readId));
   const store = await openForExport(location);
+  const counts = { exported: 0, skipped: 0 };
+  try {
+    if (selected.size > 0) await exportSelected(store, selected, counts);
+    else await exportAll(store, counts);
+  } catch (error) {
+    if (error instanceof OperatorError) throw error;
+    if (error instanceof Deno.errors.BrokenPipe) throw error;
+    throw storeFailure("read", location, error);
+  } finally {
+    store.close();
+  }
+  if (counts.skipped === 0) return 0;
+  writeStderr(`${counts.exported} exported, ${counts.skipped} skipped`);
+  return EXIT_FAILURE;
+}
+
+async function exportAll(store: KvStore, counts: Counts): Promise<void> {
   const progress = new Progress();
   // On a terminal the plants themselves show the progress.
   const isPiped = !Deno.stdout.isTerminal();
-  let exported = 0;
-  let skipped = 0;
   try {
-    for await (const page of store.pages()) {
-      let text = "";
-      for (const entry of page) {
-        const isForeign = typeof entry === "string";
-        const line = isForeign ? undefined : formatNewPlant(entry);
-        if (line !== undefined) {
-          text += `${line}\n`;
-          exported++;
-        } else {
-          const key = isForeign ? entry : `id ${entry.id}`;
-          progress.print(`${key}: not a plant of this service`);
-          skipped++;
-        }
+    for await (const page of exportPages(store.pages())) {
+      counts.exported += page.plants;
+      counts.skipped += page.foreign.length;
+      for (const key of page.foreign) {
+        progress.print(`${key}: not a plant of this service`);
       }
-      await writeStdout(text);
-      if (isPiped) progress.update(exported);
+      await writeStdout(page.text);
+      if (isPiped) progress.update(counts.exported);
     }
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    throw storeFailure("read", location, error);
   } finally {
     progress.clear();
-    store.close();
   }
-  if (skipped === 0) return 0;
-  writeStderr(`${exported} exported, ${skipped} skipped`);
-  return EXIT_FAILURE;
+}
+
+async function exportSelected(
+  store: KvStore,
+  ids: ReadonlySet<bigint>,
+  counts: Counts,
+): Promise<void> {
+  const found = await withTimeout(store.read([...ids]), LIST_MS_MAX);
+  let text = "";
+  for (const id of ids) {
+    const plant = found.get(id);
+    const line = plant ? formatNewPlant({ id, plant }) : undefined;
+    if (line !== undefined) {
+      text += `${line}\n`;
+      counts.exported++;
+    } else {
+      const isAbsent = plant === undefined;
+      const problem = isAbsent
+        ? "no such plant"
+        : "not a plant of this service";
+      writeStderr(`id ${id}: ${problem}`);
+      counts.skipped++;
+    }
+  }
+  await writeStdout(text);
+}
+
+function readId(text: string): bigint {
+  const id = /^-?\d{1,40}$/.test(text) ? BigInt(text) : undefined;
+  if (id !== undefined && id >= ID_MIN && id <= ID_MAX) return id;
+  throw new OperatorError(
+    `expected an id from ${ID_MIN} to ${ID_MAX}, got "${text}"`,
+  );
 }

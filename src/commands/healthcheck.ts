@@ -4,12 +4,7 @@ import type { Address } from "../config.ts";
 import { HEALTHCHECK_MS_MAX } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-
-/** The loopback address for each wildcard address. */
-const LOOPBACK: ReadonlyMap<string, string> = new Map([
-  ["0.0.0.0", "127.0.0.1"],
-  ["::", "::1"],
-]);
+import { localAddressOf } from "../origin.ts";
 
 /** The start of a reply (RFC 9112, section 4), and its length. */
 const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})[ \r]/;
@@ -27,7 +22,7 @@ export async function checkHealth(address: Address): Promise<number> {
       "--port 0 does not name a port: give the port of the service",
     );
   }
-  const host = LOOPBACK.get(address.host) ?? address.host;
+  const host = localAddressOf(address.host);
   const path = new URL(`${baseUrl ?? "http://localhost"}/readyz`).pathname;
   const where = `${host} port ${port}`;
   let status: number;

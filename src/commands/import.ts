@@ -1,5 +1,11 @@
-import { API_ERRORS, ErrorReply } from "../errors.ts";
-import { CHECK_MS, COMMIT_MS_MAX } from "../limits.ts";
+import { serialize } from "node:v8";
+import { ApiError } from "../errors.ts";
+import {
+  BODY_BYTES_MAX,
+  CHECK_MS,
+  COMMIT_MS_MAX,
+  VALUE_BYTES_MAX,
+} from "../limits.ts";
 import { fileProblem } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
@@ -11,8 +17,9 @@ import {
   SYSTEM_CLOCK,
 } from "../store/committer.ts";
 import type { StoreLocation } from "../store/location.ts";
+import { releaseLog } from "../store/rescue.ts";
 import { writeStderr } from "../telemetry/log.ts";
-import { readLines } from "./lines.ts";
+import { type LineProblem, readLines } from "./lines.ts";
 import { Progress } from "./progress.ts";
 import { openForCreates } from "./store.ts";
 
@@ -38,6 +45,7 @@ export async function importPlants(
     return count;
   }
 
+  if (location.kind === "file") releaseLog(location.path, path);
   const store = await openForCreates(location);
   const progress = new Progress();
   const run = new Import(store, progress);
@@ -103,17 +111,15 @@ export class Import {
   }
 
   /** Creates the plants of some lines, and waits for the outcome of all. */
-  async add(lines: readonly (string | ErrorReply)[]): Promise<void> {
+  async add(lines: readonly (string | LineProblem)[]): Promise<void> {
     const creates: Promise<void>[] = [];
     for (const line of lines) {
       this.#lines++;
       if (line === "") continue;
-      const newPlant = typeof line === "string" ? parseNewPlant(line) : line;
-      if (newPlant instanceof ErrorReply) {
+      const newPlant = parseLine(line);
+      if ("problem" in newPlant) {
         this.#counts.refused++;
-        // A syntax error has a line number of its own: replace it.
-        const message = newPlant.message.replace(/^line \d+, /, "");
-        this.#progress.print(`line ${this.#lines}: ${message}`);
+        this.#progress.print(`line ${this.#lines}: ${newPlant.problem}`);
       } else {
         creates.push(this.#create(newPlant, this.#lines));
       }
@@ -156,7 +162,7 @@ export class Import {
     if (outcome === "failed") return;
     this.#settledMs = this.#clock.nowMs();
     if (outcome !== "conflict") return;
-    const message = API_ERRORS.idTaken.message(String(newPlant.id));
+    const { message } = new ApiError("idTaken", String(newPlant.id));
     this.#progress.print(`line ${line}: ${message}`);
   }
 
@@ -166,6 +172,22 @@ export class Import {
     this.#storeProblem = problem;
     this.#progress.print(`the store fails: ${problem}`);
   }
+}
+
+function parseLine(line: string | LineProblem): NewPlant | LineProblem {
+  if (typeof line !== "string") return line;
+  const newPlant = parseNewPlant(line);
+  if (newPlant instanceof ApiError) {
+    // A syntax error has a line number of its own.
+    return { problem: newPlant.message.replace(/^line \d+, /, "") };
+  }
+  // The plant of a line that fits a body always fits the store.
+  if (line.length <= BODY_BYTES_MAX) return newPlant;
+  const { length } = serialize(newPlant.plant);
+  return length <= VALUE_BYTES_MAX ? newPlant : {
+    problem:
+      `expected a plant of at most ${VALUE_BYTES_MAX} bytes as stored, got ${length}`,
+  };
 }
 
 /** Opens the input of an import; the size is 0 if it is unknown. */

@@ -1,11 +1,9 @@
-import { ErrorReply } from "../errors.ts";
-import { BODY_BYTES_MAX } from "../limits.ts";
+import { LINE_BYTES_MAX } from "../limits.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 
 /**
- * Bytes to read at one time: several times the longest line, and fewer plants
- * than {@link CREATES_WAITING_MAX}, since an import creates those of one read
- * together.
+ * Bytes to read at one time: fewer plants than {@link CREATES_WAITING_MAX}, since
+ * an import creates those of one read together.
  */
 export const READ_BYTES = 128 * 1024;
 
@@ -16,24 +14,29 @@ const BYTE_ORDER_MARK = [0xef, 0xbb, 0xbf];
 /** Reads bytes into a buffer, as `Deno.FsFile.read`; `null` at the end. */
 export type Read = (buffer: Uint8Array) => Promise<number | null>;
 
+/** Why a line has no text. */
+export interface LineProblem {
+  readonly problem: string;
+}
+
 /**
  * Reads the lines of a text, many at a time, without their line breaks (LF or
  * CRLF) and without a byte order mark at the start of the text. A line above
- * {@link BODY_BYTES_MAX} yields an error, and is not kept in memory.
+ * {@link LINE_BYTES_MAX} yields a problem, and is not kept in memory.
  */
 export async function* readLines(
   read: Read,
-): AsyncGenerator<readonly (string | ErrorReply)[]> {
-  const buffer = new Uint8Array(READ_BYTES);
+): AsyncGenerator<readonly (string | LineProblem)[]> {
+  const buffer = new Uint8Array(LINE_BYTES_MAX + 1 + READ_BYTES);
   /** Length of the incomplete line at the start of the buffer. */
   let kept = 0;
   /** Bytes of that line that were discarded, because it is too long. */
   let discarded = 0;
   let isAtStart = true;
   for (;;) {
-    const count = await read(buffer.subarray(kept));
+    const count = await read(buffer.subarray(kept, kept + READ_BYTES));
     const bytes = buffer.subarray(0, kept + (count ?? 0));
-    const lines: (string | ErrorReply)[] = [];
+    const lines: (string | LineProblem)[] = [];
     let from = 0;
     if (isAtStart && bytes.length >= BYTE_ORDER_MARK.length) {
       isAtStart = false;
@@ -57,7 +60,7 @@ export async function* readLines(
     yield lines;
     if (count === null) return;
     // Always keep the last byte: it may be the CR of a CRLF.
-    const isTooLong = bytes.length - from > BODY_BYTES_MAX + 1;
+    const isTooLong = bytes.length - from > LINE_BYTES_MAX + 1;
     const keepFrom = isTooLong ? bytes.length - 1 : from;
     discarded += keepFrom - from;
     buffer.copyWithin(0, keepFrom, bytes.length);
@@ -68,14 +71,14 @@ export async function* readLines(
 function decodeLine(
   bytes: Uint8Array,
   discarded: number,
-): string | ErrorReply {
+): string | LineProblem {
   const isCrLf = bytes.at(-1) === CR;
   const line = isCrLf ? bytes.subarray(0, -1) : bytes;
   const length = discarded + line.length;
-  if (length > BODY_BYTES_MAX) {
-    const message = `expected at most ${BODY_BYTES_MAX} bytes, got ${length}`;
-    return new ErrorReply("bodyTooLarge", message);
+  if (length > LINE_BYTES_MAX) {
+    return {
+      problem: `expected at most ${LINE_BYTES_MAX} bytes, got ${length}`,
+    };
   }
-  return decodeUtf8(line) ??
-    new ErrorReply("notUtf8", "expected well-formed UTF-8");
+  return decodeUtf8(line) ?? { problem: "expected well-formed UTF-8" };
 }

@@ -1,18 +1,24 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config.ts";
 import { AcceptedTokens } from "../http/auth.ts";
-import { replyWhileStarting, RequestHandler } from "../http/handler.ts";
-import { type Handler, HttpServer } from "../http/server.ts";
-import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
+import { RequestHandler } from "../http/handler.ts";
+import { HttpServer, tryToListen } from "../http/server.ts";
+import { CHECK_MS, REPLIES_MS_MAX, RESCUE_RETRY_MS } from "../limits.ts";
 import { Committer } from "../store/committer.ts";
 import { StoreHealth } from "../store/health.ts";
+import { OperatorError } from "../operator_error.ts";
+import type { KvStore } from "../store/kv_store.ts";
+import type { StoreLocation } from "../store/location.ts";
+import { Rescue, savedPlantsOf } from "../store/rescue.ts";
 import { Log } from "../telemetry/log.ts";
 import { Metrics } from "../telemetry/metrics.ts";
 import { printBanner } from "./banner.ts";
 import { listenFailure } from "./listen_failure.ts";
 import { stopSignal } from "./signals.ts";
-import { openForCreates } from "./store.ts";
+import { nameOf, openForCreates } from "./store.ts";
 import { generateToken, reloadOnHangup } from "./tokens.ts";
+
+const RETRY_S = RESCUE_RETRY_MS / 1000;
 
 /**
  * Runs the service until a signal stops it.
@@ -29,62 +35,99 @@ export async function serve(config: Config): Promise<number> {
   );
   reloadOnHangup(config.tokenFile, tokens, log);
 
-  // Listening first: a start that is refused creates no store.
-  let handle: Handler = (request) =>
-    Promise.resolve(replyWhileStarting(request));
-  const server = listen(config, (request) => handle(request), log);
-
-  const store = await Promise.race([openForCreates(config.store), stop]);
-  if (typeof store === "string") return 0;
+  refuseEmptyStore(config.store);
+  // Before the store: a start that cannot listen creates none.
+  orListenFailure(config, () => tryToListen(config));
+  const store = await Promise.race([
+    openForCreates(config.store),
+    stop.then(() => undefined),
+  ]);
+  // The signal came first.
+  if (store === undefined) return 0;
   try {
-    const metrics = new Metrics();
-    const health = new StoreHealth(store, (problem) => logHealth(log, problem));
-    const committer = new Committer(store, {
-      committed(seconds, plants) {
-        metrics.commit(seconds, plants);
-        health.committed(seconds);
-      },
-      failed: (problem) => health.failed(problem),
-    });
-    const baseUrl = config.baseUrl ?? server.origin;
-    const handler = new RequestHandler(
-      { tokens, committer, health, log, metrics, baseUrl },
-    );
-    setInterval(() => {
-      handler.expire();
-      committer.expire();
-      health.check();
-    }, CHECK_MS);
-    handle = (request) => handler.handle(request);
-    printBanner(log, config, {
-      address: server.address,
-      baseUrl,
-      isNewStore: store.isNew,
-      generatedToken,
-    });
-
-    try {
-      const signal = await Promise.race([stop, server.failed]);
-      log.info("stopping", `${signal}: draining`);
-    } catch (error) {
-      throw listenFailure(config, error);
-    } finally {
-      const closed = server.shutdown();
-      await handler.drain();
-      // A client that never completes its request keeps its connection open.
-      await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
-    }
-    log.info("stopped", "stopped");
-    return 0;
+    await run(config, { store, tokens, log, generatedToken }, stop);
   } finally {
     store.close();
   }
+  log.info("stopped", "stopped");
+  return 0;
 }
 
-/** Starts to listen. @throws {OperatorError} */
-function listen(config: Config, handler: Handler, log: Log): HttpServer {
+/** The parts that a start has prepared. */
+interface Prepared {
+  readonly store: KvStore;
+  readonly tokens: AcceptedTokens;
+  readonly log: Log;
+  /** `undefined` if tokens are configured. */
+  readonly generatedToken: string | undefined;
+}
+
+/**
+ * Answers requests until a signal, and then those that are running.
+ * @throws {OperatorError} if it cannot start or continue to listen
+ */
+async function run(
+  config: Config,
+  { store, tokens, log, generatedToken }: Prepared,
+  stop: Promise<Deno.Signal>,
+): Promise<void> {
+  const metrics = new Metrics();
+  const name = nameOf(config.store);
+  const health = new StoreHealth(
+    store,
+    (problem) => logHealth(log, name, problem),
+  );
+  const rescue = prepareRescue(store, name, log);
+  const committer = new Committer(store, {
+    committed(seconds, plants) {
+      metrics.commit(seconds, plants);
+      health.committed(seconds);
+    },
+    failed: (problem) => health.failed(problem),
+  });
+  const server: HttpServer = orListenFailure(
+    config,
+    // No request arrives before this function waits.
+    () => new HttpServer(config, (request) => handler.handle(request), log),
+  );
+  const baseUrl = config.baseUrl ?? server.origin;
+  const handler = new RequestHandler(
+    { tokens, committer, health, log, metrics, baseUrl },
+  );
+  const checking = setInterval(() => {
+    handler.expire();
+    committer.expire();
+    health.check();
+    rescue.check();
+  }, CHECK_MS);
+  printBanner(log, config, {
+    address: server.address,
+    baseUrl,
+    isNewStore: store.isNew,
+    generatedToken,
+  });
+
   try {
-    return new HttpServer(config, handler, log);
+    const signal = await Promise.race([stop, server.failed]);
+    log.info("stopping", `${signal}: draining`);
+  } catch (error) {
+    throw listenFailure(config, error);
+  } finally {
+    const closed = server.shutdown();
+    await handler.drain();
+    // A client that never completes its request keeps its connection open.
+    await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
+    // The last accident may be newer than the last check.
+    health.check();
+    await rescue.finish();
+    clearInterval(checking);
+  }
+}
+
+/** Calls a function. @throws {OperatorError} if the runtime cannot listen */
+function orListenFailure<Result>(config: Config, listen: () => Result): Result {
+  try {
+    return listen();
   } catch (error) {
     throw listenFailure(config, error);
   }
@@ -103,8 +146,52 @@ function logUnhandledErrors(log: Log): void {
 }
 
 /** Logs when the store starts to fail, and when it has recovered. */
-function logHealth(log: Log, problem: string | undefined): void {
+function logHealth(log: Log, name: string, problem: string | undefined): void {
   if (problem === undefined) {
     log.info("store recovered", "the store has recovered");
-  } else log.error("store failing", `the store fails: ${problem}`);
+  } else log.error("store failing", `the store fails: ${name}: ${problem}`);
+}
+
+/**
+ * Refuses to create an empty store in place of a lost one whose plants were
+ * saved: their ids would be free again.
+ * @throws {OperatorError}
+ */
+function refuseEmptyStore(store: StoreLocation): void {
+  if (store.kind === "server") return;
+  const { path } = store;
+  const saved = savedPlantsOf(path).at(-1);
+  if (saved === undefined) return;
+  const command = importCommand(saved, path);
+  throw new OperatorError(
+    `cannot store plants in ${path}: it is missing or empty, and its plants ` +
+      `are in ${saved}: ${command}, or move that file away`,
+  );
+}
+
+/** Prepares to save the plants of a lost store, and to log where they are. */
+function prepareRescue(store: KvStore, name: string, log: Log): Rescue {
+  return new Rescue(store, name, {
+    saved(path, plants, foreign) {
+      const others = foreign === 0 ? "" : `, other entries lost: ${foreign}`;
+      log.error(
+        "plants saved",
+        `saved all ${plants} plants in ${path}${others}: stop the service, ` +
+          `${importCommand(path, name)}, and start it again`,
+      );
+    },
+    failed(path, problem) {
+      log.error(
+        "plants not saved",
+        `cannot save the plants in ${path}: ${problem}: correct this while ` +
+          `the service runs, which tries again every ${RETRY_S} s, and stops ` +
+          "only when they are saved",
+      );
+    },
+  });
+}
+
+/** Returns the command that imports saved plants. */
+function importCommand(path: string, name: string): string {
+  return `run "plant-store import ${path} --kv ${name}" as the user of the service`;
 }

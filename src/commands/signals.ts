@@ -1,4 +1,4 @@
-import { EXIT_FAILURE } from "../operator_error.ts";
+import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 
 /** Windows has no SIGTERM; closing a console sends SIGBREAK there. */
 const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
@@ -34,6 +34,17 @@ export function stopSignal(): Promise<Deno.Signal> {
     });
   }
   return promise;
+}
+
+/**
+ * Waits for the work of a command.
+ * @throws {OperatorError} if a signal stops the command first
+ */
+export function orStopped<T>(work: Promise<T>): Promise<T> {
+  const stopped = stopSignal().then((signal) => {
+    throw new OperatorError(`stopped by ${signal}`, EXIT_FAILURE);
+  });
+  return Promise.race([work, stopped]);
 }
 
 /** Calls a function on SIGHUP, which Windows does not have. */

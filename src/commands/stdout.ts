@@ -1,7 +1,6 @@
 import { errorMessage } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-
-const encoder = new TextEncoder();
+import { writeAll } from "../store/files.ts";
 
 /**
  * Writes all of a text to stdout.
@@ -9,16 +8,13 @@ const encoder = new TextEncoder();
  * @throws {OperatorError} on other failures, such as a full disk
  */
 export async function writeStdout(text: string): Promise<void> {
-  let bytes = encoder.encode(text);
-  while (bytes.length > 0) {
-    try {
-      bytes = bytes.subarray(await Deno.stdout.write(bytes));
-    } catch (error) {
-      if (error instanceof Deno.errors.BrokenPipe) throw error;
-      throw new OperatorError(
-        `cannot write to stdout: ${errorMessage(error)}`,
-        EXIT_FAILURE,
-      );
-    }
+  try {
+    await writeAll(Deno.stdout, text);
+  } catch (error) {
+    if (error instanceof Deno.errors.BrokenPipe) throw error;
+    throw new OperatorError(
+      `cannot write to stdout: ${errorMessage(error)}`,
+      EXIT_FAILURE,
+    );
   }
 }

@@ -10,30 +10,49 @@ import type { StoreLocation } from "../store/location.ts";
 import { type StoreProblem, toStoreError } from "../store/store_error.ts";
 
 /** Problems that can disappear without a change of the configuration. */
-const TRANSIENT: readonly StoreProblem[] = ["server", "other"];
+const TRANSIENT: readonly StoreProblem[] = [
+  "full",
+  "in use",
+  "server",
+  "other",
+];
 
 /** Advice to the operator for each problem. */
 const STORE_ADVICE: Readonly<Record<StoreProblem, string>> = {
   "missing": ": name the store with --kv or KV_PATH",
   "no directory": ": create it, or name another file with --kv or KV_PATH",
   "directory": ": name a file in it with --kv or KV_PATH",
-  "not a store": ": name another file with --kv or KV_PATH",
+  "not a store":
+    ": restore a backup, or name another file with --kv or KV_PATH",
+  "missing database":
+    ": move the database back, put a backup there with plant-store restore, " +
+    "or move that log away and import the plants",
   "foreign log":
-    ": make sure that no other process uses the store, then move that file away",
+    ": stop the service, and put a backup there with plant-store restore, or " +
+    "move that log away",
   "denied": ": change the permissions, or run as another user",
+  "read-only":
+    ": mount it for writing, or name another file with --kv or KV_PATH",
   "special path": ": name another file with --kv or KV_PATH",
-  "corrupt": ": restore a backup",
+  "corrupt": "",
+  "full": "",
+  "in use": ": stop it first",
   "newer format":
     ": run that Deno, or export with it and import here into a new store",
   "server": ": check its address, and its token in DENO_KV_ACCESS_TOKEN",
   "other": "",
 };
 
-/** Deno KV writes files beside a database; a backup of a closed one does not. */
-const EXPORT_ADVICE: typeof STORE_ADVICE = {
+/** The store is a file to restore. */
+export const RESTORE_ADVICE: typeof STORE_ADVICE = {
   ...STORE_ADVICE,
-  "denied":
-    ": export a writable copy of it, made with backup, or run as another user",
+  "missing": ": name a backup",
+  "directory": ": name a backup in it",
+  "not a store": ": name a backup",
+  "missing database": ": name the database of that log",
+  "foreign log": ": move that log away, or name another backup",
+  "special path": ": name another file",
+  "corrupt": ": name another backup",
 };
 
 /** Opens a store to create plants. @throws {OperatorError} */
@@ -46,7 +65,7 @@ export function openForCreates(location: StoreLocation): Promise<KvStore> {
 /** Opens an existing store to export it. @throws {OperatorError} */
 export function openForExport(location: StoreLocation): Promise<KvStore> {
   return openStoreToRead(location).catch((error) => {
-    throw storeFailure("read", location, error, EXPORT_ADVICE);
+    throw storeFailure("read", location, error);
   });
 }
 

@@ -1,5 +1,6 @@
-import { type FileSetting, reloadTokens } from "../config_files.ts";
+import { type FileSetting, reloadTokenFile } from "../config_files.ts";
 import type { AcceptedTokens } from "../http/auth.ts";
+import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import type { Log } from "../telemetry/log.ts";
 import { onHangup } from "./signals.ts";
@@ -19,43 +20,19 @@ export function reloadOnHangup(
   log: Log,
 ): void {
   // Needed without a file too: the default action of SIGHUP ends the process.
-  onHangup(oneAtATime(async () => {
+  onHangup(() => {
     if (file === undefined) {
       log.info("tokens kept", "nothing to reload: no token file is configured");
       return;
     }
     try {
-      const reloaded = await reloadTokens(file);
+      const reloaded = reloadTokenFile(file);
       tokens.replace(reloaded);
-      const count = reloaded.length === 1
-        ? "1 token"
-        : `${reloaded.length} tokens`;
+      const count = countOf(reloaded.length, "token");
       log.info("tokens reloaded", `reloaded ${count} from ${file.path}`);
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;
       log.error("tokens kept", `the tokens did not change: ${error.message}`);
     }
-  }));
-}
-
-/**
- * Returns a function that runs a task, one at a time. Calls during a run cause
- * one more run, so the last run starts after the last call.
- */
-export function oneAtATime(task: () => Promise<void>): () => Promise<void> {
-  let isRunning = false;
-  let isRequested = false;
-  return async () => {
-    isRequested = true;
-    if (isRunning) return;
-    isRunning = true;
-    try {
-      while (isRequested) {
-        isRequested = false;
-        await task();
-      }
-    } finally {
-      isRunning = false;
-    }
-  };
+  });
 }

@@ -1,12 +1,14 @@
 import { hash } from "node:crypto";
 import { BEARER_TOKEN } from "../config_files.ts";
-import { ErrorReply } from "../errors.ts";
+import { ApiError } from "../errors.ts";
 
 /** The case-insensitive scheme (RFC 9110, section 11.1) and one token. */
 const CREDENTIALS = new RegExp(`^bearer +(${BEARER_TOKEN})$`, "i");
 
-const NO_TOKEN = new ErrorReply("noToken");
-const NOT_ACCEPTED = new ErrorReply("tokenNotAccepted");
+const NOTHING = new ApiError("noToken", "nothing");
+const EMPTY_TOKEN = new ApiError("noToken", 'no token after "Bearer"');
+const NO_CREDENTIALS = new ApiError("noToken", "something else");
+const NOT_ACCEPTED = new ApiError("tokenNotAccepted");
 
 /** The tokens that the service accepts. */
 export class AcceptedTokens {
@@ -33,13 +35,15 @@ export class AcceptedTokens {
    *
    * @returns the refusal, `undefined` if the token is accepted
    */
-  check(header: string | null): ErrorReply | undefined {
-    if (header === null || header === "") return NO_TOKEN;
+  check(header: string | null): ApiError | undefined {
+    if (header === null || header === "") return NOTHING;
     // Clients repeat the same header, and hashing it for each request would
     // cost an eighth of the throughput.
     if (isEqual(header, this.#lastHeader)) return undefined;
     const token = CREDENTIALS.exec(header)?.[1];
-    if (token === undefined) return NO_TOKEN;
+    if (token === undefined) {
+      return /^bearer *$/i.test(header) ? EMPTY_TOKEN : NO_CREDENTIALS;
+    }
     if (!this.#hashes.has(sha256(token))) return NOT_ACCEPTED;
     this.#lastHeader = header;
     return undefined;

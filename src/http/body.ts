@@ -1,73 +1,69 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { ErrorReply, errorReply } from "../errors.ts";
+import { ApiError } from "../errors.ts";
 import {
-  BODIES_HELD_BYTES_MAX,
+  BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
   BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
 } from "../limits.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 
-/** The refusal of a body beyond {@link BODIES_HELD_BYTES_MAX}. */
-export const BODIES_FULL: ErrorReply = new ErrorReply("queueFull");
+/** The outcome of a body whose client stopped sending before its end. */
+export type Incomplete = "incomplete";
 
-/** The refusal of a body whose client stopped sending before its end. */
-export const INCOMPLETE: ErrorReply = errorReply(
-  "notJson",
-  "body: expected all of it, got a part",
-);
+/** The bytes of a body, or why there are none. */
+type Received = Uint8Array | ApiError | Incomplete;
 
 /** A body that is still arriving. */
 interface Arrival {
   readonly deadlineMs: number;
-  /** Bytes counted as held. */
-  bytes: number;
+  /** Bytes that are reserved for it. */
+  reservedBytes: number;
   /** Only the first call has an effect. */
-  readonly settle: (outcome: Uint8Array | ErrorReply) => void;
+  readonly settle: (outcome: Received) => void;
 }
 
 /** Reads the bodies of requests, bounded in bytes and in time. */
 export class BodyReader {
   readonly #nowMs: () => number;
   readonly #arriving = new Set<Arrival>();
-  #heldBytes = 0;
+  #reservedBytes = 0;
 
   constructor(nowMs: () => number = () => performance.now()) {
     this.#nowMs = nowMs;
   }
 
-  /** Bytes of all bodies that are arriving or in use. */
-  get heldBytes(): number {
-    return this.#heldBytes;
+  /** Bytes reserved for all bodies that are arriving or in use. */
+  get reservedBytes(): number {
+    return this.#reservedBytes;
   }
 
   /**
-   * Reads the body of a request, and uses its text. Its bytes count as held
-   * until then.
+   * Reads the body of a request, and uses its text. Its bytes are reserved until
+   * then.
    *
-   * @returns the result of `use`, or a refusal: the body is too large, too slow,
-   * incomplete or not UTF-8, too many bytes are held, or {@link refuseAll} was
-   * called
+   * @returns the result of `use`, or a refusal: the body is too large, too slow
+   * or not UTF-8, too many bytes are reserved, or {@link refuseAll} was called
    */
   async read<Result>(
     request: Request,
     use: (text: string) => Result | Promise<Result>,
-  ): Promise<Result | ErrorReply> {
+  ): Promise<Result | ApiError | Incomplete> {
     const { promise: received, resolve: settle } = Promise.withResolvers<
-      Uint8Array | ErrorReply
+      Received
     >();
     const deadlineMs = this.#nowMs() + BODY_MS_MAX;
-    const arrival: Arrival = { deadlineMs, bytes: 0, settle };
+    const arrival: Arrival = { deadlineMs, reservedBytes: 0, settle };
     this.#arriving.add(arrival);
     try {
-      this.#receive(request, arrival).then(settle, () => settle(INCOMPLETE));
+      this.#settle(request, arrival);
       const bytes = await received;
       this.#arriving.delete(arrival);
-      if (bytes instanceof ErrorReply) return bytes;
+      if (!(bytes instanceof Uint8Array)) return bytes;
       const text = decodeUtf8(bytes);
-      return text === undefined ? new ErrorReply("notUtf8") : await use(text);
+      return text === undefined ? new ApiError("notUtf8") : await use(text);
     } finally {
-      this.#heldBytes -= arrival.bytes;
+      this.#reservedBytes -= arrival.reservedBytes;
     }
   }
 
@@ -88,65 +84,71 @@ export class BodyReader {
     const nowMs = this.#nowMs();
     for (const arrival of this.#arriving) {
       if (arrival.deadlineMs <= nowMs) {
-        arrival.settle(new ErrorReply("bodyTimedOut"));
+        arrival.settle(new ApiError("bodyTimedOut"));
       }
     }
   }
 
   /** Refuses every body that is still arriving. */
-  refuseAll(refusal: ErrorReply): void {
+  refuseAll(refusal: ApiError): void {
     for (const arrival of this.#arriving) arrival.settle(refusal);
   }
 
-  /** Receives a body, and counts its bytes. */
-  #receive(
-    request: Request,
-    arrival: Arrival,
-  ): Promise<Uint8Array | ErrorReply> {
+  /** Receives a body, and settles its arrival. */
+  async #settle(request: Request, arrival: Arrival): Promise<void> {
     const length = contentLength(request);
-    if (length === undefined) return this.#receiveChunks(request, arrival);
-    // The runtime enforces the Content-Length.
-    const refusal = this.#hold(length, arrival);
-    return refusal === undefined ? request.bytes() : Promise.resolve(refusal);
+    try {
+      const received = length === undefined
+        ? await this.#receiveChunks(request, arrival)
+        : this.#reserve(length, arrival) ?? await request.bytes();
+      // The runtime takes the body of an HTTP/2 stream that the client resets
+      // without an error as complete.
+      const isIncomplete = received instanceof Uint8Array &&
+        received.length < (length ?? 0);
+      arrival.settle(isIncomplete ? "incomplete" : received);
+    } catch {
+      arrival.settle("incomplete");
+    }
   }
 
   /**
    * Receives a body of unknown length. It copies the bytes as they arrive,
    * because a chunk of one byte may occupy 64 KiB.
    */
-  async #receiveChunks(
-    request: Request,
-    arrival: Arrival,
-  ): Promise<Uint8Array | ErrorReply> {
+  async #receiveChunks(request: Request, arrival: Arrival): Promise<Received> {
     let bytes = new Uint8Array();
     const reader = request.body?.getReader();
     if (reader === undefined) return bytes;
     for (;;) {
       const { value: chunk } = await reader.read();
-      const kept = arrival.bytes;
-      if (chunk === undefined) return bytes.subarray(0, kept);
-      const refusal = this.#hold(chunk.length, arrival);
+      const length = arrival.reservedBytes;
+      if (chunk === undefined) return bytes.subarray(0, length);
+      const refusal = this.#reserve(chunk.length, arrival);
       if (refusal !== undefined) {
         this.#discardRest(reader);
         return refusal;
       }
-      if (arrival.bytes > bytes.length) {
-        bytes = new Uint8Array(bytes.buffer.transfer(2 * arrival.bytes));
+      if (arrival.reservedBytes > bytes.length) {
+        bytes = new Uint8Array(
+          bytes.buffer.transfer(2 * arrival.reservedBytes),
+        );
       }
-      bytes.set(chunk, kept);
+      bytes.set(chunk, length);
     }
   }
 
-  /** Counts bytes as held, unless they exceed a bound. */
-  #hold(bytes: number, arrival: Arrival): ErrorReply | undefined {
-    // The request is answered already, so any error ends its body.
-    if (!this.#arriving.has(arrival)) return INCOMPLETE;
-    if (arrival.bytes + bytes > BODY_BYTES_MAX) {
-      return new ErrorReply("bodyTooLarge");
+  /** Reserves bytes for a body, unless they exceed a bound. */
+  #reserve(bytes: number, arrival: Arrival): ApiError | Incomplete | undefined {
+    // The request is answered already, so any outcome ends its body.
+    if (!this.#arriving.has(arrival)) return "incomplete";
+    if (arrival.reservedBytes + bytes > BODY_BYTES_MAX) {
+      return new ApiError("bodyTooLarge");
     }
-    if (this.#heldBytes + bytes > BODIES_HELD_BYTES_MAX) return BODIES_FULL;
-    arrival.bytes += bytes;
-    this.#heldBytes += bytes;
+    if (this.#reservedBytes + bytes > BODIES_RESERVED_BYTES_MAX) {
+      return new ApiError("queueFull");
+    }
+    arrival.reservedBytes += bytes;
+    this.#reservedBytes += bytes;
     return undefined;
   }
 

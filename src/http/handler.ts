@@ -1,4 +1,4 @@
-import { API_ERRORS, ErrorReply, errorReply, statusOf } from "../errors.ts";
+import { API_ERRORS, ApiError, MAY_BE_STORED, statusOf } from "../errors.ts";
 import { QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { parseNewPlant } from "../plant/plant.ts";
@@ -13,7 +13,7 @@ import {
   METRICS_CONTENT_TYPE,
 } from "../telemetry/metrics.ts";
 import type { AcceptedTokens } from "./auth.ts";
-import { BODIES_FULL, BodyReader, INCOMPLETE } from "./body.ts";
+import { BodyReader, type Incomplete } from "./body.ts";
 
 /** The parts of the service that the handler uses. */
 export interface Service {
@@ -27,13 +27,21 @@ export interface Service {
 }
 
 /** A reply, or why the request was refused. */
-type Answer = Response | ErrorReply;
+type Answer = Response | ApiError | Incomplete;
 
-/** The methods of a path, and the function that answers them. */
-interface Route {
+/** A path below the base URL, and what answers it. */
+export interface Route {
+  readonly path: string;
   readonly methods: readonly string[];
-  readonly answer: (request: Request) => Answer | Promise<Answer>;
+  readonly needsToken: boolean;
+  readonly answer: (
+    handler: RequestHandler,
+    request: Request,
+  ) => Answer | Promise<Answer>;
 }
+
+/** RFC 9110, section 9.3.2: HEAD works wherever GET does. */
+const GET = { methods: ["GET", "HEAD"], needsToken: false } as const;
 
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
@@ -41,116 +49,165 @@ const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 /** Since 2.8.3, Deno itself adds `Connection: close` to a 408. */
 const CLOSES_408 = !/^2\.([67]\.|8\.[0-2]$)/.test(Deno.version.deno);
 
+/** The reply while the service is busy; a clone costs less than a new one. */
+const BUSY = toResponse(new ApiError("queueFull"));
+
 /** Answers every request of the service. */
 export class RequestHandler {
+  /** Every path that exists. */
+  static readonly ROUTES: readonly Route[] = [
+    {
+      path: "/plants",
+      methods: ["POST"],
+      needsToken: true,
+      answer: (handler, request) => handler.#createPlant(request),
+    },
+    { ...GET, path: "", answer: (handler) => handler.#sendPage() },
+    { ...GET, path: "/", answer: (handler) => handler.#sendPage() },
+    {
+      ...GET,
+      path: "/openapi.json",
+      answer: (handler) => handler.#sendDescription(),
+    },
+    { ...GET, path: "/livez", answer: ok },
+    { ...GET, path: "/readyz", answer: (handler) => handler.#isReady() },
+    {
+      ...GET,
+      path: "/metrics",
+      needsToken: true,
+      answer: (handler) => handler.#sendMetrics(),
+    },
+  ];
+
   readonly #service: Service;
   readonly #bodies: BodyReader;
+  /** By the whole path. */
   readonly #routes: ReadonlyMap<string, Route>;
+  readonly #page: ReturnType<typeof renderPage>;
+  readonly #description: string;
   #running = 0;
   /** Set when the service stops; resolves when no request is running. */
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(service: Service, bodies: BodyReader = new BodyReader()) {
+    const { baseUrl } = service;
+    const prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
     this.#service = service;
     this.#bodies = bodies;
-    this.#routes = this.#makeRoutes();
+    this.#routes = new Map(
+      RequestHandler.ROUTES.map((route) => [prefix + route.path, route]),
+    );
+    this.#page = renderPage(baseUrl);
+    this.#description = descriptionText(baseUrl);
   }
 
-  /** Answers a request. Rejects only if the log or the metrics fail. */
-  async handle(request: Request): Promise<Response> {
+  /**
+   * Answers a request. Fails only if the log or the metrics fail. A busy service
+   * refuses a POST without looking at the rest of it: if refusals cost as much as
+   * creates, an overloaded service would do little else.
+   */
+  handle(request: Request): Response | Promise<Response> {
+    const isBusy = request.method === "POST" &&
+      this.#drained === undefined && this.#service.committer.isRefusing;
+    return isBusy ? this.#refuse(request) : this.#handle(request);
+  }
+
+  #refuse(request: Request): Response {
+    const { metrics } = this.#service;
+    this.#bodies.discard(request);
+    metrics.create("queue_full");
+    metrics.request(BUSY.status, 0);
+    return BUSY.clone();
+  }
+
+  async #handle(request: Request): Promise<Response> {
     const { log, metrics } = this.#service;
     const startMs = performance.now();
     this.#running++;
     let answer: Answer;
     try {
-      answer = await this.#route(request);
+      answer = await this.#answer(request);
     } catch (error) {
-      answer = errorReply("internal", log.internalError(error));
+      answer = new ApiError("internal", log.internalError(error));
     } finally {
       this.#running--;
       if (this.#running === 0) this.#drained?.resolve();
     }
-    const response = answer instanceof ErrorReply ? toReply(answer) : answer;
-    if (!response.ok) this.#bodies.discard(request);
-    const status = answer === INCOMPLETE ? CLIENT_LEFT : response.status;
+    const response = toResponse(answer);
+    this.#bodies.discard(request);
+    const status = answer === "incomplete" ? CLIENT_LEFT : response.status;
     metrics.request(status, (performance.now() - startMs) / 1000);
     return response;
   }
 
-  #makeRoutes(): ReadonlyMap<string, Route> {
-    const { baseUrl } = this.#service;
-    const prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
-    const description = descriptionText(baseUrl);
-    const page = renderPage(baseUrl);
-
-    const sendPage = () => new Response(page.html, { headers: page.headers });
-    const sendDescription = () =>
-      new Response(description, {
-        headers: { "content-type": "application/json" },
-      });
-    const routes: Readonly<Record<string, Route>> = {
-      "/plants": {
-        methods: ["POST"],
-        answer: (request) => this.#createPlant(request),
-      },
-      "": get(sendPage),
-      "/": get(sendPage),
-      "/openapi.json": get(sendDescription),
-      "/livez": get(ok),
-      "/readyz": get(() => this.#isReady()),
-      "/metrics": get((request) => this.#metrics(request)),
-    };
-    return new Map(
-      Object.entries(routes).map(([path, route]) => [prefix + path, route]),
-    );
-  }
-
-  #route(request: Request): Answer | Promise<Answer> {
+  #answer(request: Request): Answer | Promise<Answer> {
     const path = pathOf(request);
     const route = this.#routes.get(path);
     if (route === undefined) {
       const shorter = path.replace(/\/$/, "");
       const advice = this.#routes.has(shorter) ? `: use ${shorter}` : "";
-      return errorReply("unknownPath", shorten(path) + advice);
+      return new ApiError("unknownPath", shorten(path) + advice);
     }
-    const { methods, answer } = route;
-    if (methods.includes(request.method)) return answer(request);
-    const detail = `${shorten(request.method)}: use ${methods.join(" or ")}`;
-    const headers = { "Allow": methods.join(", ") };
-    return toReply(errorReply("methodNotAllowed", detail), headers);
+    const { methods, needsToken, answer } = route;
+    if (!methods.includes(request.method)) {
+      const detail = `${shorten(request.method)}: use ${methods.join(" or ")}`;
+      const error = new ApiError("methodNotAllowed", detail);
+      return toResponse(error, { "Allow": methods.join(", ") });
+    }
+    const refusal = needsToken ? this.#checkToken(request) : undefined;
+    return refusal ?? answer(this, request);
+  }
+
+  #checkToken({ headers }: Request): ApiError | undefined {
+    return this.#service.tokens.check(headers.get("authorization"));
+  }
+
+  #refuseIfStopping(): ApiError | undefined {
+    return this.#drained && new ApiError("shuttingDown");
   }
 
   /** POST /plants. The order of the checks is part of the API. */
   async #createPlant(request: Request): Promise<Answer> {
-    const refusal = this.#authorize(request) ?? this.#refuseIfStopping() ??
-      checkHeaders(request);
+    const refusal = this.#refuseIfStopping() ?? checkHeaders(request);
     if (refusal !== undefined) return refusal;
     const answer = await this.#bodies.read(
       request,
       (text) => this.#storePlant(text),
     );
-    if (answer === BODIES_FULL) this.#service.metrics.create("queue_full");
+    if (answer instanceof ApiError && answer.name === "queueFull") {
+      this.#service.metrics.create("queue_full");
+    }
     return answer;
   }
 
-  async #storePlant(text: string): Promise<Answer> {
+  async #storePlant(text: string): Promise<Response | ApiError> {
     const newPlant = parseNewPlant(text);
-    if (newPlant instanceof ErrorReply) return newPlant;
+    if (newPlant instanceof ApiError) return newPlant;
 
     const { committer, metrics } = this.#service;
     const outcome = await committer.create(newPlant);
+    if (outcome === "queue_full") return new ApiError("queueFull");
     metrics.create(outcome);
     switch (outcome) {
       case "stored":
       case "unchanged":
         return Response.json(newPlant.plant);
       case "conflict":
-        return errorReply("idTaken", String(newPlant.id));
-      case "queue_full":
-        return new ErrorReply("queueFull");
+        return new ApiError("idTaken", String(newPlant.id));
       case "failed":
-        return new ErrorReply("storeFailed");
+        return new ApiError("storeFailed", MAY_BE_STORED);
     }
+  }
+
+  #sendPage(): Response {
+    const { html, headers } = this.#page;
+    return new Response(html, { headers });
+  }
+
+  #sendDescription(): Response {
+    return new Response(this.#description, {
+      headers: { "content-type": "application/json" },
+    });
   }
 
   /** GET /readyz: whether a create would be stored now. */
@@ -158,30 +215,20 @@ export class RequestHandler {
     const problem = await this.#service.health.probe();
     if (problem === undefined) return this.#refuseIfStopping() ?? ok();
     // Anybody may ask, so only the log names the problem.
-    const message = "the store fails: the log of the service says why";
-    return new ErrorReply("storeFailed", message);
+    const effect = "a create would fail: the log of the service says why";
+    return new ApiError("storeFailed", effect);
   }
 
-  #metrics(request: Request): Answer {
-    const refusal = this.#authorize(request);
-    if (refusal !== undefined) return refusal;
+  #sendMetrics(): Response {
     const { committer, health, metrics } = this.#service;
     const text = metrics.text({
       createsWaiting: committer.waiting,
-      bodiesHeldBytes: this.#bodies.heldBytes,
+      bodiesReservedBytes: this.#bodies.reservedBytes,
       isStoreHealthy: health.problem === undefined,
     });
     return new Response(text, {
       headers: { "content-type": METRICS_CONTENT_TYPE },
     });
-  }
-
-  #refuseIfStopping(): ErrorReply | undefined {
-    return this.#drained && new ErrorReply("shuttingDown");
-  }
-
-  #authorize({ headers }: Request): ErrorReply | undefined {
-    return this.#service.tokens.check(headers.get("authorization"));
   }
 
   /**
@@ -198,21 +245,21 @@ export class RequestHandler {
    */
   async drain(): Promise<void> {
     this.#drained = Promise.withResolvers();
-    this.#bodies.refuseAll(new ErrorReply("shuttingDown"));
+    this.#bodies.refuseAll(new ApiError("shuttingDown"));
     if (this.#running > 0) await this.#drained.promise;
   }
 }
 
 /** Checks the headers that describe the body of a create. */
-function checkHeaders({ headers }: Request): ErrorReply | undefined {
+function checkHeaders({ headers }: Request): ApiError | undefined {
   const type = headers.get("content-type") ?? "";
   if (!JSON_TYPE.test(type)) {
-    return errorReply("contentTypeNotJson", shorten(type) || "none");
+    return new ApiError("contentTypeNotJson", shorten(type) || "none");
   }
   // An empty list names no coding (RFC 9110, section 5.6.1).
   const coding = headers.get("content-encoding") ?? "";
   if (coding === "" || coding.toLowerCase() === "identity") return undefined;
-  return errorReply("contentCoding", shorten(coding));
+  return new ApiError("contentCoding", shorten(coding));
 }
 
 /**
@@ -228,30 +275,24 @@ function pathOf({ url, headers }: Request): string {
   return path.replace(/[?#].*/s, "");
 }
 
-/** RFC 9110, section 9.3.2: HEAD works wherever GET does. */
-function get(answer: Route["answer"]): Route {
-  return { methods: ["GET", "HEAD"], answer };
-}
-
 function ok(): Response {
   return Response.json({ status: "ok" });
 }
 
-/** Answers a request while the store is being opened: only /livez is well. */
-export function replyWhileStarting(request: Request): Response {
-  if (pathOf(request).endsWith("/livez")) return ok();
-  const message = "the service is starting: send the same request again";
-  return toReply(new ErrorReply("storeFailed", message));
-}
-
-function toReply(
-  { name, message }: ErrorReply,
-  headers: Readonly<Record<string, string>> = API_ERRORS[name].headers ?? {},
+/** Returns the reply to a request, if it is refused with these headers. */
+function toResponse(
+  answer: Answer,
+  headers?: Readonly<Record<string, string>>,
 ): Response {
-  const { error } = API_ERRORS[name];
-  return Response.json({ error, message }, {
-    status: statusOf(error),
-    headers: name === "bodyTimedOut" && CLOSES_408 ? {} : headers,
+  if (answer instanceof Response) return answer;
+  const { name, message } = answer === "incomplete"
+    ? new ApiError("notJson", "body: expected all of it, got a part")
+    : answer;
+  const row = API_ERRORS[name];
+  const isDenoHeader = name === "bodyTimedOut" && CLOSES_408;
+  return Response.json({ error: row.error, message }, {
+    status: statusOf(row.error),
+    headers: isDenoHeader ? {} : headers ?? row.headers ?? {},
   });
 }
 

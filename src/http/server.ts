@@ -10,7 +10,22 @@ const RETRY_MS = 1_000;
 const LISTEN_AGAIN_TRIES = LISTEN_AGAIN_MS_MAX / RETRY_MS;
 
 /** Answers every request. Never rejects. */
-export type Handler = (request: Request) => Promise<Response>;
+export type Handler = (request: Request) => Response | Promise<Response>;
+
+/** Where to listen. */
+export type Listening = Pick<Config, "host" | "port" | "tls">;
+
+/**
+ * Listens for a moment, before a start changes anything.
+ * @throws the error of the runtime if it cannot listen
+ */
+export function tryToListen({ host, port, tls }: Listening): void {
+  const address = { hostname: host, port };
+  const listener = tls === undefined
+    ? Deno.listen(address)
+    : Deno.listenTls({ ...address, ...tls });
+  listener.close();
+}
 
 /**
  * The HTTP server. It listens again when the runtime stops listening, which
@@ -22,10 +37,10 @@ export class HttpServer {
   readonly #log: Log;
   readonly #retryMs: number;
   readonly #failed = Promise.withResolvers<never>();
-  #server: Deno.HttpServer<Deno.Addr>;
+  #server: Deno.HttpServer<Deno.NetAddr>;
   #isClosing = false;
 
-  /** The bound address as a URL. DENO_SERVE_ADDRESS can override it. */
+  /** The bound address as a URL. */
   readonly address: string;
   /** The origin of a URL by which this machine reaches the server. */
   readonly origin: string;
@@ -37,7 +52,7 @@ export class HttpServer {
    * @throws the error of the runtime if it cannot
    */
   constructor(
-    { host, port, tls }: Pick<Config, "host" | "port" | "tls">,
+    { host, port, tls }: Listening,
     handler: Handler,
     log: Log,
     { retryMs = RETRY_MS } = {},
@@ -48,17 +63,10 @@ export class HttpServer {
     this.#retryMs = retryMs;
     this.#server = this.#listen();
     const { addr } = this.#server;
-    if (isNetworkAddress(addr)) {
-      const { hostname, port } = addr;
-      // Listen on the same address again, even if the port was 0 or
-      // DENO_SERVE_ADDRESS chose it, which applies to the first call only.
-      this.#options = { hostname, port, ...tls };
-      this.address = originOf(hostname, port, tls !== undefined);
-      this.origin = localOriginOf(hostname, port, tls !== undefined);
-    } else {
-      this.address = JSON.stringify(addr);
-      this.origin = "http://localhost";
-    }
+    // If the port was 0, listen on the same one again.
+    this.#options.port = addr.port;
+    this.address = originOf(addr.hostname, addr.port, tls !== undefined);
+    this.origin = localOriginOf(addr.hostname, addr.port, tls !== undefined);
     this.#keepListening();
   }
 
@@ -69,7 +77,7 @@ export class HttpServer {
     await this.#server.shutdown().catch(() => {});
   }
 
-  #listen(): Deno.HttpServer<Deno.Addr> {
+  #listen(): Deno.HttpServer<Deno.NetAddr> {
     return Deno.serve({
       ...this.#options,
       handler: this.#handler,
@@ -80,53 +88,33 @@ export class HttpServer {
   /** Listens again whenever the runtime stops listening. */
   async #keepListening(): Promise<void> {
     let isLost = false;
-    while (await hasStopped(this.#server)) {
-      if (this.#isClosing) return;
+    let problem: unknown;
+    for (let failures = 0; failures <= LISTEN_AGAIN_TRIES; failures++) {
+      let recovery: ReturnType<typeof setTimeout> | undefined;
+      try {
+        if (isLost) {
+          this.#server = this.#listen();
+          failures = 0;
+          // Without a free descriptor, the next connection stops it again.
+          recovery = setTimeout(() => {
+            isLost = false;
+            const message = `listening on ${this.address} again`;
+            this.#log.info("listener recovered", message);
+          }, this.#retryMs);
+        }
+        return await this.#server.finished;
+      } catch (error) {
+        problem = error;
+      } finally {
+        clearTimeout(recovery);
+      }
       if (!isLost) {
         this.#log.error("listener lost", "the runtime stopped listening");
       }
-      if (!await this.#listenAgain()) return;
-      // Without a free descriptor, the next connection stops it again.
-      isLost = await Promise.race([
-        hasStopped(this.#server),
-        sleep(this.#retryMs, false),
-      ]);
-      if (isLost || this.#isClosing) continue;
-      this.#log.info(
-        "listener recovered",
-        `listening on ${this.address} again`,
-      );
-    }
-  }
-
-  /** Returns whether it listens again; otherwise it closes or has given up. */
-  async #listenAgain(): Promise<boolean> {
-    let problem: unknown = new Error("the runtime stopped listening");
-    // Only the runtime knows how to listen on a Unix socket.
-    const tries = isNetworkAddress(this.#server.addr) ? LISTEN_AGAIN_TRIES : 0;
-    for (let i = 0; i < tries; i++) {
+      isLost = true;
       await sleep(this.#retryMs);
-      if (this.#isClosing) return false;
-      try {
-        this.#server = this.#listen();
-        return true;
-      } catch (error) {
-        problem = error;
-      }
+      if (this.#isClosing) return;
     }
     this.#failed.reject(problem);
-    return false;
   }
-}
-
-/** Waits until a server ends; returns whether the runtime stopped it. */
-function hasStopped(
-  { finished }: Deno.HttpServer<Deno.Addr>,
-): Promise<boolean> {
-  return finished.then(() => false, () => true);
-}
-
-/** Does not test `transport`, which differs for TLS before Deno 2.9. */
-function isNetworkAddress(addr: Deno.Addr): addr is Deno.NetAddr {
-  return "port" in addr;
 }

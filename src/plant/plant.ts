@@ -2,8 +2,8 @@
  * Plants: the only file that names the members of one. `reference/api.ts`
  * describes them for clients.
  */
-import { ErrorReply } from "../errors.ts";
-import { BODY_BYTES_MAX, ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../limits.ts";
+import { ApiError } from "../errors.ts";
+import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { type JsonKind, type Member, readMembers } from "./json.ts";
 
@@ -32,9 +32,6 @@ const AN_ID = `an integer from ${ID_MIN} to ${ID_MAX}`;
 /** Number of digits of the longest id. */
 const ID_DIGITS_MAX = String(ID_MAX).length;
 
-/** Maximum bytes of a UTF-16 code unit in UTF-8. */
-const BYTES_PER_UNIT_MAX = 3;
-
 const KIND_NAMES: Readonly<Record<JsonKind, string>> = {
   string: "a string",
   number: "a number",
@@ -44,10 +41,8 @@ const KIND_NAMES: Readonly<Record<JsonKind, string>> = {
   null: "null",
 };
 
-const encoder = new TextEncoder();
-
-function notANewPlant(message: string): ErrorReply {
-  return new ErrorReply("notANewPlant", message);
+function notANewPlant(message: string): ApiError {
+  return new ApiError("notANewPlant", message);
 }
 
 /**
@@ -67,7 +62,7 @@ function parseInt64(source: string): bigint | undefined {
   let to = digits.length;
   while (digits[to - 1] === "0") to--;
 
-  // An exponent too long for an exact double exceeds the length of any body,
+  // An exponent too long for an exact double exceeds the length of any text,
   // so rounding it, even to infinity, does not change the result.
   const zeros = Number(exponent) - fraction.length + (digits.length - to);
   if (zeros < 0 || to - from + zeros > ID_DIGITS_MAX) return undefined;
@@ -82,7 +77,7 @@ function requireMember(
   member: Member | undefined,
   kind: JsonKind,
   expected: string,
-): string | ErrorReply {
+): string | ApiError {
   if (member === undefined) {
     return notANewPlant(`${name}: expected ${expected}, got nothing`);
   }
@@ -93,9 +88,9 @@ function requireMember(
   );
 }
 
-function readId(member: Member | undefined): bigint | ErrorReply {
+function readId(member: Member | undefined): bigint | ApiError {
   const text = requireMember("id", member, "number", AN_ID);
-  if (text instanceof ErrorReply) return text;
+  if (text instanceof ApiError) return text;
   return parseInt64(text) ?? notANewPlant(
     `id: expected ${AN_ID}, got ${truncate(text, QUOTE_CHARS_MAX)}`,
   );
@@ -104,9 +99,9 @@ function readId(member: Member | undefined): bigint | ErrorReply {
 function readString(
   name: string,
   member: Member | undefined,
-): string | ErrorReply {
+): string | ApiError {
   const text = requireMember(name, member, "string", "a string");
-  if (text instanceof ErrorReply) return text;
+  if (text instanceof ApiError) return text;
   // An escape can spell an unpaired surrogate, which UTF-8 cannot encode.
   if (text.isWellFormed()) return text;
   return notANewPlant(
@@ -120,9 +115,9 @@ function readString(
  *
  * @returns the NewPlant, or the error `notJson` or `notANewPlant`
  */
-export function parseNewPlant(text: string): NewPlant | ErrorReply {
+export function parseNewPlant(text: string): NewPlant | ApiError {
   const read = readMembers(text, ["id", ...PLANT_MEMBERS]);
-  if (typeof read === "string") return new ErrorReply("notJson", read);
+  if (typeof read === "string") return new ApiError("notJson", read);
   if (read.kind !== "object") {
     return notANewPlant(
       `expected an object with id and name, got ${KIND_NAMES[read.kind]}`,
@@ -130,9 +125,9 @@ export function parseNewPlant(text: string): NewPlant | ErrorReply {
   }
   const [idMember, nameMember, ...optionalMembers] = read.members;
   const id = readId(idMember);
-  if (id instanceof ErrorReply) return id;
+  if (id instanceof ApiError) return id;
   const name = readString("name", nameMember);
-  if (name instanceof ErrorReply) return name;
+  if (name instanceof ApiError) return name;
   const plant: Mutable<Plant> = { name };
   for (const [i, optionalName] of OPTIONAL_MEMBERS.entries()) {
     const member = optionalMembers[i];
@@ -143,7 +138,7 @@ export function parseNewPlant(text: string): NewPlant | ErrorReply {
       );
     }
     const text = readString(optionalName, member);
-    if (text instanceof ErrorReply) return text;
+    if (text instanceof ApiError) return text;
     plant[optionalName] = text;
   }
   return { id, plant };
@@ -182,27 +177,12 @@ export function toPlant(value: unknown): Plant | null {
 
 /**
  * Formats a plant as a line that {@link parseNewPlant} accepts, without a line
- * break, or returns `undefined` if no line can represent it, since another
- * program stored it.
+ * break, or returns `undefined` if another program stored it with an unpaired
+ * surrogate, which no UTF-8 text can represent.
  */
 export function formatNewPlant({ id, plant }: NewPlant): string | undefined {
   if (!PLANT_MEMBERS.every((name) => plant[name]?.isWellFormed() ?? true)) {
     return undefined;
   }
-  const members = JSON.stringify(plant).slice(1);
-  const line = `{"id":${id},${members}`;
-  if (fitsBody(line)) return line;
-  // The id of a plant of the largest size may need a shorter spelling.
-  const shorter = `{"id":${shortestSpelling(id)},${members}`;
-  return fitsBody(shorter) ? shorter : undefined;
-}
-
-function fitsBody(line: string): boolean {
-  return line.length * BYTES_PER_UNIT_MAX <= BODY_BYTES_MAX ||
-    encoder.encode(line).length <= BODY_BYTES_MAX;
-}
-
-/** Returns the shortest JSON number of an id: 1e18 for a 1 and 18 zeros. */
-function shortestSpelling(id: bigint): string {
-  return String(id).replace(/(?<=[1-9])0{3,}$/, (zeros) => `e${zeros.length}`);
+  return `{"id":${id},${JSON.stringify(plant).slice(1)}`;
 }

@@ -2,9 +2,9 @@
  * The API as data: the OpenAPI description, the page and the samples derive
  * from it. It is the only file that describes the members of a plant.
  */
-import { API_ERRORS, type ApiError } from "../errors.ts";
+import { API_ERRORS, type ErrorRow } from "../errors.ts";
 import {
-  BODIES_HELD_BYTES_MAX,
+  BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
@@ -53,7 +53,8 @@ export const PLANT_ID: ObjectSchema = {
     id: {
       type: "integer",
       format: "int64",
-      description: "Identification number of the plant",
+      description:
+        "Identification number of the plant. A JavaScript number rounds an id above 2^53, and the plant is created under the rounded id",
       minimum: ID_MIN,
       maximum: ID_MAX,
     },
@@ -93,7 +94,7 @@ export const EXAMPLES = {
 };
 
 /** Returns the message of an error with the detail of its example. */
-export function exampleMessage({ message, example = "" }: ApiError): string {
+export function exampleMessage({ message, example = "" }: ErrorRow): string {
   return message(example);
 }
 
@@ -104,11 +105,11 @@ const { queueFull, storeFailed } = API_ERRORS;
 export const LIMITS: readonly (readonly [
   subject: string,
   bound: string,
-  apiError?: ApiError,
+  apiError?: ErrorRow,
 ])[] = [
   [
     "The id",
-    `an integer from ${ID_MIN} to ${ID_MAX}. Ids are compared by value: 1.0 is 1, 1e2 is 100. Types that generators write for TypeScript have \`number\`, which rounds ids above 2^53: write the body of such a create as the TypeScript sample in the API reference does`,
+    `an integer from ${ID_MIN} to ${ID_MAX}. Ids are compared by value: 1.0 is 1, 1e2 is 100`,
     notANewPlant,
   ],
   [
@@ -138,13 +139,17 @@ export const LIMITS: readonly (readonly [
   [
     "Creates waiting at one time",
     `${CREATES_WAITING_MAX.toLocaleString("en")}, with ${
-      BODIES_HELD_BYTES_MAX / 2 ** 20
+      BODIES_RESERVED_BYTES_MAX / 2 ** 20
     } MiB of bodies, the oldest for ${QUEUE_MS_MAX / 1000} s`,
     queueFull,
   ],
   [
     "Headers of a request",
-    "64 KiB and 100 headers, and without TLS no `Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body",
+    "at most 64 KiB in about 100 headers, and without TLS no `Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body",
+  ],
+  [
+    "Web pages",
+    "those of other origins cannot call the service: no reply has CORS headers, and `OPTIONS` is answered 405",
   ],
 ];
 
@@ -160,9 +165,13 @@ export const CREATED =
 export const AUTHENTICATION =
   "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`. The service checks the token before the headers and the body of a create.";
 
+/** How clients in JavaScript and TypeScript send ids above 2^53. */
+export const LARGE_IDS =
+  'JavaScript numbers are exact up to 2^53. An id above that is rounded before it is sent: the plant is created under the rounded id, and the 200 does not show it. Keep such an id in a bigint, and write the body as text: `{"id":${id},` and the other members, as in the TypeScript sample of the API reference. Generated clients type the id as `number`, and serialize a bigint as a string or not at all. With openapi-fetch and Hey API, add the option `bodySerializer: () => text` to the call: the text is sent in place of `body`, whose id can then be any number.';
+
 /** The effect of repeating a create, and when to repeat one. */
 export const REPEATING =
-  "The same create is answered 200 again, however often. The same id with a different plant is answered 409, and the stored plant never changes. After a time-out, a lost connection or status 408, 500 or 503, send the same request again: after the seconds in `Retry-After`, otherwise after a random pause that grows with each try. Stop after a number of tries, such as 5.";
+  "The same create is answered 200 again, however often. The same id with a different plant is answered 409, and the stored plant never changes. After a time-out, a lost connection or status 408, 500 or 503, send the same request again. Wait for the seconds in `Retry-After`, if the reply has it, plus a random time of at most 2 s, doubling this maximum with each try, so that clients that were refused together do not retry together. Stop after 5 tries.";
 
 /** The form of a reply other than 200. */
 export const REFUSING =

@@ -1,5 +1,5 @@
 /** The OpenAPI 3.0 description of the API, served at /openapi.json. */
-import { API_ERRORS, type ApiError, statusOf } from "../errors.ts";
+import { API_ERRORS, type ErrorRow, statusOf } from "../errors.ts";
 import {
   API_TITLE,
   API_VERSION,
@@ -9,6 +9,7 @@ import {
   exampleMessage,
   EXAMPLES,
   INTRODUCTION,
+  LARGE_IDS,
   LIMITS,
   PLANT,
   PLANT_ID,
@@ -27,7 +28,7 @@ declare global {
  * The errors of other paths and methods. They are not responses of the
  * operation, so the text of the description explains them.
  */
-const OUTSIDE_THE_OPERATION: readonly ApiError[] = [
+const OUTSIDE_THE_OPERATION: readonly ErrorRow[] = [
   API_ERRORS.unknownPath,
   API_ERRORS.methodNotAllowed,
 ];
@@ -46,6 +47,10 @@ function describeInWords(): string {
 ## Repeating a create
 
 ${REPEATING}
+
+## Ids in JavaScript
+
+${LARGE_IDS}
 
 ## Errors
 
@@ -73,7 +78,7 @@ function describeBody(
 }
 
 /** Describes the headers of a status, with examples from its errors. */
-function describeHeaders(errors: readonly ApiError[]) {
+function describeHeaders(errors: readonly ErrorRow[]) {
   const names = errors.flatMap(({ headers = {} }) => Object.keys(headers));
   return Object.fromEntries(names.map((name) => {
     const isNumber = name === "Retry-After";
@@ -99,7 +104,11 @@ function describeRefusals() {
     ({ error }) => statusOf(error),
   );
   return Object.fromEntries([...statuses].map(([status, errors]) => {
-    const description = errors.map(({ when }) => when).join(" ");
+    const description = errors.length === 1
+      ? errors.map(({ when }) => when).join()
+      : `One of: ${
+        errors.map(({ error, when }) => `${error}: ${when}`).join(" ")
+      }`;
     const examples = errors.map((apiError) => {
       const { error, when, remedy } = apiError;
       const value = { error, message: exampleMessage(apiError) };
@@ -107,8 +116,10 @@ function describeRefusals() {
     });
     const headers = describeHeaders(errors);
     return [status, {
-      // The specification itself describes this status.
-      description: status === 400 ? "unexpected error" : description,
+      // The specification describes this status with two words.
+      description: status === 400
+        ? `unexpected error. ${description}`
+        : description,
       ...(Object.keys(headers).length > 0 && { headers }),
       content: describeBody("Error", examples),
     }];

@@ -55,17 +55,39 @@ function bodyText() {
 }
 
 /**
- * Shows the outcome of a create; without a verdict, that nothing was sent.
+ * Returns the number and the message of a refusal, if a program in between has
+ * not replied instead of the service.
+ * @param {string} reply
+ */
+function readError(reply) {
+  try {
+    const { error, message = "" } = JSON.parse(reply);
+    return { error, message: String(message) };
+  } catch {
+    return { error: undefined, message: "" };
+  }
+}
+
+/**
+ * Shows the outcome of a create, or that nothing was sent.
  * @param {"" | "stored" | "refused"} kind
  */
-function showOutcome(kind, verdict = "", advice = "", reply = "") {
+function showOutcome(
+  kind,
+  { verdict = "", message = "", advice = "", reply = "" } = {},
+) {
   byId("outcome").className = `outcome ${kind}`;
-  byId("placeholder").hidden = verdict !== "";
-  byId("exchange").hidden = verdict === "";
-  byId("verdict").textContent = verdict;
-  byId("advice").textContent = advice;
-  byId("reply").textContent = reply;
-  byId("verdict").scrollIntoView({ block: "nearest" });
+  byId("placeholder").hidden = kind !== "";
+  byId("exchange").hidden = kind === "";
+  const texts = { verdict, message, advice, reply };
+  for (const [id, text] of Object.entries(texts)) byId(id).textContent = text;
+  // A message starts with the member or the header that it is about.
+  const [subject] = message.split(":");
+  for (const input of form.querySelectorAll("input")) {
+    const { member = "Authorization" } = input.dataset;
+    input.ariaInvalid = member === subject ? "true" : null;
+  }
+  byId("status").scrollIntoView({ block: "nearest" });
 }
 
 /** Sends a create and shows request, reply and the same call as curl. */
@@ -100,17 +122,20 @@ ${body}`;
     const ms = Math.round(performance.now() - startMs);
     const status = `${reply.status} ${reply.statusText}`.trim();
     const headers = [...reply.headers].map((header) => header.join(": "));
-    const [, error] = /"error":(\d+)/.exec(text) ?? [];
-    const remedy = document.querySelector(`#error-${error} .remedy`);
-    showOutcome(
-      reply.ok ? "stored" : "refused",
-      `${status} in ${ms} ms`,
-      reply.ok ? "" : remedy?.textContent ?? "",
-      [status, ...headers, "", text].join("\n"),
-    );
+    const { error, message } = readError(text);
+    const row = document.getElementById(`error-${error}`);
+    showOutcome(reply.ok ? "stored" : "refused", {
+      verdict: `${status} in ${ms} ms`,
+      message,
+      advice: row?.querySelector(".remedy")?.textContent ?? "",
+      reply: [status, ...headers, "", text].join("\n"),
+    });
   } catch (error) {
-    const advice = "Send the same request again.";
-    showOutcome("refused", "No reply", advice, String(error));
+    showOutcome("refused", {
+      verdict: "No reply",
+      advice: "Send the same request again.",
+      reply: String(error),
+    });
   }
 }
 

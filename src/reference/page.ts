@@ -9,6 +9,7 @@ import {
   ERROR,
   exampleMessage,
   INTRODUCTION,
+  LARGE_IDS,
   LIMITS,
   type MemberSchema,
   type ObjectSchema,
@@ -35,11 +36,14 @@ function toHtml(text: string): string {
   return escapeHtml(text).replace(/`([^`]+)`/g, "<code>$1</code>");
 }
 
-/** What an input accepts besides text, as attributes. */
+/**
+ * The rules for the input of a required member, as attributes. An empty name is
+ * valid, but in a form it is a mistake, and the stored plant never changes.
+ */
 const INPUT_RULES = {
-  string: "",
+  string: "required",
   integer:
-    'required pattern="\\s*-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+\\-]?[0-9]+)?\\s*" title="a number without leading zeros"',
+    'required pattern="\\s*-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+\\-]?[0-9]+)?\\s*" title="an integer, such as 42"',
 };
 
 /** Renders every member of schemas, in order. */
@@ -82,12 +86,16 @@ function membersTable(...schemas: readonly ObjectSchema[]): string {
 
 /** Renders the inputs from which the script builds the body. */
 function memberInputs(...schemas: readonly ObjectSchema[]): string {
-  return renderMembers(schemas, (name, { type, description }, isRequired) => {
+  return renderMembers(schemas, (name, schema, isRequired) => {
+    const { type, description, minimum, maximum } = schema;
     const attributes = isRequired ? INPUT_RULES[type] : "data-optional";
+    const hint = minimum === undefined
+      ? description
+      : `An integer from ${minimum} to ${maximum}`;
     return `<div>
   <label for="member-${name}">${name}${isRequired ? "" : " (optional)"}</label>
   <input id="member-${name}" data-member="${name}" data-type="${type}" ${attributes} autocomplete="off" autocapitalize="none" spellcheck="false" aria-describedby="member-${name}-hint">
-  <span class="note soft" id="member-${name}-hint">${toHtml(description)}</span>
+  <span class="note soft" id="member-${name}-hint">${toHtml(hint)}</span>
 </div>`;
   });
 }
@@ -132,13 +140,23 @@ function limitsTable(): string {
 }
 
 /** Renders code, or its place for the script, with a button to copy it. */
-function figure(caption: string, id: string, code = ""): string {
+function figure(label: string, id: string, code = "", caption = label): string {
   return `<figure>
-<figcaption class="soft">${caption} <button type="button" class="copy" aria-label="Copy ${caption}">Copy</button></figcaption>
-<pre tabindex="0" aria-label="${caption}"><code id="${id}">${
+<figcaption class="soft">${caption} <button type="button" class="copy" aria-label="Copy ${label}">Copy</button></figcaption>
+<pre tabindex="0" aria-label="${label}"><code id="${id}">${
     escapeHtml(code)
   }</code></pre>
 </figure>`;
+}
+
+/** Renders the samples, of which the browser shows one at a time. */
+function renderSamples(baseUrl: string): string {
+  return Object.entries(samples(baseUrl)).map(([language, code], i) =>
+    `<details name="sample"${i === 0 ? " open" : ""}>
+<summary>${language}</summary>
+${figure(language, `sample-${language}`, code, "")}
+</details>`
+  ).join("\n");
 }
 
 /** Returns a content security policy source that allows inline code. */
@@ -161,9 +179,8 @@ export function renderPage(baseUrl: string) {
     authentication: toHtml(AUTHENTICATION),
     new_plant_members: membersTable(PLANT_ID, PLANT),
     repeating: toHtml(REPEATING),
-    samples: Object.entries(samples(baseUrl))
-      .map(([language, code]) => figure(language, `sample-${language}`, code))
-      .join("\n"),
+    large_ids: toHtml(LARGE_IDS),
+    samples: renderSamples(baseUrl),
     curl_before_body: escapeHtml(curlBeforeBody(baseUrl)),
     inputs: memberInputs(PLANT_ID, PLANT),
     curl_figure: figure("The same call as curl", "curl"),

@@ -89,6 +89,12 @@ interface Create extends NewPlant {
   waiters: Waiter[];
 }
 
+/** A commit that succeeded. */
+interface Committed {
+  readonly seconds: number;
+  readonly plants: number;
+}
+
 /**
  * Group commit: creates that arrive while commits are in flight go into the
  * next one, together. There is no timer, so an idle store adds no latency.
@@ -126,6 +132,11 @@ export class Committer {
     return this.#waiting;
   }
 
+  /** Whether new creates are refused now. */
+  get isRefusing(): boolean {
+    return this.#isQueueFull(this.#clock.nowMs());
+  }
+
   /** Stores a plant, or finds it stored. Never rejects. */
   create({ id, plant }: NewPlant): Promise<Outcome> {
     const arrivedMs = this.#clock.nowMs();
@@ -158,7 +169,7 @@ export class Committer {
       this.#answer(create, () => "failed");
       hasExpired = true;
     }
-    if (!hasExpired && !(this.#isFull() && this.#isIdle())) return;
+    if (!hasExpired && !this.#isStalled()) return;
     this.#queue = this.#queue.filter(isWaiting);
     this.#startCommits();
     this.#observer.failed(`no answer within ${COMMIT_MS_MAX / 1000} s`);
@@ -172,7 +183,7 @@ export class Committer {
     const oldestMs = this.#queue[0]?.arrivedMs ?? nowMs;
     return this.#waiting >= CREATES_WAITING_MAX ||
       nowMs - oldestMs > this.#queueMsMax ||
-      (this.#isFull() && nowMs - this.#startedMs > this.#queueMsMax);
+      (!this.#hasFreeCommit() && nowMs - this.#startedMs > this.#queueMsMax);
   }
 
   /**
@@ -183,20 +194,25 @@ export class Committer {
   #startCommits(): void {
     const { commitPlantsMax } = this.#store;
     while (
-      !this.#isFull() &&
+      this.#hasFreeCommit() &&
       (this.#queue.length >= commitPlantsMax ||
-        (this.#queue.length > 0 && this.#isIdle()))
+        (this.#queue.length > 0 && !this.#isAwaitingCommit()))
     ) this.#commit(this.#nextBatch());
   }
 
-  /** Whether no further commit can start. */
-  #isFull(): boolean {
-    return this.#inFlight.size >= this.#store.commitsInFlightMax;
+  /** Whether a further commit can start. */
+  #hasFreeCommit(): boolean {
+    return this.#inFlight.size < this.#store.commitsInFlightMax;
   }
 
-  /** Whether no create waits for a commit in flight. */
-  #isIdle(): boolean {
-    return !this.#inFlight.values().some((batch) => batch.some(isWaiting));
+  /** Whether a create waits for a commit in flight. */
+  #isAwaitingCommit(): boolean {
+    return this.#inFlight.values().some((batch) => batch.some(isWaiting));
+  }
+
+  /** Whether no commit can start, and those in flight have lost their creates. */
+  #isStalled(): boolean {
+    return !this.#hasFreeCommit() && !this.#isAwaitingCommit();
   }
 
   #nextBatch(): Create[] {
@@ -219,29 +235,33 @@ export class Committer {
   async #commit(batch: readonly Create[]): Promise<void> {
     this.#inFlight.add(batch);
     this.#startedMs = this.#clock.nowMs();
-    let report: () => void;
+    let committed: Committed | undefined;
+    let problem: string | undefined;
     try {
-      report = await this.#settle(batch);
+      committed = await this.#settle(batch);
     } catch (error) {
       for (const create of batch) this.#answer(create, () => "failed");
-      report = () => this.#observer.failed(errorMessage(error));
+      problem = errorMessage(error);
     }
     this.#inFlight.delete(batch);
     this.#startCommits();
-    report();
+    if (problem !== undefined) this.#observer.failed(problem);
+    else if (committed !== undefined) {
+      this.#observer.committed(committed.seconds, committed.plants);
+    }
   }
 
   /**
    * Answers every create of a batch, unless the store fails.
-   * @returns a function that reports the commit, if there was one
+   * @returns the commit, unless all were answered without one
    */
-  async #settle(batch: readonly Create[]): Promise<() => void> {
+  async #settle(batch: readonly Create[]): Promise<Committed | undefined> {
     let open = batch;
     if (this.#expectsExisting) open = await this.#settleExisting(open);
     for (;;) {
       // Ends at the latest when expire() has answered all of them.
       open = open.filter(isWaiting);
-      if (open.length === 0) return () => {};
+      if (open.length === 0) return undefined;
       const startMs = this.#clock.nowMs();
       const result = await this.#store.commit(open);
       if (result === "committed") {
@@ -253,8 +273,7 @@ export class Committer {
             ({ plant }, i) => i === 0 ? "stored" : compare(plant, stored),
           );
         }
-        const { length } = open;
-        return () => this.#observer.committed(seconds, length);
+        return { seconds, plants: open.length };
       }
       if (result === "exists") open = await this.#settleExisting(open);
       else await this.#clock.sleep(Math.random() * LOCK_RETRY_MS_MAX);

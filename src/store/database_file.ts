@@ -1,17 +1,18 @@
 /** Database files: what is at a path before a store is opened there. */
-import { basename, dirname, isAbsolute, join } from "node:path";
+import { basename } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { errorMessage } from "../messages.ts";
+import { resolveLinks, statOrUndefined } from "./files.ts";
 import { StoreError, toFileError } from "./store_error.ts";
 
-/** Suffix of the write-ahead log of an open database. */
-export const LOG_SUFFIX = "-wal";
+/** Suffix of the write-ahead log of an open or killed store. */
+export const WAL_SUFFIX = "-wal";
 
-/** Suffix of a rollback journal. This program creates none beside a store. */
-const JOURNAL_SUFFIX = "-journal";
+/** Suffix of the index of that log, which the processes share. */
+export const SHM_SUFFIX = "-shm";
 
 /** Suffixes of all files that SQLite may keep beside a database. */
-export const SIDECAR_SUFFIXES = [LOG_SUFFIX, "-shm", JOURNAL_SUFFIX];
+const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, "-journal"];
 
 /** The table of a Deno KV store, and the one that Deno creates before it. */
 const TABLE = "kv";
@@ -21,38 +22,46 @@ const FIRST_TABLE = "migration_state";
 const READ_VERSION_OFFSET = 19;
 const READ_VERSION_WAL = 2;
 
-/** Maximum symbolic links to follow, as in Linux. */
-const LINKS_MAX = 40;
-
 /**
- * Checks that a path holds a Deno KV store, without opening it: opening would
- * create one.
- * @throws {StoreError}
+ * Returns whether a path holds a Deno KV store. Returns false if one can be
+ * created there: there is no file, an empty one, or a first start was
+ * interrupted. It does not open the store, which would create one.
+ * @throws {StoreError} if the path holds anything else, or a log that SQLite
+ * would replay into the wrong database
  */
-export function checkStoreExists(path: string): void {
-  const tables = tablesAt(path);
-  if (tables === undefined) throw new StoreError("missing", "no such file");
-  if (!tables.includes(TABLE)) throw notAStore();
+export function findStore(path: string): boolean {
+  refuseForeignLog(path);
+  const file = statOrUndefined(path);
+  if (file === undefined) return false;
+  if (file.isDirectory) throw new StoreError("directory", "it is a directory");
+  // Opening a pipe to create a store in it would never return.
+  if (!file.isFile) throw notAStore();
+  if (file.size === 0) return false;
+  const tables = tablesOf(path);
+  if (tables.includes(TABLE)) return true;
+  if (tables.every((table) => table === FIRST_TABLE)) return false;
+  throw notAStore();
+}
+
+/** Requires a path to hold a Deno KV store. @throws {StoreError} */
+export function requireStore(path: string): void {
+  if (findStore(path)) return;
+  const isAbsent = statOrUndefined(path) === undefined;
+  throw new StoreError("missing", isAbsent ? "no such file" : "it is empty");
 }
 
 /**
- * Checks that a path holds a Deno KV store or an empty database, or that a store
- * can be created there without losing anything.
- * @returns whether there is a file
- * @throws {StoreError}
+ * Returns the log beside a path that does not belong to the database there, if
+ * there is one. An open or killed store is in WAL mode; a missing file is not,
+ * and neither is a backup.
+ *
+ * The log is examined first: SQLite writes the header before the log, and
+ * nothing takes a live store out of WAL mode.
  */
-export function checkStoreUsable(path: string): boolean {
-  const tables = tablesAt(path);
-  if (tables === undefined) {
-    const directory = dirname(resolveLinks(path));
-    if (statOrUndefined(directory)?.isDirectory) return false;
-    throw new StoreError("no directory", `no directory ${directory}`);
-  }
-  // A first start of version 1.0.0 that was interrupted left the first table.
-  const isUsable = tables.includes(TABLE) ||
-    tables.every((table) => table === FIRST_TABLE);
-  if (!isUsable) throw notAStore();
-  return true;
+export function foreignLogOf(path: string): string | undefined {
+  const log = resolveLinks(path) + WAL_SUFFIX;
+  const hasContent = (statOrUndefined(log)?.size ?? 0) > 0;
+  return hasContent && !isInWalMode(path) ? log : undefined;
 }
 
 /**
@@ -66,94 +75,52 @@ export function sidecarsOf(path: string): string[] {
 }
 
 /**
- * Puts a database into WAL mode, as an open store is. SQLite itself would do so
- * with a journal file, which a kill would leave behind. Without one, a torn write
- * is harmless: it changes only the first sector of the file.
+ * Renames the files that SQLite would use with a database, so that it uses them
+ * with the database of another path.
+ * @param real the database, not a link to it
+ * @returns their new paths
  */
-export function enterWalMode(path: string): void {
-  if (isInWalMode(path)) return;
-  using database = new DatabaseSync(path);
-  database.exec("PRAGMA journal_mode = MEMORY; PRAGMA journal_mode = WAL");
+export function moveSidecars(real: string, other: string): string[] {
+  return sidecarsOf(real).map((sidecar) => {
+    const moved = other + sidecar.slice(real.length);
+    Deno.renameSync(sidecar, moved);
+    return moved;
+  });
 }
 
 /**
- * Takes a closed database out of WAL mode; throws if another process has it open.
- * If a log lies beside the file later, for example because the file was copied
- * there, the log is then known to be foreign.
+ * Opens a database without changing what is beside it. One with a log is opened
+ * read-only, since closing it would write the log of a killed service into it,
+ * or delete the log if the database is corrupt. Any other one is not: closing it
+ * removes the files that SQLite may create beside it.
+ */
+export function openToRead(path: string): DatabaseSync {
+  return new DatabaseSync(path, { readOnly: sidecarsOf(path).length > 0 });
+}
+
+/**
+ * Takes a copy of a store out of WAL mode: it is one file, and a log beside it
+ * is known to belong to another database.
  */
 export function leaveWalMode(path: string): void {
-  // The removal of the log must be on disk before the mode changes.
-  sync(dirname(resolveLinks(path)));
-  using database = new DatabaseSync(path);
-  database.exec("PRAGMA journal_mode = MEMORY");
+  using copy = new DatabaseSync(path);
+  copy.exec("PRAGMA journal_mode = DELETE");
 }
 
-/**
- * Returns the names of the tables of a database, or `undefined` if there is no
- * file. Refuses everything that is not a database, or whose log is foreign.
- */
-function tablesAt(path: string): string[] | undefined {
-  checkNoForeignLog(path);
-  const file = statOrUndefined(path);
-  if (file === undefined) return undefined;
-  if (file.isDirectory) throw new StoreError("directory", "it is a directory");
-  if (!file.isFile) throw notAStore();
-  return file.size > 0 ? tablesOf(path) : [];
-}
-
-/**
- * Refuses a log that SQLite would discard or replay into another database: an
- * open store is in WAL mode; a missing file, a backup and a closed store are not.
- *
- * Another process may open or close the store meanwhile, so a log is foreign only
- * if it is the same before and after the header was read.
- */
-function checkNoForeignLog(path: string): void {
-  for (const suffix of [LOG_SUFFIX, JOURNAL_SUFFIX]) {
-    const log = resolveLinks(path) + suffix;
-    const before = statOrUndefined(log);
-    if (before === undefined || before.size === 0) continue;
-    if (suffix === LOG_SUFFIX && isInWalMode(path)) continue;
-    const after = statOrUndefined(log);
-    if (
-      after === undefined || after.ino !== before.ino ||
-      after.mtime?.getTime() !== before.mtime?.getTime()
-    ) continue;
+function refuseForeignLog(path: string): void {
+  const log = foreignLogOf(path);
+  if (log === undefined) return;
+  if ((statOrUndefined(path)?.size ?? 0) > 0) {
     throw new StoreError("foreign log", `${log} belongs to another database`);
   }
+  throw new StoreError(
+    "missing database",
+    `${basename(path)} is missing or empty, but its log is here: ${log}`,
+  );
 }
 
 function notAStore(): StoreError {
   return new StoreError("not a store", "not a Deno KV store");
-}
-
-/** @throws {StoreError} if the path cannot be examined */
-export function statOrUndefined(path: string): Deno.FileInfo | undefined {
-  try {
-    return Deno.statSync(path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    if (error instanceof Deno.errors.NotADirectory) return undefined;
-    throw toFileError(error);
-  }
-}
-
-/** Returns the path that SQLite opens, even if it is a dangling link. */
-export function resolveLinks(path: string): string {
-  let target = path;
-  for (let links = 0; links < LINKS_MAX; links++) {
-    try {
-      // A relative link is resolved from the real directory that contains it,
-      // and so is "..", so the path is not normalized here.
-      const directory = Deno.realPathSync(dirname(target));
-      target = join(directory, basename(target));
-      const link = Deno.readLinkSync(target);
-      target = isAbsolute(link) ? link : `${directory}/${link}`;
-    } catch {
-      break;
-    }
-  }
-  return target;
 }
 
 /** Returns whether a database is in WAL mode; a missing one is not. */
@@ -171,9 +138,7 @@ function isInWalMode(path: string): boolean {
 
 function tablesOf(path: string): string[] {
   try {
-    // Closing a database that is not read-only removes the files beside it.
-    const readOnly = sidecarsOf(path).length > 0;
-    using database = new DatabaseSync(path, { readOnly });
+    using database = openToRead(path);
     return database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => String(name));
   } catch (error) {
@@ -181,12 +146,4 @@ function tablesOf(path: string): string[] {
     // Opening the store reports other errors, such as a lock.
     return [TABLE];
   }
-}
-
-/** Flushes a file or a directory to disk. */
-export function sync(path: string): void {
-  // Windows cannot open directories, nor flush a file open for reading.
-  if (Deno.build.os === "windows") return;
-  using file = Deno.openSync(path);
-  file.syncSync();
 }

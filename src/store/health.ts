@@ -1,6 +1,7 @@
-import { PROBE_MS, RECOVERY_MS_MIN } from "../limits.ts";
+import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
-import { withTimeout } from "./waiting.ts";
+import { isLocked } from "./store_error.ts";
+import { retryWhile } from "./waiting.ts";
 
 /** The part of the store that the health checks use. */
 export interface ObservedStore {
@@ -24,9 +25,10 @@ export class StoreHealth {
   #problem: string | undefined;
   /** When a write last failed. */
   #failedMs = -Infinity;
-  /** When the last probe started, and whether its write may still settle. */
+  /** When the last probe started. */
   #probedMs = -Infinity;
-  #isProbing = false;
+  /** Probe writes that have neither succeeded nor failed. */
+  #unsettled = 0;
   /** Resolves when the last probe has a result. */
   #probed: Promise<void> = Promise.resolve();
 
@@ -69,12 +71,14 @@ export class StoreHealth {
 
   /**
    * Checks with a probe write whether a create would be stored now. Callers
-   * share it: one runs at a time, and at most one starts per {@link PROBE_MS}.
+   * share it: at most one starts per {@link PROBE_MS}, which is also its time
+   * limit. While {@link PROBES_UNSETTLED_MAX} of them have no result, no further
+   * one starts, and the store counts as failing.
    * @returns the problem, or `undefined` if the store is healthy
    */
   async probe(): Promise<string | undefined> {
     const nowMs = this.#nowMs();
-    if (!this.#isProbing && nowMs - this.#probedMs >= PROBE_MS) {
+    if (nowMs - this.#probedMs >= PROBE_MS) {
       this.#probedMs = nowMs;
       this.#probed = this.#startProbe();
     }
@@ -84,13 +88,23 @@ export class StoreHealth {
 
   async #startProbe(): Promise<void> {
     const startMs = this.#nowMs();
-    this.#isProbing = true;
-    const written = this.#store.probe().finally(() => this.#isProbing = false);
     try {
-      await withTimeout(written, PROBE_MS);
+      await retryWhile(isLocked, PROBE_MS, () => this.#writeProbe());
       this.#succeeded(startMs);
     } catch (error) {
       this.failed(errorMessage(error));
+    }
+  }
+
+  async #writeProbe(): Promise<void> {
+    if (this.#unsettled === PROBES_UNSETTLED_MAX) {
+      throw new Error(`no answer to ${this.#unsettled} probes`);
+    }
+    this.#unsettled++;
+    try {
+      await this.#store.probe();
+    } finally {
+      this.#unsettled--;
     }
   }
 

@@ -6,17 +6,16 @@ import {
   LIST_KEYS_MAX,
   LIST_MS_MAX,
   PAGE_KEYS,
-  PROBE_MS,
   READ_KEYS_MAX,
 } from "../limits.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
 import type { CommitResult, CommitStore } from "./committer.ts";
-import { leaveWalMode } from "./database_file.ts";
+import { statOrUndefined } from "./files.ts";
 import type { ObservedStore } from "./health.ts";
 import type { StoreLocation } from "./location.ts";
 import { OpenFiles } from "./open_files.ts";
 import { isLocked, StoreError, toStoreError } from "./store_error.ts";
-import { retryWhile, withTimeout } from "./waiting.ts";
+import { withTimeout } from "./waiting.ts";
 
 /** First part of the key of a plant; the second is its id. */
 const PLANTS = "plants";
@@ -36,18 +35,26 @@ export class KvStore implements CommitStore, ObservedStore {
   readonly commitsInFlightMax: number;
   /** Whether the store was created when it was opened. */
   readonly isNew: boolean;
+  /** The open files; `undefined` for a KV Connect server. */
+  readonly files: OpenFiles | undefined;
   readonly #kv: Deno.Kv;
   readonly #location: StoreLocation;
-  /** The open files; `undefined` for a KV Connect server. */
-  readonly #files: OpenFiles | undefined;
 
-  /** @param kv the database that is open at the location */
-  constructor(kv: Deno.Kv, location: StoreLocation, isNew = false) {
+  /**
+   * @param kv the database that is open at the location
+   * @param database its file, before it was opened
+   */
+  constructor(
+    kv: Deno.Kv,
+    location: StoreLocation,
+    database?: Deno.FileInfo,
+    isNew = false,
+  ) {
     this.#kv = kv;
     this.#location = location;
     this.isNew = isNew;
     if (location.kind === "file") {
-      this.#files = new OpenFiles(location.path);
+      this.files = new OpenFiles(location.path, database);
       this.commitPlantsMax = COMMIT_PLANTS_MAX_FILE;
       this.commitsInFlightMax = COMMITS_IN_FLIGHT_MAX_FILE;
     } else {
@@ -62,7 +69,9 @@ export class KvStore implements CommitStore, ObservedStore {
    */
   static async open(location: StoreLocation, isNew = false): Promise<KvStore> {
     if (location.kind === "file") {
-      return new KvStore(await Deno.openKv(location.path), location, isNew);
+      const database = statOrUndefined(location.path);
+      const kv = await Deno.openKv(location.path);
+      return new KvStore(kv, location, database, isNew);
     }
     // Deno reads the token from the environment only.
     Deno.env.set("DENO_KV_ACCESS_TOKEN", location.token);
@@ -71,6 +80,8 @@ export class KvStore implements CommitStore, ObservedStore {
 
   /** See {@link CommitStore}. @throws {StoreError} */
   async commit(plants: readonly NewPlant[]): Promise<CommitResult> {
+    // The files may belong to another process by now.
+    this.#assertNone(this.files?.problem);
     const operation = this.#kv.atomic();
     for (const { id, plant } of plants) {
       const key = [PLANTS, id];
@@ -80,7 +91,7 @@ export class KvStore implements CommitStore, ObservedStore {
     }
     try {
       const { ok } = await operation.commit();
-      this.#assertNone(this.#files?.checkDatabase());
+      this.#assertNone(this.files?.checkDatabase());
       return ok ? "committed" : "exists";
     } catch (error) {
       if (isLocked(error)) return "busy";
@@ -122,7 +133,7 @@ export class KvStore implements CommitStore, ObservedStore {
         const id = idOf(key);
         if (id !== undefined) found.set(id, toPlant(value));
       }
-      this.#assertNone(this.#files?.checkDatabase());
+      this.#assertNone(this.files?.checkDatabase());
       return found;
     } catch (error) {
       throw toStoreError(error, this.#location);
@@ -152,7 +163,10 @@ export class KvStore implements CommitStore, ObservedStore {
       let next = withTimeout(readPage(), LIST_MS_MAX);
       for (;;) {
         const page = await next;
-        if (page.length < PAGE_KEYS) return yield page;
+        if (page.length < PAGE_KEYS) {
+          yield page;
+          return;
+        }
         next = withTimeout(readPage(), LIST_MS_MAX);
         // Ignore the prefetched page if the consumer stops early.
         next.catch(() => {});
@@ -163,24 +177,17 @@ export class KvStore implements CommitStore, ObservedStore {
     }
   }
 
-  /**
-   * See {@link ObservedStore}. Retries while another process holds the lock.
-   * @throws {StoreError}
-   */
+  /** See {@link ObservedStore}. @throws {StoreError} */
   async probe(): Promise<void> {
     try {
+      this.#assertNone(this.fileProblem());
       // Without a check, SQLite itself waits for the lock, up to 5 s, and
       // blocks every commit meanwhile.
-      const { ok } = await retryWhile(
-        isLocked,
-        // Shorter than the health waits, so that it learns of the lock.
-        0.8 * PROBE_MS,
-        () =>
-          this.#kv.atomic().check({ key: PROBE_KEY, versionstamp: null })
-            .delete(PROBE_KEY).commit(),
-      );
+      const { ok } = await this.#kv.atomic()
+        .check({ key: PROBE_KEY, versionstamp: null })
+        .delete(PROBE_KEY).commit();
       if (!ok) throw new StoreError("other", "the probe key has a value");
-      this.#assertNone(this.fileProblem());
+      this.#assertNone(this.files?.problem);
     } catch (error) {
       throw toStoreError(error, this.#location);
     }
@@ -193,19 +200,12 @@ export class KvStore implements CommitStore, ObservedStore {
 
   /** See {@link ObservedStore}. */
   fileProblem(): string | undefined {
-    return this.#files?.check();
+    return this.files?.check();
   }
 
   /** Closes the store; no operation may be pending. */
   close(): void {
-    const problem = this.fileProblem();
     this.#kv.close();
-    if (this.#location.kind === "server" || problem !== undefined) return;
-    try {
-      leaveWalMode(this.#location.path);
-    } catch {
-      // Another process has it open, or this user may only read it.
-    }
   }
 
   /** @throws {StoreError} if the open files have a problem */

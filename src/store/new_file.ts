@@ -1,37 +1,40 @@
-import { dirname } from "node:path";
-import { SIDECAR_SUFFIXES, sync } from "./database_file.ts";
+import { basename, dirname } from "node:path";
+import { exists, removeIfPossible, sync } from "./files.ts";
 
 /**
- * Creates a database file that is complete and on disk when it gets its name: a
- * kill at any time leaves either no file of that name or the complete one.
+ * Runs a function that writes a file under a name of its own, and removes what
+ * is left of it afterwards. The function gives the complete file its final name,
+ * so that a kill at any time leaves either none of that name or the complete
+ * one. A kill may leave the partial one, in a directory `NAME.….partial`.
  *
- * @param mode permissions of the file, before the umask
- * @param write fills the incomplete file at the path that it gets
- * @returns whether the file was created: not if another one has the name
+ * @param path the final name; the partial file is beside it
+ * @param write gets the path of the partial file, which is empty
  */
-export async function createDatabaseFile(
+export async function withPartialFile<Result>(
   path: string,
-  mode: number,
-  write: (partialPath: string) => void | Promise<void>,
-): Promise<boolean> {
-  if (exists(path)) return false;
-  const partial = `${path}.${crypto.randomUUID().slice(0, 8)}.partial`;
+  write: (partial: string) => Promise<Result>,
+): Promise<Result> {
+  const directory = `${path}.${crypto.randomUUID().slice(0, 8)}.partial`;
+  // SQLite's files beside a database are removed with the directory, even if
+  // the program stops while SQLite is writing.
+  makeDirectory(directory);
   try {
-    Deno.openSync(partial, { write: true, createNew: true, mode }).close();
-    await write(partial);
-    sync(partial);
-    const isCreated = publish(partial, path);
-    sync(dirname(path));
-    return isCreated;
+    const partial = `${directory}/${basename(path)}`;
+    Deno.openSync(partial, { write: true, createNew: true, mode: 0o600 })
+      .close();
+    return await write(partial);
   } finally {
-    for (const suffix of ["", ...SIDECAR_SUFFIXES]) {
-      removeIfExists(partial + suffix);
-    }
+    removeIfPossible(directory);
   }
 }
 
-/** Gives a complete file its final name, unless that exists by now. */
-function publish(partial: string, path: string): boolean {
+/**
+ * Syncs a complete file and gives it its final name.
+ * @returns whether it did: not if another file has the name
+ */
+export function publish(partial: string, path: string): boolean {
+  if (exists(path)) return false;
+  sync(partial);
   try {
     Deno.linkSync(partial, path);
   } catch {
@@ -39,23 +42,16 @@ function publish(partial: string, path: string): boolean {
     // The file system does not support links.
     Deno.renameSync(partial, path);
   }
+  sync(dirname(path));
   return true;
 }
 
-function exists(path: string): boolean {
+/** @throws {Error} if the directory that contains it is missing */
+function makeDirectory(path: string): void {
   try {
-    Deno.lstatSync(path);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** Removes a file; ignores errors, so that they do not hide an earlier one. */
-function removeIfExists(path: string): void {
-  try {
-    Deno.removeSync(path);
-  } catch {
-    // Usually, the file does not exist.
+    Deno.mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    throw new Error(`no directory ${dirname(path)}`);
   }
 }

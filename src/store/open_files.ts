@@ -1,6 +1,15 @@
 import { basename } from "node:path";
 import { errorMessage } from "../messages.ts";
-import { LOG_SUFFIX, statOrUndefined } from "./database_file.ts";
+import { SHM_SUFFIX, WAL_SUFFIX } from "./database_file.ts";
+import {
+  isSameFile,
+  removeIfPossible,
+  resolveLinks,
+  statOrUndefined,
+} from "./files.ts";
+
+/** Files that belong to an open database, beside it. */
+const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
 
 /**
  * The files of an open embedded store, checked for deletion and replacement:
@@ -8,45 +17,71 @@ import { LOG_SUFFIX, statOrUndefined } from "./database_file.ts";
  */
 export class OpenFiles {
   readonly #path: string;
-  readonly #logPath: string;
   readonly #database: Deno.FileInfo | undefined;
-  readonly #log: Deno.FileInfo | undefined;
+  /** The path that SQLite has opened: the other one may be a link. */
+  readonly #real: string;
+  /** The files beside the database, by path. */
+  readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
   #problem: string | undefined;
 
-  /** @param path absolute, of the database that has just been opened */
-  constructor(path: string) {
+  /**
+   * @param path absolute, of a database that has just been opened
+   * @param database the file at the path before it was opened
+   */
+  constructor(path: string, database: Deno.FileInfo | undefined) {
     this.#path = path;
-    this.#logPath = Deno.realPathSync(path) + LOG_SUFFIX;
-    this.#database = statOrUndefined(path);
-    this.#log = statOrUndefined(this.#logPath);
+    this.#database = database;
+    const real = resolveLinks(path);
+    this.#real = real;
+    this.#sidecars = new Map(
+      SUFFIXES.map((suffix) => [real + suffix, statOrUndefined(real + suffix)]),
+    );
+  }
+
+  /** The problem that a check has found, if any. */
+  get problem(): string | undefined {
+    return this.#problem;
   }
 
   /** Checks the database, and returns the problem, if any. */
   checkDatabase(): string | undefined {
     const found = this.#stat(this.#path);
-    if (found === undefined) {
-      this.#problem ??= "the database file was deleted: do not stop the " +
-        "service yet: its plants can still be rescued, see README";
-    } else if (!isSameFile(found, this.#database)) {
-      this.#problem ??=
-        "the database file was replaced: to open the new one, " +
-        `stop the service, move ${basename(this.#logPath)} away, and start it`;
+    if (!isSameFile(found, this.#database)) {
+      const accident = found === undefined ? "deleted or moved" : "replaced";
+      this.#problem ??= `it was ${accident}`;
     }
     return this.#problem;
   }
 
   /**
-   * Checks the database and its log, and returns the problem, if any. Too
-   * expensive after each commit: since Linux 6.13, the first write after reading
-   * the times of a file updates them, which made each commit a third slower.
+   * Checks all files, and returns the problem, if any. Too expensive after each
+   * commit: since Linux 6.13, the first write after reading the times of the log
+   * updates them, which made each commit a third slower.
    */
   check(): string | undefined {
-    const isLogInPlace = isSameFile(this.#stat(this.#logPath), this.#log);
-    if (this.checkDatabase() === undefined && !isLogInPlace) {
-      this.#problem = `${basename(this.#logPath)} was deleted or replaced: ` +
-        "restart with SIGTERM or Ctrl-C, which saves its plants";
+    this.checkDatabase();
+    for (const [path, file] of this.#sidecars) {
+      if (!isSameFile(this.#stat(path), file)) {
+        this.#problem ??= `its ${basename(path)} was deleted or replaced`;
+      }
     }
     return this.#problem;
+  }
+
+  /**
+   * Removes the log if another database has replaced its own, since SQLite would
+   * replay it into that one. A database that was moved needs it when it is moved
+   * back, and one that was deleted cannot be distinguished from that.
+   */
+  removeOrphans(): void {
+    const other = this.#stat(this.#real);
+    if (other === undefined || isSameFile(other, this.#database)) return;
+    for (const [path, file] of this.#sidecars) {
+      const found = this.#stat(path);
+      if (found !== undefined && isSameFile(found, file)) {
+        removeIfPossible(path);
+      }
+    }
   }
 
   #stat(path: string): Deno.FileInfo | undefined {
@@ -57,12 +92,4 @@ export class OpenFiles {
       return undefined;
     }
   }
-}
-
-/** Returns whether both are the same file, or both absent. */
-function isSameFile(
-  one: Deno.FileInfo | undefined,
-  other: Deno.FileInfo | undefined,
-): boolean {
-  return one?.ino === other?.ino && one?.dev === other?.dev;
 }

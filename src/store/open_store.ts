@@ -1,20 +1,16 @@
 /** Opens stores, and creates the file of a new one. */
-import { FOREIGN_LOG_MS, STORE_OPEN_MS_MAX } from "../limits.ts";
-import {
-  checkStoreExists,
-  checkStoreUsable,
-  enterWalMode,
-  leaveWalMode,
-  resolveLinks,
-} from "./database_file.ts";
+import { dirname } from "node:path";
+import { STORE_OPEN_MS_MAX } from "../limits.ts";
+import { findStore, requireStore } from "./database_file.ts";
+import { resolveLinks, setOwner, statOrUndefined } from "./files.ts";
 import { KvStore } from "./kv_store.ts";
 import type { StoreLocation } from "./location.ts";
-import { createDatabaseFile } from "./new_file.ts";
-import { isLocked, StoreError, toStoreError } from "./store_error.ts";
-import { retryWhile, withTimeout } from "./waiting.ts";
+import { isLocked, StoreError, toFileError } from "./store_error.ts";
+import { toOpenError } from "./open_error.ts";
+import { retryWhile } from "./waiting.ts";
 
-/** Permissions of a new file, as SQLite creates it, before the umask. */
-const FILE_MODE = 0o644;
+/** Permissions of a new file: plants are for the user of the service only. */
+const FILE_MODE = 0o600;
 
 /**
  * Opens a store to create plants, and probes it, within
@@ -34,20 +30,22 @@ export function openStore(location: StoreLocation): Promise<KvStore> {
  * @throws {StoreError}
  */
 export function openStoreToRead(location: StoreLocation): Promise<KvStore> {
-  return open(location, prepareExisting, (store) => store.checkReadable());
+  function prepare(path: string): boolean {
+    requireStore(path);
+    return false;
+  }
+  return open(location, prepare, (store) => store.checkReadable());
 }
 
-/** @param prepare returns whether it has created the file */
+/** @param prepare returns whether the store is new */
 async function open(
   location: StoreLocation,
-  prepare: (path: string) => Promise<boolean> | boolean,
+  prepare: (path: string) => boolean,
   check: (store: KvStore) => Promise<void>,
 ): Promise<KvStore> {
   let isNew = false;
   async function tryToOpen(): Promise<KvStore> {
-    if (location.kind === "file") {
-      isNew ||= await prepare(location.path);
-    }
+    if (location.kind === "file") isNew = prepare(location.path) || isNew;
     const store = await KvStore.open(location, isNew);
     try {
       await check(store);
@@ -58,36 +56,28 @@ async function open(
     }
   }
   try {
-    const opened = retryWhile(
-      isLocked,
-      STORE_OPEN_MS_MAX,
-      () => retryWhile(isForeignLog, FOREIGN_LOG_MS, tryToOpen),
-    );
-    return await withTimeout(opened, STORE_OPEN_MS_MAX);
+    return await retryWhile(isLocked, STORE_OPEN_MS_MAX, tryToOpen);
   } catch (error) {
-    throw toStoreError(error, location);
+    throw toOpenError(error, location);
   }
 }
 
-/** Prepares the file of an existing store to be opened; creates nothing. */
-function prepareExisting(path: string): boolean {
-  checkStoreExists(path);
-  enterWalMode(path);
-  return false;
-}
-
-function isForeignLog(error: unknown): boolean {
-  return error instanceof StoreError && error.problem === "foreign log";
-}
-
-/** Creates the file of a store, or prepares an existing one to be opened. */
-async function prepareFile(path: string): Promise<boolean> {
-  const isNew = !checkStoreUsable(path) &&
-    await createDatabaseFile(resolveLinks(path), FILE_MODE, async (partial) => {
-      (await KvStore.open({ kind: "file", path: partial })).close();
-      // close() ignores a failure of this: the log would be lost here.
-      leaveWalMode(partial);
-    });
-  enterWalMode(path);
-  return isNew;
+/** Creates the file of a store if there is none; returns whether it is new. */
+function prepareFile(path: string): boolean {
+  if (findStore(path)) return false;
+  const real = resolveLinks(path);
+  const directory = statOrUndefined(dirname(real));
+  if (!directory?.isDirectory) {
+    throw new StoreError("no directory", `no directory ${dirname(real)}`);
+  }
+  const isAbsent = statOrUndefined(real) === undefined;
+  try {
+    // SQLite would create it at a path that Deno refuses at the next start.
+    Deno.openSync(real, { write: true, create: true, mode: FILE_MODE }).close();
+  } catch (error) {
+    throw toFileError(error);
+  }
+  // An import by root must not create a store that the service cannot open.
+  if (isAbsent) setOwner(real, directory);
+  return true;
 }

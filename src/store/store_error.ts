@@ -9,12 +9,19 @@ export type StoreProblem =
   | "no directory"
   | "directory"
   | "not a store"
-  /** The log or journal of another database is beside the file. */
+  /** There is no database, but its log. */
+  | "missing database"
+  /** The log of another database is beside the file. */
   | "foreign log"
   | "denied"
+  /** The file system is mounted read-only. */
+  | "read-only"
   /** Deno does not open files at this path, such as below /dev. */
   | "special path"
   | "corrupt"
+  | "full"
+  /** Another process has the store open. */
+  | "in use"
   /** A newer Deno wrote values that this one cannot read. */
   | "newer format"
   /** A KV Connect server cannot be used. */
@@ -42,15 +49,24 @@ const NEWER_FORMAT = /could not deserialize/;
 /** SQLite's message while another process has the lock; nothing was written. */
 const LOCKED = /database is locked/;
 
-/** Messages of SQLite, with their problem and a clearer message. */
+/** What to do about a corrupt database. */
+export const CORRUPT = "the database is corrupt: restore a backup";
+
+/**
+ * Messages of SQLite, with their problem, and a clearer message and a remedy,
+ * which the log of a running service needs as well.
+ */
 const FILE_PROBLEMS: readonly [RegExp, StoreProblem, string][] = [
-  [
-    /unable to open database file|read-?only (database|file system)|permission denied/i,
-    "denied",
-    "permission denied on the file or its directory",
-  ],
-  [/malformed/, "corrupt", "the database is corrupt"],
+  [/malformed/, "corrupt", CORRUPT],
+  [/database or disk is full/, "full", "the disk is full: free some space"],
+  [LOCKED, "in use", "database is locked by another process"],
 ];
+
+/** Numbers of errors in Linux and macOS: ENOMEM, ENFILE, EMFILE, ENOSPC. */
+const PASSING_OS_ERROR = /\(os error (12|23|24|28)\)/;
+
+/** EROFS. */
+const READ_ONLY_OS_ERROR = /\(os error 30\)/;
 
 /** Returns whether an operation failed because another process has the lock. */
 export function isLocked(error: unknown): boolean {
@@ -59,10 +75,15 @@ export function isLocked(error: unknown): boolean {
 
 /** Converts an error of Deno's file system to a StoreError. */
 export function toFileError(error: unknown): StoreError {
-  const problem = error instanceof Deno.errors.NotCapable
-    ? "special path"
-    : "denied";
-  return new StoreError(problem, fileProblem(error));
+  const message = errorMessage(error);
+  if (error instanceof Deno.errors.NotCapable) {
+    return new StoreError("special path", fileProblem(error));
+  }
+  if (READ_ONLY_OS_ERROR.test(message)) {
+    return new StoreError("read-only", "the file system is read-only");
+  }
+  const isPassing = PASSING_OS_ERROR.test(message);
+  return new StoreError(isPassing ? "other" : "denied", fileProblem(error));
 }
 
 /**

@@ -1,7 +1,10 @@
 import { toLine } from "../messages.ts";
 
-/** The format of the log: text, or one JSON object per line. */
-export type LogFormat = "text" | "json";
+/** Text, one JSON object per line, or text for the journal of systemd. */
+export type LogFormat = "text" | "json" | "journal";
+
+/** The levels as systemd reads them at the start of a line: sd-daemon(3). */
+const JOURNAL_PREFIX = { info: "<6>", error: "<3>" } as const;
 
 /** Fields of a log entry besides its message, for programs. */
 type LogFields = Readonly<Record<string, string | number | boolean>>;
@@ -53,7 +56,12 @@ export class Log {
       this.#write(JSON.stringify({ time, level, event, message, ...fields }));
     } else {
       const stack = fields.stack === undefined ? "" : `\n${fields.stack}`;
-      this.#write(`${time} ${level}: ${message}${stack}`);
+      const lines = `${message}${stack}`;
+      this.#write(
+        this.#format === "journal"
+          ? lines.replaceAll(/^/gm, JOURNAL_PREFIX[level])
+          : `${time} ${level}: ${lines}`,
+      );
     }
   }
 }

@@ -10,8 +10,21 @@ export const CLIENT_LEFT = 499;
 
 /** Bounds of durations: the first is for commits only, the last for bodies. */
 const SECONDS = [
-  ...[0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25],
-  ...[0.5, 1, 2.5, 5, 10],
+  0.00025,
+  0.0005,
+  0.001,
+  0.0025,
+  0.005,
+  0.01,
+  0.025,
+  0.05,
+  0.1,
+  0.25,
+  0.5,
+  1,
+  2.5,
+  5,
+  10,
 ];
 
 /** Bounds up to the largest commit: 10 plants to a server, 100 to a file. */
@@ -21,8 +34,8 @@ const COMMIT_PLANTS = [1, 2, 5, 10, 20, 50, 100];
 export interface Gauges {
   /** Creates without an outcome. */
   readonly createsWaiting: number;
-  /** Bytes of bodies that are arriving, or of creates that wait. */
-  readonly bodiesHeldBytes: number;
+  /** Bytes reserved for bodies that are arriving, or of creates that wait. */
+  readonly bodiesReservedBytes: number;
   readonly isStoreHealthy: boolean;
 }
 
@@ -136,7 +149,7 @@ export class Metrics {
       gauge(
         "plant_store_bodies_held_bytes",
         "Bytes of bodies that are arriving, or of creates that wait.",
-        gauges.bodiesHeldBytes,
+        gauges.bodiesReservedBytes,
       ),
       family(
         "plant_store_commits_total",

@@ -4,6 +4,7 @@ import { benchCreates } from "./creates.ts";
 import { benchFootprint } from "./footprint.ts";
 import { benchInstances } from "./instances.ts";
 import { benchOverload } from "./overload.ts";
+import { benchRefusals } from "./refusals.ts";
 import { benchRepeats } from "./repeats.ts";
 import { stopAll } from "./servers.ts";
 import { benchTransfer } from "./transfer.ts";
@@ -12,6 +13,7 @@ const USAGE = `usage: deno task bench [NAME] [options]
 
   creates      creates against an echo and against one commit a request
   repeats      repeated creates against creates alone
+  refusals     the CPU time of a refusal while the service is busy
   overload     clients above the capacity, and the recovery (Linux, root);
                also behind the nginx in NGINX, with and without its limit
   instances    several instances on one store, behind the nginx in NGINX;
@@ -46,6 +48,7 @@ const BENCHES: Readonly<
 > = {
   creates: benchCreates,
   repeats: benchRepeats,
+  refusals: benchRefusals,
   overload: benchOverload,
   instances: benchInstances,
   transfer: benchTransfer,

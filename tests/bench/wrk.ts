@@ -20,6 +20,8 @@ export interface Size {
 
 /** The result of a load. */
 export interface Result {
+  /** Number of replies. */
+  readonly replies: number;
   /** Replies per second. */
   readonly rate: number;
   readonly p50Ms: number;
@@ -66,6 +68,7 @@ export async function load(
   }
   const replies = rate * seconds;
   return {
+    replies,
     rate,
     p50Ms: p50 / 1000,
     p99Ms: p99 / 1000,

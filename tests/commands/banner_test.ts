@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import tasks from "../../deno.json" with { type: "json" };
 import { printBanner, type Started } from "../../src/commands/banner.ts";
-import { Log } from "../../src/telemetry/log.ts";
+import { Log, type LogFormat } from "../../src/telemetry/log.ts";
 import { readConfig } from "../support/settings.ts";
 
 const STARTED: Started = {
@@ -11,14 +12,18 @@ const STARTED: Started = {
 };
 
 /** Returns the banner of a service with its store in /srv/plants.db. */
-function banner(format: string, started: Partial<Started>): string {
+function banner(
+  format: LogFormat,
+  started: Partial<Started>,
+  env: Readonly<Record<string, string>> = {},
+): string {
   const printed: string[] = [];
   const print = (text: string) => void printed.push(text);
-  const config = readConfig({
-    "--kv": "/srv/plants.db",
-    "--log-format": format,
-  });
-  const log = new Log(config.logFormat, print);
+  const config = {
+    ...readConfig({ "--kv": "/srv/plants.db" }, env),
+    logFormat: format,
+  };
+  const log = new Log(format, print);
   printBanner(log, config, { ...STARTED, ...started }, print);
   assert.equal(printed.length, 1);
   return printed[0] ?? "";
@@ -33,6 +38,15 @@ Deno.test("printBanner() announces a new store, in text and in JSON", () => {
     `c${created}; listening on http://0.0.0.0:8000`,
   );
   assert.equal(entry.isNewStore, true);
+});
+
+Deno.test("printBanner() writes one line to the journal, or the sample call if only it has the token", () => {
+  assert.equal(banner("journal", {}), "<6>listening on http://0.0.0.0:8000");
+  const generatedToken = "0123";
+  assert.equal(
+    banner("journal", { generatedToken }),
+    banner("text", { generatedToken }),
+  );
 });
 
 Deno.test("printBanner() does not announce a store that existed, in text and in JSON", () => {
@@ -50,4 +64,14 @@ Deno.test("printBanner() shows a generated token in the call, and says that it i
   assert.match(text, /"Authorization: Bearer 0123"/);
   const { curl } = JSON.parse(banner("json", { generatedToken: "0123" }));
   assert.ok(text.includes(`\n  ${curl.replaceAll("\n", "\n  ")}\n\n`), curl);
+});
+
+Deno.test("printBanner() shows the token of `deno task dev` in the call, and no other configured one", () => {
+  const [, devToken = ""] =
+    /ACCESS_TOKEN=(\S+)/.exec(tasks.tasks.dev.command) ?? [];
+  const dev = banner("text", {}, { ACCESS_TOKEN: `first,${devToken}` });
+  assert.ok(dev.includes(`"Authorization: Bearer ${devToken}"`), dev);
+  const other = banner("text", {}, { ACCESS_TOKEN: "first,second" });
+  assert.match(other, /"Authorization: Bearer \$ACCESS_TOKEN"/);
+  assert.doesNotMatch(other, /first|second/);
 });

@@ -1,18 +1,17 @@
 import assert from "node:assert/strict";
 import { Import } from "../../src/commands/import.ts";
 import { READ_BYTES } from "../../src/commands/lines.ts";
-import { ErrorReply } from "../../src/errors.ts";
 import { Progress } from "../../src/commands/progress.ts";
 import { COMMIT_MS_MAX, CREATES_WAITING_MAX } from "../../src/limits.ts";
-import { HeldClock, HeldStore, settled } from "../support/held_store.ts";
+import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
 import { toLine } from "../support/transfer.ts";
 
 const COMMIT_PLANTS = 10;
 
 /** Returns an import into a store whose commits the test carries out. */
 function setUp() {
-  const store = new HeldStore(COMMIT_PLANTS, 1);
-  const clock = new HeldClock();
+  const store = new FakeStore(COMMIT_PLANTS, 1).pause();
+  const clock = new FakeClock();
   return { store, clock, run: new Import(store, new Progress(), clock) };
 }
 
@@ -98,7 +97,7 @@ Deno.test("Import is complete only while every line is a plant that is stored", 
       ["", true],
       [toLine(0n, "Ficus"), false],
       ["no plant", false],
-      [new ErrorReply("notUtf8"), false],
+      [{ problem: "expected well-formed UTF-8" }, false],
     ] as const
   ) {
     const { store, run } = setUp();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { type Read, readLines } from "../../src/commands/lines.ts";
-import { BODY_BYTES_MAX } from "../../src/limits.ts";
+import { LINE_BYTES_MAX } from "../../src/limits.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import { concatenate, toBytes } from "../support/wire.ts";
 
@@ -8,7 +8,7 @@ const MARK = new Uint8Array([0xef, 0xbb, 0xbf]);
 const NOT_UTF8 = new Uint8Array([0x61, 0xff]);
 
 const TOO_LONG = (bytes: number) =>
-  `expected at most ${BODY_BYTES_MAX} bytes, got ${bytes}`;
+  `expected at most ${LINE_BYTES_MAX} bytes, got ${bytes}`;
 
 /** Returns a source that yields bytes in reads of at most the given sizes. */
 function source(bytes: Uint8Array, nextSize: () => number): Read {
@@ -29,7 +29,7 @@ async function linesOf(read: Read): Promise<Line[]> {
   const lines: Line[] = [];
   for await (const some of readLines(read)) {
     for (const line of some) {
-      lines.push(typeof line === "string" ? line : [line.message]);
+      lines.push(typeof line === "string" ? line : [line.problem]);
     }
   }
   return lines;
@@ -76,7 +76,7 @@ Deno.test("readLines() skips a byte order mark at the start of the text, and kee
       [concatenate(MARK, "\r\na"), "", "a"],
       [concatenate(MARK, MARK, "a", MARK, "b"), "\ufeffa\ufeffb"],
       [MARK],
-      [concatenate(MARK, text(BODY_BYTES_MAX), "\n"), text(BODY_BYTES_MAX)],
+      [concatenate(MARK, text(LINE_BYTES_MAX), "\n"), text(LINE_BYTES_MAX)],
     ] as const
   ) await assertLines(input, expected);
 });
@@ -94,18 +94,18 @@ Deno.test("readLines() yields a problem for a line that is not UTF-8, and the li
 });
 
 Deno.test("readLines() counts the bytes of a line without its end", async () => {
-  const longest = "é".repeat(BODY_BYTES_MAX / 2);
+  const longest = "é".repeat(LINE_BYTES_MAX / 2);
   for (const end of ["\n", "\r\n", "\r", ""]) {
     await assertLines(longest + end, [longest]);
-    for (const more of [1, 2, BODY_BYTES_MAX, 300_000]) {
-      const line = text(BODY_BYTES_MAX + more);
+    for (const more of [1, 2, LINE_BYTES_MAX, 300_000]) {
+      const line = text(LINE_BYTES_MAX + more);
       await assertLines(line + end, [[TOO_LONG(line.length)]]);
     }
   }
 });
 
 Deno.test("readLines() counts the CR at the end of a discarded part unless it ends the line", async () => {
-  const part = text(BODY_BYTES_MAX + 2);
+  const part = text(LINE_BYTES_MAX + 2);
   for (
     const [line, bytes] of [
       [`${part}\r`, part.length],
@@ -142,7 +142,7 @@ function modelLines(bytes: Uint8Array): Line[] {
   const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   return lines.map((line): Line => {
     const content = line.replace(/\r$/, "");
-    if (content.length > BODY_BYTES_MAX) return [TOO_LONG(content.length)];
+    if (content.length > LINE_BYTES_MAX) return [TOO_LONG(content.length)];
     try {
       const bytes = Uint8Array.from(content, (it) => it.charCodeAt(0));
       return utf8.decode(bytes);
@@ -155,7 +155,7 @@ function modelLines(bytes: Uint8Array): Line[] {
 Deno.test("readLines() agrees with a simple model on random texts and reads", async () => {
   const seed = seedOfRun();
   const random = new Random(seed);
-  const near = () => text(BODY_BYTES_MAX + random.int(-2, 3));
+  const near = () => text(LINE_BYTES_MAX + random.int(-2, 3));
   for (let round = 0; round < 300; round++) {
     const parts = Array.from(
       { length: random.int(0, 12) },
@@ -165,7 +165,7 @@ Deno.test("readLines() agrees with a simple model on random texts and reads", as
           : random.pick(["\n", "\r\n", "\r", MARK, "a", "竹", NOT_UTF8]),
     );
     const bytes = concatenate(...parts);
-    const sizes = random.pick([[1, 8], [1, 40_000], [BODY_BYTES_MAX, 300_000]]);
+    const sizes = random.pick([[1, 8], [1, 40_000], [LINE_BYTES_MAX, 300_000]]);
     const [min = 1, max = 1] = bytes.length < 1_000 ? [1, 4] : sizes;
     assert.deepEqual(
       await linesOf(source(bytes, () => random.int(min, max))),

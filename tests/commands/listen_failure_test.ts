@@ -1,11 +1,21 @@
 import assert from "node:assert/strict";
 import { listenFailure } from "../../src/commands/listen_failure.ts";
 import type { Config } from "../../src/config.ts";
+import { HttpServer, tryToListen } from "../../src/http/server.ts";
+import { Log } from "../../src/telemetry/log.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { readConfig } from "../support/settings.ts";
 import { HAS_OPENSSL, makeCertificate } from "../support/tools.ts";
 
-/** Asserts how an error of the runtime is described to the operator. */
+/** Asserts how errors of the runtime are described to the operator. */
+function assertFailures(
+  errors: readonly unknown[],
+  exitStatus: number,
+  message: string | RegExp,
+): void {
+  for (const error of errors) assertFailure(error, exitStatus, message);
+}
+
 function assertFailure(
   error: unknown,
   exitStatus: number,
@@ -20,24 +30,31 @@ function assertFailure(
   else assert.match(rest, message);
 }
 
-/** Returns the error of the runtime for options that it refuses. */
-function listenError(
-  hostname: string,
+/** Returns the errors of the runtime for an address that it refuses. */
+function listenErrors(
+  host: string,
   port = 0,
   tls: Config["tls"] = undefined,
-): unknown {
-  try {
-    Deno.serve({ hostname, port, ...tls }, () => new Response());
-  } catch (error) {
-    return error;
-  }
-  assert.fail("it listens");
+): unknown[] {
+  const address = { host, port, tls };
+  const log = new Log("text");
+  return [
+    () => tryToListen(address),
+    () => new HttpServer(address, () => new Response(), log),
+  ].map((listen) => {
+    try {
+      listen();
+    } catch (error) {
+      return error;
+    }
+    assert.fail("it listens");
+  });
 }
 
 Deno.test("listenFailure() names an address in use", () => {
   using other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  assertFailure(
-    listenError("127.0.0.1", other.addr.port),
+  assertFailures(
+    listenErrors("127.0.0.1", other.addr.port),
     1,
     "another program listens there: stop it, or choose another --port",
   );
@@ -45,8 +62,8 @@ Deno.test("listenFailure() names an address in use", () => {
 
 Deno.test("listenFailure() names an address that the machine does not have", () => {
   // RFC 5737 reserves the address for documentation.
-  assertFailure(
-    listenError("192.0.2.1"),
+  assertFailures(
+    listenErrors("192.0.2.1"),
     1,
     "this machine does not have the address: choose another --host",
   );
@@ -54,8 +71,8 @@ Deno.test("listenFailure() names an address that the machine does not have", () 
 
 Deno.test("listenFailure() names a host name without an address of the machine", () => {
   // RFC 6761 reserves the name; some resolvers give every name an address.
-  assertFailure(
-    listenError("plants.invalid"),
+  assertFailures(
+    listenErrors("plants.invalid"),
     1,
     /^(unknown host name|this machine does not have the address): choose another --host$/,
   );
@@ -75,7 +92,7 @@ Deno.test("listenFailure() names a port that needs more permissions", () => {
 });
 
 Deno.test("listenFailure() repeats any other error of the runtime", () => {
-  assertFailure(listenError("plants..test"), 1, /invalid host/);
+  assertFailures(listenErrors("plants..test"), 1, /invalid host/);
   assertFailure("Too many open files", 1, "Too many open files");
 });
 
@@ -108,10 +125,14 @@ Deno.test({
         [{ cert: garbage("CERTIFICATE"), key }, /certificate.*: check --tls/],
         [{ cert, key: garbage("PRIVATE KEY") }, /key.*: check --tls-cert/],
       ] as const
-    ) assertFailure(listenError("127.0.0.1", 0, tls), 2, message);
+    ) assertFailures(listenErrors("127.0.0.1", 0, tls), 2, message);
 
-    const address = listenError("192.0.2.1", 0, { cert, key });
-    assertFailure(address, 1, /: choose another --host$/);
-    assertFailure(listenError("plants..test", 0, { cert, key }), 1, /invalid/);
+    const address = listenErrors("192.0.2.1", 0, { cert, key });
+    assertFailures(address, 1, /: choose another --host$/);
+    assertFailures(
+      listenErrors("plants..test", 0, { cert, key }),
+      1,
+      /invalid/,
+    );
   },
 });

@@ -11,6 +11,9 @@ import { runTool } from "../support/tools.ts";
 
 const AXE_CORE = Deno.env.get("AXE_CORE") ?? "";
 
+/** Where to write the screenshot of the README, empty for nowhere. */
+const PAGE_PNG = Deno.env.get("PAGE_PNG") ?? "";
+
 const WIDTHS = [1280, 390];
 const COLOR_SCHEMES = ["light", "dark"];
 
@@ -76,6 +79,13 @@ async function fillIn(tab: Tab, fields: Fields): Promise<void> {
   }
 }
 
+/** Sends the form and returns the verdict that the page shows. */
+async function send(tab: Tab): Promise<string> {
+  const verdict = tab.evaluate(NEXT_VERDICT);
+  await clickSend(tab);
+  return `${await verdict}`;
+}
+
 async function clickSend(tab: Tab): Promise<void> {
   await tab.evaluate('document.getElementById("send").click()');
 }
@@ -83,9 +93,7 @@ async function clickSend(tab: Tab): Promise<void> {
 /** Fills in the form, sends it and returns the verdict that the page shows. */
 async function create(tab: Tab, fields: Fields): Promise<string> {
   await fillIn(tab, fields);
-  const verdict = tab.evaluate(NEXT_VERDICT);
-  await clickSend(tab);
-  return `${await verdict}`;
+  return await send(tab);
 }
 
 /** Sends a create outside the browser, and returns the status. */
@@ -147,6 +155,65 @@ test("the form shows a refusal and its remedy", async (tab, plant) => {
   assert.equal(await tab.textOf("advice"), "Choose another id.");
 });
 
+test(
+  "a small phone shows the message of a refusal under the status, and marks the input that it names",
+  async (tab, plant) => {
+    await tab.emulate(390, "light");
+    for (
+      const [change, message, marked] of [
+        [{}, /^$/, []],
+        [{ name: "Pilea" }, /^id: \d+ is already taken /, ["member-id"]],
+        [{ id: "9223372036854775808" }, /^id: expected /, ["member-id"]],
+        [{ token: "wrong" }, /^Authorization: /, ["token"]],
+        [{ name: "M".repeat(32 * 1024) }, /^body: /, []],
+      ] as const
+    ) {
+      await fillIn(tab, { ...plant, ...change });
+      // Where the screen ends when a finger has just reached the button.
+      await tab.evaluate('send.scrollIntoView({ block: "end" })');
+      await send(tab);
+      assert.match(await tab.textOf("message"), message);
+      assert.deepEqual(await tab.inputs("[aria-invalid=true]"), marked);
+      const isVisible = await tab.evaluate(`(() => {
+        const { top } = verdict.getBoundingClientRect();
+        const { bottom } = message.getBoundingClientRect();
+        return verdict.nextElementSibling === message && top >= 0 &&
+          bottom <= innerHeight;
+      })()`);
+      assert.equal(isVisible, true, `${message}`);
+      // A mark is visible: no other input has its border.
+      const borders = await tab.evaluate(`new Set(
+        [...document.querySelectorAll("#create input")]
+          .map((input) => getComputedStyle(input).borderColor)).size`);
+      assert.equal(borders, marked.length + 1);
+    }
+  },
+);
+
+test(
+  "the form shows a refusal that is not from the service",
+  async (tab, plant) => {
+    for (const text of ["", "<html>", "null", "[]", '{"error":"a b"}']) {
+      const reply = `new Response(${JSON.stringify(text)}, { status: 502 })`;
+      await tab.evaluate(`fetch = async () => ${reply}; 0`);
+      assert.match(await create(tab, plant), /^502 in \d+ ms$/);
+      assert.match(await tab.textOf("reply"), /^502\n/);
+      assert.equal(await tab.textOf("message"), "");
+      assert.equal(await tab.textOf("advice"), "");
+    }
+  },
+);
+
+test("the form comes first, and one sample at a time is open", async (tab) => {
+  const first = await tab.evaluate('document.querySelector("section").id');
+  assert.equal(first, "try");
+  const open = `[...document.querySelectorAll("details[open] > summary")]
+    .map(({ textContent }) => textContent)`;
+  assert.deepEqual(await tab.evaluate(open), ["curl"]);
+  await tab.evaluate('document.querySelectorAll("summary")[2].click()');
+  assert.deepEqual(await tab.evaluate(open), ["Python"]);
+});
+
 test("the form shows a lost connection and its remedy", async (tab, plant) => {
   await tab.disconnect();
   assert.equal(await create(tab, plant), "No reply");
@@ -172,7 +239,7 @@ test(
 );
 
 test(
-  "the form does not send a wrong id or token, but marks the input",
+  "the form does not send an empty name or a wrong id or token, but marks the input",
   async (tab, plant) => {
     const { id } = plant;
     assert.match(await create(tab, plant), /^200 /);
@@ -184,6 +251,7 @@ test(
         ["id", `0${id}`],
         ["id", `${id},2`],
         ["id", `${id},"name":"x"`],
+        ["name", ""],
         ["token", ""],
         ["token", "a b"],
         ["token", "é"],
@@ -191,9 +259,7 @@ test(
     ) {
       await fillIn(tab, { ...plant, name: "Pilea", [field]: text });
       await clickSend(tab);
-      const invalid = await tab.evaluate(
-        '[...document.querySelectorAll("input:user-invalid")].map(({ id }) => id)',
-      );
+      const invalid = await tab.inputs(":user-invalid");
       assert.deepEqual(invalid, [inputOf(field)], text);
       const focused = await tab.evaluate("document.activeElement.id");
       assert.equal(focused, inputOf(field), text);
@@ -272,6 +338,29 @@ test(
     assert.equal(type, "password");
   },
 );
+
+Deno.test({
+  name:
+    "the page after a create, as a screenshot in the file that PAGE_PNG names",
+  ignore: CHROMIUM === "" || PAGE_PNG === "",
+  sanitizeOps: false,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    await using program = await Program.start([
+      ...["--kv", directory.file("plants.db")],
+      ...["--base-url", "http://127.0.0.1:8000"],
+    ]);
+    await using tab = await browser.openTab();
+    await tab.emulate(1280, "light");
+    await tab.open(`${program.origin}/`);
+    const plant = { token: TOKEN, id: "1", name: "Monstera", tag: "climber" };
+    // The first create of a service takes longer than later ones.
+    for (let i = 0; i < 3; i++) {
+      assert.match(await create(tab, plant), /^200 /);
+    }
+    Deno.writeFileSync(PAGE_PNG, await tab.screenshot(".address", "#try"));
+  },
+});
 
 Deno.test({
   name: "the form works under a base URL with a path",

@@ -15,7 +15,8 @@ Deno.test("--help shows every command and every flag on a separate line, and exa
   assert.deepEqual([status, stderr], [0, ""]);
   for (
     const row of [
-      ...[/^ {2}serve {2,}\S/m, /^ {2}export {2,}\S/m, /^ {2}import FILE +\S/m],
+      ...[/^ {2}serve {2,}\S/m, /^ {2}export \[ID\.\.\.\] +\S/m],
+      ...[/^ {2}import FILE {2,}\S/m, /^ {2}restore FILE {2,}\S/m],
       ...[/^ {2}backup FILE {2,}\S/m, /^ {2}healthcheck {2,}\S/m],
       /^ {2}openapi {2,}\S/m,
       /^ {2}--host ADDRESS {2,}HOST {2,}\S.* \(127\.0\.0\.1\)$/m,

@@ -3,10 +3,8 @@ import assert from "node:assert/strict";
 import {
   eventually,
   inParallel,
-  isStored,
   Ledger,
   PLANT,
-  send,
   toBody,
 } from "../support/load.ts";
 import { has, Program, TOKEN } from "../support/program.ts";
@@ -146,37 +144,6 @@ Deno.test({
     for (const connection of staying) connection.close();
     assert.match(program.stderr, LOST);
     assert.doesNotMatch(program.stderr, INTERNAL_ERROR);
-    assert.equal((await program.stop()).status, 0);
-  },
-});
-
-Deno.test({
-  name:
-    "a service that was without file descriptors listens again on the address of DENO_SERVE_ADDRESS",
-  // Only on Linux is every address from 127.0.0.1 to 127.255.255.254 local.
-  ignore: Deno.build.os !== "linux",
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    await using program = await Program.start(["--kv", path], {
-      openFilesMax: 60,
-      env: { DENO_SERVE_ADDRESS: "tcp:127.0.0.2:0" },
-    });
-    const { port } = program;
-    assert.equal(program.origin, `http://127.0.0.2:${port}`);
-    const connections: Deno.Conn[] = [];
-    for (let i = 0; i < 100; i++) {
-      await Deno.connect({ hostname: "127.0.0.2", port }).then(
-        (connection) => connections.push(connection),
-        () => {},
-      );
-    }
-    // Some connections stay open.
-    for (const connection of connections.splice(STAYING)) connection.close();
-    await program.printed(/listening on http:\/\/127\.0\.0\.2:\d+ again/);
-    assert.match(program.stderr, LOST);
-    assert.ok(isStored(await send(program, { id: 1n, plant: PLANT })));
-    for (const connection of connections) connection.close();
     assert.equal((await program.stop()).status, 0);
   },
 });

@@ -7,7 +7,8 @@ import {
   History,
   parseExport,
 } from "../support/history.ts";
-import { Instance, runHistory } from "../support/history_run.ts";
+import { runHistory } from "../support/history_run.ts";
+import { Instance } from "../support/instances.ts";
 import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
 import { Tally } from "../support/load.ts";
 import { numberFromEnv, seedOfRun } from "../support/random.ts";
@@ -103,9 +104,7 @@ async function assertExact(
   await using stack = new AsyncDisposableStack();
   try {
     for (let i = 0; i < count; i++) {
-      const instance = stack.use(new Instance(store, env));
-      await instance.start();
-      instances.push(instance);
+      instances.push(stack.use(await Instance.start(store, env)));
     }
     const seconds = SECONDS;
     await runHistory({ instances, server, seed, seconds, history, accidents });
@@ -120,6 +119,7 @@ async function assertExact(
     );
     const violations = findViolations(history.creates, exported);
     assert.deepEqual(violations.slice(0, VIOLATIONS_SHOWN_MAX), []);
+    assert.ok(accidents.length > 0);
     assert.ok(answers.of(200) > 0);
     assert.ok(answers.of(API_ERRORS.idTaken.error) > 0);
   } catch (cause) {

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { BODY_BYTES_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
+import {
+  ID_MAX,
+  ID_MIN,
+  LINE_BYTES_MAX,
+  VALUE_BYTES_MAX,
+} from "../../src/limits.ts";
 import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
 import { eventually, inParallel, isStored, send } from "../support/load.ts";
 import { assertOneLine, Program, runProgram } from "../support/program.ts";
@@ -51,7 +56,7 @@ Deno.test("an import that is exported again gives the same bytes, in the order o
 Deno.test("import names each refused line and its reason, skips empty lines, and stores the others", async () => {
   using directory = new TemporaryDirectory();
   const file = directory.file("in");
-  const long = toLine(6n, "x".repeat(BODY_BYTES_MAX));
+  const long = toLine(6n, "x".repeat(LINE_BYTES_MAX));
   const text = [
     `${BYTE_ORDER_MARK}{"id":1,"name":"one"}`,
     '{"id":2}\r',
@@ -65,6 +70,7 @@ Deno.test("import names each refused line and its reason, skips empty lines, and
     `${long}\r`,
     '{"id":4,"name":"BAD"}',
     '{"id":5,"name":"five"}',
+    toLine(7n, "x".repeat(VALUE_BYTES_MAX)),
   ].join("\n");
   const bytes = Buffer.from(text);
   bytes.set([0xff, 0xfe, 0xfd], bytes.indexOf("BAD"));
@@ -73,9 +79,12 @@ Deno.test("import names each refused line and its reason, skips empty lines, and
   const { status, stderr } = await importFile(store, file);
   assert.deepEqual(stderr.split("\n").toSorted(), [
     "",
-    "2 created, 1 already stored, 1 conflicting, 6 refused",
-    `line 10: expected at most ${BODY_BYTES_MAX} bytes, got ${long.length}`,
+    "2 created, 1 already stored, 1 conflicting, 7 refused",
+    `line 10: expected at most ${LINE_BYTES_MAX} bytes, got ${long.length}`,
     "line 11: expected well-formed UTF-8",
+    `line 13: expected a plant of at most ${VALUE_BYTES_MAX} bytes as stored, got ${
+      // The name of the member and the structure of the object.
+      VALUE_BYTES_MAX + 15}`,
     "line 2: name: expected a string, got nothing",
     `line 3: id: expected an integer from ${ID_MIN} to ${ID_MAX}, got 1.5`,
     'line 4: column 16: expected a value, found "x"',
@@ -128,7 +137,7 @@ Deno.test("import stops when the store fails, and names the problem once", async
   await writer.abort().catch(() => {});
   assert.match(
     stderr,
-    /^the store fails: the database file was deleted[^\n]*\n1 created, [^\n]*\nstopped after line 301, the store failed on 300 plants: repeat the same import when it has recovered\n$/,
+    /^the store fails: it was deleted or moved\n1 created, [^\n]*\nstopped after line 301, the store failed on 300 plants: repeat the same import when it has recovered\n$/,
   );
   assert.equal(status, 1);
 });

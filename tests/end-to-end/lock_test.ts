@@ -6,7 +6,6 @@ import {
   inParallel,
   isStored,
   Ledger,
-  metricOf,
   occurrences,
   PLANT,
   raceForIds,
@@ -60,7 +59,7 @@ async function testLock(kind: "IMMEDIATE" | "EXCLUSIVE"): Promise<void> {
     );
     await eventually(
       (count) => count > 0,
-      () => metricOf(program, "plant_store_creates_waiting"),
+      () => program.metric("plant_store_creates_waiting"),
     );
     lock[Symbol.dispose]();
     await Promise.all(waiting);

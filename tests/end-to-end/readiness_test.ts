@@ -1,6 +1,13 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
-import { eventually } from "../support/load.ts";
+import { PROBE_MS, PROBES_UNSETTLED_MAX } from "../../src/limits.ts";
+import {
+  DENOKV,
+  FakeKvServer,
+  KV_ENV,
+  KvServer,
+} from "../support/kv_server.ts";
+import { eventually, pause } from "../support/load.ts";
 import {
   assertOneLine,
   errorOf,
@@ -8,14 +15,20 @@ import {
   runProgram,
   statusOf,
 } from "../support/program.ts";
-import { freePort } from "../support/tools.ts";
+import { freePort, runTool } from "../support/tools.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
-import { request, Wire } from "../support/wire.ts";
+import { Wire } from "../support/wire.ts";
 
 const OK = '{"status":"ok"}';
 
 const STORE_FAILED = API_ERRORS.storeFailed;
+
+/** Returns the files that a process has open, a line each. */
+function openFiles(pid: number): Promise<string> {
+  // With another process: Deno itself needs all permissions to read /proc.
+  return runTool("sh", ["-c", `readlink /proc/${pid}/fd/* || true`]);
+}
 
 /** Asserts that a service is not ready, and that only the log says why. */
 async function assertNotReady(program: Program): Promise<void> {
@@ -24,35 +37,34 @@ async function assertNotReady(program: Program): Promise<void> {
   assert.match(response.headers.get("retry-after") ?? "", /^\d+$/);
   assert.deepEqual(await response.json(), {
     error: STORE_FAILED.error,
-    message: "the store fails: the log of the service says why",
+    message:
+      "the store failed or timed out, so a create would fail: the log of the service says why",
   });
 }
 
-Deno.test("before the store is open, GET /livez answers 200, and everything else 503 at once", async () => {
-  using directory = new TemporaryDirectory();
-  const file = directory.file("plants.db");
-  // Keeps the store in the mode in which a second start only has to write.
-  await using _first = await Program.start(["--kv", file]);
-  using lock = new StoreLock(file);
-  const port = freePort();
-  await using program = Program.spawn(["--port", `${port}`, "--kv", file]);
-  using wire = await eventually(
-    (wire) => wire !== undefined,
-    () => Wire.connect(port).catch(() => undefined),
-  ) ?? assert.fail();
-  await wire.send(request('{"id":1,"name":"Fern"}'));
-  const reply = await wire.reply();
-  assert.equal(reply?.status, 503);
-  assert.equal(JSON.parse(reply.text).error, STORE_FAILED.error);
-  for (const [path, status] of [["/livez", 200], ["/readyz", 503]] as const) {
-    const response = fetch(`http://127.0.0.1:${port}${path}`);
-    assert.equal(await statusOf(response), status);
-  }
-  assert.equal(program.stderr, "");
-  lock[Symbol.dispose]();
-  await program.printed(/listens on/);
-  const ready = fetch(`http://127.0.0.1:${port}/readyz`);
-  assert.equal(await statusOf(ready), 200);
+Deno.test({
+  name: "a service does not listen before its store is open",
+  ignore: Deno.build.os !== "linux",
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const file = directory.file("plants.db");
+    // Keeps the store in the mode in which a second start only has to write.
+    await using _first = await Program.start(["--kv", file]);
+    using lock = new StoreLock(file);
+    const port = freePort();
+    await using program = Program.spawn(["--port", `${port}`, "--kv", file]);
+    // It has checked the address and opened the store when it waits for the lock.
+    await eventually(
+      (files) => files.split("\n").includes(Deno.realPathSync(file)),
+      () => openFiles(program.process.pid),
+    );
+    await assert.rejects(Wire.connect(port), Deno.errors.ConnectionRefused);
+    assert.equal(program.stderr, "");
+    lock[Symbol.dispose]();
+    await program.printed(/listens on/);
+    const ready = fetch(`http://127.0.0.1:${port}/readyz`);
+    assert.equal(await statusOf(ready), 200);
+  },
 });
 
 Deno.test("GET /readyz answers 503 if the database file is deleted, and /livez 200", async () => {
@@ -61,9 +73,11 @@ Deno.test("GET /readyz answers 503 if the database file is deleted, and /livez 2
   await using program = await Program.start(["--kv", file]);
   Deno.removeSync(file);
   await assertNotReady(program);
-  await program.printed(/error: the store fails: .*deleted/);
+  await program.printed(
+    /error: the store fails: .*plants\.db: it was deleted or moved\n/,
+  );
   assert.equal(await (await program.get("/livez")).text(), OK);
-  assert.equal((await program.metrics()).get("plant_store_up"), 0);
+  assert.equal(await program.metric("plant_store_up"), 0);
   const args = ["healthcheck", "--port", `${program.port}`];
   assertOneLine(
     await runProgram(args),
@@ -80,7 +94,7 @@ Deno.test({
     using disk = new SmallDisk(4);
     await using program = await Program.start(["--kv", disk.file("plants.db")]);
     assert.equal(await statusOf(program.get("/readyz")), 200);
-    assert.equal((await program.metrics()).get("plant_store_up"), 1);
+    assert.equal(await program.metric("plant_store_up"), 1);
     const { length } = program.stderr;
 
     const ballast = disk.fill("ballast");
@@ -90,8 +104,9 @@ Deno.test({
       () => statusOf(program.get("/readyz")),
     );
     await assertNotReady(program);
-    assert.equal((await program.metrics()).get("plant_store_up"), 0);
-    const failing = /error: the store fails: database or disk is full.*\n/;
+    assert.equal(await program.metric("plant_store_up"), 0);
+    const failing =
+      /error: the store fails: .*plants\.db: the disk is full: free some space\n/;
     await program.printed(failing, length);
     assert.deepEqual(
       await errorOf(program.create({ id: 1, name: "x".repeat(10_000) })),
@@ -101,9 +116,62 @@ Deno.test({
     Deno.removeSync(ballast);
     await program.printed(/info: the store has recovered\n/, length);
     assert.equal(await (await program.get("/readyz")).text(), OK);
-    assert.equal((await program.metrics()).get("plant_store_up"), 1);
+    assert.equal(await program.metric("plant_store_up"), 1);
     assert.equal(program.stderr.slice(length).trimEnd().split("\n").length, 2);
     const retry = program.create({ id: 1, name: "x".repeat(10_000) });
     assert.equal(await statusOf(retry), 200);
+  },
+});
+
+/** Waits until GET /readyz has a status. */
+async function untilReady(program: Program, status: number): Promise<void> {
+  await eventually(
+    (found) => found === status,
+    () => statusOf(program.get("/readyz")),
+  );
+}
+
+Deno.test("GET /readyz probes a KV Connect server again after a probe that never settles", async () => {
+  await using server = new FakeKvServer();
+  const args = ["--kv", server.url];
+  await using program = await Program.start(args, { env: KV_ENV });
+  for (let outage = 1; outage <= 2; outage++) {
+    await untilReady(program, 200);
+    const unanswered = Promise.withResolvers<Response>();
+    server.data = () => unanswered.promise;
+    await untilReady(program, 503);
+    // The writes of the outage stay without an answer.
+    server.data = () => undefined;
+    await untilReady(program, 200);
+    assert.equal(await statusOf(program.create({ id: 1, name: "Fern" })), 200);
+  }
+});
+
+Deno.test({
+  name:
+    "GET /readyz answers 503 whenever a KV Connect server hangs, however long, and 200 when it continues",
+  ignore: DENOKV === undefined || Deno.build.os === "windows",
+  async fn() {
+    using directory = new TemporaryDirectory();
+    await using server = await KvServer.start(directory.file("kv.db"));
+    await using program = await Program.start(["--kv", server.url], {
+      env: KV_ENV,
+    });
+    // More than PROBES_UNSETTLED_MAX seconds of probes, then fewer.
+    for (const probes of [PROBES_UNSETTLED_MAX + 3, 1]) {
+      await untilReady(program, 200);
+      server.freeze();
+      await untilReady(program, 503);
+      for (let i = 0; i < probes; i++) {
+        assert.equal(await statusOf(program.get("/readyz")), 503);
+        await pause(PROBE_MS);
+      }
+      server.thaw();
+      await untilReady(program, 200);
+      assert.equal(
+        await statusOf(program.create({ id: 1, name: "Fern" })),
+        200,
+      );
+    }
   },
 });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { RequestHandler } from "../../src/http/handler.ts";
 import { Program, runProgram } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { type Reply, request, Wire } from "../support/wire.ts";
@@ -53,13 +54,12 @@ Deno.test("HEAD gets the status and the headers of GET without a body, on every 
   using directory = new TemporaryDirectory();
   const args = ["--kv", directory.file("plants.db")];
   await using program = await Program.start(args);
+  const paths = RequestHandler.ROUTES
+    .filter(({ path, methods }) => path !== "" && methods.includes("HEAD"))
+    .map(({ path }) => path);
   for (
     const [path, status, options] of [
-      ["/", 200],
-      ["/openapi.json", 200],
-      ["/livez", 200],
-      ["/readyz", 200],
-      ["/metrics", 200],
+      ...paths.map((path) => [path, 200, {}] as const),
       ["/metrics", 401, { isAuthorized: false }],
       ["/unknown", 404],
     ] as const

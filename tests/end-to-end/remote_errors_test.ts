@@ -1,6 +1,6 @@
 /** A KV Connect server that cannot be used, and what its errors may contain. */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS, MAY_BE_STORED } from "../../src/errors.ts";
 import {
   DENOKV,
   FakeKvServer,
@@ -66,10 +66,14 @@ Deno.test("an error text of a KV Connect server is harmless in the log, and no c
   const response = await program.create({ id: 2, name: "two" });
   assert.equal(response.status, 503);
   const { error, message } = API_ERRORS.storeFailed;
-  assert.deepEqual(await response.json(), { error, message: message("") });
+  assert.deepEqual(await response.json(), {
+    error,
+    message: message(MAY_BE_STORED),
+  });
 
   const [line] = await program.printed(/^.*the store fails: .*$/m);
   assertHarmless(line);
+  assert.ok(line.includes(`the store fails: ${server.url}/: `), line);
   server.data = () => undefined;
   await program.printed(/the store has recovered/);
   const { stderr, status } = await program.stop();

@@ -73,6 +73,7 @@ Deno.test({
         const newPlant = { id: ++id, plant: drawPlant(random) };
         const reply = await ledger.send(program, newPlant);
         tally.add(reply);
+        if (reply.status === 0) isRunning = false;
         // A refused client waits, though less than Retry-After demands.
         if (reply.error === QUEUE_FULL) await pause(200);
         if (tally.of(200) >= killAt && away === undefined) {

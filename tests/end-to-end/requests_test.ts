@@ -12,7 +12,8 @@ import {
 
 const VALID = '{"id":2,"name":"Fern"}';
 
-const NO_TOKEN = 'Authorization: expected "Bearer" and one token';
+const NO_CREDENTIALS =
+  'Authorization: expected "Bearer" and one token, got something else';
 
 function to(target: string, method = "POST"): Uint8Array {
   return request(VALID, { line: `${method} ${target} HTTP/1.1` });
@@ -62,13 +63,13 @@ const REFUSED: readonly (readonly [
       `authorization: Bearer ${TOKEN}`,
     ),
     40101,
-    NO_TOKEN,
+    NO_CREDENTIALS,
   ],
   [
     "a token in UTF-8",
     withHeaders("authorization: Bearer tökén"),
     40101,
-    NO_TOKEN,
+    NO_CREDENTIALS,
   ],
   [
     "two Content-Types",

@@ -13,7 +13,9 @@ import {
   has,
   runProgram,
 } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { canMount, SmallDisk } from "../support/small_disk.ts";
+import { HAS_STRACE } from "../support/strace.ts";
+import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 
 /** A value that no output may contain. */
 const SECRET = "hush-hush";
@@ -50,7 +52,8 @@ const REFUSED: Readonly<Record<string, Refused>> = {
   },
   "a store that is another database": {
     env: { KV_PATH: "*/other.db" },
-    message: /cannot store plants in \/.*\/other\.db: .*: name another file/,
+    message:
+      /cannot store plants in \/.*\/other\.db: .*: restore a backup, or name another file/,
   },
 };
 
@@ -122,6 +125,63 @@ Deno.test({
   },
 });
 
+for (const isNew of [true, false]) {
+  const store = isNew ? "a new" : "an existing";
+  Deno.test({
+    name:
+      `serve fails with one line, and status 1, if no descriptor is left for ${store} store`,
+    ignore: !HAS_STRACE,
+    fn: async () => {
+      using directory = new TemporaryDirectory();
+      const path = directory.file("plants.db");
+      if (!isNew) (await Deno.openKv(path)).close();
+      const before = listFiles(directory);
+      // EMFILE for this file only: Deno itself does not run without descriptors.
+      const ended = await runProgram(["--port", "0", "--kv", path], {
+        shell: `exec strace -D -f -qq -o /dev/null -P "${path}" ` +
+          '-e inject=openat:error=EMFILE "$0" "$@"',
+      });
+      assertOneLine(
+        ended,
+        1,
+        `cannot store plants in ${path}: Too many open files (os error 24): ` +
+          `open '${path}'`,
+      );
+      assert.deepEqual(listFiles(directory), before);
+    },
+  });
+}
+
+Deno.test({
+  name:
+    "serve fails with one line on a disk without inodes, with status 1, and on a read-only one, with status 2",
+  ignore: !canMount(),
+  fn: async () => {
+    using disk = new SmallDisk(4);
+    const path = disk.file("plants.db");
+    (await Deno.openKv(path)).close();
+    const starts = (name: string) =>
+      runProgram(["--port", "0", "--kv", disk.file(name)]);
+    // The root and the store.
+    disk.remount("nr_inodes=2");
+    for (const name of ["plants.db", "new.db"]) {
+      assertOneLine(await starts(name), 1, /: No space left on device /);
+    }
+    disk.remount("ro");
+    for (const name of ["plants.db", "new.db"]) {
+      assertOneLine(
+        await starts(name),
+        2,
+        `cannot store plants in ${disk.file(name)}: the file system is ` +
+          "read-only: mount it for writing, or name another file with --kv " +
+          "or KV_PATH",
+      );
+    }
+    disk.remount("rw");
+    assert.deepEqual([...Deno.readDirSync(disk.path)].length, 1);
+  },
+});
+
 /** Runs a start with a KV Connect server on a port. */
 async function startWithServer(port: number): Promise<Ended> {
   const url = `http://127.0.0.1:${port}`;
@@ -133,15 +193,22 @@ async function startWithServer(port: number): Promise<Ended> {
 }
 
 // Deno 2.6 retries refused connections too, so each can take 9 s.
-Deno.test("serve waits 9 s for a KV Connect server, then fails with one line", async () => {
+Deno.test("serve waits 9 s for a KV Connect server, or while another process has locked the store, then fails with one line", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  (await Deno.openKv(path)).close();
+  using _lock = new StoreLock(path, "EXCLUSIVE");
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const connected = silent.accept();
-  const [unanswered, refused] = await Promise.all([
+  const connected = silent.accept().catch(() => undefined);
+  const [unanswered, refused, locked] = await Promise.all([
     startWithServer(silent.addr.port),
     // A port that no program gets by chance, so that nothing listens there.
     startWithServer(1),
+    runProgram(["--port", "0", "--kv", path]),
   ]);
-  (await connected).close();
+  // A program that has ended before connects no more.
+  silent.close();
+  (await connected)?.close();
   assertOneLine(
     unanswered,
     1,
@@ -153,5 +220,11 @@ Deno.test("serve waits 9 s for a KV Connect server, then fails with one line", a
     refused,
     1,
     /cannot store plants in http:\/\/127\.0\.0\.1:1\/: .*: check /,
+  );
+  assertOneLine(
+    locked,
+    1,
+    `cannot store plants in ${path}: database is locked by another process: ` +
+      "stop it first",
   );
 });

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import config from "../../deno.json" with { type: "json" };
 import { API_ERRORS } from "../../src/errors.ts";
 import { has, Program, statusOf, TOKEN } from "../support/program.ts";
+import { makeStore } from "../support/places.ts";
+import { assertInjected, HAS_STRACE, traced } from "../support/strace.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
 
@@ -86,4 +88,22 @@ Deno.test("serve --log-format json prints the banner as one object", async () =>
   });
   assert.equal(new Date(time).toISOString(), time);
   if (HAS_CURL) assert.match(await shell(curl), /^HTTP\/1\.1 200 /);
+});
+
+Deno.test({
+  name: "a start succeeds on a disk whose syncs take a second",
+  ignore: !HAS_STRACE,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    await makeStore(path);
+    const trace = directory.file("trace");
+    const delay = "inject=fsync,fdatasync:delay_exit=1000000";
+    await using program = await Program.start(
+      ["--kv", path],
+      traced(trace, "trace=fsync,fdatasync", delay),
+    );
+    assert.equal((await program.stop()).status, 0);
+    assertInjected(trace);
+  },
 });

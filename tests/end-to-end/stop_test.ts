@@ -13,7 +13,7 @@ const IS_WINDOWS = Deno.build.os === "windows";
 async function waitForGauge(program: Program, name: string): Promise<void> {
   await eventually(
     (value) => value > 0,
-    async () => (await program.metrics()).get(name) ?? 0,
+    () => program.metric(name),
   );
 }
 
@@ -144,7 +144,7 @@ Deno.test({
       ["--port", "0", "--kv", `http://127.0.0.1:${listener.addr.port}`],
       { env: { DENO_KV_ACCESS_TOKEN: "a-token" } },
     );
-    using _connection = await listener.accept();
+    using _connection = await program.causes(listener.accept());
     program.process.kill("SIGHUP");
     const { status, signal, stderr } = await program.stop("SIGTERM");
     assert.deepEqual([status, signal], [0, null], stderr);
@@ -159,12 +159,10 @@ Deno.test({
     using directory = new TemporaryDirectory();
     await using program = await Program.start(
       ["--kv", directory.file("p.db")],
-      {
-        shell: 'exec script -qfc "$0 $*" /dev/null >&2',
-      },
+      // The service inherits the third descriptor: its end is waited for, too.
+      { shell: 'exec script -qfc "$0 $*" /dev/null >&2 3>&2' },
     );
-    const { port } = program;
-    program.process.kill("SIGKILL");
-    await waitForRefusal(port);
+    await program.stop("SIGKILL");
+    await waitForRefusal(program.port);
   },
 });

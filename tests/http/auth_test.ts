@@ -58,6 +58,26 @@ Deno.test("check() finds no token in a header that is not one bearer token", () 
   ) assertRefused(header, "noToken");
 });
 
+Deno.test("check() reports what it found instead of a token, and never quotes it", () => {
+  const tokens = new AcceptedTokens(TOKENS);
+  for (
+    const [header, found] of [
+      [null, "nothing"],
+      ["", "nothing"],
+      ["Bearer", 'no token after "Bearer"'],
+      ["bearer  ", 'no token after "Bearer"'],
+      ["Basic first", "something else"],
+      ["Bearer first, Bearer first", "something else"],
+      ["XBearer", "something else"],
+    ] as const
+  ) {
+    assert.equal(
+      tokens.check(header)?.message,
+      `Authorization: expected "Bearer" and one token, got ${found}`,
+    );
+  }
+});
+
 Deno.test("check() does not accept another token", () => {
   for (
     const token of [

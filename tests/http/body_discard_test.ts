@@ -5,6 +5,7 @@ import {
   BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
 } from "../../src/limits.ts";
+import { settled } from "../support/fake_store.ts";
 import { endlessStream, requestOf, streamOf } from "../support/bodies.ts";
 
 Deno.test("discard() reads a bounded part of an endless body", async () => {
@@ -23,6 +24,20 @@ Deno.test("discard() reads a body below the bound to its end", async () => {
   new BodyReader().discard(requestOf(stream));
   await exhausted;
   assert.equal(readBytes(), BODY_DISCARD_BYTES_MAX - 1024);
+});
+
+Deno.test("discard() lets a reply leave before it cancels the body", async () => {
+  const { stream, cancelled } = streamOf(
+    [new Uint8Array(BODY_DISCARD_BYTES_MAX)],
+    "hangs",
+  );
+  let isCancelled = false;
+  cancelled.then(() => isCancelled = true);
+  new BodyReader().discard(requestOf(stream));
+  // A handler replies when its promises have settled.
+  await settled();
+  assert.equal(isCancelled, false);
+  await cancelled;
 });
 
 Deno.test("discard() cancels a body that trickles in after BODY_MS_MAX", async () => {

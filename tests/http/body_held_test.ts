@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import { type ErrorName, ErrorReply } from "../../src/errors.ts";
+import { ApiError, type ErrorName } from "../../src/errors.ts";
 import { BodyReader } from "../../src/http/body.ts";
 import {
-  BODIES_HELD_BYTES_MAX,
+  BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
   BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
 } from "../../src/limits.ts";
 import { requestOf, streamOf } from "../support/bodies.ts";
 
-const SHUTTING_DOWN = new ErrorReply("shuttingDown");
+const SHUTTING_DOWN = new ApiError("shuttingDown");
 
 /** How a body can arrive. */
 const KINDS = [
@@ -51,7 +51,7 @@ async function assertRefused(
   name: ErrorName,
 ): Promise<void> {
   const refusal = await outcome;
-  assert.ok(refusal instanceof ErrorReply, "accepted");
+  assert.ok(refusal instanceof ApiError, "accepted");
   assert.equal(refusal.name, name);
 }
 
@@ -60,49 +60,49 @@ for (const [kind, requestWith] of KINDS) {
     const bodies = new BodyReader();
     for (const length of [0, 60, BODY_BYTES_MAX]) {
       const release = await holdUsed(bodies, requestWith("x".repeat(length)));
-      assert.equal(bodies.heldBytes, length);
+      assert.equal(bodies.reservedBytes, length);
       await release();
-      assert.equal(bodies.heldBytes, 0);
+      assert.equal(bodies.reservedBytes, 0);
     }
     const bug = new Error("a bug of this test");
     const read = bodies.read(requestWith("{}"), () => Promise.reject(bug));
     await assert.rejects(read, bug);
-    assert.equal(bodies.heldBytes, 0);
+    assert.equal(bodies.reservedBytes, 0);
   });
 
-  Deno.test(`read() refuses a body ${kind} above BODIES_HELD_BYTES_MAX, of arriving and used bodies together, and accepts it once another is released`, async () => {
+  Deno.test(`read() refuses a body ${kind} above BODIES_RESERVED_BYTES_MAX, of arriving and used bodies together, and accepts it once another is released`, async () => {
     const bodies = new BodyReader();
     const release = await holdUsed(bodies, requestOf("ab", 2));
-    holdArriving(bodies, BODIES_HELD_BYTES_MAX - 5);
-    assert.equal(bodies.heldBytes, BODIES_HELD_BYTES_MAX - 3);
+    holdArriving(bodies, BODIES_RESERVED_BYTES_MAX - 5);
+    assert.equal(bodies.reservedBytes, BODIES_RESERVED_BYTES_MAX - 3);
 
     const use = (text: string) => text;
     // Above, at and below the limit.
     await assertRefused(bodies.read(requestWith("xxxx"), use), "queueFull");
-    assert.equal(bodies.heldBytes, BODIES_HELD_BYTES_MAX - 3);
+    assert.equal(bodies.reservedBytes, BODIES_RESERVED_BYTES_MAX - 3);
     for (const text of ["xxx", "xx"]) {
       assert.equal(await bodies.read(requestWith(text), use), text);
     }
     await release();
     assert.equal(await bodies.read(requestWith("xxxx"), use), "xxxx");
-    assert.equal(bodies.heldBytes, BODIES_HELD_BYTES_MAX - 5);
+    assert.equal(bodies.reservedBytes, BODIES_RESERVED_BYTES_MAX - 5);
   });
 }
 
 Deno.test("a body with a Content-Length is held in full from the start, and one in chunks as it arrives", async () => {
   const bodies = new BodyReader();
   bodies.read(requestOf(streamOf([], "hangs").stream, 500), () => {});
-  assert.equal(bodies.heldBytes, 500);
+  assert.equal(bodies.reservedBytes, 500);
   const { stream, exhausted } = streamOf(["abc", "de"], "hangs");
   bodies.read(requestOf(stream), () => {});
-  assert.equal(bodies.heldBytes, 500);
+  assert.equal(bodies.reservedBytes, 500);
   await exhausted;
-  assert.equal(bodies.heldBytes, 505);
+  assert.equal(bodies.reservedBytes, 505);
 });
 
-Deno.test("read() accepts an empty body although BODIES_HELD_BYTES_MAX are held", async () => {
+Deno.test("read() accepts an empty body although BODIES_RESERVED_BYTES_MAX are held", async () => {
   const bodies = new BodyReader();
-  holdArriving(bodies, BODIES_HELD_BYTES_MAX);
+  holdArriving(bodies, BODIES_RESERVED_BYTES_MAX);
   for (const request of [requestOf(null), requestOf(""), requestOf("", 0)]) {
     assert.equal(await bodies.read(request, (text) => text), "");
   }
@@ -118,7 +118,7 @@ for (const length of [undefined, 100]) {
     const read = bodies.read(requestOf(stream, length), () => {})
       .finally(() => isRefused = true);
     await exhausted;
-    const held = bodies.heldBytes;
+    const held = bodies.reservedBytes;
     assert.equal(held, length ?? 1);
 
     clock.nowMs += BODY_MS_MAX - 1;
@@ -126,11 +126,11 @@ for (const length of [undefined, 100]) {
     // Another read passes through the same turns.
     await bodies.read(requestOf(""), () => {});
     assert.equal(isRefused, false);
-    assert.equal(bodies.heldBytes, held);
+    assert.equal(bodies.reservedBytes, held);
     clock.nowMs += 1;
     bodies.expire();
     await assertRefused(read, "bodyTimedOut");
-    assert.equal(bodies.heldBytes, 0);
+    assert.equal(bodies.reservedBytes, 0);
   });
 }
 
@@ -148,7 +148,7 @@ Deno.test("a body that trickles in does not extend its deadline", async () => {
   );
   const read = bodies.read(requestOf(stream), () => {});
   await exhausted;
-  assert.equal(bodies.heldBytes, 9);
+  assert.equal(bodies.reservedBytes, 9);
   clock.nowMs += BODY_MS_MAX / 10;
   bodies.expire();
   await assertRefused(read, "bodyTimedOut");
@@ -160,7 +160,7 @@ Deno.test("expire() and refuseAll() do not change a body that has arrived, nor l
   clock.nowMs += BODY_MS_MAX;
   bodies.expire();
   bodies.refuseAll(SHUTTING_DOWN);
-  assert.equal(bodies.heldBytes, 2);
+  assert.equal(bodies.reservedBytes, 2);
   await release();
   assert.equal(await bodies.read(requestOf("[]", 2), (text) => text), "[]");
 });
@@ -170,15 +170,15 @@ Deno.test("a refused body is not held, whatever arrives later", async () => {
   const { stream, exhausted, send, cancelled } = streamOf(["{"], "hangs");
   const read = bodies.read(requestOf(stream), () => {});
   await exhausted;
-  assert.equal(bodies.heldBytes, 1);
+  assert.equal(bodies.reservedBytes, 1);
   bodies.refuseAll(SHUTTING_DOWN);
   assert.equal(await read, SHUTTING_DOWN);
-  assert.equal(bodies.heldBytes, 0);
+  assert.equal(bodies.reservedBytes, 0);
   // The first chunk ends the reading of the body, the second the discarding.
   send(new Uint8Array(1));
   send(new Uint8Array(2 * BODY_DISCARD_BYTES_MAX));
   await cancelled;
-  assert.equal(bodies.heldBytes, 0);
+  assert.equal(bodies.reservedBytes, 0);
 });
 
 Deno.test("a refused body with a Content-Length is neither held nor used when it completes later", async () => {
@@ -188,5 +188,5 @@ Deno.test("a refused body with a Content-Length is neither held nor used when it
   bodies.refuseAll(SHUTTING_DOWN);
   assert.equal(await read, SHUTTING_DOWN);
   await exhausted;
-  assert.equal(bodies.heldBytes, 0);
+  assert.equal(bodies.reservedBytes, 0);
 });

@@ -14,33 +14,46 @@ Deno.test("handle() stores a body of the largest size, with and without a Conten
   const bytes = new Uint8Array(toBytes(body));
   assert.equal(bytes.length, BODY_BYTES_MAX);
   for (const sent of [bytes, new Blob([bytes]).stream()]) {
-    using service = await TestService.start();
+    const service = new TestService();
     const reply = await service.create(sent);
     assert.equal(reply.status, 200, reply.text);
     assert.equal(reply.text, JSON.stringify({ name }));
-    assert.deepEqual(await service.stored(), [[["plants", -7n], { name }]]);
+    assert.deepEqual(service.stored(), [[["plants", -7n], { name }]]);
   }
 });
 
 Deno.test("handle() refuses a body that ends too early with 40002, and counts a client that left", async () => {
-  for (const headers of [{}, { "content-length": "100" }]) {
-    using service = await TestService.start();
-    const { stream } = streamOf(['{"id":7,"name":"a"}'], "fails");
+  for (
+    const [headers, end] of [
+      [{}, "fails"],
+      [{ "content-length": "100" }, "fails"],
+      // The runtime ends the body of an HTTP/2 stream that is reset.
+      [{ "content-length": "20" }, "ends"],
+    ] as const
+  ) {
+    const service = new TestService();
+    const { stream } = streamOf(['{"id":7,"name":"a"}'], end);
     assertRefusal(await service.create(stream, { headers }), {
       error: 40002,
       message: "body: expected all of it, got a part",
     });
-    assert.deepEqual(await service.stored(), []);
+    assert.deepEqual(service.stored(), []);
     const { text } = await service.get("/metrics");
     assert.match(text, /_requests_total\{code="499"\} 1\n/);
     assert.match(text, /_requests_total\{code="400"\} 0\n/);
   }
 });
 
-Deno.test("handle() ends the body of a request that it refuses without reading", async () => {
-  using service = await TestService.start();
-  const { stream, cancelled } = endlessStream(1024);
-  const headers = { "authorization": "Bearer guess" };
-  assert.equal((await service.create(stream, { headers })).status, 401);
-  await cancelled;
+Deno.test("handle() ends the body of a request that it answers without reading it", async () => {
+  const service = new TestService();
+  for (
+    const [options, status] of [
+      [{ headers: { "authorization": "Bearer guess" } }, 401],
+      [{ method: "GET", target: "/livez" }, 200],
+    ] as const
+  ) {
+    const { stream, cancelled } = endlessStream(1024);
+    assert.equal((await service.create(stream, options)).status, status);
+    await cancelled;
+  }
 });

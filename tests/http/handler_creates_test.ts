@@ -20,7 +20,7 @@ async function outcomes(service: TestService): Promise<Record<string, number>> {
 }
 
 Deno.test("handle() replies with 200 to the same create again, however it is spelled", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   for (
     const body of [
       '{"id":7,"name":"Monstera","tag":"climber"}',
@@ -34,14 +34,14 @@ Deno.test("handle() replies with 200 to the same create again, however it is spe
     assert.equal(reply.text, '{"name":"Monstera","tag":"climber"}');
   }
   assert.deepEqual(
-    await service.stored(),
+    service.stored(),
     [[["plants", 7n], { name: "Monstera", tag: "climber" }]],
   );
   assert.deepEqual(await outcomes(service), { stored: 1, replayed: 3 });
 });
 
 Deno.test("handle() replies with 40901 to another plant of the id, and keeps what is stored", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   const body = '{"id":7,"name":"a"}';
   assert.equal((await service.create(body)).status, 200);
   for (let i = 0; i < 2; i++) {
@@ -49,7 +49,7 @@ Deno.test("handle() replies with 40901 to another plant of the id, and keeps wha
     assertRefusal(conflict, TAKEN);
     assert.equal((await service.create(body)).text, '{"name":"a"}');
   }
-  assert.deepEqual(await service.stored(), [[["plants", 7n], { name: "a" }]]);
+  assert.deepEqual(service.stored(), [[["plants", 7n], { name: "a" }]]);
   assert.deepEqual(
     await outcomes(service),
     { stored: 1, conflict: 2, replayed: 2 },
@@ -57,15 +57,15 @@ Deno.test("handle() replies with 40901 to another plant of the id, and keeps wha
 });
 
 Deno.test("handle() replies with 40901 to an id whose value is not a plant of this service, and keeps it", async () => {
-  using service = await TestService.start();
-  await service.kv.set(["plants", 7n], "foreign");
+  const service = new TestService();
+  service.store.plants.set(7n, null);
   const reply = await service.create('{"id":7,"name":"a"}');
   assertRefusal(reply, TAKEN);
-  assert.deepEqual(await service.stored(), [[["plants", 7n], "foreign"]]);
+  assert.deepEqual(service.stored(), [[["plants", 7n], null]]);
 });
 
 Deno.test("handle() stores the id exactly, and names it in a conflict", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   for (const id of [2n ** 53n, 2n ** 53n + 1n, ID_MAX]) {
     const body = `{"id":${id},"name":"plant ${id}"}`;
     assert.equal((await service.create(body)).status, 200);
@@ -77,7 +77,7 @@ Deno.test("handle() stores the id exactly, and names it in a conflict", async ()
 });
 
 Deno.test("handle() replies to creates of stored and of new ids at once, each by its own id", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   const ids = Array.from({ length: 150 }, (_, id) => id);
   const create = (id: number, name: string) =>
     service.create(`{"id":${id},"name":"${name}"}`);
@@ -90,7 +90,7 @@ Deno.test("handle() replies to creates of stored and of new ids at once, each by
     assert.equal(status, isTaken ? 409 : 200, `id ${id}`);
   });
   assert.deepEqual(
-    await service.stored(),
+    service.stored(),
     ids.map((id) => [["plants", BigInt(id)], {
       name: isStored(id) ? "old" : nameOf(id),
     }]),

@@ -12,12 +12,12 @@ type Values = string | readonly string[];
 
 /** Sends a valid create with a header; asserts that it is stored. */
 async function assertAccepted(name: string, values: Values): Promise<void> {
-  using service = await TestService.start();
+  const service = new TestService();
   const reply = await service.create(VALID, { headers: { [name]: values } });
   assert.equal(reply.status, 200, reply.text);
   assert.equal(reply.text, '{"name":"Fern"}');
   assert.deepEqual(
-    await service.stored(),
+    service.stored(),
     [[["plants", 2n], { name: "Fern" }]],
   );
 }
@@ -30,10 +30,10 @@ async function assertRefused(
   message: string | RegExp,
   secrets: readonly string[] = [],
 ): Promise<void> {
-  using service = await TestService.start();
+  const service = new TestService();
   const reply = await service.create(VALID, { headers: { [name]: values } });
   assertRefusal(reply, { error, message }, secrets);
-  assert.deepEqual(await service.stored(), []);
+  assert.deepEqual(service.stored(), []);
 }
 
 Deno.test("handle() accepts each of its tokens, with white space around the header", async () => {
@@ -128,9 +128,9 @@ Deno.test("handle() refuses every other Content-Encoding with 41502", async () =
 });
 
 Deno.test("handle() refuses a Content-Length above the limit with 41301 before any of the body has arrived", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   const headers = { "content-length": `${BODY_BYTES_MAX + 1}` };
   const reply = await service.create(new ReadableStream(), { headers });
   assertRefusal(reply, { error: 41301 });
-  assert.deepEqual(await service.stored(), []);
+  assert.deepEqual(service.stored(), []);
 });

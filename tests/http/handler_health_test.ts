@@ -8,7 +8,8 @@ const OK = '{"status":"ok"}';
 
 const NOT_READY = {
   error: 50303,
-  message: "the store fails: the log of the service says why",
+  message:
+    "the store failed or timed out, so a create would fail: the log of the service says why",
 };
 
 /** Returns whether the metrics report a healthy store. */
@@ -19,7 +20,7 @@ async function isUp(service: TestService): Promise<boolean> {
 
 for (const method of ["GET", "HEAD"]) {
   Deno.test(`handle() replies to ${method} /readyz with 503 while the store fails, and with 200 when it works again`, async () => {
-    using service = await TestService.start();
+    const service = new TestService();
     assert.equal((await service.get("/readyz", { method })).text, OK);
     assert.equal(await isUp(service), true);
 
@@ -36,12 +37,12 @@ for (const method of ["GET", "HEAD"]) {
     service.clock.advance(RECOVERY_MS_MIN);
     assert.equal((await service.get("/readyz", { method })).text, OK);
     assert.equal(await isUp(service), true);
-    assert.deepEqual(await service.stored(), []);
+    assert.deepEqual(service.stored(), []);
   });
 }
 
 Deno.test("handle() replies to /readyz with 503 after a failed create until a write succeeds RECOVERY_MS_MIN later", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   service.store.problem = "disk I/O error";
   assert.equal((await service.create(VALID)).status, 503);
   service.store.problem = undefined;
@@ -62,7 +63,7 @@ Deno.test("handle() replies to /readyz with 503 after a failed create until a wr
 });
 
 Deno.test("handle() replies to /readyz with 503 because of the store before it does so because of a shutdown", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   service.store.problem = "disk I/O error";
   await service.handler.drain();
   assertRefusal(await service.get("/readyz"), NOT_READY);

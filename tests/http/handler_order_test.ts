@@ -1,5 +1,12 @@
 import assert from "node:assert/strict";
-import { BODY_BYTES_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
+import { API_ERRORS, statusOf } from "../../src/errors.ts";
+import { RequestHandler } from "../../src/http/handler.ts";
+import {
+  BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
+  QUEUE_MS_MAX,
+} from "../../src/limits.ts";
+import { endlessStream, streamOf } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { type RequestOptions, TestService } from "../support/service.ts";
 
@@ -36,16 +43,24 @@ const FAULTS: readonly (readonly [number, (draft: Draft) => Draft])[] = [
   [40901, (draft) => ({ ...draft, body: draft.body.replace("2", "1") })],
 ];
 
+Deno.test("FAULTS has every error that a request itself causes, but the time-out of its body", () => {
+  const caused = Object.values(API_ERRORS).map(({ error }) => error)
+    .filter((error) => statusOf(error) < 500)
+    .filter((error) => error !== API_ERRORS.bodyTimedOut.error);
+  const listed = FAULTS.map(([error]) => error);
+  assert.deepEqual(listed.toSorted(), caused.toSorted());
+});
+
 /** Encodes each character as one byte, so that a text can be invalid UTF-8. */
 function toLatin1(text: string): Uint8Array {
   return Uint8Array.from(text, (character) => character.charCodeAt(0));
 }
 
 Deno.test("handle() refuses a request with several faults for the first one in the order of the checks", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   const stored = await service.create('{"id":1,"name":"Monstera"}');
   assert.equal(stored.status, 200);
-  const before = await service.stored();
+  const before = service.stored();
 
   // Every combination of faults is the bits of a number.
   for (let combination = 1; combination < 2 ** FAULTS.length; combination++) {
@@ -59,11 +74,11 @@ Deno.test("handle() refuses a request with several faults for the first one in t
     assert.equal(JSON.parse(reply.text).error, error, errors.join());
     assertRefusal(reply, { error });
   }
-  assert.deepEqual(await service.stored(), before);
+  assert.deepEqual(service.stored(), before);
 });
 
 Deno.test("handle() checks the path, the method and the token before it refuses a create because of a shutdown", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   await service.handler.drain();
   for (const [error, addTo] of FAULTS) {
     const draft = addTo({ body: '{"id":2,"name":"Fern"}' });
@@ -71,11 +86,12 @@ Deno.test("handle() checks the path, the method and the token before it refuses 
     const isEarlier = [40401, 40501, 40101, 40102].includes(error);
     assertRefusal(reply, { error: isEarlier ? error : 50301 });
   }
-  assert.deepEqual(await service.stored(), []);
+  assert.deepEqual(service.stored(), []);
 });
 
-Deno.test("handle() checks a create completely before it refuses it because of an overload", async () => {
-  using service = await TestService.start();
+/** Starts a service that refuses creates, since two wait for the store. */
+async function startBusy() {
+  const service = new TestService();
   service.store.pause();
   // One in a commit, and one in the queue.
   const waiting = [3, 4].map((id) =>
@@ -83,18 +99,73 @@ Deno.test("handle() checks a create completely before it refuses it because of a
   );
   await service.createsWaiting(2);
   service.clock.advance(QUEUE_MS_MAX + 1);
-  for (const [error, addTo] of FAULTS) {
-    const draft = addTo({ body: '{"id":2,"name":"Fern"}' });
+  return { service, waiting };
+}
+
+Deno.test("handle() refuses every POST with 50302 while the service is busy, whatever its faults", async () => {
+  const { service, waiting } = await startBusy();
+  const faults = FAULTS.filter(([error]) => error !== 40501);
+  const drafts: Draft[] = [
+    { body: '{"id":2,"name":"Fern"}' },
+    ...faults.map(([, addTo]) => addTo({ body: '{"id":2,"name":"Fern"}' })),
+    ...RequestHandler.ROUTES.map(({ path }) => ({ target: path, body: "" })),
+  ];
+  for (const draft of drafts) {
     const reply = await service.create(toLatin1(draft.body), draft);
-    const expected = error === 40901 ? 50302 : error;
-    assertRefusal(reply, { error: expected });
+    assertRefusal(reply, {
+      error: 50302,
+      message: "the service is busy: send the same request again",
+    });
   }
+  const { text } = await service.get("/metrics");
+  const { length } = drafts;
+  assert.ok(text.includes(`_creates_total{outcome="queue_full"} ${length}\n`));
+  assert.ok(text.includes(`_requests_total{code="503"} ${length}\n`));
+
   service.store.resume();
   for (const { status } of await Promise.all(waiting)) {
     assert.equal(status, 200);
   }
-  assert.deepEqual(await service.stored(), [
+  assert.deepEqual(service.stored(), [
     [["plants", 3n], { name: "Aloe" }],
     [["plants", 4n], { name: "Aloe" }],
   ]);
+});
+
+Deno.test("handle() answers every other method as before while the service is busy", async () => {
+  const { service, waiting } = await startBusy();
+  for (const { path, methods } of RequestHandler.ROUTES) {
+    const isRead = methods.includes("GET");
+    for (const method of ["GET", "HEAD", "DELETE"]) {
+      const reply = await service.get(path, { method });
+      const isAllowed = isRead && method !== "DELETE";
+      assert.equal(reply.status, isAllowed ? 200 : 405, `${method} ${path}`);
+    }
+  }
+  service.store.resume();
+  await Promise.all(waiting);
+});
+
+Deno.test("handle() refuses creates because of a shutdown rather than because the service is busy", async () => {
+  const { service, waiting } = await startBusy();
+  const drained = service.handler.drain();
+  const reply = await service.create('{"id":2,"name":"Fern"}');
+  assertRefusal(reply, { error: 50301 });
+  service.store.resume();
+  await Promise.all([drained, ...waiting]);
+});
+
+Deno.test("handle() discards a bounded part of a body while the service is busy, unless it is short", async () => {
+  const { service, waiting } = await startBusy();
+  const endless = endlessStream(1024);
+  assertRefusal(await service.create(endless.stream), { error: 50302 });
+  await endless.cancelled;
+  assert.equal(endless.readBytes(), BODY_DISCARD_BYTES_MAX);
+  const short = streamOf(["{}"]);
+  const headers = { "content-length": "2" };
+  const reply = await service.create(short.stream, { headers });
+  assertRefusal(reply, { error: 50302 });
+  assert.equal(short.readBytes(), 0);
+  service.store.resume();
+  await Promise.all(waiting);
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {
-  BODIES_HELD_BYTES_MAX,
+  BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
@@ -26,9 +26,9 @@ for (
     ["received", {}, " ".repeat(BODY_BYTES_MAX)],
   ] as const
 ) {
-  Deno.test(`handle() refuses creates with 50302 while BODIES_HELD_BYTES_MAX of arriving bodies are ${name}`, async () => {
-    using service = await TestService.start();
-    const count = BODIES_HELD_BYTES_MAX / BODY_BYTES_MAX;
+  Deno.test(`handle() refuses creates with 50302 while BODIES_RESERVED_BYTES_MAX of arriving bodies are ${name}`, async () => {
+    const service = new TestService();
+    const count = BODIES_RESERVED_BYTES_MAX / BODY_BYTES_MAX;
     const bytes = new TextEncoder().encode(part);
     const arriving = Array.from({ length: count }, () => {
       const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
@@ -39,7 +39,7 @@ for (
       return service.create(body, { headers });
     });
     await eventually(
-      (bytes) => bytes === BODIES_HELD_BYTES_MAX,
+      (bytes) => bytes === BODIES_RESERVED_BYTES_MAX,
       () => gauge(service, "bodies_held_bytes"),
       SOON,
     );
@@ -56,14 +56,14 @@ for (
     for (const reply of await Promise.all(arriving)) {
       assertRefusal(reply, { error: 40801 });
     }
-    assert.deepEqual(await service.stored(), []);
+    assert.deepEqual(service.stored(), []);
     assert.equal(await gauge(service, "bodies_held_bytes"), 0);
     assert.equal((await service.create(VALID)).status, 200);
   });
 }
 
 Deno.test("handle() counts the bodies of waiting creates as held until their replies", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   service.store.pause();
   const count = 20;
   const waiting = Array.from({ length: count }, (_, i) => {
@@ -83,7 +83,7 @@ Deno.test("handle() counts the bodies of waiting creates as held until their rep
 });
 
 Deno.test("handle() holds no bytes of refused bodies", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   const large = " ".repeat(BODY_BYTES_MAX + 1);
   for (
     const body of ["{", "[]", large, new Blob([large]).stream()]
@@ -94,21 +94,21 @@ Deno.test("handle() holds no bytes of refused bodies", async () => {
 });
 
 Deno.test("handle() replies with 50303 while the store fails, and with 200 to the same create when it has recovered", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   service.store.problem = "database or disk is full";
   for (let i = 0; i < 3; i++) {
     // The problem is for operators only.
     const secrets = ["disk is full"];
     assertRefusal(await service.create(VALID), { error: 50303 }, secrets);
   }
-  assert.deepEqual(await service.stored(), []);
+  assert.deepEqual(service.stored(), []);
   service.store.problem = undefined;
   assert.equal((await service.create(VALID)).status, 200);
-  assert.equal((await service.stored()).length, 1);
+  assert.equal(service.stored().length, 1);
 });
 
 Deno.test("handle() replies with 50303 when the store has not answered within COMMIT_MS_MAX, and with 200 to the same create later", async () => {
-  using service = await TestService.start();
+  const service = new TestService();
   service.store.pause();
   const reply = service.create(VALID);
   await service.createsWaiting(1);
@@ -123,7 +123,7 @@ Deno.test("handle() replies with 50303 when the store has not answered within CO
     SOON,
   );
   assert.deepEqual(
-    await service.stored(),
+    service.stored(),
     [[["plants", 7n], { name: "Fern" }]],
   );
 });

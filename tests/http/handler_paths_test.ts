@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { RequestHandler } from "../../src/http/handler.ts";
 import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import { renderPage } from "../../src/reference/page.ts";
@@ -28,25 +29,36 @@ const UNKNOWN: readonly (readonly [target: string, path?: string])[] = [
   ["/ferns#/plants", "/ferns"],
 ];
 
-/** Every GET path, with the type and the text of its reply. */
-function readablePaths(
-  baseUrl: string,
-): readonly (readonly [path: string, type: string, text: string | RegExp])[] {
-  const page = ["text/html; charset=utf-8", renderPage(baseUrl).html] as const;
-  return [
-    ["", ...page],
-    ["/", ...page],
-    ["/openapi.json", "application/json", descriptionText(baseUrl)],
-    ["/livez", "application/json", OK],
-    ["/readyz", "application/json", OK],
-    ["/metrics", METRICS_CONTENT_TYPE, /^# HELP plant_store_/],
-  ];
+const { ROUTES } = RequestHandler;
+
+/** The paths that GET reads. */
+const READABLE = ROUTES.filter(({ methods }) => methods.includes("GET"));
+
+/** The type and the text of the reply on a path. */
+function contentOf(
+  path: string,
+): readonly [type: string, text: string | RegExp] {
+  switch (path) {
+    case "":
+    case "/":
+      return ["text/html; charset=utf-8", renderPage(BASE_URL).html];
+    case "/openapi.json":
+      return ["application/json", descriptionText(BASE_URL)];
+    case "/livez":
+    case "/readyz":
+      return ["application/json", OK];
+    case "/metrics":
+      return [METRICS_CONTENT_TYPE, /^# HELP plant_store_/];
+    default:
+      assert.fail(`no content for ${path}`);
+  }
 }
 
 for (const method of ["GET", "HEAD"]) {
   Deno.test(`handle() replies to ${method} on every path, with and without a query`, async () => {
-    using service = await TestService.start(BASE_URL);
-    for (const [path, type, text] of readablePaths(BASE_URL)) {
+    const service = new TestService(BASE_URL);
+    for (const { path } of READABLE) {
+      const [type, text] = contentOf(path);
       for (const query of ["", "?", "?x=/plants", "?/ferns#"]) {
         const reply = await service.get(`${path}${query}`, { method });
         assert.equal(reply.status, 200);
@@ -59,70 +71,62 @@ for (const method of ["GET", "HEAD"]) {
 }
 
 Deno.test("handle() sends the page with its headers", async () => {
-  using service = await TestService.start(BASE_URL);
+  const service = new TestService(BASE_URL);
   const { headers } = await service.get("/");
   for (const [name, value] of Object.entries(renderPage(BASE_URL).headers)) {
     assert.equal(headers.get(name), value, name);
   }
 });
 
-Deno.test("handle() needs a token for /metrics and for no other GET path", async () => {
-  using service = await TestService.start(BASE_URL);
+Deno.test("handle() needs a token for creates and metrics only", async () => {
+  assert.deepEqual(
+    ROUTES.filter(({ needsToken }) => needsToken).map(({ path }) => path),
+    ["/plants", "/metrics"],
+  );
+  const service = new TestService(BASE_URL);
   const rows = [[[], 40101], ["Bearer guess", 40102]] as const;
-  for (const method of ["GET", "HEAD"]) {
-    for (const [authorization, error] of rows) {
-      for (const [path] of readablePaths(BASE_URL)) {
-        const reply = await service.get(path, {
+  for (const { path, methods, needsToken } of ROUTES) {
+    for (const method of methods) {
+      for (const [authorization, error] of rows) {
+        const reply = await service.create(VALID, {
           method,
+          target: path,
           headers: { authorization },
         });
-        if (path === "/metrics") assertRefusal(reply, { error });
+        if (needsToken) assertRefusal(reply, { error });
         else assert.equal(reply.status, 200, path);
       }
     }
   }
+  assert.deepEqual(service.stored(), []);
 });
 
-Deno.test("handle() refuses every method but POST on /plants with 40501, before it checks the token", async () => {
-  using service = await TestService.start(BASE_URL);
-  for (
-    const method of ["GET", "HEAD", "PUT", "OPTIONS", "FOO", "post", "POSTS"]
-  ) {
-    for (const authorization of ["Bearer test-token", "Bearer guess"]) {
-      const reply = await service.create(VALID, {
-        method,
-        target: "/plants?x=1",
-        headers: { authorization },
-      });
-      assertRefusal(reply, {
-        error: 40501,
-        message: `method not allowed: ${method}: use POST`,
-      });
+Deno.test("handle() refuses every other method on every path with 40501, before it checks the token", async () => {
+  const service = new TestService(BASE_URL);
+  const METHODS = ["GET", "HEAD", "POST", "PUT", "OPTIONS", "FOO"];
+  const SPELLINGS = ["get", "post", "POSTS"];
+  for (const { path, methods } of ROUTES) {
+    for (const method of [...METHODS, ...SPELLINGS]) {
+      if (methods.includes(method)) continue;
+      for (const authorization of ["Bearer test-token", "Bearer guess"]) {
+        const reply = await service.create(VALID, {
+          method,
+          target: `${path}?/plants`,
+          headers: { authorization },
+        });
+        assertRefusal(reply, {
+          error: 40501,
+          message: `method not allowed: ${method}: use ${methods.join(" or ")}`,
+          allow: methods.join(", "),
+        });
+      }
     }
   }
-  assert.deepEqual(await service.stored(), []);
-});
-
-Deno.test("handle() refuses every method but GET and HEAD on every GET path with 40501, before it checks the token", async () => {
-  using service = await TestService.start(BASE_URL);
-  for (const method of ["POST", "OPTIONS", "get"]) {
-    for (const [path] of readablePaths(BASE_URL)) {
-      const reply = await service.create(VALID, {
-        method,
-        target: `${path}?/plants`,
-        headers: { authorization: "Bearer guess" },
-      });
-      assertRefusal(reply, {
-        error: 40501,
-        message: `method not allowed: ${method}: use GET or HEAD`,
-        allow: "GET, HEAD",
-      });
-    }
-  }
+  assert.deepEqual(service.stored(), []);
 });
 
 Deno.test("handle() replies with 40401 to an unknown path, whatever the method and the token", async () => {
-  using service = await TestService.start(BASE_URL);
+  const service = new TestService(BASE_URL);
   for (const [target, path = target] of UNKNOWN) {
     for (const method of ["POST", "GET", "OPTIONS"]) {
       for (const authorization of ["Bearer test-token", []]) {
@@ -133,11 +137,11 @@ Deno.test("handle() replies with 40401 to an unknown path, whatever the method a
       }
     }
   }
-  assert.deepEqual(await service.stored(), []);
+  assert.deepEqual(service.stored(), []);
 });
 
 Deno.test("handle() quotes the start of a long path and of a long method", async () => {
-  using service = await TestService.start(BASE_URL);
+  const service = new TestService(BASE_URL);
   const target = `/${"a".repeat(300)}`;
   assertRefusal(await service.create(VALID, { target }), {
     error: 40401,
@@ -151,7 +155,7 @@ Deno.test("handle() quotes the start of a long path and of a long method", async
 });
 
 Deno.test("handle() routes by the path, whatever the Host header puts into the URL", async () => {
-  using service = await TestService.start(BASE_URL);
+  const service = new TestService(BASE_URL);
   const hosts = [
     ...["", "plants.test:8000", "[::1]:8000", "a b", "a/b", "[::", "a:99999"],
     ...["a@b", "a#b", "é", "%", "/", "a/plants?", "plants.test/livez#"],
@@ -170,11 +174,11 @@ Deno.test("handle() routes by the path, whatever the Host header puts into the U
     });
     assertRefusal(unknown, { error: 40401, message: "path not found: /ferns" });
   }
-  assert.equal((await service.stored()).length, hosts.length);
+  assert.equal(service.stored().length, hosts.length);
 });
 
 Deno.test("handle() routes by the path of an absolute URL, whatever the Host header is", async () => {
-  using service = await TestService.start(BASE_URL);
+  const service = new TestService(BASE_URL);
   const rows = [
     ["http://other.test/plants?x", 200],
     ["http://other.test:81/ferns", 404],
@@ -185,17 +189,17 @@ Deno.test("handle() routes by the path of an absolute URL, whatever the Host hea
   ] as const;
   for (const [url, status] of rows) {
     for (const host of ["plants.test", "other", ""]) {
-      const before = await service.stored();
+      const before = service.stored();
       const reply = await service.create(VALID, { url, headers: { host } });
       assert.equal(reply.status, status, url);
       if (status === 200) continue;
-      assert.deepEqual(await service.stored(), before);
+      assert.deepEqual(service.stored(), before);
     }
   }
 });
 
 Deno.test("handle() routes a request without a Host header, as HTTP/2 and HTTP/1.0 allow it", async () => {
-  using service = await TestService.start(BASE_URL);
+  const service = new TestService(BASE_URL);
   const headers = { host: [] };
   assert.equal((await service.create(VALID, { headers })).status, 200);
   assert.equal((await service.get("/livez", { headers })).status, 200);
@@ -209,8 +213,8 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
       ["https://plants.example/a%20b", "/a%20b"],
     ] as const
   ) {
-    using service = await TestService.start(baseUrl);
-    for (const [path] of readablePaths(baseUrl)) {
+    const service = new TestService(baseUrl);
+    for (const { path } of READABLE) {
       assert.equal((await service.get(`${prefix}${path}`)).status, 200, path);
       if (prefix === "" || path === "") continue;
       for (const outside of [path, `${prefix}${prefix}${path}`]) {
@@ -220,7 +224,7 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
     }
     const target = `${prefix}/plants`;
     assert.equal((await service.create(VALID, { target })).status, 200);
-    const before = await service.stored();
+    const before = service.stored();
     for (
       const [outside, found] of [
         [`/x${target}`, `/x${target}`],
@@ -231,6 +235,6 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
       const message = `path not found: ${found}`;
       assertRefusal(reply, { error: 40401, message });
     }
-    assert.deepEqual(await service.stored(), before);
+    assert.deepEqual(service.stored(), before);
   }
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ErrorReply } from "../../src/errors.ts";
+import { ApiError } from "../../src/errors.ts";
 import { parseNewPlant } from "../../src/plant/plant.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 
@@ -62,7 +62,7 @@ Deno.test("parseNewPlant() agrees with exact fractions on random ids", () => {
     const expected = modelInt64(source);
     if (expected !== undefined) integers++;
     const newPlant = parseNewPlant(`{"id":${source},"name":""}`);
-    const id = newPlant instanceof ErrorReply ? undefined : newPlant.id;
+    const id = newPlant instanceof ApiError ? undefined : newPlant.id;
     assert.equal(id, expected, `SEED=${seed}, round ${round}: ${source}`);
   }
   // Neither outcome is rare, so both are tested.

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import {
-  BODIES_HELD_BYTES_MAX,
+  BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
@@ -46,7 +46,10 @@ Deno.test("descriptionText() has the names and texts of the specification", () =
   assert.deepEqual(api.tags.map(({ name }) => name), operation.tags);
   assert.equal(operation.description, "Creates a new plant in the store");
   assert.equal(operation.responses[200]?.description, "plant response");
-  assert.equal(operation.responses[400]?.description, "unexpected error");
+  assert.match(
+    operation.responses[400]?.description ?? "",
+    /^unexpected error\b/,
+  );
   assert.deepEqual(api.security, [{ bearerAuth: [] }]);
   const { type, scheme } = api.components.securitySchemes.bearerAuth;
   assert.deepEqual([type, scheme], ["http", "bearer"]);
@@ -61,6 +64,12 @@ Deno.test("descriptionText() has the schemas of the specification", () => {
       tag: { type: "string", description: "Tag to specify the type" },
     },
   });
+  const [, { properties: { id = {} } = {} } = {}] = schemas.NewPlant.allOf ??
+    [];
+  assert.match(
+    id.description ?? "",
+    /^Identification number of the plant\. A JavaScript number rounds /,
+  );
   assert.deepEqual(schemas.NewPlant, {
     allOf: [{ $ref: "#/components/schemas/Plant" }, {
       type: "object",
@@ -69,7 +78,7 @@ Deno.test("descriptionText() has the schemas of the specification", () => {
         id: {
           type: "integer",
           format: "int64",
-          description: "Identification number of the plant",
+          description: id.description,
           minimum: Number(ID_MIN),
           maximum: Number(ID_MAX),
         },
@@ -122,15 +131,17 @@ Deno.test("descriptionText() describes every header, and Retry-After as an integ
 Deno.test("descriptionText() states every bound in words", () => {
   for (
     const bound of [
-      `from ${ID_MIN} to ${ID_MAX}`,
-      "at most once each",
-      "without unpaired surrogates",
-      `${JSON_DEPTH_MAX} levels`,
-      `${BODY_BYTES_MAX / 1024} KiB`,
+      `The id (otherwise error 40003): an integer from ${ID_MIN} to ${ID_MAX}`,
+      "Members (otherwise error 40003): at most once each",
+      "Strings (otherwise error 40003): any text without unpaired surrogates",
+      `objects (otherwise error 40002): ${JSON_DEPTH_MAX} levels`,
+      `body (otherwise error 41301): ${BODY_BYTES_MAX / 1024} KiB`,
       `body to arrive (otherwise error 40801): ${BODY_MS_MAX / 1000} s\n`,
       `store a plant (otherwise error 50303): ${COMMIT_MS_MAX / 1000} s\n`,
-      `${CREATES_WAITING_MAX.toLocaleString("en")}, with ${
-        BODIES_HELD_BYTES_MAX / 1024 / 1024
+      `(otherwise error 50302): ${
+        CREATES_WAITING_MAX.toLocaleString("en")
+      }, with ${
+        BODIES_RESERVED_BYTES_MAX / 1024 / 1024
       } MiB of bodies, the oldest for ${QUEUE_MS_MAX / 1000} s\n`,
     ]
   ) assert.ok(api.info.description.includes(bound), bound);
@@ -139,6 +150,31 @@ Deno.test("descriptionText() states every bound in words", () => {
 Deno.test("descriptionText() says when to send a create again", () => {
   assert.match(
     api.info.description,
-    /After a time-out, a lost connection or status 408, 500 or 503, send the same request again: after the seconds in `Retry-After`, otherwise/,
+    /After a time-out, a lost connection or status 408, 500 or 503, send the same request again\. Wait for the seconds in `Retry-After`, .* plus a random time /,
   );
+});
+
+Deno.test("descriptionText() says which error of a status is meant by which sentence", () => {
+  const descriptions = Object.entries(operation.responses)
+    .map(([status, { description, content }]) => {
+      const { examples } = content["application/json"];
+      return { status, description, errors: Object.keys(examples) };
+    })
+    .filter(({ status }) => status !== "200");
+  for (const { status, description, errors } of descriptions) {
+    const stated = description.match(/\d{5}(?=: )/g) ?? [];
+    assert.deepEqual(stated, errors.length === 1 ? [] : errors, status);
+  }
+  assert.match(
+    operation.responses[503]?.description ?? "",
+    /^One of: 50301: The service is shutting down\. .* 50302: The service is busy/,
+  );
+});
+
+Deno.test("descriptionText() says how JavaScript sends ids above 2 ** 53, and that other origins cannot call", () => {
+  for (
+    const part of ["created under the rounded id", "bodySerializer", "CORS"]
+  ) {
+    assert.ok(api.info.description.includes(part), part);
+  }
 });

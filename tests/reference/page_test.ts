@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { API_ERRORS, statusOf } from "../../src/errors.ts";
+import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { exampleMessage, LIMITS } from "../../src/reference/api.ts";
 import { renderPage } from "../../src/reference/page.ts";
 import { samples } from "../../src/reference/samples.ts";
@@ -96,6 +97,12 @@ Deno.test("renderPage() shows every member with its type and bounds", () => {
       "integer (int32), required",
     ]
   ) assertShown(part);
+});
+
+Deno.test("renderPage() gives the input of the id its range and an example", () => {
+  const [input = ""] = html.match(/<input id="member-id"[^>]*>/) ?? [];
+  assert.match(input, / title="an integer, such as 42"/);
+  assertShown(`An integer from ${ID_MIN} to ${ID_MAX}`);
 });
 
 Deno.test("renderPage() shows every limit with a link to its error", () => {

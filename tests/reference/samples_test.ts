@@ -33,7 +33,28 @@ const TRANSIENT = new Set(
     .map(({ error }) => statusOf(error)),
 );
 
-/** Seconds in the header Retry-After: no random first pause is longer. */
+/** Code for the pauses of each sample, and what replaces it in a test. */
+const PAUSES: Readonly<
+  Record<string, { code: string; longest: string; short: string }>
+> = {
+  curl: {
+    code: "--retry 4",
+    longest: "--retry 4",
+    short: "--retry 4 --retry-delay 1",
+  },
+  TypeScript: { code: "Math.random()", longest: "1", short: "0" },
+  Python: { code: "random.random()", longest: "1", short: "0" },
+  Go: {
+    code: "rand.N(",
+    longest: "rand.N(time.Nanosecond) + (",
+    short: "0 * rand.N(",
+  },
+};
+
+/** The longest random first pause; curl has none. */
+const RANDOM_S = 2;
+
+/** Seconds in the header Retry-After. */
 const RETRY_AFTER_S = 2;
 
 /** How a service answers a request. */
@@ -48,6 +69,10 @@ function stop(response: ServerResponse): void {
   response.writeHead(503, { "retry-after": `${RETRY_AFTER_S}` }).end("{}");
 }
 
+function fail(response: ServerResponse): void {
+  response.writeHead(500).end('{"error":50001}');
+}
+
 function refuse(response: ServerResponse): void {
   response.writeHead(409).end('{"error":40901}');
 }
@@ -57,16 +82,21 @@ function accept(response: ServerResponse): void {
 }
 
 /** Runs a sample against a service that gives these answers, one a request. */
-async function run(language: string, answers: readonly Answer[]) {
+async function run(
+  language: string,
+  answers: readonly Answer[],
+  pause: "longest" | "short" = "longest",
+) {
   const requests: unknown[] = [];
   const timesMs: number[] = [];
   const server = createServer(async (request, response) => {
     const { method, url, headers } = request;
     const { authorization, "content-type": type } = headers;
     const body = await json(request);
+    // Before the reply: a late clock can only lengthen the pause after it.
+    timesMs.push(performance.now());
     answers[requests.length]?.(response);
     requests.push({ method, url, authorization, type, body });
-    timesMs.push(performance.now());
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();
@@ -76,7 +106,10 @@ async function run(language: string, answers: readonly Answer[]) {
   const [name = "", program = "", ...args] = RUNNERS[language] ?? [];
   const file = directory.file(name);
   const calls = samples(`http://127.0.0.1:${address.port}`);
-  Deno.writeTextFileSync(file, calls[language] ?? "");
+  const { code = "", [pause]: fixed = "" } = PAUSES[language] ?? {};
+  const [before, after] = calls[language]?.split(code) ?? [];
+  assert.ok(after !== undefined, `no ${code}`);
+  Deno.writeTextFileSync(file, `${before}${fixed}${after}`);
   const env = { ACCESS_TOKEN: "a-token", NO_COLOR: "1" };
   const output = await runTool(program, [...args, file], { env })
     .catch((error) => String(error));
@@ -120,16 +153,19 @@ Deno.test("the samples send the same create again", async (t) => {
   const steps = Object.entries(MISSING).map(([language, ignore]) =>
     t.step({
       name:
-        `the sample in ${language} sends the create again after a lost connection and a 503, and a refused one once`,
+        `the sample in ${language} sends the create again after a lost connection and a 503, each after its pause, a failed one four times, and a refused one never`,
       ignore,
       sanitizeOps: false,
       sanitizeResources: false,
       sanitizeExit: false,
       fn: async () => {
-        const [stored, refused] = await Promise.all([
+        const [stored, refused, failed] = await Promise.all([
           run(language, [lose, accept]),
           run(language, [stop, refuse]),
+          run(language, Array(9).fill(fail), "short"),
         ]);
+        assert.equal(failed.requests.length, 5);
+        assert.match(failed.output, /50001/);
         assert.match(stored.output, /Monstera.*climber/s);
         assert.match(refused.output, /40901/);
         const request = {
@@ -142,9 +178,14 @@ Deno.test("the samples send the same create again", async (t) => {
         for (const { requests } of [stored, refused]) {
           assert.deepEqual(requests, [request, request]);
         }
-        const [stoppedMs = 0, refusedMs = 0] = refused.timesMs;
-        // Clocks of different programs tick differently.
-        assert.ok(refusedMs - stoppedMs > 950 * RETRY_AFTER_S);
+        const randomS = language === "curl" ? 0 : RANDOM_S;
+        for (
+          const [{ timesMs: [first = 0, second = 0] }, seconds] of [
+            [stored, randomS],
+            [refused, RETRY_AFTER_S + randomS],
+          ] as const
+          // Clocks of different programs tick differently.
+        ) assert.ok(second - first >= 950 * seconds, `${second - first} ms`);
       },
     })
   );

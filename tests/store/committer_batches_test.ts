@@ -5,7 +5,7 @@ import {
   plantOf,
   settled,
   setUpCommitter,
-} from "../support/held_store.ts";
+} from "../support/fake_store.ts";
 
 const PLANT = { name: "Monstera" };
 
@@ -154,12 +154,13 @@ Deno.test("a commit whose existing ids have disappeared is retried", async () =>
 Deno.test("a failed read answers failed, and the id can be created again", async () => {
   const { store, observer, create } = setUpCommitter();
   store.plants.set(1n, PLANT);
-  store.readProblem = "disk I/O error";
   const failed = create(1);
-  await store.writeAll();
+  store.next().resolve("exists");
+  store.problem = "disk I/O error";
+  await settled();
   assert.equal(failed.outcome, "failed");
   assert.deepEqual(observer.reports, ["disk I/O error"]);
-  store.readProblem = undefined;
+  store.problem = undefined;
   const again = create(1);
   await store.writeAll();
   assert.equal(again.outcome, "unchanged");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { COMMIT_MS_MAX, LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
-import { outcomesOf, settled, setUpCommitter } from "../support/held_store.ts";
+import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
 
 const PLANT = { name: "Monstera" };
 

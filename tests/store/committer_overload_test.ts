@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { CREATES_WAITING_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
-import { outcomesOf, settled, setUpCommitter } from "../support/held_store.ts";
+import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
 
 Deno.test("create() answers queue_full if CREATES_WAITING_MAX creates wait, and not before", async () => {
   const { store, committer, create } = setUpCommitter();

@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import {
-  checkStoreExists,
-  checkStoreUsable,
-} from "../../src/store/database_file.ts";
-import { StoreError } from "../../src/store/store_error.ts";
+import { findStore, requireStore } from "../../src/store/database_file.ts";
+import { StoreError, type StoreProblem } from "../../src/store/store_error.ts";
+import { runTool } from "../support/tools.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** Statements that make a database as the first start leaves it when cut. */
@@ -23,30 +21,41 @@ function makeDatabase(path: string, statements: string, mode: string): void {
   database.exec(`PRAGMA journal_mode = ${mode}; ${statements}`);
 }
 
-function assertNotAStore(check: () => void): void {
+function assertProblem(check: () => unknown, problem: StoreProblem): void {
   assert.throws(
     check,
-    (error) => error instanceof StoreError && error.problem === "not a store",
+    (error) => error instanceof StoreError && error.problem === problem,
   );
 }
 
+Deno.test({
+  name: "findStore() refuses a pipe, without opening it",
+  ignore: Deno.build.os === "windows",
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    const pipe = directory.file("pipe");
+    await runTool("mkfifo", [pipe]);
+    assertProblem(() => findStore(pipe), "not a store");
+  },
+});
+
 for (const [what, statements] of Object.entries(CUT_STARTS)) {
   for (const mode of ["WAL", "DELETE"]) {
-    Deno.test(`a database ${what} in ${mode} mode is usable, but not a store yet`, async () => {
+    Deno.test(`a database ${what} in ${mode} mode is where a store can be created`, async () => {
       using directory = new TemporaryDirectory();
       const path = directory.file("plants.db");
       makeDatabase(path, statements, mode);
-      checkStoreUsable(path);
-      assertNotAStore(() => checkStoreExists(path));
+      assert.equal(findStore(path), false);
+      assertProblem(() => requireStore(path), "missing");
       assert.deepEqual(directory.names(), ["plants.db"]);
       (await Deno.openKv(path)).close();
-      checkStoreUsable(path);
-      checkStoreExists(path);
+      assert.equal(findStore(path), true);
+      requireStore(path);
     });
   }
 }
 
-Deno.test("checkStoreUsable() accepts a store whose first start was killed, and its log", async () => {
+Deno.test("findStore() accepts a store whose first start was killed, and its log", async () => {
   using directory = new TemporaryDirectory();
   const [path, killed] = [directory.file("a.db"), directory.file("b.db")];
   {
@@ -57,10 +66,9 @@ Deno.test("checkStoreUsable() accepts a store whose first start was killed, and 
     Deno.copyFileSync(`${path}-wal`, `${killed}-wal`);
   }
   assert.ok(Deno.statSync(`${killed}-wal`).size > 0);
-  checkStoreUsable(killed);
-  assertNotAStore(() => checkStoreExists(killed));
+  assert.equal(findStore(killed), false);
   (await Deno.openKv(killed)).close();
-  checkStoreExists(killed);
+  assert.equal(findStore(killed), true);
 });
 
 for (
@@ -73,14 +81,13 @@ for (
     ["a foreign view", "CREATE VIEW plants AS SELECT 1 AS id"],
   ] as const
 ) {
-  Deno.test(`checkStoreUsable() and checkStoreExists() refuse a database with ${what}, and leave it unchanged`, () => {
+  Deno.test(`findStore() refuses a database with ${what}, and leaves it unchanged`, () => {
     for (const mode of ["WAL", "DELETE"]) {
       using directory = new TemporaryDirectory();
       const path = directory.file("other.db");
       makeDatabase(path, statements, mode);
       const content = Deno.readFileSync(path);
-      assertNotAStore(() => checkStoreUsable(path));
-      assertNotAStore(() => checkStoreExists(path));
+      assertProblem(() => findStore(path), "not a store");
       assert.deepEqual(Deno.readFileSync(path), content);
       assert.deepEqual(directory.names(), ["other.db"]);
     }

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
+import { basename } from "node:path";
 import {
-  checkStoreExists,
-  checkStoreUsable,
-  enterWalMode,
+  findStore,
+  foreignLogOf,
   leaveWalMode,
+  requireStore,
   sidecarsOf,
 } from "../../src/store/database_file.ts";
-import { StoreError } from "../../src/store/store_error.ts";
-import { entriesOf } from "../support/entries.ts";
+import { StoreError, type StoreProblem } from "../../src/store/store_error.ts";
 import {
   KEY,
   makeBackup,
@@ -20,71 +20,64 @@ import { TemporaryDirectory } from "../support/temporary.ts";
 
 const IS_WINDOWS = Deno.build.os === "windows";
 
-function assertForeign(check: () => void, log: string): void {
+function assertRefused(
+  check: () => unknown,
+  problem: StoreProblem,
+  message: string | RegExp,
+): void {
   assert.throws(check, (error) => {
-    assert.ok(error instanceof StoreError);
-    assert.equal(error.problem, "foreign log");
-    assert.ok(error.message.startsWith(`${log} belongs to another`));
+    assert.ok(error instanceof StoreError, String(error));
+    assert.equal(error.problem, problem);
+    if (typeof message === "string") assert.equal(error.message, message);
+    else assert.match(error.message, message);
     return true;
   });
 }
 
 testPlaces(
   (place) =>
-    `checkStoreUsable() refuses ${place} to a missing or an empty file beside a log`,
+    `findStore() refuses ${place} to a missing or an empty file beside a log`,
   async (path, real) => {
     for (const exists of [false, true]) {
       if (exists) Deno.createSync(real).close();
-      assert.equal(checkStoreUsable(path), exists);
+      assert.equal(findStore(path), false);
       await makeLog(`${real}-wal`);
-      assertForeign(() => checkStoreUsable(path), `${real}-wal`);
+      const message = `${
+        basename(path)
+      } is missing or empty, but its log is here: ${real}-wal`;
+      assertRefused(() => findStore(path), "missing database", message);
+      assertRefused(() => requireStore(path), "missing database", message);
+      assert.equal(foreignLogOf(path), `${real}-wal`);
       Deno.removeSync(`${real}-wal`);
-      assert.equal(checkStoreUsable(path), exists);
+      assert.equal(findStore(path), false);
       assert.deepEqual(sidecarsOf(path), []);
     }
   },
 );
 
 testPlaces(
-  (place) =>
-    `checkStoreUsable() and checkStoreExists() refuse ${place} to a backup beside a log`,
+  (place) => `findStore() refuses ${place} to a backup beside a log`,
   async (path, real) => {
     await makeBackup(real);
-    checkStoreUsable(path);
-    checkStoreExists(path);
+    assert.equal(findStore(path), true);
     await makeLog(`${real}-wal`);
     const content = Deno.readFileSync(real);
-    assertForeign(() => checkStoreUsable(path), `${real}-wal`);
-    assertForeign(() => checkStoreExists(path), `${real}-wal`);
+    const message = `${real}-wal belongs to another database`;
+    assertRefused(() => findStore(path), "foreign log", message);
+    assertRefused(() => requireStore(path), "foreign log", message);
+    assert.equal(foreignLogOf(path), `${real}-wal`);
     assert.deepEqual(Deno.readFileSync(real), content);
   },
 );
 
 testPlaces(
-  (place) =>
-    `checkStoreUsable() and checkStoreExists() refuse ${place} to a store beside a journal`,
-  async (path, real) => {
-    for (const make of [makeBackup, makeStore]) {
-      await make(real);
-      Deno.createSync(`${real}-journal`).close();
-      checkStoreUsable(path);
-      Deno.writeTextFileSync(`${real}-journal`, "a");
-      assertForeign(() => checkStoreUsable(path), `${real}-journal`);
-      assertForeign(() => checkStoreExists(path), `${real}-journal`);
-      Deno.removeSync(`${real}-journal`);
-      Deno.removeSync(real);
-    }
-  },
-);
-
-testPlaces(
-  (place) => `checkStoreUsable() accepts ${place} to a store and its own log`,
+  (place) => `findStore() accepts ${place} to a store and its own log`,
   async (path, real) => {
     using kv = await Deno.openKv(path);
     await kv.set(KEY, PLANT);
     assert.ok(Deno.statSync(`${real}-wal`).size > 0);
-    checkStoreUsable(path);
-    checkStoreExists(path);
+    assert.equal(findStore(path), true);
+    assert.equal(foreignLogOf(path), undefined);
   },
 );
 
@@ -111,46 +104,42 @@ Deno.test("an empty log beside a missing file or a backup is not foreign", async
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   Deno.createSync(`${path}-wal`).close();
-  checkStoreUsable(path);
+  assert.equal(findStore(path), false);
   Deno.removeSync(`${path}-wal`);
   await makeBackup(path);
   Deno.createSync(`${path}-wal`).close();
-  checkStoreUsable(path);
+  assert.equal(findStore(path), true);
 });
 
-Deno.test("checkStoreUsable() leaves no files beside a closed store, and keeps those beside an open one", async () => {
+Deno.test("findStore() leaves no files beside a closed store, and keeps those beside an open one", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   await makeStore(path);
-  checkStoreUsable(path);
+  findStore(path);
   assert.deepEqual(directory.names(), ["plants.db"]);
   using kv = await Deno.openKv(path);
   await kv.set(KEY, PLANT);
   const names = directory.names();
-  checkStoreUsable(path);
+  findStore(path);
   assert.deepEqual(directory.names(), names);
   assert.equal(names.length, 3);
 });
 
-Deno.test("enterWalMode() and leaveWalMode() change the mode of a closed store, and leave no files beside it", async () => {
+Deno.test("leaveWalMode() makes a log beside a copy foreign, and leaves no files beside it", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   await makeStore(path);
-  for (const _ of [1, 2]) {
-    leaveWalMode(path);
-    await makeLog(`${path}-wal`);
-    assertForeign(() => checkStoreUsable(path), `${path}-wal`);
-    Deno.removeSync(`${path}-wal`);
-    enterWalMode(path);
-    assert.deepEqual(directory.names(), ["plants.db"]);
-  }
-  using kv = await Deno.openKv(path);
-  assert.throws(() => leaveWalMode(path), /database is locked/);
-  assert.deepEqual(await entriesOf(kv), [[KEY, PLANT]]);
+  await makeLog(`${path}-wal`);
+  assert.equal(foreignLogOf(path), undefined);
+  Deno.removeSync(`${path}-wal`);
+  leaveWalMode(path);
+  assert.deepEqual(directory.names(), ["plants.db"]);
+  await makeLog(`${path}-wal`);
+  assert.equal(foreignLogOf(path), `${path}-wal`);
 });
 
 Deno.test({
-  name: "checkStoreUsable() reports what it cannot examine",
+  name: "findStore() reports what it cannot examine",
   ignore: IS_WINDOWS,
   fn: () => {
     using directory = new TemporaryDirectory();
@@ -158,41 +147,29 @@ Deno.test({
       Deno.symlinkSync(target, directory.file(name));
     link("loop.db", "loop.db");
     link("log.db-wal", "log.db-wal");
-    link("missing/plants.db", "nowhere.db");
     // The header of a directory cannot be read.
     Deno.mkdirSync(directory.file("directory.db"));
     Deno.writeTextFileSync(directory.file("directory.db-wal"), "a");
-    Deno.createSync(directory.file("file")).close();
     for (
       const [name, problem, message] of [
         ["loop.db", "denied", /^Too many levels of symbolic links/],
         ["log.db", "denied", /^Too many levels of symbolic links/],
-        ["nowhere.db", "no directory", /^no directory .*\/missing$/],
-        ["file/plants.db", "no directory", /^no directory .*\/file$/],
         ["directory.db", "denied", /^it is a directory$/],
       ] as const
     ) {
-      assert.throws(() => checkStoreUsable(directory.file(name)), (error) => {
-        assert.ok(error instanceof StoreError);
-        assert.equal(error.problem, problem, name);
-        assert.match(error.message, message);
-        return true;
-      });
+      assertRefused(() => findStore(directory.file(name)), problem, message);
     }
   },
 });
 
-Deno.test("a file of no or one byte is an empty database, as SQLite sees it", () => {
+Deno.test("a file of no or one byte is where a store can be created, as SQLite sees it", () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   for (const text of ["", "a"]) {
     Deno.writeTextFileSync(path, text);
-    assert.equal(checkStoreUsable(path), true);
-    assert.throws(
-      () => checkStoreExists(path),
-      /^StoreError: not a Deno KV store$/,
-    );
+    assert.equal(findStore(path), false);
+    assertRefused(() => requireStore(path), "missing", "it is empty");
   }
   Deno.removeSync(path);
-  assert.throws(() => checkStoreExists(path), /^StoreError: no such file$/);
+  assertRefused(() => requireStore(path), "missing", "no such file");
 });

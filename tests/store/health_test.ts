@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/limits.ts";
+import {
+  PROBE_MS,
+  PROBES_UNSETTLED_MAX,
+  RECOVERY_MS_MIN,
+} from "../../src/limits.ts";
 import { type ObservedStore, StoreHealth } from "../../src/store/health.ts";
+import { eventually } from "../support/load.ts";
 
 /** A store whose probe writes have the results that the test gives them. */
 class ProbedStore implements ObservedStore {
@@ -131,29 +136,67 @@ Deno.test("probe() returns the problem of a failed write, and a write RECOVERY_M
   assert.deepEqual(reports, ["database or disk is full", undefined]);
 });
 
-Deno.test("probe() answers within PROBE_MS if its write never settles, and later calls do not wait", async () => {
+Deno.test("probe() retries while another process holds the lock", async () => {
+  const { store, reports, health } = setUpHealth();
+  const probed = health.probe();
+  await store.endProbe("database is locked");
+  await eventually(
+    (count) => count === 2,
+    () => Promise.resolve(store.probes.length),
+  );
+  await store.endProbe();
+  assert.equal(await probed, undefined);
+  assert.deepEqual(reports, []);
+});
+
+Deno.test("probe() reports the lock if another process holds it for PROBE_MS, even if the last write does not settle", async () => {
+  const { store, health } = setUpHealth();
+  const probed = health.probe();
+  await store.endProbe("database is locked");
+  assert.equal(await probed, "database is locked");
+  assert.equal(store.probes.length, 2);
+});
+
+Deno.test("probe() answers within PROBE_MS if its write never settles, and probes again after a commit has succeeded", async () => {
   const { store, clock, reports, health } = setUpHealth();
   const problem = "no answer within 1 s";
-  const first = Array.from({ length: 100 }, () => health.probe());
-  const answers = await Promise.all(first);
-  assert.ok(answers.every((it) => it === problem));
+  for (let outage = 1; outage <= 2; outage++) {
+    const probed = await Promise.all([health.probe(), health.probe()]);
+    assert.deepEqual(probed, [problem, problem]);
+    assert.equal(store.probes.length, outage);
+    clock.now += RECOVERY_MS_MIN;
+    health.committed(0);
+    assert.equal(health.problem, undefined);
+    assert.deepEqual(reports.splice(0), [problem, undefined]);
+  }
+});
 
-  clock.now += 5 * PROBE_MS;
-  health.check();
-  const later = Array.from({ length: 100 }, () => health.probe());
-  const laterAnswers = await Promise.race([Promise.all(later), turn([])]);
-  assert.equal(laterAnswers.length, later.length);
-  assert.ok(laterAnswers.every((it) => it === problem));
-  assert.equal(store.probes.length, 1);
-  assert.deepEqual(reports.splice(0), [problem]);
+Deno.test("probe() keeps the store failing without a further write while PROBES_UNSETTLED_MAX have no result", async () => {
+  const { store, clock, reports, health } = setUpHealth();
+  const probed = Array.from({ length: PROBES_UNSETTLED_MAX }, () => {
+    const answer = health.probe();
+    clock.now += PROBE_MS;
+    return answer;
+  });
+  await Promise.all(probed);
+  for (let i = 0; i < 3; i++) {
+    assert.equal(await health.probe(), "no answer within 1 s");
+    clock.now += RECOVERY_MS_MIN;
+  }
+  assert.equal(store.probes.length, PROBES_UNSETTLED_MAX);
+  health.committed(0);
+  assert.deepEqual(reports.splice(0), ["no answer within 1 s", undefined]);
+  // The commit does not replace a probe.
+  const stillUnanswered = `no answer to ${PROBES_UNSETTLED_MAX} probes`;
+  assert.equal(await health.probe(), stillUnanswered);
+  assert.deepEqual(reports.splice(0), [stillUnanswered]);
 
-  // The write settles in the end: the next check probes again.
   await store.endProbe();
+  clock.now += RECOVERY_MS_MIN;
   health.check();
-  assert.equal(store.probes.length, 2);
+  assert.equal(store.probes.length, PROBES_UNSETTLED_MAX + 1);
   await store.endProbe();
   assert.equal(health.problem, undefined);
-  assert.deepEqual(reports, [undefined]);
 });
 
 for (

@@ -6,10 +6,12 @@ import type { StoreLocation } from "../../src/store/location.ts";
 import {
   StoreError,
   type StoreProblem,
+  toFileError,
   toStoreError,
 } from "../../src/store/store_error.ts";
 import { withTimeout } from "../../src/store/waiting.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
+import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 
 const PLANT = { name: "Monstera" };
@@ -98,7 +100,7 @@ const NO_STORES: readonly [
       file.writeSync(new Uint8Array(size - 1_024).fill(0xaa));
     },
     "corrupt",
-    /^the database is corrupt$/,
+    /^the database is corrupt: restore a backup$/,
   ],
 ];
 
@@ -139,8 +141,8 @@ Deno.test("openStoreToRead() refuses a missing and an empty file, and creates no
   Deno.createSync(path).close();
   await assertStoreError(
     openStoreToRead({ kind: "file", path }),
-    "not a store",
-    /^not a Deno KV store$/,
+    "missing",
+    /^it is empty$/,
   );
   assert.equal(Deno.statSync(path).size, 0);
 });
@@ -151,7 +153,10 @@ Deno.test("openStore() creates a store in a missing or an empty file, which open
     const path = directory.file(name);
     if (name === "empty.db") Deno.createSync(path).close();
     const store = await openStore({ kind: "file", path });
-    assert.equal(store.isNew, name === "missing.db");
+    assert.equal(store.isNew, true);
+    // Others may not read the plants.
+    const { mode } = Deno.statSync(path);
+    if (name === "missing.db") assert.equal((mode ?? 0) & 0o777, 0o600);
     await store.commit([{ id: 1n, plant: PLANT }]);
     store.close();
     assert.deepEqual(
@@ -170,6 +175,22 @@ Deno.test("openStore() creates a store in a missing or an empty file, which open
   }
 });
 
+Deno.test({
+  name: "openStore() by root gives a new file to the owner of its directory",
+  ignore: Deno.build.os === "windows" || Deno.uid() !== 0,
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    Deno.chownSync(directory.path, 65_534, 65_533);
+    const path = directory.file("plants.db");
+    const store = await openStore({ kind: "file", path });
+    for (const file of [path, `${path}-wal`, `${path}-shm`]) {
+      const { uid, gid } = Deno.statSync(file);
+      assert.deepEqual([uid, gid], [65_534, 65_533]);
+    }
+    store.close();
+  },
+});
+
 Deno.test("commit() is busy while another process holds the lock, and writes nothing", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
@@ -184,15 +205,14 @@ Deno.test("commit() is busy while another process holds the lock, and writes not
   store.close();
 });
 
-Deno.test("probe() retries while another process holds the lock, and then fails", async () => {
+Deno.test("probe() fails while another process holds the lock", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const store = await openStore({ kind: "file", path });
   const lock = new StoreLock(path);
-  await assertStoreError(store.probe(), "other", /^database is locked$/);
-  const probed = store.probe();
+  await assertStoreError(store.probe(), "in use", /^database is locked by/);
   lock[Symbol.dispose]();
-  await probed;
+  await store.probe();
   store.close();
 });
 
@@ -216,7 +236,7 @@ Deno.test("commit() and read() fail if the database file is gone", async () => {
   const store = await openStore({ kind: "file", path });
   await store.commit([{ id: 1n, plant: PLANT }]);
   Deno.renameSync(path, directory.file("away.db"));
-  const message = /^the database file was deleted: /;
+  const message = /^it was deleted or moved$/;
   await assertStoreError(
     store.commit([{ id: 2n, plant: PLANT }]),
     "other",
@@ -233,12 +253,29 @@ Deno.test("commit(), read() and probe() fail once fileProblem() has found the lo
   const path = directory.file("plants.db");
   const store = await openStore({ kind: "file", path });
   Deno.removeSync(`${path}-wal`);
-  const message = /^plants\.db-wal was deleted or replaced: restart /;
+  const message = /^its plants\.db-wal was deleted or replaced$/;
   assert.match(store.fileProblem() ?? "", message);
   const plants = [{ id: 1n, plant: PLANT }];
   await assertStoreError(store.commit(plants), "other", message);
   await assertStoreError(store.read([1n]), "other", message);
   await assertStoreError(store.probe(), "other", message);
+  // Not even into the files that are open: another process may use them.
+  assert.deepEqual(await Array.fromAsync(store.pages()), [[]]);
+  store.close();
+});
+
+Deno.test("probe() fails if fileProblem() finds the log gone meanwhile", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const store = await openStore({ kind: "file", path });
+  const probed = assertStoreError(
+    store.probe(),
+    "other",
+    /^its plants\.db-wal was deleted or replaced$/,
+  );
+  Deno.removeSync(`${path}-wal`);
+  store.fileProblem();
+  await probed;
   store.close();
 });
 
@@ -254,17 +291,25 @@ Deno.test("openStore() waits while another process holds the lock", async () => 
   (await opening).close();
 });
 
-Deno.test("openStore() and openStoreToRead() wait for a journal that disappears, as that of another process does", async () => {
+Deno.test("openStore() and openStoreToRead() open a store that a killed process left with a journal, and roll it back", async () => {
   for (const open of [openStore, openStoreToRead]) {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
+    const killed = directory.file("killed.db");
     await makeStore(path);
-    Deno.writeTextFileSync(`${path}-journal`, "live");
-    const opening = open({ kind: "file", path });
-    const early = await Promise.race([opening, sleep(100, "waits")]);
-    Deno.removeSync(`${path}-journal`);
-    assert.equal(early, "waits");
-    (await opening).close();
+    {
+      // As an earlier version that was killed while it entered WAL mode.
+      using database = new DatabaseSync(path);
+      database.exec("PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1");
+      database.exec("BEGIN; UPDATE kv SET v = zeroblob(100000)");
+      Deno.copyFileSync(path, killed);
+      Deno.copyFileSync(`${path}-journal`, `${killed}-journal`);
+    }
+    const store = await open({ kind: "file", path: killed });
+    const pages = await Array.fromAsync(store.pages());
+    assert.deepEqual(pages, [[{ id: 1n, plant: PLANT }]]);
+    store.close();
+    assert.deepEqual(directory.names(), ["killed.db", "plants.db"]);
   }
 });
 
@@ -274,8 +319,7 @@ Deno.test("openStore() at the same time by several callers creates one store", a
   const stores = await Promise.all(
     Array.from({ length: 4 }, () => openStore({ kind: "file", path })),
   );
-  const created = stores.filter(({ isNew }) => isNew);
-  assert.equal(created.length, 1);
+  assert.ok(stores.some(({ isNew }) => isNew));
   const plants = [{ id: 1n, plant: PLANT }];
   const results = [];
   for (const store of stores) results.push(await store.commit(plants));
@@ -335,14 +379,61 @@ Deno.test("toStoreError() puts the message of a server on one line of 200 UTF-16
   assert.equal(messageOf(" ".repeat(100_000) + "x"), "x");
 });
 
+Deno.test("toFileError() distinguishes what an operator must change from what may pass", () => {
+  for (
+    const [thrown, problem, message] of [
+      [new Deno.errors.PermissionDenied("x"), "denied", "permission denied"],
+      [new Error("Too many levels of symbolic links (os error 40)"), "denied"],
+      [
+        new Error("Read-only file system (os error 30): open '/plants.db'"),
+        "read-only",
+        "the file system is read-only",
+      ],
+      [new Error("Cannot allocate memory (os error 12)"), "other"],
+      [new Error("Too many open files in system (os error 23)"), "other"],
+      [new Error("Too many open files (os error 24): open '/a'"), "other"],
+      [new Error("No space left on device (os error 28): open"), "other"],
+      [new Deno.errors.NotCapable("Requires all access"), "special path"],
+    ] as const
+  ) {
+    const error = toFileError(thrown);
+    assert.equal(error.problem, problem, thrown.message);
+    if (message !== undefined) assert.equal(error.message, message);
+  }
+});
+
+Deno.test({
+  name:
+    "openStore() finds why SQLite cannot open a file: a read-only file system, or no inode for its log",
+  ignore: !canMount(),
+  fn: async () => {
+    using disk = new SmallDisk(4);
+    const path = disk.file("plants.db");
+    await makeStore(path);
+    disk.remount("ro");
+    const location = { kind: "file", path } as const;
+    for (const open of [openStore, openStoreToRead]) {
+      const work = open(location);
+      await assertStoreError(
+        work,
+        "read-only",
+        /^the file system is read-only$/,
+      );
+    }
+    // The root and the store.
+    disk.remount("rw,nr_inodes=2");
+    await assertStoreError(openStore(location), "other", /^No space left/);
+    disk.remount("nr_inodes=10");
+    (await openStore(location)).close();
+  },
+});
+
 Deno.test("toStoreError() describes what SQLite, Deno or anything else threw", () => {
   const newer = "could not deserialize value";
   for (
     const [location, thrown, problem, message] of [
-      [FILE, new TypeError("unable to open database file"), "denied"],
-      [FILE, new TypeError("attempt to write a readonly database"), "denied"],
-      [FILE, new Error("Read-only file system (os error 30): open"), "denied"],
-      [FILE, new Deno.errors.PermissionDenied("Permission denied"), "denied"],
+      [FILE, new TypeError("unable to open database file"), "other"],
+      [FILE, new TypeError("database or disk is full"), "full"],
       [FILE, new TypeError("database disk image is malformed"), "corrupt"],
       [FILE, new TypeError(newer), "newer format"],
       [SERVER, new TypeError(newer), "newer format"],

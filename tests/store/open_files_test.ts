@@ -1,25 +1,32 @@
 import assert from "node:assert/strict";
 import { OpenFiles } from "../../src/store/open_files.ts";
 import { KEY, makeBackup, PLANT, testPlaces } from "../support/places.ts";
+import { canMount, SmallDisk } from "../support/small_disk.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
-const DELETED = /^the database file was deleted: do not stop /;
-const REPLACED =
-  "the database file was replaced: to open the new one, stop the service, move plants.db-wal away, and start it";
+/** Opens a store with one plant, and returns its files. */
+async function openFiles(path: string) {
+  const kv = await Deno.openKv(path);
+  await kv.set(KEY, PLANT);
+  return { kv, files: new OpenFiles(path, Deno.statSync(path)) };
+}
 
 testPlaces(
   (place) => `OpenFiles reports a database behind ${place} that was deleted`,
   async (path, real) => {
-    using kv = await Deno.openKv(path);
-    await kv.set(KEY, PLANT);
-    const files = new OpenFiles(path);
+    const { kv, files } = await openFiles(path);
+    using _ = kv;
     assert.equal(files.checkDatabase(), undefined);
     assert.equal(files.check(), undefined);
+    assert.equal(files.problem, undefined);
     Deno.renameSync(real, `${real}.away`);
-    assert.match(files.checkDatabase() ?? "", DELETED);
+    const deleted = "it was deleted or moved";
+    assert.equal(files.checkDatabase(), deleted);
     // The problem lasts: plants may be lost by now.
     Deno.renameSync(`${real}.away`, real);
-    assert.match(files.checkDatabase() ?? "", DELETED);
-    assert.match(files.check() ?? "", DELETED);
+    assert.equal(files.checkDatabase(), deleted);
+    assert.equal(files.check(), deleted);
+    assert.equal(files.problem, deleted);
   },
 );
 
@@ -27,38 +34,117 @@ testPlaces(
   (place) => `OpenFiles reports a database behind ${place} that was replaced`,
   async (path, real) => {
     await makeBackup(`${real}.other`);
-    using kv = await Deno.openKv(path);
-    await kv.set(KEY, PLANT);
-    const files = new OpenFiles(path);
+    const { kv, files } = await openFiles(path);
+    using _ = kv;
     Deno.renameSync(real, `${real}.away`);
     Deno.renameSync(`${real}.other`, real);
-    assert.equal(files.check(), REPLACED);
+    const replaced = "it was replaced";
+    assert.equal(files.check(), replaced);
     Deno.renameSync(`${real}.away`, real);
-    assert.equal(files.check(), REPLACED);
-    assert.equal(files.checkDatabase(), REPLACED);
+    assert.equal(files.check(), replaced);
+    assert.equal(files.checkDatabase(), replaced);
   },
 );
 
+Deno.test({
+  name:
+    "OpenFiles reports a database that was replaced by one with its inode number on another file system",
+  ignore: !canMount(),
+  fn: async () => {
+    using directory = new TemporaryDirectory();
+    using one = new SmallDisk(4);
+    using other = new SmallDisk(4);
+    const link = directory.file("plants.db");
+    Deno.symlinkSync(one.file("plants.db"), link);
+    const { kv, files } = await openFiles(link);
+    using _ = kv;
+    assert.equal(files.check(), undefined);
+    const { ino } = Deno.statSync(link);
+    Deno.createSync(other.file("plants.db")).close();
+    Deno.removeSync(link);
+    Deno.symlinkSync(other.file("plants.db"), link);
+    assert.equal(Deno.statSync(link).ino, ino);
+    assert.equal(files.check(), "it was replaced");
+  },
+});
+
 testPlaces(
   (place) =>
-    `OpenFiles reports a log of the database behind ${place} that was deleted or replaced`,
+    `OpenFiles reports a log of the database behind ${place}, or its index, that was deleted or replaced`,
   async (path, real) => {
-    for (const isReplaced of [false, true]) {
-      const kv = await Deno.openKv(path);
-      await kv.set(KEY, PLANT);
-      const files = new OpenFiles(path);
-      Deno.renameSync(`${real}-wal`, `${real}.away`);
-      if (isReplaced) Deno.createSync(`${real}-wal`).close();
-      assert.equal(files.checkDatabase(), undefined);
-      const problem = files.check() ?? "";
-      assert.match(
-        problem,
-        /^plants\.db-wal was deleted or replaced: restart /,
-      );
-      assert.equal(files.checkDatabase(), problem);
-      Deno.renameSync(`${real}.away`, `${real}-wal`);
-      assert.equal(files.check(), problem);
-      kv.close();
+    for (const suffix of ["-wal", "-shm"]) {
+      for (const isReplaced of [false, true]) {
+        const { kv, files } = await openFiles(path);
+        const sidecar = real + suffix;
+        Deno.renameSync(sidecar, `${real}.away`);
+        if (isReplaced) Deno.createSync(sidecar).close();
+        assert.equal(files.checkDatabase(), undefined);
+        const problem = `its plants.db${suffix} was deleted or replaced`;
+        assert.equal(files.check(), problem);
+        assert.equal(files.checkDatabase(), problem);
+        Deno.renameSync(`${real}.away`, sidecar);
+        assert.equal(files.check(), problem);
+        kv.close();
+      }
     }
   },
 );
+
+Deno.test("OpenFiles reports a database that was replaced while it was opened", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  await makeBackup(path);
+  const before = Deno.statSync(path);
+  await makeBackup(directory.file("other.db"));
+  Deno.renameSync(directory.file("other.db"), path);
+  using _kv = await Deno.openKv(path);
+  assert.equal(
+    new OpenFiles(path, before).checkDatabase(),
+    "it was replaced",
+  );
+});
+
+Deno.test("removeOrphans() removes the log of a closed database that was replaced", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const { kv, files } = await openFiles(path);
+  await makeBackup(`${path}.other`);
+  Deno.renameSync(`${path}.other`, path);
+  kv.close();
+  assert.ok(directory.names().includes("plants.db-wal"));
+  files.removeOrphans();
+  assert.deepEqual(directory.names(), ["plants.db"]);
+});
+
+Deno.test("removeOrphans() keeps the log of a database that was moved, or whose link was", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const real = directory.file("real.db");
+  Deno.symlinkSync(real, path);
+  const { kv, files } = await openFiles(path);
+  using _ = kv;
+  const other = directory.file("other.db");
+  await makeBackup(other);
+  Deno.removeSync(path);
+  Deno.symlinkSync(other, path);
+  assert.equal(files.check(), "it was replaced");
+  files.removeOrphans();
+  Deno.renameSync(real, `${real}.away`);
+  files.removeOrphans();
+  const names = directory.names();
+  assert.ok(names.includes("real.db-wal") && names.includes("real.db-shm"));
+});
+
+Deno.test("removeOrphans() keeps the log of a database that is in place, and one of another database", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const { kv, files } = await openFiles(path);
+  using _ = kv;
+  files.removeOrphans();
+  const all = ["plants.db", "plants.db-shm", "plants.db-wal"];
+  assert.deepEqual(directory.names(), all);
+  for (const name of all) Deno.removeSync(directory.file(name));
+  using _other = await Deno.openKv(path);
+  files.removeOrphans();
+  assert.deepEqual(directory.names(), all);
+});

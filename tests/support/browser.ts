@@ -1,5 +1,6 @@
 /** A real Chromium, whose path the environment variable CHROMIUM names. */
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import { TemporaryDirectory } from "./temporary.ts";
 
 /** The path of Chromium, empty if the environment names none. */
@@ -205,11 +206,38 @@ export class Tab implements AsyncDisposable {
     }
   }
 
+  /** Returns the ids of the inputs that match a selector. */
+  async inputs(selector: string): Promise<unknown> {
+    return await this.evaluate(
+      `[...document.querySelectorAll("input${selector}")].map(({ id }) => id)`,
+    );
+  }
+
+  /** Returns a part of the page, at its full width, as a PNG. */
+  async screenshot(from: string, to: string): Promise<Uint8Array> {
+    await this.send("Emulation.setScrollbarsHidden", { hidden: true });
+    const edges = await this.evaluate(`
+      document.activeElement.blur();
+      scrollTo(0, 0);
+      [
+        innerWidth,
+        document.querySelector("${from}").getBoundingClientRect().top - 24,
+        document.querySelector("${to}").getBoundingClientRect().bottom,
+      ]`);
+    const [width = 0, top = 0, bottom = 0] = Array.from(Object(edges), Number);
+    const reply = await this.send("Page.captureScreenshot", {
+      captureBeyondViewport: true,
+      clip: { x: 0, y: top, width, height: bottom - top, scale: 1 },
+    });
+    return Buffer.from(String(memberAt(reply, "data")), "base64");
+  }
+
   /** Emulates a screen of a width and the color scheme of its user. */
   async emulate(width: number, colorScheme: string): Promise<void> {
     await this.send("Emulation.setDeviceMetricsOverride", {
       width,
-      height: 900,
+      // A small phone, without the bars of its browser.
+      height: width < 600 ? 664 : 900,
       deviceScaleFactor: 1,
       mobile: width < 600,
     });

@@ -15,7 +15,7 @@
 import assert from "node:assert/strict";
 import { API_ERRORS, statusOf } from "../../src/errors.ts";
 import { truncate } from "../../src/messages.ts";
-import type { Reply } from "./load.ts";
+import type { Answer } from "./load.ts";
 
 /** A create as its client saw it. */
 export interface Create {
@@ -102,7 +102,7 @@ export class History {
   /** Records a create that is sent now, and returns its answer. */
   async record(
     { id, content }: Pick<Create, "id" | "content">,
-    send: () => Promise<Reply>,
+    send: () => Promise<Answer>,
   ): Promise<number> {
     const sentAt = this.#events++;
     const { status, error } = await send();

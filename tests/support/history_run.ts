@@ -9,8 +9,9 @@ import {
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { History, isUnsettled } from "./history.ts";
 import type { KvServer } from "./kv_server.ts";
+import type { Instance } from "./instances.ts";
 import { pause, send, toBody } from "./load.ts";
-import { Program } from "./program.ts";
+import { SIMILAR_PLANTS } from "./plants.ts";
 import { Random } from "./random.ts";
 
 /** Clients, each with one request at a time on a connection of its own. */
@@ -41,24 +42,11 @@ const FREEZE_MS = [100, 1_500] as const;
 const AWAY_MS = [0, 500] as const;
 const LONG_AWAY_MS = COMMIT_MS_MAX + 500;
 
-/** Time for an instance to end, generous for busy machines. */
-const END_MS_MAX = 60_000;
-
 /** The longest name that fits a body with every id. */
 const LONGEST = "n".repeat(
   BODY_BYTES_MAX - toBody({ id: ID_MIN, plant: { name: "" } }).length,
 );
 
-/** Plants that a program could take for one another. */
-const PLANTS = [
-  { name: "" },
-  { name: "", tag: "" },
-  { name: "ab" },
-  { name: "ab", tag: "" },
-  { name: "a", tag: "b" },
-  { name: "", tag: "ab" },
-  { name: "竹🌿\0" },
-] as const;
 const LONG_PLANTS = [
   { name: LONGEST },
   { name: LONGEST.replace(/.$/, "m") },
@@ -66,51 +54,10 @@ const LONG_PLANTS = [
 
 /** The JSON of each plant, which all its creates share. */
 const CONTENTS = new Map<Plant, string>(
-  [...PLANTS, ...LONG_PLANTS].map((plant) => [plant, JSON.stringify(plant)]),
+  [...SIMILAR_PLANTS, ...LONG_PLANTS].map((
+    plant,
+  ) => [plant, JSON.stringify(plant)]),
 );
-
-/** An instance of the service; its port changes with each start. */
-export class Instance implements AsyncDisposable {
-  readonly #args: readonly string[];
-  readonly #env: Readonly<Record<string, string>>;
-  #program: Program | undefined;
-
-  constructor(store: string, env: Readonly<Record<string, string>>) {
-    this.#args = ["--kv", store];
-    this.#env = env;
-  }
-
-  /** Its address while it runs. */
-  get origin(): string | undefined {
-    return this.#program?.origin;
-  }
-
-  async start(): Promise<void> {
-    this.#program = await Program.start(this.#args, { env: this.#env });
-  }
-
-  async freeze(ms: number): Promise<void> {
-    this.#program?.process.kill("SIGSTOP");
-    await pause(ms);
-    this.#program?.process.kill("SIGCONT");
-  }
-
-  /** Ends it, and asserts that nothing but the signal ended it. */
-  async end(signal: "SIGKILL" | "SIGTERM"): Promise<void> {
-    const program = this.#program;
-    assert.ok(program !== undefined);
-    this.#program = undefined;
-    const timer = setTimeout(() => program.stop("SIGKILL"), END_MS_MAX);
-    const ended = await program.stop(signal);
-    clearTimeout(timer);
-    const expected = signal === "SIGKILL" ? signal : 0;
-    assert.equal(ended.signal ?? ended.status, expected, ended.stderr);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#program?.[Symbol.asyncDispose]();
-  }
-}
 
 /** A run, and what it records. */
 export interface Run {
@@ -200,17 +147,13 @@ async function sendCreates(
   let newPlant = drawNewPlant(random, 0);
   let turn = client;
   for (let last = 0; last < LAST_CREATES; last += over.aborted ? 1 : 0) {
-    const origin = instances[turn % instances.length]?.origin;
-    if (origin === undefined) {
-      turn++;
-      await pause(random.int(...RETRY_MS));
-      continue;
-    }
+    const instance = instances[turn % instances.length];
+    assert.ok(instance !== undefined);
     const { id, plant } = newPlant;
     const patience = AbortSignal.timeout(random.pick(PATIENCE_MS));
     const answer = await history.record(
       { id, content: CONTENTS.get(plant) ?? "" },
-      () => send({ origin }, { id, plant }, { signal: patience }),
+      () => send(instance, { id, plant }, { signal: patience }),
     );
     if (isUnsettled(answer)) {
       turn++;
@@ -229,6 +172,6 @@ function drawNewPlant(random: Random, creates: number): NewPlant {
   const id = random.pick(
     [step, -step, ID_MIN + step, ID_MAX - step, 2n ** 53n + step],
   );
-  const plants = random.chance(0.03) ? LONG_PLANTS : PLANTS;
+  const plants = random.chance(0.03) ? LONG_PLANTS : SIMILAR_PLANTS;
   return { id, plant: random.pick<Plant>(plants) };
 }

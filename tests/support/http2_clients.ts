@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import http2 from "node:http2";
 import type { NewPlant } from "../../src/plant/plant.ts";
-import { type Reply, toBody } from "./load.ts";
+import { type Answer, toBody } from "./load.ts";
 import { TOKEN } from "./program.ts";
 
 /** Maximum concurrent requests that the service accepts on one connection. */
@@ -26,7 +26,7 @@ export class Http2Clients implements Disposable {
   }
 
   /** Sends a create and reads its reply; rejects if the connection is lost. */
-  send(newPlant: NewPlant): Promise<Reply> {
+  send(newPlant: NewPlant): Promise<Answer> {
     const body = encoder.encode(toBody(newPlant));
     const session = this.#sessions[this.#next++ % this.#sessions.length];
     assert.ok(session !== undefined);
@@ -38,20 +38,17 @@ export class Http2Clients implements Disposable {
       "content-length": String(body.length),
     });
     return new Promise((resolve, reject) => {
-      let reply: Reply = { status: 0 };
+      let status = 0;
       let text = "";
       stream.on("response", (headers) => {
-        const retryAfter = headers["retry-after"];
-        reply = {
-          status: Number(headers[":status"]),
-          ...(retryAfter !== undefined && { retryAfter: String(retryAfter) }),
-        };
+        status = Number(headers[":status"]);
+        assert.equal("retry-after" in headers, status === 503);
       });
       stream.setEncoding("utf8");
       stream.on("data", (chunk: string) => text += chunk);
       stream.on("end", () => {
         const error = Number(/"error":(\d+)/.exec(text)?.[1] ?? 0);
-        resolve(error === 0 ? reply : { ...reply, error });
+        resolve(error === 0 ? { status } : { status, error });
       });
       stream.on("error", reject);
       stream.end(body);

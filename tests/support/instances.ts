@@ -1,48 +1,47 @@
 /** Several instances of the service on one store, and a load on all of them. */
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import {
+  type Answer,
   drawPlant,
   eventually,
   type Ledger,
-  metricOf,
-  type Reply,
+  pause,
   send,
   Tally,
 } from "./load.ts";
 import type { Nginx } from "./nginx.ts";
-import { type Ended, Program, statusOf } from "./program.ts";
+import { Program, statusOf } from "./program.ts";
 import type { Random } from "./random.ts";
 import { freePort } from "./tools.ts";
 import { drawId } from "./transfer.ts";
 
-/** An instance on a port of its own, which it keeps over restarts. */
+/** An instance of the service, on a port that it keeps over restarts. */
 export class Instance implements AsyncDisposable {
   readonly port = freePort();
-  readonly #args: readonly string[];
+  readonly origin = `http://127.0.0.1:${this.port}`;
+  readonly #store: string;
   readonly #env: Readonly<Record<string, string>>;
-  #program: Program;
+  #program: Program | undefined;
 
   private constructor(store: string, env: Readonly<Record<string, string>>) {
-    this.#args = ["--port", String(this.port), "--kv", store];
+    this.#store = store;
     this.#env = env;
-    this.#program = this.#spawn();
   }
 
-  /** Starts an instance and waits until it is ready. */
   static async start(
     store: string,
     env: Readonly<Record<string, string>> = {},
   ): Promise<Instance> {
     const instance = new Instance(store, env);
-    await instance.#program.printed(/ listens on /);
-    await instance.ready();
+    await instance.start();
     return instance;
   }
 
-  get origin(): string {
-    return `http://127.0.0.1:${this.port}`;
+  /** Starts it again. */
+  async start(): Promise<void> {
+    const options = { env: this.#env, port: this.port };
+    this.#program = await Program.start(["--kv", this.#store], options);
   }
 
   /** Waits until a create would be stored. */
@@ -56,32 +55,28 @@ export class Instance implements AsyncDisposable {
   /** Waits until the current process has made some commits. */
   async commits(count: number): Promise<void> {
     await eventually(
-      (commits) => commits >= count,
-      () => metricOf(this, "plant_store_commits_total"),
+      (commits = 0) => commits >= count,
+      async () => await this.#program?.metric("plant_store_commits_total"),
     );
   }
 
-  /** Ends the process with a signal, starts another, and waits for it. */
-  async restart(signal: "SIGTERM" | "SIGKILL"): Promise<Ended> {
-    const ended = await this.#program.stop(signal);
-    this.#program = this.#spawn();
-    await this.#program.printed(/ listens on /);
-    await this.ready();
-    return ended;
+  /** Stops the process for a time. */
+  async freeze(ms: number): Promise<void> {
+    this.#program?.process.kill("SIGSTOP");
+    await pause(ms);
+    this.#program?.process.kill("SIGCONT");
   }
 
-  /** Stops it, and asserts that it answered everything. */
-  async stop(): Promise<void> {
-    const { status, stderr } = await this.#program.stop();
-    assert.equal(status, 0, stderr);
+  /** Ends it, and asserts that nothing but the signal ended it. */
+  async end(signal: "SIGTERM" | "SIGKILL"): Promise<void> {
+    const ended = await this.#program?.stop(signal);
+    this.#program = undefined;
+    const expected = signal === "SIGKILL" ? signal : 0;
+    assert.equal(ended?.signal ?? ended?.status, expected, ended?.stderr);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#program[Symbol.asyncDispose]();
-  }
-
-  #spawn(): Program {
-    return Program.spawn(this.#args, { env: this.#env });
+    await this.#program?.[Symbol.asyncDispose]();
   }
 }
 
@@ -99,7 +94,7 @@ export interface LoadOptions {
 export class ConstantLoad implements Disposable {
   readonly #options: LoadOptions;
   readonly #clients: readonly Deno.HttpClient[];
-  readonly #inFlight = new Set<Promise<Reply>>();
+  readonly #inFlight = new Set<Promise<Answer>>();
 
   constructor(options: LoadOptions) {
     this.#options = options;
@@ -120,7 +115,7 @@ export class ConstantLoad implements Disposable {
       // The connections take turns; after a slow reply none catches up.
       let nextMs = startMs + intervalMs * i / connections;
       while (!isOver) {
-        await sleep(Math.max(0, nextMs - performance.now()));
+        await pause(Math.max(0, nextMs - performance.now()));
         const newPlant = { id: drawId(random), plant: drawPlant(random) };
         tally.add(await this.create(newPlant, client));
         nextMs = Math.max(nextMs + intervalMs, performance.now());
@@ -131,7 +126,7 @@ export class ConstantLoad implements Disposable {
   }
 
   /** Sends a create and records it with its reply. */
-  create(newPlant: NewPlant, client = this.#clients[0]): Promise<Reply> {
+  create(newPlant: NewPlant, client = this.#clients[0]): Promise<Answer> {
     const { ledger, nginx } = this.#options;
     const reply = ledger.record(
       newPlant,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type ErrorName, ErrorReply } from "../../src/errors.ts";
+import { ApiError, type ErrorName } from "../../src/errors.ts";
 import { type NewPlant, parseNewPlant } from "../../src/plant/plant.ts";
 
 /** The expected id, as messages describe it. */
@@ -9,7 +9,7 @@ export const AN_ID =
 /** Parses a text, which must be a NewPlant. */
 export function acceptNewPlant(text: string): NewPlant {
   const newPlant = parseNewPlant(text);
-  if (newPlant instanceof ErrorReply) {
+  if (newPlant instanceof ApiError) {
     assert.fail(`${text} is refused: ${newPlant.message}`);
   }
   return newPlant;
@@ -21,7 +21,7 @@ export function refuseNewPlant(
   name: ErrorName = "notANewPlant",
 ): string {
   const refusal = parseNewPlant(text);
-  assert.ok(refusal instanceof ErrorReply, `${text} is accepted`);
+  assert.ok(refusal instanceof ApiError, `${text} is accepted`);
   assert.equal(refusal.name, name, refusal.message);
   return refusal.message;
 }

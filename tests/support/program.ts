@@ -10,8 +10,8 @@ const PROJECT = new URL("../../", import.meta.url).pathname;
 /** The compiled binary to test, if the environment names one. */
 const BINARY = Deno.env.get("PLANT_STORE");
 
-/** Time limit for a line of a program, generous for busy machines. */
-const PRINTED_MS_MAX = 120_000;
+/** Time limit for a line or the end of a program, for busy machines. */
+const WAIT_MS_MAX = 120_000;
 
 /** The address that a service listens on, and the end of its banner. */
 const BANNER =
@@ -28,6 +28,8 @@ export interface ProgramOptions {
   readonly stdin?: "piped" | "null";
   /** Whether to leave ACCESS_TOKEN out. */
   readonly ownToken?: boolean;
+  /** The port of {@link Program.start}; a free one if absent. */
+  readonly port?: number;
   /** Its limit of file descriptors; that of the test if absent. */
   readonly openFilesMax?: number;
   /** A script of the shell to run it with, as `"$0" "$@"`. */
@@ -152,12 +154,13 @@ export class Program implements AsyncDisposable {
     this.#ended = this.#collect();
   }
 
-  /** Starts the service on a free port and waits for the end of its banner. */
+  /** Starts the service and waits for the end of its banner. */
   static async start(
     args: readonly string[],
     options: ProgramOptions = {},
   ): Promise<Program> {
-    const program = Program.spawn(["--port", "0", ...args], options);
+    const port = String(options.port ?? 0);
+    const program = Program.spawn(["--port", port, ...args], options);
     const [, origin = ""] = await program.printed(BANNER);
     program.origin = origin;
     return program;
@@ -181,7 +184,7 @@ export class Program implements AsyncDisposable {
 
   /**
    * Waits for output on stderr that matches a pattern; throws if the program
-   * ends first, or after {@link PRINTED_MS_MAX}.
+   * ends first, or after {@link WAIT_MS_MAX}.
    * @param from length of the earlier output to ignore
    */
   async printed(pattern: RegExp, from = 0): Promise<RegExpExecArray> {
@@ -191,7 +194,7 @@ export class Program implements AsyncDisposable {
       this.#notify();
     };
     this.#ended.then(end);
-    const timer = setTimeout(end, PRINTED_MS_MAX);
+    const timer = setTimeout(end, WAIT_MS_MAX);
     try {
       for (;;) {
         const match = pattern.exec(this.stderr.slice(from));
@@ -212,9 +215,27 @@ export class Program implements AsyncDisposable {
     return line;
   }
 
-  /** Waits until it ends. */
-  ended(): Promise<Ended> {
-    return this.#ended;
+  /**
+   * Waits until it has ended, and every other process that has its stderr.
+   * Throws after {@link WAIT_MS_MAX}.
+   */
+  async ended(): Promise<Ended> {
+    const late = Promise.withResolvers<never>();
+    const error = new Error(`it has not ended: ${this.stderr}`);
+    const timer = setTimeout(() => late.reject(error), WAIT_MS_MAX);
+    try {
+      return await Promise.race([this.#ended, late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Waits for something that it causes; throws if it ends first. */
+  causes<T>(event: Promise<T>): Promise<T> {
+    const early = this.#ended.then(({ stderr }) => {
+      throw new Error(`it has ended: ${stderr}`);
+    });
+    return Promise.race([event, early]);
   }
 
   /** Sends a signal and waits until it ends. */
@@ -224,7 +245,7 @@ export class Program implements AsyncDisposable {
     } catch {
       // It has ended already.
     }
-    return this.#ended;
+    return this.ended();
   }
 
   /** Kills it. */
@@ -264,6 +285,13 @@ export class Program implements AsyncDisposable {
         return [line.slice(0, space), Number(line.slice(space + 1))];
       }),
     );
+  }
+
+  /** Returns the value of a metric without labels. */
+  async metric(name: string): Promise<number> {
+    const value = (await this.metrics()).get(name);
+    assert.ok(value !== undefined, `no metric ${name}`);
+    return value;
   }
 
   async #collect(): Promise<Ended> {

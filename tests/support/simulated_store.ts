@@ -3,41 +3,36 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { CommitResult, CommitStore } from "../../src/store/committer.ts";
 import type { ObservedStore } from "../../src/store/health.ts";
 import type { Random } from "./random.ts";
-import type { Seen } from "./seen.ts";
 import type { VirtualTime } from "./virtual_time.ts";
 
 /** A value of another program, which is not a plant. */
 export const FOREIGN = Symbol("foreign");
 
-/** What a database file holds. */
-export type Content = Map<bigint, Plant | typeof FOREIGN>;
-
 /** A database file. A process that has it open keeps it when the path changes. */
-export class SimulatedFile {
-  readonly content: Content;
-
-  constructor(content: Content = new Map()) {
-    this.content = content;
-  }
-}
+export type SimulatedFile = Map<bigint, Plant | typeof FOREIGN>;
 
 /** The path of the store: the file that it leads to, if there is one. */
 export interface SimulatedPath {
   file: SimulatedFile | undefined;
 }
 
-/** An operation of a committer on its store. */
+/** What schedules reached, and how often, to show what they test. */
+export type Seen = Map<string, number>;
+
+export function see(seen: Seen, name: string): void {
+  seen.set(name, (seen.get(name) ?? 0) + 1);
+}
+
+/** The ids of an operation on a store, and its plants if it is a commit. */
 export interface Operation {
-  readonly kind: "commit" | "read";
   readonly ids: readonly bigint[];
-  /** The plants of a commit. */
-  readonly plants: readonly NewPlant[];
+  readonly plants?: readonly NewPlant[];
 }
 
 /** What observes the operations of a store. */
 export interface StoreObserver {
   started(operation: Operation): void;
-  ended(operation: Operation, result: CommitResult | "found" | "threw"): void;
+  ended(operation: Operation, hasFailed: boolean): void;
 }
 
 /** How often the operations of a store go wrong; changes with time. */
@@ -51,40 +46,61 @@ export interface Faults {
 /** Time for an operation that ends at all. */
 export const OPERATION_MS_MAX = COMMIT_MS_MAX + 3_000;
 
-const SILENT_COURSES = [
-  "hangs",
-  "lands and hangs",
-  "lands late and hangs",
-] as const;
-
-const READ_COURSES = [
-  "fails",
-  "lands and answers late",
-  "lands late",
-] as const;
-
-const COMMIT_COURSES = [
-  "fails",
-  "lands and fails",
-  "lands and fails late",
-  "lands and answers late",
-  "lands late",
-  // It landed, its answer was lost, and the store retried it.
-  "lands and is repeated",
-  // What existed is gone when it is read.
-  "exists for a moment",
-  "is busy",
-  "is busy",
-] as const;
-
-/** How one operation goes. */
+/** How an operation goes: when it takes effect, if it does, and its answer. */
 interface Course {
-  /** From the call to the effect; `undefined` if there is none. */
-  readonly effectMs: number | undefined;
-  /** From the call to the answer; `undefined` if there is none. */
-  readonly answerMs: number | undefined;
-  readonly answer: "result" | "throws" | "exists" | "busy";
+  readonly effect?: "soon" | "late";
+  readonly answer?: "soon" | "late";
+  /** The answer, if it is not the result. */
+  readonly instead?: "failure" | "exists" | "busy";
 }
+
+const SUCCEEDS: Course = { effect: "soon", answer: "soon" };
+
+/** The courses of operations that never end. */
+const SILENT: Readonly<Record<string, Course>> = {
+  "hangs": {},
+  "lands and hangs": { effect: "soon" },
+  "lands late and hangs": { effect: "late" },
+};
+
+/** The courses of operations that go wrong in another way. */
+const READ: Readonly<Record<string, Course>> = {
+  "fails": { answer: "soon", instead: "failure" },
+  "lands and answers late": { effect: "soon", answer: "late" },
+  "lands late": { effect: "late", answer: "late" },
+};
+const COMMIT: Readonly<Record<string, Course>> = {
+  ...READ,
+  "lands and fails": { effect: "soon", answer: "soon", instead: "failure" },
+  "lands and fails late": {
+    effect: "soon",
+    answer: "late",
+    instead: "failure",
+  },
+  // It landed, its answer was lost, and the store retried it.
+  "lands and is repeated": {
+    effect: "soon",
+    answer: "soon",
+    instead: "exists",
+  },
+  // What existed is gone when it is read.
+  "exists for a moment": { answer: "soon", instead: "exists" },
+  "is busy": { answer: "soon", instead: "busy" },
+};
+
+function namesOf(kind: string, courses: object): string[] {
+  return ["succeeds", ...Object.keys({ ...SILENT, ...courses })]
+    .map((name) => `${kind} ${name}`);
+}
+
+const LARGE_BATCH = "a batch of 12 or more";
+
+/** Everything that stores see. */
+export const SEEN_BY_STORES: readonly string[] = [
+  ...namesOf("read", READ),
+  ...namesOf("commit", COMMIT),
+  LARGE_BATCH,
+];
 
 /** What a simulated store needs. */
 export interface StoreOptions {
@@ -103,8 +119,8 @@ export interface StoreOptions {
 export class SimulatedStore implements CommitStore, ObservedStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
-  readonly file: SimulatedFile;
   readonly #options: StoreOptions;
+  readonly #file: SimulatedFile;
   #problem: string | undefined;
   /** Whether the process has ended. */
   #isKilled = false;
@@ -115,62 +131,43 @@ export class SimulatedStore implements CommitStore, ObservedStore {
     this.#options = options;
     this.commitPlantsMax = options.plantsMax;
     this.commitsInFlightMax = options.inFlightMax;
-    this.file = options.file;
+    this.#file = options.file;
   }
 
-  commit(plants: readonly NewPlant[]): Promise<CommitResult> {
+  commit(newPlants: readonly NewPlant[]): Promise<CommitResult> {
     // A copy, as the committer may change its arrays later.
-    const writes = plants.map(({ id, plant }) => ({ id, plant: { ...plant } }));
-    const ids = writes.map(({ id }) => id);
-    const { seen } = this.#options;
-    seen.batchPlantsMax = Math.max(seen.batchPlantsMax, ids.length);
-    const { content } = this.file;
+    const plants = newPlants.map(({ id, plant }) => ({
+      id,
+      plant: { ...plant },
+    }));
+    const ids = plants.map(({ id }) => id);
+    if (ids.length >= 12) see(this.#options.seen, LARGE_BATCH);
     let result: CommitResult = "exists";
-    const operation: Operation = { kind: "commit", ids, plants: writes };
-    return new Promise((resolve, reject) =>
-      this.#run(operation, {
-        effect: () => {
-          if (ids.some((id) => content.has(id))) return;
-          for (const { id, plant } of writes) content.set(id, plant);
-          result = "committed";
-        },
-        answer: (answer) => {
-          if (answer !== "result") result = answer;
-          resolve(result);
-          return result;
-        },
-        reject,
-      })
-    );
+    const effect = () => {
+      if (ids.some((id) => this.#file.has(id))) return;
+      for (const { id, plant } of plants) this.#file.set(id, plant);
+      result = "committed";
+    };
+    return this.#run({ ids, plants }, effect, (instead) => instead ?? result);
   }
 
   read(ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Plant | null>> {
-    const found = new Map<bigint, Plant | null>();
-    const operation: Operation = { kind: "read", ids: [...ids], plants: [] };
     // A sequence of ids is read with those between them.
     const isListing = this.#options.random.chance(0.3);
-    return new Promise((resolve, reject) =>
-      this.#run(operation, {
-        effect: () => {
-          for (const [id, value] of this.file.content) {
-            if (!isListing && !operation.ids.includes(id)) continue;
-            found.set(id, value === FOREIGN ? null : { ...value });
-          }
-        },
-        answer: () => {
-          resolve(found);
-          return "found";
-        },
-        reject,
-      })
-    );
+    const found = new Map<bigint, Plant | null>();
+    const effect = () => {
+      for (const [id, value] of this.#file) {
+        if (!isListing && !ids.includes(id)) continue;
+        found.set(id, value === FOREIGN ? null : { ...value });
+      }
+    };
+    return this.#run({ ids: [...ids] }, effect, () => found);
   }
 
   /** Succeeds or fails at once: health_test.ts tests a silent store. */
   probe(): Promise<void> {
     const { random, faults } = this.#options;
-    const isFailing = random.chance(faults().trouble / 2);
-    return isFailing
+    return random.chance(faults().trouble / 2)
       ? Promise.reject(new TypeError("simulated fault of a probe"))
       : Promise.resolve();
   }
@@ -179,7 +176,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   fileProblem(): string | undefined {
     const { file } = this.#options.path;
     if (file === undefined) this.#problem ??= "deleted";
-    else if (file !== this.file) this.#problem ??= "replaced";
+    else if (file !== this.#file) this.#problem ??= "replaced";
     return this.#problem;
   }
 
@@ -189,76 +186,54 @@ export class SimulatedStore implements CommitStore, ObservedStore {
     this.#landsLate = this.#options.random.chance(0.5);
   }
 
-  #run(
+  #run<Result>(
     operation: Operation,
-    { effect, answer, reject }: {
-      effect(): void;
-      answer(answer: "result" | "exists" | "busy"): CommitResult | "found";
-      reject(error: Error): void;
-    },
-  ): void {
-    const { time, observer } = this.#options;
+    effect: () => void,
+    resultOf: (instead: "exists" | "busy" | undefined) => Result,
+  ): Promise<Result> {
+    const { time, random, observer } = this.#options;
     observer.started(operation);
-    const course = this.#drawCourse(operation.kind);
-    if (course.effectMs !== undefined) {
-      time.after(course.effectMs, () => {
+    const course = this.#drawCourse(operation);
+    const soonMs = random.int(0, 10);
+    const lateMs = random.int(COMMIT_MS_MAX - 1_000, OPERATION_MS_MAX - 10);
+    if (course.effect !== undefined) {
+      time.after(course.effect === "soon" ? soonMs : lateMs, () => {
         if (!this.#isKilled || this.#landsLate) effect();
       });
     }
-    if (course.answerMs === undefined) return;
-    time.after(course.answerMs, () => {
-      if (this.#isKilled) return;
-      const problem = course.answer === "throws"
-        ? "simulated fault"
-        : course.answer === "busy"
-        ? undefined
-        : this.fileProblem();
-      if (problem === undefined && course.answer !== "throws") {
-        observer.ended(operation, answer(course.answer));
-      } else {
-        observer.ended(operation, "threw");
-        reject(new TypeError(problem));
-      }
-    });
+    const { promise, resolve, reject } = Promise.withResolvers<Result>();
+    if (course.answer !== undefined) {
+      const answerMs = course.answer === "soon" ? soonMs : lateMs;
+      time.after(answerMs + random.int(0, 10), () => {
+        if (this.#isKilled) return;
+        const { instead } = course;
+        const problem = instead === "failure"
+          ? "simulated fault"
+          : instead === "busy"
+          ? undefined
+          : this.fileProblem();
+        observer.ended(operation, problem !== undefined);
+        if (problem !== undefined) reject(new TypeError(problem));
+        else if (instead !== "failure") resolve(resultOf(instead));
+      });
+    }
+    return promise;
   }
 
-  #drawCourse(kind: Operation["kind"]): Course {
+  #drawCourse({ plants }: Operation): Course {
     const { random, faults, seen } = this.#options;
     const { trouble, silence } = faults();
-    const name = random.chance(silence)
-      ? random.pick(SILENT_COURSES)
+    const kind = plants === undefined ? "read" : "commit";
+    const courses = random.chance(silence)
+      ? SILENT
       : !random.chance(trouble)
-      ? "succeeds"
-      : random.pick(kind === "read" ? READ_COURSES : COMMIT_COURSES);
-    seen.add(`${kind} ${name}`);
-    const soonMs = random.int(0, 10);
-    const endMs = soonMs + random.int(0, 10);
-    const lateMs = random.int(COMMIT_MS_MAX - 1_000, OPERATION_MS_MAX - 10);
-    switch (name) {
-      case "succeeds":
-        return { effectMs: soonMs, answerMs: endMs, answer: "result" };
-      case "hangs":
-        return { effectMs: undefined, answerMs: undefined, answer: "result" };
-      case "lands and hangs":
-        return { effectMs: soonMs, answerMs: undefined, answer: "result" };
-      case "lands late and hangs":
-        return { effectMs: lateMs, answerMs: undefined, answer: "result" };
-      case "fails":
-        return { effectMs: undefined, answerMs: endMs, answer: "throws" };
-      case "lands and fails":
-        return { effectMs: soonMs, answerMs: endMs, answer: "throws" };
-      case "lands and fails late":
-        return { effectMs: soonMs, answerMs: lateMs, answer: "throws" };
-      case "lands and answers late":
-        return { effectMs: soonMs, answerMs: lateMs, answer: "result" };
-      case "lands late":
-        return { effectMs: lateMs, answerMs: lateMs + 10, answer: "result" };
-      case "lands and is repeated":
-        return { effectMs: soonMs, answerMs: endMs + 200, answer: "exists" };
-      case "exists for a moment":
-        return { effectMs: undefined, answerMs: endMs, answer: "exists" };
-      case "is busy":
-        return { effectMs: undefined, answerMs: endMs, answer: "busy" };
-    }
+      ? { succeeds: SUCCEEDS }
+      : kind === "read"
+      ? READ
+      : COMMIT;
+    const [first, ...others] = Object.entries(courses);
+    const [name, course] = random.pick([first ?? ["", SUCCEEDS], ...others]);
+    see(seen, `${kind} ${name}`);
+    return course;
   }
 }

@@ -5,18 +5,20 @@ import {
   QUEUE_MS_MAX,
   RECOVERY_MS_MIN,
 } from "../../src/limits.ts";
-import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import { Committer } from "../../src/store/committer.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
+import { Committer, type Outcome } from "../../src/store/committer.ts";
 import { StoreHealth } from "../../src/store/health.ts";
 import { type InstanceBounds, InstanceModel, WorldModel } from "./model.ts";
+import { SIMILAR_PLANTS } from "./plants.ts";
 import { Random } from "./random.ts";
-import type { Seen } from "./seen.ts";
 import {
-  type Content,
   type Faults,
   FOREIGN,
   OPERATION_MS_MAX,
-  SimulatedFile,
+  see,
+  type Seen,
+  SEEN_BY_STORES,
+  type SimulatedFile,
   type SimulatedPath,
   SimulatedStore,
 } from "./simulated_store.ts";
@@ -33,6 +35,38 @@ const REPEATED_REFUSALS = 0.3;
 
 const NO_FAULTS: Faults = { trouble: 0, silence: 0 };
 
+/** What may happen to the file of the store: what the path leads to, in turn. */
+const ACCIDENTS: Readonly<
+  Record<
+    string,
+    readonly ("nothing" | "the file" | "a backup" | "a new file")[]
+  >
+> = {
+  "moved away and back": ["nothing", "the file"],
+  "deleted and restored": ["nothing", "a backup"],
+  "restored": ["a backup"],
+  "replaced by an empty one": ["a new file"],
+  "replaced and put back": ["a backup", "the file"],
+};
+
+const OUTCOMES: Readonly<Record<Outcome, true>> = {
+  stored: true,
+  unchanged: true,
+  conflict: true,
+  queue_full: true,
+  failed: true,
+};
+
+/** Everything that the schedules reach. */
+export const REACHED: readonly string[] = [
+  ...SEEN_BY_STORES,
+  ...Object.keys(ACCIDENTS),
+  ...Object.keys(OUTCOMES),
+  "restarted",
+  "recovered",
+  "full",
+];
+
 /** How a schedule is drawn. */
 interface Shape extends InstanceBounds, Faults {
   readonly queueMsMax: number;
@@ -43,8 +77,6 @@ interface Shape extends InstanceBounds, Faults {
   readonly burst: number;
   /** Share of creates that repeat one that was sent before. */
   readonly repeats: number;
-  /** Whether names are so long that bytes bound a batch. */
-  readonly large: boolean;
   /** Share of creates whose id another program writes, too. */
   readonly others: number;
   /** How often the file is deleted or replaced, and instances are restarted. */
@@ -66,11 +98,13 @@ class Schedule {
   readonly #shape: Shape;
   readonly #seen: Seen;
   readonly #time = new VirtualTime();
-  readonly #path: SimulatedPath = { file: new SimulatedFile() };
+  readonly #path: SimulatedPath = { file: new Map() };
   readonly #world = new WorldModel(this.#time, this.#path);
-  readonly #instances: Instance[] = [];
+  readonly #instances: SimulatedInstance[] = [];
   /** The last copy of the file. */
-  #backup: Content = new Map();
+  #backup: SimulatedFile = new Map();
+  /** Every plant that was sent. */
+  readonly #sent: NewPlant[] = [];
   /** From now on clients send nothing, and nothing fails. */
   #calmMs = Infinity;
 
@@ -92,12 +126,12 @@ class Schedule {
     const endMs = checkMs + 2 * CHECK_MS;
     while (await this.#time.advance(endMs)) {
       for (const instance of this.#instances) instance.assertStep();
-      this.#world.assertStep();
+      this.#world.assertNone();
     }
     for (const { model } of this.#instances) {
       this.#world.expect(model.waiting.length === 0, "never answered a create");
     }
-    this.#world.assertStep();
+    this.#world.assertNone();
   }
 
   // Clients.
@@ -122,11 +156,13 @@ class Schedule {
   }
 
   #drawPlant(id: bigint): NewPlant {
-    const sent = this.#world.sentPlants(id);
-    const plant = sent.length > 0 && this.#random.chance(this.#shape.repeats)
-      ? sent[this.#random.int(0, sent.length - 1)]
-      : undefined;
-    return { id, plant: plant ?? drawPlant(this.#random, this.#shape.large) };
+    const [first, ...others] = this.#sent.filter((sent) => sent.id === id);
+    if (first !== undefined && this.#random.chance(this.#shape.repeats)) {
+      return this.#random.pick([first, ...others]);
+    }
+    const newPlant = { id, plant: this.#random.pick(SIMILAR_PLANTS) };
+    this.#sent.push(newPlant);
+    return newPlant;
   }
 
   #create(newPlant: NewPlant): void {
@@ -157,14 +193,10 @@ class Schedule {
 
   #writeOfAnotherProgram(id: bigint): void {
     const { file } = this.#path;
-    if (file === undefined || file.content.has(id)) return;
-    if (this.#random.chance(0.2)) {
-      file.content.set(id, FOREIGN);
-      return;
-    }
-    const plant = drawPlant(this.#random, false);
-    this.#world.sent({ id, plant });
-    file.content.set(id, plant);
+    const value = this.#random.chance(0.2)
+      ? FOREIGN
+      : this.#random.pick(SIMILAR_PLANTS);
+    if (file !== undefined && !file.has(id)) file.set(id, value);
   }
 
   // The operator.
@@ -174,7 +206,7 @@ class Schedule {
     for (let i = 0; i < accidents; i++) {
       const backupMs = this.#random.int(0, lastMs);
       this.#time.at(backupMs, () => {
-        this.#backup = new Map(this.#path.file?.content);
+        this.#backup = new Map(this.#path.file);
       });
       this.#time.at(this.#random.int(0, lastMs), () => this.#damage());
     }
@@ -186,40 +218,19 @@ class Schedule {
   /** Deletes or replaces the file of the store. */
   #damage(): void {
     const { file } = this.#path;
-    const accident = this.#random.pick([
-      "moved away and back",
-      "deleted and restored",
-      "restored",
-      "replaced by an empty one",
-      "replaced and put back",
-    ]);
+    const [first, ...others] = Object.keys(ACCIDENTS);
+    const accident = this.#random.pick([first ?? "", ...others]);
+    see(this.#seen, accident);
     const laterMs = this.#random.pick([0, 1, 2, 20, 600]);
-    const restored = () => new SimulatedFile(new Map(this.#backup));
-    this.#seen.add(accident);
-    switch (accident) {
-      case "moved away and back":
-        this.#path.file = undefined;
-        this.#time.after(laterMs, () => {
-          this.#path.file = file;
-        });
-        break;
-      case "deleted and restored":
-        this.#path.file = undefined;
-        this.#time.after(laterMs, () => {
-          this.#path.file = restored();
-        });
-        break;
-      case "restored":
-        this.#path.file = restored();
-        break;
-      case "replaced by an empty one":
-        this.#path.file = new SimulatedFile();
-        break;
-      case "replaced and put back":
-        this.#path.file = restored();
-        this.#time.after(laterMs, () => {
-          this.#path.file = file;
-        });
+    for (const [i, found] of (ACCIDENTS[accident] ?? []).entries()) {
+      this.#time.after(i * laterMs, () => {
+        this.#path.file = {
+          "nothing": undefined,
+          "the file": file,
+          "a backup": new Map(this.#backup),
+          "a new file": new Map(),
+        }[found];
+      });
     }
   }
 
@@ -230,16 +241,12 @@ class Schedule {
       if (this.#random.chance(0.5)) this.#repeat(newPlant);
     }
     this.#instances[index] = this.#startInstance();
-    this.#seen.add("restarted");
+    see(this.#seen, "restarted");
   }
 
-  #startInstance(): Instance {
-    let { file } = this.#path;
-    if (file === undefined) {
-      file = new SimulatedFile();
-      this.#path.file = file;
-    }
-    return new Instance(file, {
+  #startInstance(): SimulatedInstance {
+    const file = this.#path.file ??= new Map();
+    return new SimulatedInstance(file, {
       shape: this.#shape,
       random: this.#random,
       world: this.#world,
@@ -257,14 +264,14 @@ class Schedule {
       const { model } = instance;
       if (!instance.isInPlace) continue;
       if (model.isFull) {
-        this.#seen.add("full");
+        see(this.#seen, "full");
         this.#world.expect(model.isFailing, "refuses creates in good health");
         continue;
       }
       this.#world.expect(!model.isFailing, "the store has not recovered");
       const newPlant = { id: 1_000n + BigInt(i), plant: { name: "Ficus" } };
       instance.create(newPlant, (outcome) => {
-        this.#seen.add("recovered");
+        see(this.#seen, "recovered");
         this.#world.expect(outcome === "stored", `${outcome} after recovery`);
       });
     }
@@ -281,7 +288,7 @@ interface Surroundings {
 }
 
 /** One process of the service, without HTTP. */
-class Instance {
+class SimulatedInstance {
   readonly model: InstanceModel;
   readonly #surroundings: Surroundings;
   readonly #store: SimulatedStore;
@@ -293,7 +300,7 @@ class Instance {
     this.#surroundings = surroundings;
     const { shape, random, world, seen, faults } = surroundings;
     const { time, path } = world;
-    this.model = new InstanceModel(world, file, shape);
+    this.model = new InstanceModel(world, shape);
     this.#store = new SimulatedStore({
       ...shape,
       time,
@@ -321,13 +328,13 @@ class Instance {
     return this.#store.fileProblem() === undefined;
   }
 
-  create(newPlant: NewPlant, onOutcome: (outcome: string) => void): void {
+  create(newPlant: NewPlant, onOutcome: (outcome: Outcome) => void): void {
     const { seen, world } = this.#surroundings;
     const create = this.model.create(newPlant);
     this.#committer.create(newPlant).then((outcome) => {
       if (this.#isKilled) return;
       this.model.answered(create, outcome);
-      seen.add(outcome);
+      see(seen, outcome);
       onOutcome(outcome);
     }, () => world.expect(false, "create() rejected"));
   }
@@ -345,10 +352,14 @@ class Instance {
 
   #sweep(): void {
     if (this.#isKilled) return;
-    const { time } = this.#surroundings.world;
+    const { world } = this.#surroundings;
+    const { time } = world;
     this.#committer.expire();
     this.#health.check();
-    this.model.assertFileReported();
+    world.expect(
+      this.#health.problem !== undefined || this.isInPlace,
+      "a lost file was not reported",
+    );
     // Answers reach their clients before the next event.
     time.after(0, () => {
       if (!this.#isKilled) this.model.assertNoneOverdue();
@@ -371,11 +382,10 @@ class Instance {
 }
 
 function drawShape(random: Random): Shape {
-  const large = random.chance(0.1);
-  const crowd = large || random.chance(0.2);
+  const crowd = random.chance(0.25);
   return {
     instances: random.pick([1, 2]),
-    plantsMax: large ? 100 : random.pick([1, 2, 3, 10, 100]),
+    plantsMax: random.pick([1, 2, 3, 10, 100]),
     inFlightMax: random.pick([1, 2, 2, 3, 16]),
     queueMsMax: random.pick([QUEUE_MS_MAX, QUEUE_MS_MAX, 30, 5, Infinity]),
     ids: crowd ? random.int(20, 60) : random.int(1, 6),
@@ -384,25 +394,7 @@ function drawShape(random: Random): Shape {
     silence: random.pick([0, 0, 0.02, 0.1]),
     burst: crowd ? 0.95 : random.pick([0.2, 0.6, 0.9]),
     repeats: random.pick([0, 0.3, 0.6]),
-    large,
     others: random.pick([0, 0, 0.1, 0.3]),
     accidents: random.pick([0, 0, 1, 2]),
   };
-}
-
-/** Returns one of a few plants, which differ in all ways that plants can. */
-function drawPlant(random: Random, large: boolean): Plant {
-  if (large) {
-    const name = random.pick(["a", "ж"]).repeat(random.int(30_000, 32_700));
-    return { name };
-  }
-  const name = random.pick([
-    "",
-    "Monstera",
-    "Monstera ",
-    "monstera",
-    "a".repeat(64),
-  ]);
-  const tag = random.pick([undefined, undefined, "", "climber", "creeper"]);
-  return tag === undefined ? { name } : { name, tag };
 }

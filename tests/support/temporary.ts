@@ -10,8 +10,9 @@ export class TemporaryDirectory implements Disposable {
   }
 
   /** Returns the names of the files and directories in it, in order. */
-  names(): string[] {
-    return [...Deno.readDirSync(this.path)].map(({ name }) => name).toSorted();
+  names(directory = ""): string[] {
+    return [...Deno.readDirSync(this.file(directory))]
+      .map(({ name }) => name).toSorted();
   }
 
   [Symbol.dispose](): void {

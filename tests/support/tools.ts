@@ -8,9 +8,6 @@ export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
 /** Whether this machine can make certificates. */
 export const HAS_OPENSSL = await has("openssl", "version");
 
-/** Whether this machine has strace and permits it. */
-export const HAS_STRACE = await has("strace", "-f", "-o", "/dev/null", "true");
-
 /** The range of ports to choose from. */
 const PORT_MIN = 20_000;
 const PORTS = 10_000;

@@ -10,6 +10,7 @@ import {
   runProgram,
 } from "./program.ts";
 import type { Random } from "./random.ts";
+import type { TemporaryDirectory } from "./temporary.ts";
 
 /** Texts that are easy to break. */
 const TEXTS: readonly [string, ...string[]] = [
@@ -81,6 +82,33 @@ export function backUp(
   options: ProgramOptions = {},
 ): Promise<Ended> {
   return runProgram(["backup", target, "--kv", store], options);
+}
+
+/** Returns the size of the copy that is being made in a directory. */
+function partialBytes(directory: TemporaryDirectory): number {
+  const partial = directory.names().find((name) => name.endsWith(".partial"));
+  if (partial === undefined) return 0;
+  return [...Deno.readDirSync(directory.file(partial))]
+    .filter(({ name }) => name.endsWith(".db"))
+    .map(({ name }) => Deno.statSync(directory.file(`${partial}/${name}`)).size)
+    .reduce((sum, size) => sum + size, 0);
+}
+
+/** Waits until a command writes a copy of a store to a directory. */
+export async function copyBegun(directory: TemporaryDirectory): Promise<void> {
+  await eventually(
+    (bytes) => bytes > 0,
+    () => Promise.resolve(partialBytes(directory)),
+  );
+}
+
+/** Restores a backup. */
+export function restore(
+  store: string,
+  file: string,
+  options: ProgramOptions = {},
+): Promise<Ended> {
+  return runProgram(["restore", file, "--kv", store], options);
 }
 
 /** Exports a store, which must succeed without a message. */

@@ -54,6 +54,17 @@ Deno.test("Log writes an entry as one object with its fields in JSON", () => {
   });
 });
 
+Deno.test("Log writes each line with its level for systemd in the format of the journal", () => {
+  const { log, written } = logOf("journal");
+  log.info("started", "listening", { port: 8000 });
+  log.internalError(makeBug());
+  assert.equal(written[0], "<6>listening");
+  const [first = "", ...stack] = (written[1] ?? "").split("\n");
+  assert.match(first, /^<3>internal error [\da-f-]{36}$/);
+  assert.equal(stack[0], "<3>Bug: the");
+  for (const line of stack) assert.match(line, /^<3>/);
+});
+
 for (const format of ["text", "json"] as const) {
   Deno.test(`Log puts a message with control characters on one line in ${format}`, () => {
     const { log, written } = logOf(format);

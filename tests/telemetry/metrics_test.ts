@@ -5,7 +5,7 @@ import { checkMetrics, PROMTOOL } from "../support/tools.ts";
 
 const IDLE: Gauges = {
   createsWaiting: 0,
-  bodiesHeldBytes: 0,
+  bodiesReservedBytes: 0,
   isStoreHealthy: true,
 };
 
@@ -99,7 +99,7 @@ Deno.test("Metrics.text() shows what waits, and whether the store is healthy", (
   const metrics = new Metrics();
   const busy = metrics.text({
     createsWaiting: 12,
-    bodiesHeldBytes: 345,
+    bodiesReservedBytes: 345,
     isStoreHealthy: true,
   });
   assert.equal(valueOf(busy, "plant_store_creates_waiting"), 12);
@@ -138,7 +138,7 @@ Deno.test({
     metrics.commit(0.0019, 7);
     const text = metrics.text({
       createsWaiting: 3,
-      bodiesHeldBytes: 180,
+      bodiesReservedBytes: 180,
       isStoreHealthy: false,
     });
     assert.equal(await checkMetrics(text), "");

@@ -44,10 +44,7 @@ func main() {
 		if !slices.Contains([]int{0, 408, 500, 503}, status) || tries == 5 {
 			log.Fatal(text)
 		}
-		pause, err := time.ParseDuration(after + "s")
-		if err != nil {
-			pause = rand.N(time.Second << tries)
-		}
-		time.Sleep(pause)
+		pause, _ := time.ParseDuration(after + "s") // 0 without the header
+		time.Sleep(pause + rand.N(time.Second<<tries))
 	}
 }

@@ -26,4 +26,4 @@ for tries in range(1, 6):
         break
     if status not in (0, 408, 500, 503) or tries == 5:
         raise SystemExit(text)
-    time.sleep(float(after or 2**tries * random.random()))
+    time.sleep(float(after or 0) + 2**tries * random.random())

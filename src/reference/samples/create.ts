@@ -1,4 +1,4 @@
-// Node.js 24, or: deno run --allow-net --allow-env create.ts
+// Node.js 24, older as create.mjs, or: deno run --allow-net --allow-env create.ts
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -29,5 +29,5 @@ for (let tries = 1;; tries++) {
   }
   const isTransient = [0, 408, 500, 503].includes(status); // 0: no reply
   if (!isTransient || tries === 5) throw new Error(text);
-  await sleep(1000 * Number(after ?? 2 ** tries * Math.random()));
+  await sleep(1000 * (Number(after) + 2 ** tries * Math.random()));
 }

@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
-import { LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
+import {
+  COMMIT_PLANTS_MAX_FILE,
+  COMMITS_IN_FLIGHT_MAX_FILE,
+  LOCK_RETRY_MS_MAX,
+} from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import {
   type Clock,
@@ -11,6 +15,7 @@ import {
   type CommitterOptions,
   type Outcome,
 } from "../../src/store/committer.ts";
+import type { ObservedStore } from "../../src/store/health.ts";
 
 /** A commit that has no result. */
 interface PendingCommit {
@@ -19,23 +24,39 @@ interface PendingCommit {
   fail(problem: string): void;
 }
 
-/** A store whose commits have the results that the test gives them. */
-export class HeldStore implements CommitStore {
+/** A store in memory, with the bounds of a file, that does what a test says. */
+export class FakeStore implements CommitStore, ObservedStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
   /** The operations so far, in order, with their ids. */
   readonly operations: (readonly ["commit" | "read", ...bigint[]])[] = [];
   /** The commits so far, in order. */
   readonly batches: (readonly NewPlant[])[] = [];
+  /** The commits of a paused store. */
   readonly pending: PendingCommit[] = [];
   /** What is on disk; `null` for the value of another program. */
   readonly plants = new Map<bigint, Plant | null>();
-  /** Every read fails with this problem, if there is one. */
-  readProblem: string | undefined;
+  /** Every operation fails with this problem, if there is one. */
+  problem: string | undefined;
+  #isPaused = false;
 
-  constructor(commitPlantsMax: number, commitsInFlightMax: number) {
+  constructor(
+    commitPlantsMax: number = COMMIT_PLANTS_MAX_FILE,
+    commitsInFlightMax: number = COMMITS_IN_FLIGHT_MAX_FILE,
+  ) {
     this.commitPlantsMax = commitPlantsMax;
     this.commitsInFlightMax = commitsInFlightMax;
+  }
+
+  /** From now on commits wait for {@link write} or {@link resume}. */
+  pause(): this {
+    this.#isPaused = true;
+    return this;
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    while (this.pending.length > 0) this.#carryOut();
   }
 
   commit(plants: readonly NewPlant[]): Promise<CommitResult> {
@@ -48,16 +69,26 @@ export class HeldStore implements CommitStore {
       resolve,
       fail: (problem) => reject(new TypeError(problem)),
     });
+    if (!this.#isPaused) this.#carryOut();
     return promise;
   }
 
   /** Reads everything that is stored, so more than the ids. */
-  read(ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Plant | null>> {
+  async read(
+    ids: readonly bigint[],
+  ): Promise<ReadonlyMap<bigint, Plant | null>> {
     this.operations.push(["read", ...ids]);
-    return this.readProblem === undefined
-      ? Promise.resolve(new Map(this.plants))
-      : Promise.reject(new TypeError(this.readProblem));
+    await this.probe();
+    return new Map(this.plants);
   }
+
+  probe(): Promise<void> {
+    return this.problem === undefined
+      ? Promise.resolve()
+      : Promise.reject(new TypeError(this.problem));
+  }
+
+  fileProblem(): undefined {}
 
   /** Returns the oldest pending commit, which is then no longer pending. */
   next(): PendingCommit {
@@ -68,12 +99,7 @@ export class HeldStore implements CommitStore {
 
   /** Carries out the oldest pending commit as a store does. */
   async write(): Promise<void> {
-    const { plants, resolve } = this.next();
-    const exists = plants.some(({ id }) => this.plants.has(id));
-    if (!exists) {
-      for (const { id, plant } of plants) this.plants.set(id, plant);
-    }
-    resolve(exists ? "exists" : "committed");
+    this.#carryOut();
     await settled();
   }
 
@@ -85,15 +111,29 @@ export class HeldStore implements CommitStore {
   get batchPlantsMax(): number {
     return Math.max(...this.batches.map((batch) => batch.length));
   }
+
+  #carryOut(): void {
+    const { plants, resolve, fail } = this.next();
+    if (this.problem !== undefined) return fail(this.problem);
+    const exists = plants.some(({ id }) => this.plants.has(id));
+    if (!exists) {
+      for (const { id, plant } of plants) this.plants.set(id, plant);
+    }
+    resolve(exists ? "exists" : "committed");
+  }
 }
 
 /** A clock that the test advances. */
-export class HeldClock implements Clock {
+export class FakeClock implements Clock {
   now = 0;
   readonly sleeps: { readonly ms: number; readonly wake: () => void }[] = [];
 
   nowMs(): number {
     return this.now;
+  }
+
+  advance(ms: number): void {
+    this.now += ms;
   }
 
   sleep(ms: number): Promise<void> {
@@ -137,14 +177,14 @@ export interface Created {
   readonly outcome: Outcome | undefined;
 }
 
-/** Returns a committer on a held store, with a held clock. */
+/** Returns a committer on a paused store, with a clock that the test advances. */
 export function setUpCommitter(
   { commitPlantsMax = 10, commitsInFlightMax = 1, ...options }:
     & { commitPlantsMax?: number; commitsInFlightMax?: number }
     & Pick<CommitterOptions, "queueMsMax"> = {},
 ) {
-  const store = new HeldStore(commitPlantsMax, commitsInFlightMax);
-  const clock = new HeldClock();
+  const store = new FakeStore(commitPlantsMax, commitsInFlightMax).pause();
+  const clock = new FakeClock();
   const observer = new RecordedReports();
   const committer = new Committer(store, observer, { ...options, clock });
   function create(

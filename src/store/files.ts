@@ -1,0 +1,107 @@
+/** Paths and files, whatever they contain. */
+import { basename, dirname, isAbsolute, join } from "node:path";
+import { toFileError } from "./store_error.ts";
+
+/** Maximum symbolic links to follow, as in Linux. */
+const LINKS_MAX = 40;
+
+/**
+ * Returns the information about a file, or `undefined` if there is none.
+ * @throws {StoreError} if the path cannot be examined
+ */
+export function statOrUndefined(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.statSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof Deno.errors.NotADirectory) return undefined;
+    throw toFileError(error);
+  }
+}
+
+/** Returns whether both are the same file, or both absent. */
+export function isSameFile(
+  one: Deno.FileInfo | undefined,
+  other: Deno.FileInfo | undefined,
+): boolean {
+  return one?.ino === other?.ino && one?.dev === other?.dev;
+}
+
+/** Returns the path that SQLite opens, even if it is a dangling link. */
+export function resolveLinks(path: string): string {
+  let target = path;
+  for (let links = 0; links < LINKS_MAX; links++) {
+    try {
+      // A relative link is resolved from the real directory that contains it,
+      // and so is "..", so the path is not normalized here.
+      const directory = Deno.realPathSync(dirname(target));
+      target = join(directory, basename(target));
+      const link = Deno.readLinkSync(target);
+      target = isAbsolute(link) ? link : `${directory}/${link}`;
+    } catch {
+      break;
+    }
+  }
+  return target;
+}
+
+/** Returns whether anything has a name, even a link that leads nowhere. */
+export function exists(path: string): boolean {
+  try {
+    Deno.lstatSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Removes a file or a directory with all it contains; ignores errors. */
+export function removeIfPossible(path: string): void {
+  try {
+    Deno.removeSync(path, { recursive: true });
+  } catch {
+    // It is already gone, or this is not permitted.
+  }
+}
+
+/** Gives a file the permissions of another one, if there is one. */
+export function setMode(path: string, other: Deno.FileInfo | undefined): void {
+  const mode = other?.mode ?? null;
+  try {
+    if (mode !== null) Deno.chmodSync(path, mode & 0o777);
+  } catch {
+    // The file system does not support permissions, such as FAT.
+  }
+}
+
+/** Gives a file to the owner of another one, as far as permitted. */
+export function setOwner(path: string, { uid, gid }: Deno.FileInfo): void {
+  try {
+    if (uid !== null && gid !== null) Deno.chownSync(path, uid, gid);
+  } catch {
+    // Only root may change owners.
+  }
+}
+
+/** Flushes a file or a directory to disk. */
+export function sync(path: string): void {
+  // Windows cannot open directories, nor flush a file open for reading.
+  if (Deno.build.os === "windows") return;
+  using file = Deno.openSync(path);
+  file.syncSync();
+}
+
+/** Writes all of a text to a file or to stdout. */
+export async function writeAll(
+  file: Pick<Deno.FsFile, "write">,
+  text: string,
+): Promise<void> {
+  // Deno.FsFile.writable reports writes before they reach the file.
+  let bytes = new TextEncoder().encode(text);
+  while (bytes.length > 0) bytes = bytes.subarray(await file.write(bytes));
+}
+
+/** Returns the current time as a part of a name: `2026-11-22T165718.123Z`. */
+export function timeInName(): string {
+  return new Date().toISOString().replaceAll(":", "");
+}

@@ -1,0 +1,684 @@
+/** A backup in place of the store: complete, or refused with nothing changed. */
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import { eventually, isStored, PLANT, send } from "../support/load.ts";
+import { makeLog } from "../support/places.ts";
+import {
+  assertOneLine,
+  Program,
+  type ProgramOptions,
+  runProgram,
+} from "../support/program.ts";
+import { canMount, SmallDisk } from "../support/small_disk.ts";
+import { snapshot } from "../support/snapshot.ts";
+import { assertInjected, HAS_STRACE, traced } from "../support/strace.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import {
+  assertSameLines,
+  backUp,
+  copyBegun,
+  createAndKill,
+  createStore,
+  exportLines,
+  restore,
+  toLine,
+  writeLines,
+} from "../support/transfer.ts";
+
+const IS_ROOT = Deno.build.os !== "windows" && Deno.uid() === 0;
+const NOBODY = 65_534;
+
+/** Plants of the backup: several pages, more than a pipe holds as lines. */
+const PLANTS = 3_000;
+
+/** The files that all tests copy, and the lines of the stores. */
+let originals: TemporaryDirectory;
+let backedUp: readonly string[];
+let stored: readonly string[];
+
+Deno.test.beforeAll(async () => {
+  originals = new TemporaryDirectory();
+  const other = originals.file("other.db");
+  backedUp = await createStore(other, PLANTS, "Restored");
+  const { status, stderr } = await backUp(other, originals.file("backup.db"));
+  assert.equal(status, 0, stderr);
+  stored = await createStore(originals.file("plants.db"), 2_500, "Old");
+});
+
+Deno.test.afterAll(() => originals?.[Symbol.dispose]());
+
+/** A directory with a store and a backup. */
+class Place extends TemporaryDirectory {
+  readonly store = this.file("plants.db");
+  readonly backup = this.file("backup.db");
+
+  constructor() {
+    super();
+    for (const name of ["plants.db", "backup.db"]) {
+      Deno.copyFileSync(originals.file(name), this.file(name));
+    }
+  }
+
+  /** Asserts that a restore is refused with one line, and changes nothing. */
+  async refuses(
+    message: string | RegExp,
+    status: number,
+    file = this.backup,
+  ): Promise<void> {
+    const before = snapshot(this.path);
+    assertOneLine(await restore(this.store, file), status, message);
+    assert.deepEqual(snapshot(this.path), before);
+  }
+
+  /**
+   * Restores the backup, and asserts that the store has its plants afterwards.
+   * @param directory what contains the real store
+   * @returns the second names of the old store and of the files beside it
+   */
+  async restores(
+    options: ProgramOptions = {},
+    directory = this.path,
+  ): Promise<string[]> {
+    const before = snapshot(this.path);
+    const { status, stdout, stderr } = await restore(
+      this.store,
+      this.backup,
+      options,
+    );
+    const aside = [...Deno.readDirSync(directory)].map(({ name }) => name)
+      .filter((name) => name.includes(".replaced-")).toSorted();
+    const [, old = ""] = /; the old store is (.*)\n/.exec(stderr) ?? [];
+    const note = old === "" ? "" : `; the old store is ${old}`;
+    const real = Deno.realPathSync(this.store);
+    assert.equal(
+      stderr,
+      `restored ${PLANTS} plants from ${this.backup} to ${real}${note}\n`,
+    );
+    assert.deepEqual({ status, stdout }, { status: 0, stdout: "" });
+    const names = aside.map((name) => `${directory}/${name}`);
+    if (aside.length === 0) assert.equal(old, "");
+    else {
+      assert.ok(old.startsWith(`${real}.replaced-`), old);
+      assert.match(old, /\.replaced-\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z(-wal)?$/);
+      for (const name of names) assert.ok(name.startsWith(old), name);
+      assert.ok(names.includes(old), old);
+    }
+    // Nothing else was left, and the backup is as it was.
+    const after = snapshot(this.path);
+    assert.equal(after["backup.db"], before["backup.db"]);
+    for (const path of Object.keys(after)) {
+      const isNew = !(path in before) && path !== "plants.db";
+      assert.ok(!isNew || path.includes(".replaced-"), path);
+    }
+    assertSameLines(await exportLines(this.store), backedUp);
+    return names;
+  }
+}
+
+/** Overwrites bytes of a file. */
+function overwrite(path: string, offset: number, bytes: number): void {
+  using file = Deno.openSync(path, { write: true });
+  file.seekSync(offset, Deno.SeekMode.Start);
+  file.writeSync(new Uint8Array(bytes).fill(0xaa));
+}
+
+/** Runs statements on a database that is not open. */
+function execute(path: string, sql: string): void {
+  using database = new DatabaseSync(path);
+  database.exec(sql);
+}
+
+/** A file that is not restored: how to make it of a backup, and the message. */
+type RefusedBackup = readonly [
+  name: string,
+  make: (path: string) => void,
+  problem: string,
+];
+
+const REFUSED_BACKUPS: readonly RefusedBackup[] = [
+  [
+    "is missing",
+    (path) => Deno.removeSync(path),
+    "no such file: name a backup",
+  ],
+  [
+    "is empty",
+    (path) => Deno.truncateSync(path),
+    "it is empty: name a backup",
+  ],
+  [
+    "is a directory",
+    (path) => {
+      Deno.removeSync(path);
+      Deno.mkdirSync(path);
+    },
+    "it is a directory: name a backup in it",
+  ],
+  [
+    "is a text",
+    (path) => Deno.writeTextFileSync(path, "Monstera\n".repeat(1_000)),
+    "not a Deno KV store: name a backup",
+  ],
+  [
+    "is another database",
+    (path) => {
+      Deno.removeSync(path);
+      execute(path, "CREATE TABLE plants (id)");
+    },
+    "not a Deno KV store: name a backup",
+  ],
+  ...[100, 4_096, 100_000].map((bytes): RefusedBackup => [
+    `is cut after ${bytes} bytes`,
+    (path) => Deno.truncateSync(path, bytes),
+    "it is corrupt: name another backup",
+  ]),
+  ...[1, 2, 10, 30].map((page): RefusedBackup => [
+    `has an overwritten page ${page}`,
+    (path) => overwrite(path, 4_096 * page, 4_096),
+    "it is corrupt: name another backup",
+  ]),
+  [
+    "is of a newer Deno",
+    (path) =>
+      // V8 refuses a value with a version above its own.
+      execute(path, "UPDATE kv SET v = CAST(x'FF7F' || substr(v, 3) AS BLOB)"),
+    "a newer Deno stored plants in it: run that Deno, or export with it and " +
+    "import here into a new store",
+  ],
+];
+
+for (const [name, make, problem] of REFUSED_BACKUPS) {
+  Deno.test(`restore refuses a backup that ${name}, and changes nothing`, async () => {
+    using place = new Place();
+    await make(place.backup);
+    await place.refuses(`cannot restore ${place.backup}: ${problem}`, 2);
+    assertSameLines(await exportLines(place.store), stored);
+  });
+}
+
+Deno.test("restore refuses a backup beside the log of another database", async () => {
+  using place = new Place();
+  await makeLog(`${place.backup}-wal`);
+  const log = `${Deno.realPathSync(place.path)}/backup.db-wal`;
+  await place.refuses(
+    `cannot restore ${place.backup}: ${log} belongs to another database: ` +
+      "move that log away, or name another backup",
+    2,
+  );
+  Deno.removeSync(place.backup);
+  await place.refuses(
+    `cannot restore ${place.backup}: backup.db is missing or empty, but its log is ` +
+      `here: ${log}: name the database of that log`,
+    2,
+  );
+});
+
+Deno.test("restore refuses the store itself, by any of its names", async () => {
+  using place = new Place();
+  const [link, hardLink] = [place.file("link.db"), place.file("hard.db")];
+  Deno.symlinkSync(place.store, link);
+  Deno.linkSync(place.store, hardLink);
+  for (const file of [place.store, link, hardLink]) {
+    const message = `${file} is the store itself: name a backup of it`;
+    await place.refuses(message, 2, file);
+  }
+});
+
+Deno.test("restore refuses a special file as the backup with one line", async () => {
+  using place = new Place();
+  for (const file of ["/dev/null", "/proc/self/mem", `${place.store}/file`]) {
+    await place.refuses(/ cannot restore \S+: /, 2, file);
+  }
+});
+
+Deno.test("restore refuses a KV Connect server", async () => {
+  using place = new Place();
+  const before = snapshot(place.path);
+  const ended = await runProgram(
+    ["restore", place.backup, "--kv", "https://kv.example"],
+    { env: { DENO_KV_ACCESS_TOKEN: "a-token-for-tests" } },
+  );
+  assertOneLine(
+    ended,
+    2,
+    `https://kv.example/ is a KV Connect server: export ${place.backup}, and ` +
+      "import its plants there",
+  );
+  assert.deepEqual(snapshot(place.path), before);
+});
+
+Deno.test("restore refuses a store that is a directory, or has none", async () => {
+  using place = new Place();
+  Deno.removeSync(place.store);
+  Deno.mkdirSync(place.store);
+  await place.refuses(
+    `cannot replace ${place.store}: it is not a regular file: name another ` +
+      "file with --kv or KV_PATH",
+    2,
+  );
+  const before = snapshot(place.path);
+  const store = place.file("no/plants.db");
+  assertOneLine(
+    await restore(store, place.backup),
+    1,
+    `cannot write ${Deno.realPathSync(place.path)}/no/plants.db: ` +
+      `no directory ${Deno.realPathSync(place.path)}/no`,
+  );
+  assert.deepEqual(snapshot(place.path), before);
+});
+
+Deno.test("restore puts the log of a killed store into the restored one", async () => {
+  using place = new Place();
+  const killed = place.file("killed.db");
+  const ledger = await createAndKill(killed, 100);
+  Deno.removeSync(`${killed}-shm`);
+  const log = snapshot(place.path)["killed.db-wal"];
+  const { status, stderr } = await restore(place.store, killed);
+  assert.match(stderr, /^restored 100 plants from /);
+  assert.equal(status, 0);
+  assert.equal(snapshot(place.path)["killed.db-wal"], log);
+  assert.equal(await ledger.assertFile(place.store), 100);
+});
+
+/** Processes that have the store open; each ends when it is disposed of. */
+const USERS: readonly [
+  name: string,
+  start: (store: string, place: Place) => Promise<Program>,
+][] = [
+  ["a service", (store) => Program.start(["--kv", store])],
+  [
+    "an import that reads stdin",
+    async (store) => {
+      const args = ["import", "-", "--kv", store];
+      const program = Program.spawn(args, { stdin: "piped" });
+      await writeLine(program, toLine(-1n, "Imported"));
+      await eventually((it) => it, () => Promise.resolve(hasPlant(store)));
+      return program;
+    },
+  ],
+  [
+    "an export whose reader is slow",
+    async (store, place) => {
+      const pipe = place.file("pipe");
+      new Deno.Command("mkfifo", { args: [pipe] }).outputSync();
+      const program = Program.spawn(["export", "--kv", store], {
+        shell: `exec "$0" "$@" >${pipe}`,
+      });
+      // It has opened the store when it writes, and writes more than fits.
+      using reader = await Deno.open(pipe, { read: true, write: true });
+      await reader.read(new Uint8Array(1));
+      Deno.removeSync(pipe);
+      program.process.kill("SIGSTOP");
+      return program;
+    },
+  ],
+];
+
+/** Whether a log has plants that its store does not have. */
+function hasPlant(store: string): boolean {
+  try {
+    using database = new DatabaseSync(store, { readOnly: true });
+    const row = database.prepare("SELECT count(*) AS plants FROM kv").get();
+    return row?.plants === stored.length + 1;
+  } catch {
+    // It is being opened.
+    return false;
+  }
+}
+
+/** Writes a line to the stdin of a program, which remains open. */
+async function writeLine({ process }: Program, line: string): Promise<void> {
+  const writer = process.stdin.getWriter();
+  await writer.write(new TextEncoder().encode(`${line}\n`));
+  writer.releaseLock();
+}
+
+/** Closes a pipe to a program, which Deno 2.6 does not do when it has ended. */
+async function closeStdin({ process }: Program): Promise<void> {
+  try {
+    await process.stdin.abort();
+  } catch {
+    // There is no pipe, or it is broken.
+  }
+}
+
+for (const [name, start] of USERS) {
+  Deno.test({
+    name: `restore refuses a store that ${name} has open`,
+    ignore: Deno.build.os === "windows",
+    fn: async () => {
+      using place = new Place();
+      await using program = await start(place.store, place);
+      await place.refuses(
+        `cannot replace ${place.store}: another process has it open: stop it first`,
+        1,
+      );
+      await program.stop("SIGKILL");
+      await closeStdin(program);
+      const [old = "", ...others] = await place.restores();
+      assert.deepEqual(others, []);
+      const lines = await exportLines(old);
+      assertSameLines(lines.slice(-stored.length), stored);
+    },
+  });
+}
+
+Deno.test("a restore that is refused beside a service does not disturb it", async () => {
+  using place = new Place();
+  await using program = await Program.start(["--kv", place.store]);
+  const { status } = await restore(place.store, place.backup);
+  assert.equal(status, 1);
+  assert.ok(isStored(await send(program, { id: -1n, plant: PLANT })));
+  assert.equal((await program.stop()).status, 0, program.stderr);
+  const lines = [toLine(-1n, PLANT.name, PLANT.tag), ...stored];
+  assertSameLines(await exportLines(place.store), lines);
+});
+
+/** Old stores of one readable database: each keeps all plants in one file. */
+const READABLE: readonly [
+  name: string,
+  make: (store: string) => void | Promise<void>,
+][] = [
+  ["closed", () => {}],
+  // As the previous version closed it.
+  [
+    "not in WAL mode",
+    (store) => execute(store, "PRAGMA journal_mode = DELETE"),
+  ],
+  ["killed by the previous version, with a journal", leaveJournal],
+];
+
+/** Leaves the journal of a killed process beside a store. */
+function leaveJournal(store: string): void {
+  execute(store, "PRAGMA journal_mode = DELETE");
+  using database = new DatabaseSync(store);
+  database.exec("PRAGMA cache_size = 1; BEGIN; DELETE FROM kv");
+  for (const suffix of ["", "-journal"]) {
+    Deno.copyFileSync(store + suffix, `${store}.killed${suffix}`);
+  }
+  database.exec("ROLLBACK");
+  database.close();
+  for (const suffix of ["", "-journal"]) {
+    Deno.renameSync(`${store}.killed${suffix}`, store + suffix);
+  }
+}
+
+for (const [name, make] of READABLE) {
+  Deno.test(`restore keeps an old store that is ${name} under a second name`, async () => {
+    using place = new Place();
+    await make(place.store);
+    const [old = "", ...others] = await place.restores();
+    assert.deepEqual(others, []);
+    assertSameLines(await exportLines(old), stored);
+  });
+}
+
+Deno.test("restore keeps a killed store with its log in one file", async () => {
+  using place = new Place();
+  Deno.removeSync(place.store);
+  const ledger = await createAndKill(place.store, 300);
+  assert.ok(Deno.statSync(`${place.store}-wal`).size > 0);
+  const [old = "", ...others] = await place.restores();
+  assert.deepEqual(others, []);
+  assert.equal(await ledger.assertFile(old), 300);
+});
+
+/** Old files that SQLite cannot read: each is kept as it is, with its log. */
+const UNREADABLE: readonly [
+  name: string,
+  make: (store: string) => void | Promise<void>,
+  suffixes: readonly string[],
+][] = [
+  [
+    "a corrupt store",
+    (store) => overwrite(store, 1_024, Deno.statSync(store).size - 1_024),
+    [""],
+  ],
+  [
+    "a killed store without a header",
+    async (store) => {
+      // The plant alone is in the log, and the first page is not.
+      await using program = await Program.start(["--kv", store]);
+      assert.ok(isStored(await send(program, { id: -1n, plant: PLANT })));
+      await program.stop("SIGKILL");
+      overwrite(store, 0, 18);
+    },
+    ["", "-wal"],
+  ],
+  [
+    "a text",
+    (store) => Deno.writeTextFileSync(store, "Monstera\n".repeat(1_000)),
+    [""],
+  ],
+  [
+    "a store beside the log of another database",
+    async (store) => {
+      execute(store, "PRAGMA journal_mode = DELETE");
+      await makeLog(`${store}-wal`);
+    },
+    ["", "-wal"],
+  ],
+  [
+    "a missing database with a log",
+    async (store) => {
+      Deno.removeSync(store);
+      await makeLog(`${store}-wal`);
+    },
+    ["-wal"],
+  ],
+  ["an empty file", (store) => Deno.truncateSync(store), [""]],
+];
+
+for (const [name, make, suffixes] of UNREADABLE) {
+  Deno.test(`restore keeps ${name} as it is`, async () => {
+    using place = new Place();
+    await make(place.store);
+    const before = snapshot(place.path);
+    const old = (await place.restores()).filter((it) => !it.endsWith("-shm"));
+    const after = snapshot(place.path);
+    assert.deepEqual(
+      old.map((path) => after[path.slice(place.path.length + 1)]),
+      suffixes.map((suffix) => before[`plants.db${suffix}`]),
+    );
+  });
+}
+
+Deno.test("restore without an old store creates one, for the user only", async () => {
+  using place = new Place();
+  Deno.removeSync(place.store);
+  assert.deepEqual(await place.restores(), []);
+  assert.equal((Deno.statSync(place.store).mode ?? 0) & 0o777, 0o600);
+});
+
+Deno.test("restore replaces the file behind a link, and keeps the old one beside it", async () => {
+  using place = new Place();
+  Deno.mkdirSync(place.file("data"));
+  const real = place.file("data/real.db");
+  Deno.renameSync(place.store, real);
+  Deno.symlinkSync("data/real.db", place.store);
+  const [old = "", ...others] = await place.restores({}, place.file("data"));
+  assert.deepEqual(others, []);
+  assert.equal(Deno.readLinkSync(place.store), "data/real.db");
+  assertSameLines(await exportLines(old), stored);
+});
+
+Deno.test("a restored store is served with exactly the plants of the backup", async () => {
+  using place = new Place();
+  await place.restores();
+  await using program = await Program.start(["--kv", place.store]);
+  const plant = { name: "Restored 1" };
+  assert.ok(isStored(await send(program, { id: 1n, plant })));
+  assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 409);
+  assert.ok(isStored(await send(program, { id: -1n, plant: PLANT })));
+  assert.equal((await program.stop()).status, 0, program.stderr);
+  const lines = [toLine(-1n, PLANT.name, PLANT.tag), ...backedUp];
+  assertSameLines(await exportLines(place.store), lines);
+});
+
+for (const isMissing of [false, true]) {
+  const what = isMissing ? "the owner of the directory" : "owner and mode";
+  const store = isMissing ? "a missing store" : "the old store";
+  Deno.test({
+    name: `a restore by root keeps ${what} of ${store}`,
+    ignore: !IS_ROOT,
+    fn: async () => {
+      using place = new Place();
+      if (isMissing) {
+        Deno.removeSync(place.store);
+        Deno.chownSync(place.path, NOBODY, NOBODY);
+      } else {
+        Deno.chmodSync(place.store, 0o640);
+        Deno.chownSync(place.store, NOBODY, NOBODY);
+      }
+      for (const path of [...await place.restores(), place.store]) {
+        const { uid, gid, mode } = Deno.statSync(path);
+        const expected = isMissing ? 0o600 : 0o640;
+        assert.deepEqual([uid, gid, (mode ?? 0) & 0o777], [
+          ...[NOBODY, NOBODY],
+          expected,
+        ]);
+      }
+    },
+  });
+}
+
+Deno.test({
+  name: "restore without room for the copy fails with one line",
+  ignore: !canMount(),
+  fn: async () => {
+    using disk = new SmallDisk(1);
+    const store = disk.file("plants.db");
+    const lines = await createStore(store, 10);
+    disk.fill("ballast");
+    const before = snapshot(disk.path);
+    const ended = await restore(store, originals.file("backup.db"));
+    assertOneLine(ended, 1, /: cannot write \S+plants\.db: .*full/);
+    assert.deepEqual(snapshot(disk.path), before);
+    Deno.removeSync(disk.file("ballast"));
+    assertSameLines(await exportLines(store), lines);
+  },
+});
+
+Deno.test({
+  name: "restore on a file system without hard links copies the old store",
+  ignore: !HAS_STRACE,
+  fn: async () => {
+    using away = new TemporaryDirectory();
+    using place = new Place();
+    Deno.chmodSync(place.store, 0o640);
+    const trace = away.file("trace");
+    const calls = "?link,linkat";
+    const [old = "", ...others] = await place.restores(
+      traced(trace, `trace=${calls}`, `inject=${calls}:error=EPERM`),
+    );
+    assertInjected(trace);
+    assert.deepEqual(others, []);
+    assert.equal((Deno.statSync(old).mode ?? 0) & 0o777, 0o640);
+    assertSameLines(await exportLines(old), stored);
+  },
+});
+
+for (const command of ["backup", "restore"]) {
+  Deno.test({
+    name: `a SIGINT ends a ${command} with one line, and it leaves nothing`,
+    ignore: !HAS_STRACE,
+    fn: async () => {
+      using away = new TemporaryDirectory();
+      using place = new Place();
+      const before = place.names();
+      const isBackup = command === "backup";
+      const file = isBackup ? place.file("copy.db") : place.backup;
+      const calls = "pwrite64";
+      await using program = Program.spawn(
+        [command, file, "--kv", place.store],
+        traced(
+          away.file("trace"),
+          `trace=${calls}`,
+          `inject=${calls}:delay_enter=100000`,
+        ),
+      );
+      await copyBegun(place);
+      const ended = await program.stop("SIGINT");
+      // strace warns about threads that end in a delay.
+      const stderr = ended.stderr.replaceAll(/^strace: .*\n/gm, "");
+      assertOneLine({ ...ended, stderr }, 1, "stopped by SIGINT");
+      assertSameLines(await exportLines(place.store), stored);
+      assert.deepEqual(place.names(), before);
+    },
+  });
+}
+
+for (const hasLinks of [true, false]) {
+  const where = hasLinks ? "" : " on a file system without hard links";
+  Deno.test({
+    name:
+      `a service that starts during a restore${where} stores nothing in the old store`,
+    ignore: !HAS_STRACE,
+    fn: async () => {
+      using away = new TemporaryDirectory();
+      using place = new Place();
+      const trace = away.file("trace");
+      const renames = "?rename,renameat,renameat2";
+      const links = "?link,linkat";
+      const restoring = restore(
+        place.store,
+        place.backup,
+        traced(
+          trace,
+          `trace=${links},${renames}`,
+          `inject=${renames}:delay_enter=2000000`,
+          ...(hasLinks ? [] : [`inject=${links}:error=EPERM`]),
+        ),
+      );
+      // It locks the old store before it gives it a second name.
+      await eventually(
+        (text) => text.includes("link"),
+        () => Deno.readTextFile(trace).catch(() => ""),
+      );
+      await using program = Program.spawn(
+        ["--port", "0", "--kv", place.store],
+      );
+      let lines = backedUp;
+      try {
+        const [, origin = ""] = await program.printed(/listens on (\S+)\n/);
+        program.origin = origin;
+        assert.ok(isStored(await send(program, { id: -1n, plant: PLANT })));
+        lines = [toLine(-1n, PLANT.name, PLANT.tag), ...backedUp];
+      } catch {
+        assertOneLine(await program.ended(), 1, / cannot store plants in /);
+      }
+      const { status, stderr } = await restoring;
+      assert.equal(status, 0, stderr);
+      const { signal } = await program.stop();
+      assert.equal(signal, null);
+      assertSameLines(await exportLines(place.store), lines);
+      const old = place.names().filter((name) => name.includes(".replaced-"));
+      assert.equal(old.length, 1);
+      assertSameLines(await exportLines(place.file(old[0] ?? "")), stored);
+      assertInjected(trace);
+    },
+  });
+}
+
+Deno.test("restores at the same time keep every store", async () => {
+  using place = new Place();
+  const ended = await Promise.all(
+    Array.from({ length: 3 }, () => restore(place.store, place.backup)),
+  );
+  for (const { status, stderr } of ended) {
+    if (status === 0) assert.match(stderr, /^restored 3000 plants from /);
+    else assert.match(stderr, /another process has (it open|opened it)/);
+  }
+  const isDone = ended.filter(({ status }) => status === 0);
+  const old = place.names().filter((name) => name.includes(".replaced-"));
+  assert.equal(old.length, isDone.length);
+  assert.ok(isDone.length > 0);
+  assertSameLines(await exportLines(place.file(old[0] ?? "")), stored);
+  assertSameLines(await exportLines(place.store), backedUp);
+});
+
+Deno.test("restore reads an export's plants neither as a backup nor as a store", async () => {
+  using place = new Place();
+  const lines = writeLines(place.file("lines"), backedUp);
+  await place.refuses(/ not a Deno KV store: name a backup$/m, 2, lines);
+});

@@ -1,0 +1,266 @@
+import assert from "node:assert/strict";
+import { basename } from "node:path";
+import { RESCUE_RETRY_MS } from "../../src/limits.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
+import { releaseLog, Rescue, savedPlantsOf } from "../../src/store/rescue.ts";
+import { eventually } from "../support/load.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+
+const NAME = /^plants\.db\.rescued-\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z\.jsonl$/;
+
+const PAGES: readonly (readonly (NewPlant | string)[])[] = [
+  [{ id: -1n, plant: { name: "Monstera" } }, '[ "plants", "other" ]'],
+  [{ id: 2n, plant: { name: "Ficus", tag: "" } }],
+];
+
+const LINES = '{"id":-1,"name":"Monstera"}\n{"id":2,"name":"Ficus","tag":""}\n';
+
+/** A store whose plants are read, and whose files have what a test sets. */
+class FakeStore {
+  problem: string | undefined = "it was deleted or moved";
+  /** Called before each page. */
+  onPage: () => void | Promise<void> = () => {};
+  /** Number of times that its plants were read. */
+  reads = 0;
+  orphansRemoved = 0;
+
+  readonly files = {
+    check: () => this.problem,
+    problem: this.problem,
+    removeOrphans: () => void this.orphansRemoved++,
+  };
+
+  async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
+    this.reads++;
+    for (const page of PAGES) {
+      await this.onPage();
+      yield page;
+    }
+  }
+}
+
+/** Prepares a rescue, with a clock and the reports that it has made. */
+function setUpRescue(directory: TemporaryDirectory) {
+  const store = new FakeStore();
+  const clock = { now: 0 };
+  const reports: [path: string, ...(string | number)[]][] = [];
+  const rescue = new Rescue(store, directory.file("plants.db"), {
+    saved: (path, plants, foreign) => reports.push([path, plants, foreign]),
+    failed: (path, problem) => reports.push([path, problem]),
+  }, () => clock.now);
+  /** Waits until so many attempts have ended. */
+  const attempts = (count: number) =>
+    eventually(
+      (length) => length === count,
+      () => Promise.resolve(reports.length),
+      { everyMs: 1 },
+    );
+  return { store, clock, reports, rescue, attempts };
+}
+
+/** Fails the next page that is read, and no other one. */
+function failOnce(store: FakeStore): void {
+  store.onPage = () => {
+    store.onPage = () => {};
+    throw new Error("disk I/O error");
+  };
+}
+
+Deno.test("Rescue does nothing while the files have no problem, or for a store without files", async () => {
+  using directory = new TemporaryDirectory();
+  const { store, reports, rescue } = setUpRescue(directory);
+  store.problem = undefined;
+  store.files.problem = undefined;
+  rescue.check();
+  await rescue.finish();
+  const remote = new Rescue(
+    { files: undefined, pages: () => store.pages() },
+    directory.file("plants.db"),
+    { saved: assert.fail, failed: assert.fail },
+  );
+  remote.check();
+  await remote.finish();
+  assert.deepEqual([store.reads, store.orphansRemoved, reports], [0, 0, []]);
+  assert.deepEqual(directory.names(), []);
+});
+
+Deno.test("Rescue saves every plant once, in a file for its user only, and reports where, how many, and the other entries", async () => {
+  using directory = new TemporaryDirectory();
+  const { store, clock, reports, rescue, attempts } = setUpRescue(directory);
+  rescue.check();
+  await attempts(1);
+  clock.now += 10 * RESCUE_RETRY_MS;
+  rescue.check();
+  await rescue.finish();
+  assert.equal(store.reads, 1);
+  const [name = "", ...others] = directory.names();
+  assert.match(name, NAME);
+  assert.deepEqual(others, []);
+  assert.deepEqual(reports, [[directory.file(name), 2, 1]]);
+  assert.equal(Deno.readTextFileSync(directory.file(name)), LINES);
+  const { mode } = Deno.statSync(directory.file(name));
+  if (mode !== null) assert.equal(mode & 0o777, 0o600);
+});
+
+Deno.test("Rescue makes one attempt at a time, however long it takes, and its file has no final name meanwhile", async () => {
+  using directory = new TemporaryDirectory();
+  const { store, clock, rescue, attempts } = setUpRescue(directory);
+  const written = Promise.withResolvers<void>();
+  store.onPage = () => written.promise;
+  for (let i = 0; i < 3; i++) {
+    rescue.check();
+    clock.now += RESCUE_RETRY_MS;
+  }
+  // An attempt starts with a directory of its own.
+  assert.match(directory.names().join(), /^[^,]+\.partial$/);
+  written.resolve();
+  await attempts(1);
+  assert.match(directory.names().join(), NAME);
+});
+
+Deno.test("Rescue tries again RESCUE_RETRY_MS after a failure, not earlier, and leaves nothing incomplete", async () => {
+  using directory = new TemporaryDirectory();
+  const { store, clock, reports, rescue, attempts } = setUpRescue(directory);
+  let pages = 0;
+  store.onPage = () => {
+    // The second page of each attempt.
+    if (++pages % 2 === 0) throw new Error("disk I/O error");
+  };
+  for (let failures = 1; failures <= 3; failures++) {
+    rescue.check();
+    await attempts(failures);
+    assert.deepEqual(directory.names(), []);
+    const [path = "", problem] = reports.at(-1) ?? [];
+    assert.match(path.slice(directory.file("").length), NAME);
+    assert.equal(problem, "disk I/O error");
+    clock.now += RESCUE_RETRY_MS - 1;
+    rescue.check();
+    assert.deepEqual(directory.names(), []);
+    clock.now += 1;
+  }
+  store.onPage = () => {};
+  rescue.check();
+  await attempts(4);
+  assert.match(directory.names().join(), NAME);
+});
+
+Deno.test("Rescue never overwrites a file, and tries again under a later name", async () => {
+  using directory = new TemporaryDirectory();
+  const { store, clock, reports, rescue, attempts } = setUpRescue(directory);
+  store.onPage = () => {
+    // Every name that the attempt can have.
+    store.onPage = () => {};
+    const nowMs = Date.now();
+    for (let ms = nowMs - 1_000; ms <= nowMs; ms++) {
+      const time = new Date(ms).toISOString().replaceAll(":", "");
+      const path = directory.file(`plants.db.rescued-${time}.jsonl`);
+      Deno.writeTextFileSync(path, "other");
+    }
+  };
+  rescue.check();
+  await attempts(1);
+  const [[other = "", problem] = []] = reports;
+  assert.equal(problem, "the file exists");
+  assert.equal(Deno.readTextFileSync(other), "other");
+  clock.now += RESCUE_RETRY_MS;
+  rescue.check();
+  await attempts(2);
+  const [, [path = ""] = []] = reports;
+  assert.notEqual(path, other);
+  assert.equal(Deno.readTextFileSync(path), LINES);
+});
+
+Deno.test("Rescue reports a missing directory, and saves the plants when it exists again", async () => {
+  using directory = new TemporaryDirectory();
+  const { clock, reports, rescue, attempts } = setUpRescue(directory);
+  Deno.removeSync(directory.path);
+  rescue.check();
+  await attempts(1);
+  assert.equal(reports[0]?.[1], `no directory ${directory.path}`);
+  Deno.mkdirSync(directory.path);
+  clock.now += RESCUE_RETRY_MS;
+  rescue.check();
+  await attempts(2);
+  assert.match(directory.names().join(), NAME);
+});
+
+Deno.test("finish() saves the plants of a store that has just been lost, and then removes its orphans", async () => {
+  using directory = new TemporaryDirectory();
+  const { store, reports, rescue } = setUpRescue(directory);
+  store.onPage = () => assert.equal(store.orphansRemoved, 0);
+  await rescue.finish();
+  assert.equal(reports.length, 1);
+  assert.match(directory.names().join(), NAME);
+  assert.equal(store.orphansRemoved, 1);
+});
+
+Deno.test("finish() waits for a later attempt if one fails, and keeps the log until then", async () => {
+  using directory = new TemporaryDirectory();
+  const { store, clock, reports, rescue, attempts } = setUpRescue(directory);
+  failOnce(store);
+  let isFinished = false;
+  const finished = rescue.finish().then(() => isFinished = true);
+  await attempts(1);
+  assert.deepEqual([isFinished, store.orphansRemoved], [false, 0]);
+  clock.now += RESCUE_RETRY_MS;
+  rescue.check();
+  await finished;
+  assert.equal(reports.length, 2);
+  assert.equal(store.orphansRemoved, 1);
+});
+
+Deno.test("savedPlantsOf() returns the files of a missing store in their order, and no other file", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  assert.deepEqual(savedPlantsOf(directory.file("missing/plants.db")), []);
+  for (
+    const name of [
+      "plants.db.rescued-2027-01-01T000000.000Z.jsonl.1f2e3d4c.partial",
+      "other-plants.db.rescued-2027-01-01T000000.000Z.jsonl",
+      "plants.db.replaced-2027-01-01T000000.000Z",
+      "plants.db-wal",
+    ]
+  ) Deno.createSync(directory.file(name)).close();
+  assert.deepEqual(savedPlantsOf(path), []);
+  const [oldest, middle, newest] = [2024, 2025, 2026].map((year) =>
+    directory.file(`plants.db.rescued-${year}-01-01T000000.000Z.jsonl`)
+  );
+  for (const file of [middle, newest, oldest]) {
+    assert.ok(file);
+    Deno.createSync(file).close();
+  }
+  assert.deepEqual(savedPlantsOf(path), [oldest, middle, newest]);
+  Deno.createSync(path).close();
+  assert.deepEqual(savedPlantsOf(path), [oldest, middle, newest]);
+  (await Deno.openKv(path)).close();
+  assert.deepEqual(savedPlantsOf(path), []);
+});
+
+Deno.test("releaseLog() renames the log of a missing store whose saved plants are imported, and no other log", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const saved = `${path}.rescued-2026-01-01T000000.000Z.jsonl`;
+  const other = directory.file("other.jsonl");
+  const kept = [path, `${path}-shm`, `${path}-wal`, saved, other];
+  (await Deno.openKv(path)).close();
+  for (const file of kept.slice(1)) Deno.createSync(file).close();
+  releaseLog(path, saved);
+  Deno.removeSync(path);
+  releaseLog(path, other);
+  releaseLog(path, directory.file("missing.jsonl"));
+  releaseLog(path, "-");
+  assert.deepEqual(
+    directory.names(),
+    kept.slice(1).map((file) => basename(file)).toSorted(),
+  );
+  releaseLog(path, saved);
+  const names = directory.names().join(" ");
+  const time = String.raw`\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z`;
+  assert.match(
+    names,
+    new RegExp(
+      String
+        .raw`^other\.jsonl plants\.db\.lost-(${time})-shm plants\.db\.lost-\1-wal plants\.db\.rescued-\S+$`,
+    ),
+  );
+});

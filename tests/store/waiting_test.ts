@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
+import { retryWhile, withTimeout } from "../../src/store/waiting.ts";
+
+const LOCKED = new Error("locked");
+
+function isLocked(error: unknown): boolean {
+  return error === LOCKED;
+}
+
+Deno.test("retryWhile() repeats an operation while its error may pass", async () => {
+  let tries = 0;
+  const result = await retryWhile(isLocked, 60_000, () => {
+    tries++;
+    return tries < 3 ? Promise.reject(LOCKED) : Promise.resolve("done");
+  });
+  assert.deepEqual([result, tries], ["done", 3]);
+});
+
+Deno.test("retryWhile() fails at once with an error that does not pass", async () => {
+  const error = new Error("corrupt");
+  const work = retryWhile(isLocked, 60_000, () => Promise.reject(error));
+  await assert.rejects(work, error);
+});
+
+Deno.test("retryWhile() fails in time with the error that did not pass", async () => {
+  await assert.rejects(
+    retryWhile(isLocked, 50, () => Promise.reject(LOCKED)),
+    LOCKED,
+  );
+});
+
+Deno.test("retryWhile() starts no operation after its time", async () => {
+  let tries = 0;
+  const work = retryWhile(isLocked, LOCK_RETRY_MS_MAX / 2, () => {
+    tries++;
+    return Promise.reject(LOCKED);
+  });
+  await assert.rejects(work, LOCKED);
+  assert.equal(tries, 1);
+});
+
+Deno.test("retryWhile() fails in time with the last error of an operation whose next try does not end", async () => {
+  let tries = 0;
+  const work = retryWhile(isLocked, 100, () => {
+    tries++;
+    return tries === 1 ? Promise.reject(LOCKED) : new Promise(() => {});
+  });
+  await assert.rejects(work, LOCKED);
+  assert.equal(tries, 2);
+});
+
+Deno.test("withTimeout() rejects if the work does not end in time", async () => {
+  await assert.rejects(
+    withTimeout(new Promise(() => {}), 10),
+    /^TimedOut: no answer within 0\.01 s$/,
+  );
+  assert.equal(await withTimeout(Promise.resolve(1), 10), 1);
+});

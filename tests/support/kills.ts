@@ -1,0 +1,73 @@
+/** Kills at the system calls that change files. */
+import assert from "node:assert/strict";
+import { type Ended, runProgram } from "./program.ts";
+import { TemporaryDirectory } from "./temporary.ts";
+
+/** The system calls that write a file, sync it or change its name. */
+const CALLS = "pwrite64,fsync,fdatasync,linkat,renameat,renameat2,unlinkat," +
+  "?link,?rename,?unlink";
+
+/** File systems, and how strace makes one of them. */
+export const FILE_SYSTEMS: readonly [where: string, expressions: string[]][] = [
+  ["", []],
+  // As on FAT.
+  [
+    " on a file system without hard links and permissions",
+    ["inject=?link,linkat,?chmod,fchmod,fchmodat:error=EPERM"],
+  ],
+];
+
+/**
+ * Runs the program under strace, with some expressions for it.
+ * @param threads the threads to trace, which count their calls for themselves
+ */
+export async function trace(
+  args: readonly string[],
+  expressions: readonly string[] = [],
+  threads: "main" | "all" = "all",
+): Promise<{ readonly ended: Ended; readonly trace: string }> {
+  using directory = new TemporaryDirectory();
+  const file = directory.file("trace");
+  const options = [`trace=${CALLS}`, ...expressions].map((it) => `-e '${it}'`);
+  if (threads === "all") options.push("-f");
+  const ended = await runProgram(args, {
+    shell: `exec strace -qq -o ${file} ${options.join(" ")} "$0" "$@"`,
+  });
+  return { ended, trace: Deno.readTextFileSync(file) };
+}
+
+/** A moment to kill a program at. */
+export interface KillPoint {
+  /** For messages. */
+  readonly name: string;
+  /** The expression for strace. */
+  readonly expression: string;
+}
+
+/**
+ * Returns each call of the threads that made a copy, which is in a directory
+ * `.partial`.
+ * @param writesMax the first writes of each thread; its others do the same
+ */
+export function killPoints(trace: string, writesMax: number): KillPoint[] {
+  const threads = Map.groupBy(
+    [...trace.matchAll(/^(?:(\d+) +)?(\w+)\((.*)$/gm)],
+    ([, thread = "main"]) => thread,
+  );
+  const points = new Map<string, KillPoint>();
+  for (const calls of threads.values()) {
+    if (!calls.some(([line]) => line.includes(".partial"))) continue;
+    const counts = new Map<string, number>();
+    for (const [, , call = "", rest = ""] of calls) {
+      const nth = (counts.get(call) ?? 0) + 1;
+      counts.set(call, nth);
+      if (rest.includes("INJECTED")) continue;
+      if (call === "pwrite64" && nth > writesMax) continue;
+      const name = `${call} ${nth}`;
+      const expression = `inject=${call}:signal=SIGKILL:when=${nth}`;
+      points.set(name, { name, expression });
+    }
+  }
+  assert.ok(points.size > 5, trace);
+  return [...points.values()];
+}
