@@ -156,7 +156,7 @@ const ROWS = {
   queueFull: {
     error: 50302,
     when:
-      `The service is busy: ${CREATES_MAX} creates or ${MIB_MAX} MiB of bodies are waiting, or a create has waited for ${QUEUE_SECONDS_MAX} s. Nothing was stored. Meanwhile this error may come before any other.`,
+      `The service is busy: ${CREATES_MAX} creates or ${MIB_MAX} MiB of bodies are waiting, or a create has waited for ${QUEUE_SECONDS_MAX} s. Nothing was stored. While it is busy, this error may come before any other.`,
     remedy: RESEND,
     message: () => "the service is busy: send the same request again",
     headers: { "Retry-After": "1" },

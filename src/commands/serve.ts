@@ -176,7 +176,7 @@ function prepareRescue(store: KvStore, name: string, log: Log): Rescue {
       const others = foreign === 0 ? "" : `, other entries lost: ${foreign}`;
       log.error(
         "plants saved",
-        `saved all ${plants} plants in ${path}${others}: stop the service, ` +
+        `saved all plants (${plants}) in ${path}${others}: stop the service, ` +
           `${importCommand(path, name)}, and start it again`,
       );
     },

@@ -23,7 +23,7 @@ const IS_WINDOWS = Deno.build.os === "windows";
 const FAILING = /error: the store fails: /g;
 const NOT_SAVED = /error: cannot save the plants in /g;
 const SAVED =
-  /error: saved all (\d+) plants in (\S+): stop the service, run "plant-store ([^"]+)" as the user of the service, and start it again\n/g;
+  /error: saved all plants \((\d+)\) in (\S+): stop the service, run "plant-store ([^"]+)" as the user of the service, and start it again\n/g;
 
 /** What a service that has lost its store tells the operator. */
 interface Advice {
