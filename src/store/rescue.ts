@@ -20,9 +20,7 @@ const SAVED_SUFFIX = ".jsonl";
 
 /** The part of a store that a rescue uses; without files, it does nothing. */
 export interface RescuedStore extends Pick<KvStore, "pages"> {
-  readonly files:
-    | Pick<OpenFiles, "problem" | "check" | "removeOrphans">
-    | undefined;
+  readonly files: Pick<OpenFiles, "problem" | "removeOrphans"> | undefined;
 }
 
 /** Called when the plants are saved, or could not be saved. */
@@ -61,9 +59,12 @@ export class Rescue {
     this.#nowMs = nowMs;
   }
 
-  /** Saves the plants if the files have a problem. Call it regularly. */
+  /**
+   * Saves the plants if the health check has found a problem of the files. Call
+   * it regularly.
+   */
   check(): void {
-    if (this.#store.files?.check() === undefined) return;
+    if (this.#store.files?.problem === undefined) return;
     if (!this.#isSaving && this.#nowMs() >= this.#nextMs) this.#save();
   }
 

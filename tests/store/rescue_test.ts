@@ -17,16 +17,14 @@ const LINES = '{"id":-1,"name":"Monstera"}\n{"id":2,"name":"Ficus","tag":""}\n';
 
 /** A store whose plants are read, and whose files have what a test sets. */
 class FakeStore {
-  problem: string | undefined = "it was deleted or moved";
   /** Called before each page. */
   onPage: () => void | Promise<void> = () => {};
   /** Number of times that its plants were read. */
   reads = 0;
   orphansRemoved = 0;
 
-  readonly files = {
-    check: () => this.problem,
-    problem: this.problem,
+  readonly files: { problem: string | undefined; removeOrphans(): void } = {
+    problem: "it was deleted or moved",
     removeOrphans: () => void this.orphansRemoved++,
   };
 
@@ -69,7 +67,6 @@ function failOnce(store: FakeStore): void {
 Deno.test("Rescue does nothing while the files have no problem, or for a store without files", async () => {
   using directory = new TemporaryDirectory();
   const { store, reports, rescue } = setUpRescue(directory);
-  store.problem = undefined;
   store.files.problem = undefined;
   rescue.check();
   await rescue.finish();
