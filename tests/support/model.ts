@@ -6,64 +6,12 @@ import {
 } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import type { Outcome } from "../../src/store/committer.ts";
-import type {
-  Operation,
-  SimulatedFile,
-  SimulatedPath,
-  StoreObserver,
-} from "./simulated_store.ts";
-import type { VirtualTime } from "./virtual_time.ts";
+import type { World } from "./simulated_world.ts";
 
-/** A violation of what the service promises. */
-export class Violation extends Error {
-  override readonly name = "Violation";
-}
-
-/** What all clients and instances share. */
-export class WorldModel {
-  readonly time: VirtualTime;
-  readonly path: SimulatedPath;
-  /** The ids of each file that a create was answered `stored` for. */
-  readonly #stored = new Map<SimulatedFile, Set<bigint>>();
-  #violation: Violation | undefined;
-
-  constructor(time: VirtualTime, path: SimulatedPath) {
-    this.time = time;
-    this.path = path;
-  }
-
-  /** Records a violation; the first one counts. */
-  expect(holds: boolean, otherwise: string): void {
-    if (holds) return;
-    this.#violation ??= new Violation(
-      `at ${this.time.nowMs.toFixed(1)} ms: ${otherwise}`,
-    );
-  }
-
-  /** @throws {Violation} if there was one */
-  assertNone(): void {
-    if (this.#violation !== undefined) throw this.#violation;
-  }
-
-  /**
-   * Compares an outcome with what is on disk at this moment; no file ever
-   * changes or loses a plant.
-   */
-  assertOnDisk(outcome: Outcome, { id, plant }: NewPlant): void {
-    const { file } = this.path;
-    const value = file?.get(id);
-    const isSame = isDeepStrictEqual(value, plant);
-    const isOnDisk = outcome === "conflict" ? !isSame : isSame;
-    this.expect(
-      value !== undefined && isOnDisk,
-      `answered ${outcome}, which the disk contradicts`,
-    );
-    if (outcome !== "stored" || file === undefined) return;
-    const stored = this.#stored.get(file) ?? new Set();
-    this.#stored.set(file, stored);
-    this.expect(!stored.has(id), "answered stored twice for one id");
-    stored.add(id);
-  }
+/** The ids of an operation on a store, and its plants if it is a commit. */
+export interface Operation {
+  readonly ids: readonly bigint[];
+  readonly plants?: readonly NewPlant[];
 }
 
 /** A create that waits for its outcome. */
@@ -72,16 +20,9 @@ interface WaitingCreate extends NewPlant {
   readonly step: number;
 }
 
-/** The bounds of an instance. */
-export interface InstanceBounds {
-  readonly plantsMax: number;
-  readonly inFlightMax: number;
-}
-
 /** One instance of the service, seen as a black box. */
-export class InstanceModel implements StoreObserver {
-  readonly #world: WorldModel;
-  readonly #bounds: InstanceBounds;
+export class InstanceModel {
+  readonly #world: World;
   readonly #waiting = new Set<WaitingCreate>();
   readonly #operations = new Set<Operation>();
   /** The commits that wait for a lock. */
@@ -98,9 +39,8 @@ export class InstanceModel implements StoreObserver {
   /** The operation that ended last. */
   #last: Operation = { ids: [] };
 
-  constructor(world: WorldModel, bounds: InstanceBounds) {
+  constructor(world: World) {
     this.#world = world;
-    this.#bounds = bounds;
   }
 
   get isFailing(): boolean {
@@ -109,7 +49,7 @@ export class InstanceModel implements StoreObserver {
 
   /** Whether no operation can start. */
   get isFull(): boolean {
-    return this.#inFlight.length >= this.#bounds.inFlightMax;
+    return this.#inFlight.length >= this.#world.shape.inFlightMax;
   }
 
   get waiting(): readonly NewPlant[] {
@@ -135,48 +75,57 @@ export class InstanceModel implements StoreObserver {
     this.#waiting.delete(create);
     const isAtOnce = create.step === step;
     if (outcome === "queue_full") {
-      this.#expect(isAtOnce, "refused a create that it had accepted");
+      this.#world.expect(isAtOnce, "refused a create that it had accepted");
       const isIdle = this.#inFlight.length + this.#waiting.size === 0;
-      this.#expect(!isIdle, "refused a create with an idle store");
+      this.#world.expect(!isIdle, "refused a create with an idle store");
     } else if (outcome === "failed") {
       // The creates of one id have the deadline of the first one.
       if (nowMs >= sinceMs + COMMIT_MS_MAX) {
         this.#expiredMs.set(id, nowMs);
         this.#lastFailedMs = nowMs;
       }
-      this.#expect(
+      this.#world.expect(
         this.#expiredMs.get(id) === nowMs ||
           (this.#failedMs.get(id) ?? -1) >= sinceMs,
         "answered failed before the deadline, and its commit did not fail",
       );
     } else {
-      this.#expect(!isAtOnce, "answered without the store");
+      this.#world.expect(!isAtOnce, "answered without the store");
       this.#world.assertOnDisk(outcome, create);
     }
   }
 
-  /** See {@link StoreObserver}. */
+  /** Checks an operation that starts on the store. */
   started(operation: Operation): void {
     const { ids, plants } = operation;
     for (const other of this.#inFlight.flatMap(({ ids }) => ids)) {
       // The operation of an expired create may still be in flight.
       const isNew = !ids.includes(other) || this.#expiredMs.has(other);
-      this.#expect(isNew, `${other} is in two operations`);
+      this.#world.expect(isNew, `${other} is in two operations`);
     }
-    this.#expect(!this.isFull, "too many operations in flight");
+    this.#world.expect(!this.isFull, "too many operations in flight");
     this.#operations.add(operation);
-    this.#expect(ids.length > 0, "an empty operation");
-    this.#expect(new Set(ids).size === ids.length, "an id twice in a batch");
-    this.#expect(ids.length <= this.#bounds.plantsMax, `${ids.length} ids`);
+    this.#world.expect(ids.length > 0, "an empty operation");
+    this.#world.expect(
+      new Set(ids).size === ids.length,
+      "an id twice in a batch",
+    );
+    this.#world.expect(
+      ids.length <= this.#world.shape.plantsMax,
+      `${ids.length} ids`,
+    );
     for (const { id, plant } of plants ?? []) {
       const isWaiting = this.#waiting.values().some((create) =>
         create.id === id && isDeepStrictEqual(create.plant, plant)
       );
-      this.#expect(isWaiting, "committed a plant that no create waits for");
+      this.#world.expect(
+        isWaiting,
+        "committed a plant that no create waits for",
+      );
     }
   }
 
-  /** See {@link StoreObserver}. */
+  /** Records that an operation has ended. */
   ended(operation: Operation, hasFailed: boolean): void {
     this.#operations.delete(operation);
     this.#last = operation;
@@ -188,7 +137,10 @@ export class InstanceModel implements StoreObserver {
 
   /** Records that a commit waits for a lock. @returns to be called at the end */
   sleeps(ms: number): () => void {
-    this.#expect(ms >= 0 && ms <= LOCK_RETRY_MS_MAX, `slept for ${ms} ms`);
+    this.#world.expect(
+      ms >= 0 && ms <= LOCK_RETRY_MS_MAX,
+      `slept for ${ms} ms`,
+    );
     const last = this.#last;
     this.#sleeping.add(last);
     return () => void this.#sleeping.delete(last);
@@ -196,8 +148,8 @@ export class InstanceModel implements StoreObserver {
 
   /** Records a report of the health. */
   reported(problem: string | undefined): void {
-    this.#expect(problem !== this.#problem, `reported ${problem} twice`);
-    this.#expect(
+    this.#world.expect(problem !== this.#problem, `reported ${problem} twice`);
+    this.#world.expect(
       problem !== undefined ||
         this.#world.time.nowMs >= this.#lastFailedMs + RECOVERY_MS_MIN,
       "reported a recovery too early",
@@ -208,12 +160,15 @@ export class InstanceModel implements StoreObserver {
   /** Checks what holds after every event. */
   assertStep(waiting: number): void {
     const { size } = this.#waiting;
-    this.#expect(waiting === size, `${waiting} creates waiting, not ${size}`);
-    this.#expect(
+    this.#world.expect(
+      waiting === size,
+      `${waiting} creates waiting, not ${size}`,
+    );
+    this.#world.expect(
       size === 0 || this.#inFlight.length > 0,
       "creates waited for an idle store",
     );
-    this.#expect(
+    this.#world.expect(
       this.isFailing || !this.#hasFailed,
       "an operation failed, and the health is good",
     );
@@ -224,11 +179,7 @@ export class InstanceModel implements StoreObserver {
   assertNoneOverdue(): void {
     for (const { sinceMs } of this.#waiting) {
       const ageMs = this.#world.time.nowMs - sinceMs;
-      this.#expect(ageMs < COMMIT_MS_MAX, "not answered at its deadline");
+      this.#world.expect(ageMs < COMMIT_MS_MAX, "not answered at its deadline");
     }
-  }
-
-  #expect(holds: boolean, otherwise: string): void {
-    this.#world.expect(holds, otherwise);
   }
 }

@@ -1,0 +1,92 @@
+import { isDeepStrictEqual } from "node:util";
+import { QUEUE_MS_MAX } from "../../src/limits.ts";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import type { Outcome } from "../../src/store/committer.ts";
+import { Random } from "./random.ts";
+import { VirtualTime } from "./virtual_time.ts";
+
+/**
+ * A database file. A process that has it open keeps it when the path changes.
+ * `null` is a value of another program, which is not a plant.
+ */
+export type SimulatedFile = Map<bigint, Plant | null>;
+
+/** How a schedule is drawn. */
+function drawShape(random: Random) {
+  const crowd = random.chance(0.25);
+  return {
+    instances: random.pick([1, 2]),
+    plantsMax: random.pick([1, 2, 3, 10, 100]),
+    inFlightMax: random.pick([1, 2, 2, 3, 16]),
+    queueMsMax: random.pick([QUEUE_MS_MAX, QUEUE_MS_MAX, 30, 5, Infinity]),
+    ids: crowd ? random.int(20, 60) : random.int(1, 6),
+    creates: crowd ? random.int(40, 80) : random.int(5, 40),
+    /** Share of operations that fail, are late or meet a lock. */
+    trouble: random.pick([0, 0.2, 0.5, 0.9]),
+    /** Share of operations that never end. */
+    silence: random.pick([0, 0, 0.02, 0.1]),
+    /** Share of creates that are sent together with the one before. */
+    burst: crowd ? 0.95 : random.pick([0.2, 0.6, 0.9]),
+    /** Share of creates that repeat one that was sent before. */
+    repeats: random.pick([0, 0.3, 0.6]),
+    /** Share of creates whose id another program writes, too. */
+    others: random.pick([0, 0, 0.1, 0.3]),
+    /** How often the file is deleted or replaced, and instances are restarted. */
+    accidents: random.pick([0, 0, 1, 2]),
+  };
+}
+
+/** What all clients and instances of a schedule share. */
+export class World {
+  readonly random: Random;
+  readonly shape: ReturnType<typeof drawShape>;
+  readonly time = new VirtualTime();
+  /** What the path of the store leads to. */
+  file: SimulatedFile | undefined = new Map();
+  /** From now on clients send nothing, and nothing fails. */
+  calmMs = Infinity;
+  /** What the schedule reached, in order. */
+  readonly seen: string[] = [];
+  /** The ids of each file that a create was answered `stored` for. */
+  readonly #stored = new Map<SimulatedFile, Set<bigint>>();
+  #violation: string | undefined;
+
+  constructor(seed: number) {
+    this.random = new Random(seed);
+    this.shape = drawShape(this.random);
+  }
+
+  /** How often operations of the stores go wrong now. */
+  get faults(): { readonly trouble: number; readonly silence: number } {
+    const isCalm = this.time.nowMs >= this.calmMs;
+    return isCalm ? { trouble: 0, silence: 0 } : this.shape;
+  }
+
+  /** Records a violation of what the service promises; the first one counts. */
+  expect(holds: boolean, otherwise: string): void {
+    if (holds) return;
+    this.#violation ??= `at ${this.time.nowMs.toFixed(1)} ms: ${otherwise}`;
+  }
+
+  /** Throws if there was a violation: the committer would catch it earlier. */
+  assertNone(): void {
+    if (this.#violation !== undefined) throw new Error(this.#violation);
+  }
+
+  /**
+   * Compares an outcome with what is on disk at this moment; no file ever
+   * changes or loses a plant.
+   */
+  assertOnDisk(outcome: Outcome, { id, plant }: NewPlant): void {
+    const { file = new Map() } = this;
+    const isSame = isDeepStrictEqual(file.get(id), plant);
+    this.expect(
+      file.has(id) && isSame === (outcome !== "conflict"),
+      `answered ${outcome}, which the disk contradicts`,
+    );
+    if (outcome !== "stored") return;
+    const stored = this.#stored.getOrInsert(file, new Set());
+    this.expect(!stored.has(id), "answered stored twice for one id");
+    stored.add(id);
+  }
+}
