@@ -1,6 +1,5 @@
 /** Runs programs under strace, and reads what it wrote. */
 import assert from "node:assert/strict";
-import { Buffer } from "node:buffer";
 import { has, type ProgramOptions } from "./program.ts";
 
 /** Whether this machine has strace and permits it. */
@@ -50,26 +49,31 @@ export function assertInjected(file: string): void {
   assert.match(Deno.readTextFileSync(file), /\((INJECTED|DELAYED)\)$/m);
 }
 
-/** Returns the calls of a trace in the order in which they returned. */
-export function parseTrace(file: string): Call[] {
+/**
+ * Returns the calls of a trace in the order in which they returned.
+ * @param begin the time of the first line
+ */
+export function parseTrace(file: string, begin: number): Call[] {
   const calls: Call[] = [];
   const unfinished = new Map<string, [startedAt: number, text: string]>();
   const lines = Deno.readTextFileSync(file).trimEnd().split("\n");
+  const end = begin + lines.length;
   for (const [i, line] of lines.entries()) {
+    const now = begin + i;
     const [, thread = "", rest = ""] = LINE.exec(line) ?? [];
     assert.ok(thread !== "", `not a line of strace: ${line}`);
     // Signals, exits, and calls that were killed before they were read.
     if (/^(---|\+\+\+|\?\?\?)/.test(rest)) continue;
     if (UNFINISHED.test(rest)) {
-      unfinished.set(thread, [i, rest.replace(UNFINISHED, "")]);
+      unfinished.set(thread, [now, rest.replace(UNFINISHED, "")]);
       continue;
     }
-    const [startedAt, begin] = unfinished.get(thread) ?? [i, ""];
+    const [startedAt, first] = unfinished.get(thread) ?? [now, ""];
     unfinished.delete(thread);
-    calls.push(parseCall(begin + rest.replace(RESUMED, ""), startedAt, i));
+    calls.push(parseCall(first + rest.replace(RESUMED, ""), startedAt, now));
   }
-  for (const [startedAt, begin] of unfinished.values()) {
-    calls.push(parseCall(`${begin}) = ?`, startedAt, lines.length));
+  for (const [startedAt, first] of unfinished.values()) {
+    calls.push(parseCall(`${first}) = ?`, startedAt, end));
   }
   return calls;
 }
@@ -81,7 +85,7 @@ function parseCall(
 ): Call {
   const strings: Uint8Array<ArrayBuffer>[] = [];
   const rest = text.replace(/"([^"]*)"/g, (_, escaped: string) => {
-    strings.push(Buffer.from(escaped.replaceAll("\\x", ""), "hex"));
+    strings.push(Uint8Array.fromHex(escaped.replaceAll("\\x", "")));
     return '""';
   }).replace(
     /\\x(..)/g,
