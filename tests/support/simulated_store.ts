@@ -113,9 +113,11 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   }
 
   /** Succeeds or fails at once: health_test.ts tests a silent store. */
-  async probe(): Promise<void> {
+  probe(): Promise<void> {
     const { random, faults } = this.#world;
-    if (random.chance(faults.trouble / 2)) throw new TypeError("no probe");
+    return random.chance(faults.trouble / 2)
+      ? Promise.reject(new TypeError("simulated fault of a probe"))
+      : Promise.resolve();
   }
 
   /** A problem lasts until a restart, as in the real store. */
