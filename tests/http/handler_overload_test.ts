@@ -1,129 +1,98 @@
 import assert from "node:assert/strict";
+import { RequestHandler } from "../../src/http/handler.ts";
 import {
   BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
-  COMMIT_MS_MAX,
 } from "../../src/limits.ts";
-import { eventually } from "../support/load.ts";
+import { endlessStream, streamOf } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService } from "../support/service.ts";
 
 const VALID = '{"id":7,"name":"Fern"}';
 
-/** Time limit for steps that take milliseconds. */
-const SOON = { everyMs: 1 };
-
-/** Returns the value of a gauge. */
-async function gauge(service: TestService, name: string): Promise<number> {
+/** Asserts the number of waiting creates, and of bytes of bodies. */
+async function assertHeld(
+  service: TestService,
+  creates: number,
+  bytes: number,
+): Promise<void> {
   const { text } = await service.get("/metrics");
-  return Number(new RegExp(`^plant_store_${name} (.*)$`, "m").exec(text)?.[1]);
+  assert.match(text, new RegExp(`_creates_waiting ${creates}\n`));
+  assert.match(text, new RegExp(`_bodies_held_bytes ${bytes}\n`));
 }
 
-for (
-  const [name, headers, part] of [
-    ["declared", { "content-length": `${BODY_BYTES_MAX}` }, ""],
-    ["received", {}, " ".repeat(BODY_BYTES_MAX)],
-  ] as const
-) {
-  Deno.test(`handle() refuses creates with 50302 while BODIES_RESERVED_BYTES_MAX of arriving bodies are ${name}`, async () => {
-    const service = new TestService();
-    const count = BODIES_RESERVED_BYTES_MAX / BODY_BYTES_MAX;
-    const bytes = new TextEncoder().encode(part);
-    const arriving = Array.from({ length: count }, () => {
-      const body = new ReadableStream<Uint8Array<ArrayBuffer>>({
-        start(controller) {
-          if (bytes.length > 0) controller.enqueue(bytes);
-        },
-      });
-      return service.create(body, { headers });
-    });
-    await eventually(
-      (bytes) => bytes === BODIES_RESERVED_BYTES_MAX,
-      () => gauge(service, "bodies_held_bytes"),
-      SOON,
-    );
-    assertRefusal(await service.create(VALID), { error: 50302 });
-    assertRefusal(
-      await service.create(new Blob([VALID]).stream()),
-      { error: 50302 },
-    );
-    const { text } = await service.get("/metrics");
-    assert.match(text, /_creates_total\{outcome="queue_full"\} 2\n/);
+Deno.test("handle() refuses creates with 50302 while BODIES_RESERVED_BYTES_MAX of bodies are arriving", async () => {
+  const service = new TestService();
+  const headers = { "content-length": `${BODY_BYTES_MAX}` };
+  const count = BODIES_RESERVED_BYTES_MAX / BODY_BYTES_MAX;
+  const arriving = Array.from(
+    { length: count },
+    () => service.create(new ReadableStream(), { headers }),
+  );
+  await assertHeld(service, 0, BODIES_RESERVED_BYTES_MAX);
+  for (const body of [VALID, new Blob([VALID]).stream()]) {
+    assertRefusal(await service.create(body), { error: 50302 });
+  }
+  const { text } = await service.get("/metrics");
+  assert.match(text, /_creates_total\{outcome="queue_full"\} 2\n/);
 
-    service.clock.advance(BODY_MS_MAX);
-    service.handler.expire();
-    for (const reply of await Promise.all(arriving)) {
-      assertRefusal(reply, { error: 40801 });
-    }
-    assert.deepEqual(service.stored(), []);
-    assert.equal(await gauge(service, "bodies_held_bytes"), 0);
-    assert.equal((await service.create(VALID)).status, 200);
-  });
-}
+  service.clock.advance(BODY_MS_MAX);
+  service.handler.expire();
+  for (const reply of await Promise.all(arriving)) {
+    assertRefusal(reply, { error: 40801 });
+  }
+  assert.deepEqual(service.stored(), []);
+  await assertHeld(service, 0, 0);
+  assert.equal((await service.create(VALID)).status, 200);
+});
 
 Deno.test("handle() counts the bodies of waiting creates as held until their replies", async () => {
   const service = new TestService();
   service.store.pause();
-  const count = 20;
-  const waiting = Array.from({ length: count }, (_, i) => {
-    const body = `{"id":${100 + i},"name":"Fern"}`.padEnd(BODY_BYTES_MAX);
-    return service.create(i % 2 === 0 ? body : new Blob([body]).stream());
+  const waiting = [1, 2, 3].map((id) => {
+    const body = `{"id":${id},"name":"Fern"}`.padEnd(BODY_BYTES_MAX);
+    return service.create(id === 1 ? body : new Blob([body]).stream());
   });
-  await service.createsWaiting(count);
-  assert.equal(await gauge(service, "creates_waiting"), count);
-  const heldBytes = await gauge(service, "bodies_held_bytes");
-  assert.equal(heldBytes, count * BODY_BYTES_MAX);
+  await service.createsWaiting(3);
+  await assertHeld(service, 3, 3 * BODY_BYTES_MAX);
   service.store.resume();
   for (const { status } of await Promise.all(waiting)) {
     assert.equal(status, 200);
   }
-  assert.equal(await gauge(service, "creates_waiting"), 0);
-  assert.equal(await gauge(service, "bodies_held_bytes"), 0);
+  await assertHeld(service, 0, 0);
 });
 
-Deno.test("handle() holds no bytes of refused bodies", async () => {
+Deno.test("handle() answers every other method as before while the service is busy", async () => {
   const service = new TestService();
-  const large = " ".repeat(BODY_BYTES_MAX + 1);
-  for (
-    const body of ["{", "[]", large, new Blob([large]).stream()]
-  ) {
-    assert.notEqual((await service.create(body)).status, 200);
-    assert.equal(await gauge(service, "bodies_held_bytes"), 0);
+  await service.becomeBusy();
+  for (const { path, methods } of RequestHandler.ROUTES) {
+    for (const method of ["GET", "HEAD", "DELETE"]) {
+      const reply = await service.get(path, { method });
+      const isAllowed = methods.includes(method);
+      assert.equal(reply.status, isAllowed ? 200 : 405, `${method} ${path}`);
+    }
   }
 });
 
-Deno.test("handle() replies with 50303 while the store fails, and with 200 to the same create when it has recovered", async () => {
+Deno.test("handle() refuses creates because of a shutdown rather than because the service is busy", async () => {
   const service = new TestService();
-  service.store.problem = "database or disk is full";
-  for (let i = 0; i < 3; i++) {
-    // The problem is for operators only.
-    const secrets = ["disk is full"];
-    assertRefusal(await service.create(VALID), { error: 50303 }, secrets);
-  }
-  assert.deepEqual(service.stored(), []);
-  service.store.problem = undefined;
-  assert.equal((await service.create(VALID)).status, 200);
-  assert.equal(service.stored().length, 1);
+  await service.becomeBusy();
+  service.handler.drain();
+  assertRefusal(await service.create(VALID), { error: 50301 });
 });
 
-Deno.test("handle() replies with 50303 when the store has not answered within COMMIT_MS_MAX, and with 200 to the same create later", async () => {
+Deno.test("handle() discards a bounded part of a body while the service is busy, unless it is short", async () => {
   const service = new TestService();
-  service.store.pause();
-  const reply = service.create(VALID);
-  await service.createsWaiting(1);
-  service.clock.advance(COMMIT_MS_MAX);
-  service.committer.expire();
-  assertRefusal(await reply, { error: 50303 });
-  // The commit lands late; until it does, the store counts as overloaded.
-  service.store.resume();
-  await eventually(
-    ({ status }) => status === 200,
-    () => service.create(VALID),
-    SOON,
-  );
-  assert.deepEqual(
-    service.stored(),
-    [[["plants", 7n], { name: "Fern" }]],
-  );
+  await service.becomeBusy();
+  const endless = endlessStream(1024);
+  assertRefusal(await service.create(endless.stream), { error: 50302 });
+  await endless.cancelled;
+  assert.equal(endless.readBytes(), BODY_DISCARD_BYTES_MAX);
+  const short = streamOf(["{}"]);
+  const headers = { "content-length": "2" };
+  const reply = await service.create(short.stream, { headers });
+  assertRefusal(reply, { error: 50302 });
+  assert.equal(short.readBytes(), 0);
 });

@@ -1,192 +1,62 @@
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
-import { BODY_BYTES_MAX, BODY_MS_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
-import { assertRefusal, CONTRACT_HEADERS } from "../support/refusals.ts";
+import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/limits.ts";
+import { endlessStream, streamOf } from "../support/bodies.ts";
+import { assertRefusal } from "../support/refusals.ts";
 import { TestService } from "../support/service.ts";
-import type { Reply } from "../support/wire.ts";
 
-const STORED = '{"id":1,"name":"Monstera","tag":"climber"}';
 const VALID = '{"id":2,"name":"Fern"}';
+const OK = '{"status":"ok"}';
 
-const IS_OLD = /^2\.([67]\.|8\.[0-2]$)/.test(Deno.version.deno);
+const NOT_READY = {
+  error: 50303,
+  message:
+    "the store failed or timed out, so a create would fail: the log of the service says why",
+};
 
-/** One error of the API, and a request that gets it. */
-interface Row {
-  readonly error: number;
-  readonly message: string | RegExp;
-  readonly provoke: (service: TestService) => Promise<Reply>;
-}
-
-/** Every error of the API, in the order of the numbers. */
-const ROWS: readonly Row[] = [
-  {
-    error: 40001,
-    message: "body: expected well-formed UTF-8",
-    provoke: (service) => service.create(Uint8Array.of(0x22, 0xff, 0x22)),
-  },
-  {
-    error: 40002,
-    message: 'line 1, column 16: expected a value, found "}"',
-    provoke: (service) => service.create('{"id":2,"name":}'),
-  },
-  {
-    error: 40003,
-    message: "name: expected a string, got a number",
-    provoke: (service) => service.create('{"id":2,"name":7}'),
-  },
-  {
-    error: 40101,
-    message: 'Authorization: expected "Bearer" and one token, got nothing',
-    provoke: (service) =>
-      service.create(VALID, { headers: { "authorization": [] } }),
-  },
-  {
-    error: 40102,
-    message: "Authorization: this token is not accepted",
-    provoke: (service) =>
-      service.create(VALID, { headers: { "authorization": "Bearer guess" } }),
-  },
-  {
-    error: 40401,
-    message: "path not found: /plant",
-    provoke: (service) => service.create(VALID, { target: "/plant" }),
-  },
-  {
-    error: 40501,
-    message: "method not allowed: PUT: use POST",
-    provoke: (service) => service.create(VALID, { method: "PUT" }),
-  },
-  {
-    error: 40801,
-    message: `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
-    provoke: (service) => {
-      const reply = service.create(new ReadableStream());
-      service.clock.advance(BODY_MS_MAX);
-      service.handler.expire();
-      return reply;
-    },
-  },
-  {
-    error: 40901,
-    message: "id: 1 is already taken by a different plant",
-    provoke: (service) => service.create('{"id":1,"name":"Fern"}'),
-  },
-  {
-    error: 41301,
-    message: `body: expected at most ${BODY_BYTES_MAX} bytes`,
-    provoke: (service) => service.create(" ".repeat(BODY_BYTES_MAX + 1)),
-  },
-  {
-    error: 41501,
-    message: "Content-Type: expected application/json, got text/plain",
-    provoke: (service) =>
-      service.create(VALID, { headers: { "content-type": "text/plain" } }),
-  },
-  {
-    error: 41502,
-    message: "Content-Encoding: expected identity, got gzip",
-    provoke: (service) =>
-      service.create(VALID, { headers: { "content-encoding": "gzip" } }),
-  },
-  {
-    error: 50001,
-    message: /^internal error, logged as [0-9a-f-]{36}$/,
-    provoke: (service) => {
-      service.committer.create = () => {
-        throw new TypeError("a bug of this test");
-      };
-      return service.create(STORED);
-    },
-  },
-  {
-    error: 50301,
-    message: "the service is shutting down: send the same request again",
-    provoke: async (service) => {
-      await service.handler.drain();
-      return await service.create(VALID);
-    },
-  },
-  {
-    error: 50302,
-    message: "the service is busy: send the same request again",
-    provoke: async (service) => {
-      service.store.pause();
-      // One in a commit, and one in the queue.
-      const waiting = ['{"id":3,"name":"Aloe"}', '{"id":4,"name":"Aloe"}']
-        .map((body) => service.create(body));
-      await service.createsWaiting(2);
-      service.clock.advance(QUEUE_MS_MAX + 1);
-      const reply = await service.create(VALID);
-      service.store.problem = "out of order";
-      service.store.resume();
-      for (const { status } of await Promise.all(waiting)) {
-        assert.equal(status, 503);
-      }
-      return reply;
-    },
-  },
-  {
-    error: 50303,
-    message:
-      "the store failed or timed out, so the plant may or may not be stored: send the same request again",
-    provoke: (service) => {
-      service.store.problem = "out of order";
-      return service.create(VALID);
-    },
-  },
-];
-
-for (const { error, message, provoke } of ROWS) {
-  Deno.test(`handle() replies with ${error}, its status, headers and message, and stores nothing`, async () => {
-    const service = new TestService();
-    assert.equal((await service.create(STORED)).status, 200);
-    const before = service.stored();
-
-    const reply = await provoke(service);
-    assertRefusal(reply, { error, message });
-    assert.deepEqual(Object.fromEntries(reply.headers), {
-      "content-type": "application/json",
-      ...CONTRACT_HEADERS[error],
-      // Deno itself adds it since 2.8.3.
-      ...(error === 40801 && IS_OLD && { "connection": "close" }),
-    });
-    assert.deepEqual(service.stored(), before);
-  });
-}
-
-Deno.test("the rows above are every error of the API", () => {
-  assert.deepEqual(
-    ROWS.map(({ error }) => error),
-    Object.values(API_ERRORS).map(({ error }) => error),
-  );
+Deno.test("handle() replies to a create, and to the same one again however it is spelled, with its name and tag", async () => {
+  const service = new TestService();
+  for (
+    const body of [
+      '{"id":7,"name":"Monstera","tag":"climber"}',
+      '{"id":7,"name":"Monstera","tag":"climber"}',
+      '{"tag":"climber", "more":[], "name":"\\u004donstera", "id":0.7e1}',
+    ]
+  ) {
+    const { status, headers, text } = await service.create(body);
+    assert.equal(status, 200, text);
+    assert.deepEqual([...headers], [["content-type", "application/json"]]);
+    assert.equal(text, '{"name":"Monstera","tag":"climber"}');
+  }
+  const stored = { name: "Monstera", tag: "climber" };
+  assert.deepEqual(service.stored(), [[["plants", 7n], stored]]);
+  const { text } = await service.get("/metrics");
+  assert.match(text, /_creates_total\{outcome="stored"\} 1\n/);
+  assert.match(text, /_creates_total\{outcome="replayed"\} 2\n/);
 });
 
-Deno.test("handle() replies to a create with its name and tag, without its id, and stores it", async () => {
+Deno.test("handle() replies with 40901 to another plant of the id, which it names exactly, and keeps what is stored", async () => {
   const service = new TestService();
-  const tagged = await service.create(STORED);
-  assert.equal(tagged.status, 200);
-  assert.deepEqual(
-    Object.fromEntries(tagged.headers),
-    { "content-type": "application/json" },
-  );
-  assert.equal(tagged.text, '{"name":"Monstera","tag":"climber"}');
-  const untagged = await service.create(VALID);
-  assert.equal(untagged.status, 200);
-  assert.equal(untagged.text, '{"name":"Fern"}');
-  assert.deepEqual(service.stored(), [
-    [["plants", 1n], { name: "Monstera", tag: "climber" }],
-    [["plants", 2n], { name: "Fern" }],
-  ]);
+  const id = 2n ** 53n + 1n;
+  const body = `{"id":${id},"name":"a"}`;
+  for (let i = 0; i < 2; i++) {
+    const created = await service.create(body);
+    assert.equal(created.status, 200, created.text);
+    assert.equal(created.text, '{"name":"a"}');
+    assertRefusal(await service.create(`{"id":${id},"name":"a","tag":""}`), {
+      error: 40901,
+      message: `id: ${id} is already taken by a different plant`,
+    });
+  }
+  assert.deepEqual(service.stored(), [[["plants", id], { name: "a" }]]);
+  const { text } = await service.get("/metrics");
+  assert.match(text, /_creates_total\{outcome="conflict"\} 2\n/);
 });
 
 Deno.test("handle() replies with 200 only after the commit has returned", async () => {
   const service = new TestService();
   service.store.pause();
   let isAnswered = false;
-  const reply = service.create(VALID).then((reply) => {
-    isAnswered = true;
-    return reply;
-  });
+  const reply = service.create(VALID).finally(() => isAnswered = true);
   await service.createsWaiting(1);
   assert.deepEqual(service.stored(), []);
   assert.equal(isAnswered, false);
@@ -195,21 +65,54 @@ Deno.test("handle() replies with 200 only after the commit has returned", async 
   assert.equal(service.stored().length, 1);
 });
 
+Deno.test("handle() refuses a body that ends too early with 40002, and counts a client that left", async () => {
+  for (
+    const [headers, end] of [
+      [{}, "fails"],
+      [{ "content-length": "100" }, "fails"],
+      // The runtime ends the body of an HTTP/2 stream that is reset.
+      [{ "content-length": "20" }, "ends"],
+    ] as const
+  ) {
+    const service = new TestService();
+    const { stream } = streamOf(['{"id":7,"name":"a"}'], end);
+    assertRefusal(await service.create(stream, { headers }), {
+      error: 40002,
+      message: "body: expected all of it, got a part",
+    });
+    assert.deepEqual(service.stored(), []);
+    const { text } = await service.get("/metrics");
+    assert.match(text, /_requests_total\{code="499"\} 1\n/);
+    assert.match(text, /_requests_total\{code="400"\} 0\n/);
+  }
+});
+
+Deno.test("handle() ends the body of a request that it answers without reading it", async () => {
+  const service = new TestService();
+  for (
+    const [options, status] of [
+      [{ headers: { "authorization": "Bearer guess" } }, 401],
+      [{ method: "GET", target: "/livez" }, 200],
+    ] as const
+  ) {
+    const { stream, cancelled } = endlessStream(1024);
+    assert.equal((await service.create(stream, options)).status, status);
+    await cancelled;
+  }
+});
+
 Deno.test("handle() logs the error behind a 50001 under the id in the message, and reveals nothing else", async () => {
   const service = new TestService();
-  const { create } = service.committer;
   service.committer.create = () => {
     throw new TypeError("secret of this test");
   };
   for (let i = 0; i < 2; i++) {
-    const reply = await service.create(STORED);
+    const reply = await service.create(VALID);
     assertRefusal(reply, { error: 50001 }, ["secret", ".ts", "TypeError"]);
     const id = /\S+$/.exec(JSON.parse(reply.text).message)?.[0];
     const entry = service.logged[i] ?? "";
     assert.ok(entry.includes(`${id}\nTypeError: secret of this test\n`), entry);
   }
-  service.committer.create = create;
-  assert.equal((await service.create(STORED)).status, 200);
   const { text } = await service.get("/metrics");
   assert.match(text, /_requests_total\{code="500"\} 2\n/);
   assert.match(text, /_bodies_held_bytes 0\n/);
@@ -228,4 +131,35 @@ Deno.test("handle() counts the seconds of requests", async () => {
   }
   const { text } = await service.get("/metrics");
   assert.match(text, /_http_request_duration_seconds_sum 0.25\n/);
+});
+
+for (const method of ["GET", "HEAD"]) {
+  Deno.test(`handle() replies to ${method} /readyz with 503 while the store fails, and with 200 when it works again`, async () => {
+    const service = new TestService();
+    async function assertUp(isUp: boolean): Promise<void> {
+      const reply = await service.get("/readyz", { method });
+      if (isUp) assert.equal(reply.text, OK);
+      else assertRefusal(reply, NOT_READY);
+      const { text } = await service.get("/metrics");
+      assert.ok(text.includes(`\nplant_store_up ${isUp ? 1 : 0}\n`), text);
+    }
+    await assertUp(true);
+    service.store.problem = "database or disk is full";
+    service.clock.advance(PROBE_MS);
+    await assertUp(false);
+    assert.equal((await service.get("/livez", { method })).text, OK);
+
+    // No create has arrived meanwhile.
+    service.store.problem = undefined;
+    service.clock.advance(RECOVERY_MS_MIN);
+    await assertUp(true);
+    assert.deepEqual(service.stored(), []);
+  });
+}
+
+Deno.test("handle() replies to /readyz with 503 because of the store before it does so because of a shutdown", async () => {
+  const service = new TestService();
+  service.store.problem = "disk I/O error";
+  await service.handler.drain();
+  assertRefusal(await service.get("/readyz"), NOT_READY);
 });

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptedTokens } from "../../src/http/auth.ts";
 import { BodyReader } from "../../src/http/body.ts";
 import { RequestHandler } from "../../src/http/handler.ts";
+import { QUEUE_MS_MAX } from "../../src/limits.ts";
 import { Committer } from "../../src/store/committer.ts";
 import { StoreHealth } from "../../src/store/health.ts";
 import { Log } from "../../src/telemetry/log.ts";
@@ -118,6 +119,21 @@ export class TestService {
   /** Waits until so many creates have no outcome. */
   async createsWaiting(count: number): Promise<void> {
     while (this.committer.waiting < count) await sleep(0);
+  }
+
+  /**
+   * Makes the service refuse creates, because two wait for a paused store.
+   * @returns their replies
+   */
+  async becomeBusy(): Promise<Promise<Reply>[]> {
+    this.store.pause();
+    // One in a commit, and one in the queue.
+    const waiting = [3, 4].map((id) =>
+      this.create(`{"id":${id},"name":"Aloe"}`)
+    );
+    await this.createsWaiting(2);
+    this.clock.advance(QUEUE_MS_MAX + 1);
+    return waiting;
   }
 
   /** Returns everything that is stored. */

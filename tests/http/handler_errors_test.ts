@@ -1,0 +1,218 @@
+/** Every error of the API, and which one a request with several faults gets. */
+import assert from "node:assert/strict";
+import { API_ERRORS } from "../../src/errors.ts";
+import { RequestHandler } from "../../src/http/handler.ts";
+import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
+import { assertRefusal, CONTRACT_HEADERS } from "../support/refusals.ts";
+import { type RequestOptions, TestService } from "../support/service.ts";
+import type { Reply } from "../support/wire.ts";
+
+/** A request to which faults are added. */
+interface Draft extends RequestOptions {
+  readonly body: string;
+}
+
+type AddTo = (draft: Draft) => Draft;
+
+const VALID: Draft = { body: '{"id":2,"name":"Fern"}' };
+
+const IS_OLD = /^2\.([67]\.|8\.[0-2]$)/.test(Deno.version.deno);
+
+function change(options: RequestOptions): AddTo {
+  return (draft) => ({ ...draft, ...options });
+}
+
+function header(name: string, value: string | readonly string[]): AddTo {
+  return (draft) => ({
+    ...draft,
+    headers: { ...draft.headers, [name]: value },
+  });
+}
+
+function edit(from: string | RegExp, to: string): AddTo {
+  return (draft) => ({ ...draft, body: draft.body.replace(from, to) });
+}
+
+/** The errors that a request itself causes, in the order of the checks. */
+const FAULTS: readonly (readonly [number, message: string, AddTo])[] = [
+  [40401, "path not found: /ferns", change({ target: "/ferns" })],
+  [40501, "method not allowed: PUT: use POST", change({ method: "PUT" })],
+  [
+    40101,
+    'Authorization: expected "Bearer" and one token, got nothing',
+    header("authorization", []),
+  ],
+  [
+    40102,
+    "Authorization: this token is not accepted",
+    header("authorization", "Bearer guess"),
+  ],
+  [
+    41501,
+    "Content-Type: expected application/json, got text/plain",
+    header("content-type", "text/plain"),
+  ],
+  [
+    41502,
+    "Content-Encoding: expected identity, got gzip",
+    header("content-encoding", "gzip"),
+  ],
+  [
+    41301,
+    `body: expected at most ${BODY_BYTES_MAX} bytes`,
+    header("content-length", `${BODY_BYTES_MAX + 1}`),
+  ],
+  [40001, "body: expected well-formed UTF-8", edit(/$/, "\xff")],
+  [
+    40002,
+    'line 1, column 23: expected the end of the text, found ","',
+    edit(/$/, ","),
+  ],
+  [40003, "tag: expected a string, got a number", edit("}", ',"tag":7}')],
+  [40901, "id: 1 is already taken by a different plant", edit("2", "1")],
+];
+
+/** Sends a request whose characters are one byte each, perhaps not UTF-8. */
+function send(service: TestService, draft: Draft): Promise<Reply> {
+  const bytes = Uint8Array.from(draft.body, (it) => it.charCodeAt(0));
+  return service.create(bytes, draft);
+}
+
+/** An error, its message, and what causes it. */
+type Row = readonly [
+  error: number,
+  message: string | RegExp,
+  provoke: (service: TestService) => Promise<Reply>,
+];
+
+const ROWS: readonly Row[] = [
+  ...FAULTS.map(([error, message, addTo]): Row => [
+    error,
+    message,
+    (service) => send(service, addTo(VALID)),
+  ]),
+  [
+    40801,
+    `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
+    (service) => {
+      const reply = service.create(new ReadableStream());
+      service.clock.advance(BODY_MS_MAX);
+      service.handler.expire();
+      return reply;
+    },
+  ],
+  [
+    50001,
+    /^internal error, logged as [0-9a-f-]{36}$/,
+    (service) => {
+      service.committer.create = () => {
+        throw new TypeError("a bug of this test");
+      };
+      return send(service, VALID);
+    },
+  ],
+  [
+    50301,
+    "the service is shutting down: send the same request again",
+    async (service) => {
+      await service.handler.drain();
+      return await send(service, VALID);
+    },
+  ],
+  [
+    50302,
+    "the service is busy: send the same request again",
+    async (service) => {
+      await service.becomeBusy();
+      return await send(service, VALID);
+    },
+  ],
+  [
+    50303,
+    "the store failed or timed out, so the plant may or may not be stored: send the same request again",
+    (service) => {
+      service.store.problem = "out of order";
+      return send(service, VALID);
+    },
+  ],
+];
+
+/** Returns a service that has stored the plant 1. */
+async function startService(): Promise<TestService> {
+  const service = new TestService();
+  const { status } = await service.create('{"id":1,"name":"Monstera"}');
+  assert.equal(status, 200);
+  return service;
+}
+
+for (const [error, message, provoke] of ROWS) {
+  Deno.test(`handle() replies with ${error}, its status, headers and message, and stores nothing`, async () => {
+    const service = await startService();
+    const before = service.stored();
+    const reply = await provoke(service);
+    assertRefusal(reply, { error, message });
+    assert.deepEqual(Object.fromEntries(reply.headers), {
+      "content-type": "application/json",
+      ...CONTRACT_HEADERS[error],
+      // Deno itself adds it since 2.8.3.
+      ...(error === 40801 && IS_OLD && { "connection": "close" }),
+    });
+    assert.deepEqual(service.stored(), before);
+  });
+}
+
+Deno.test("the rows above are every error of the API", () => {
+  assert.deepEqual(
+    ROWS.map(([error]) => error).toSorted(),
+    Object.values(API_ERRORS).map(({ error }) => error),
+  );
+});
+
+Deno.test("handle() refuses a request with several faults for the first one in the order of the checks", async () => {
+  const service = await startService();
+  const before = service.stored();
+  // Every combination of faults is the bits of a number.
+  for (let combination = 1; combination < 2 ** FAULTS.length; combination++) {
+    const faults = FAULTS.filter((_, i) => combination & 1 << i);
+    const [[error = 0] = []] = faults;
+    let draft = VALID;
+    // An earlier fault replaces a later one in the same header.
+    for (const [, , addTo] of faults.toReversed()) draft = addTo(draft);
+    assertRefusal(await send(service, draft), { error });
+  }
+  assert.deepEqual(service.stored(), before);
+});
+
+Deno.test("handle() checks the path, the method and the token before it refuses a create because of a shutdown", async () => {
+  const service = new TestService();
+  await service.handler.drain();
+  for (const [error, , addTo] of FAULTS) {
+    const isEarlier = [40401, 40501, 40101, 40102].includes(error);
+    const expected = { error: isEarlier ? error : 50301 };
+    assertRefusal(await send(service, addTo(VALID)), expected);
+  }
+  assert.deepEqual(service.stored(), []);
+});
+
+Deno.test("handle() refuses every POST with 50302 while the service is busy, whatever its faults", async () => {
+  const service = new TestService();
+  const waiting = await service.becomeBusy();
+  const drafts: Draft[] = [
+    VALID,
+    ...FAULTS.map(([, , addTo]) => ({ ...addTo(VALID), method: "POST" })),
+    ...RequestHandler.ROUTES.map(({ path }) => ({ target: path, body: "" })),
+  ];
+  for (const draft of drafts) {
+    assertRefusal(await send(service, draft), { error: 50302 });
+  }
+  const { text } = await service.get("/metrics");
+  const { length } = drafts;
+  assert.ok(text.includes(`_creates_total{outcome="queue_full"} ${length}\n`));
+  assert.ok(text.includes(`_requests_total{code="503"} ${length}\n`));
+
+  service.store.resume();
+  for (const { status } of await Promise.all(waiting)) {
+    assert.equal(status, 200);
+  }
+  assert.equal(service.stored().length, waiting.length);
+});
