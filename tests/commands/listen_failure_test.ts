@@ -5,7 +5,7 @@ import { HttpServer, tryToListen } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { readConfig } from "../support/settings.ts";
-import { HAS_OPENSSL, makeCertificate } from "../support/tools.ts";
+import { HAS_OPENSSL, makeTls } from "../support/tools.ts";
 
 /** Asserts how errors of the runtime are described to the operator. */
 function assertFailures(
@@ -102,14 +102,8 @@ Deno.test({
   ignore: !HAS_OPENSSL,
   fn: async () => {
     using directory = new TemporaryDirectory();
-    const read = async (name: string) => {
-      const { cert, key } = await makeCertificate(directory, name);
-      return {
-        cert: Deno.readTextFileSync(cert),
-        key: Deno.readTextFileSync(key),
-      };
-    };
-    const [{ cert, key }, other] = [await read("plants"), await read("other")];
+    const { cert, key } = await makeTls(directory, "plants");
+    const other = await makeTls(directory, "other");
     const garbage = (label: string) =>
       `-----BEGIN ${label}-----\nAAAA\n-----END ${label}-----\n`;
     for (

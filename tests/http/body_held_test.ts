@@ -89,25 +89,6 @@ for (const [kind, requestWith] of KINDS) {
   });
 }
 
-Deno.test("a body with a Content-Length is held in full from the start, and one in chunks as it arrives", async () => {
-  const bodies = new BodyReader();
-  bodies.read(requestOf(streamOf([], "hangs").stream, 500), () => {});
-  assert.equal(bodies.reservedBytes, 500);
-  const { stream, exhausted } = streamOf(["abc", "de"], "hangs");
-  bodies.read(requestOf(stream), () => {});
-  assert.equal(bodies.reservedBytes, 500);
-  await exhausted;
-  assert.equal(bodies.reservedBytes, 505);
-});
-
-Deno.test("read() accepts an empty body although BODIES_RESERVED_BYTES_MAX are held", async () => {
-  const bodies = new BodyReader();
-  holdArriving(bodies, BODIES_RESERVED_BYTES_MAX);
-  for (const request of [requestOf(null), requestOf(""), requestOf("", 0)]) {
-    assert.equal(await bodies.read(request, (text) => text), "");
-  }
-});
-
 for (const length of [undefined, 100]) {
   const kind = length === undefined ? "in chunks" : "with a Content-Length";
 

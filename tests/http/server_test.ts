@@ -1,18 +1,16 @@
 import assert from "node:assert/strict";
-import type { Config } from "../../src/config.ts";
 import {
   type Handler,
   HttpServer,
+  type Listening,
   tryToListen,
 } from "../../src/http/server.ts";
 import { LISTEN_AGAIN_MS_MAX } from "../../src/limits.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { eventually, pause } from "../support/load.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { HAS_OPENSSL, makeCertificate } from "../support/tools.ts";
+import { HAS_OPENSSL, makeTls } from "../support/tools.ts";
 import { Wire } from "../support/wire.ts";
-
-type Tls = NonNullable<Config["tls"]>;
 
 const GET = "GET / HTTP/1.1\r\nHost: plants.test\r\n\r\n";
 
@@ -26,30 +24,14 @@ const hello: Handler = () => Promise.resolve(new Response("hello"));
 
 /** Starts a server, by default on a free port. */
 function start(
-  { host = "127.0.0.1", port = 0, tls }: {
-    readonly host?: string;
-    readonly port?: number;
-    readonly tls?: Tls;
-  } = {},
+  listening: Partial<Listening> = {},
   handler: Handler = hello,
 ): HttpServer {
   logged = [];
   const log = new Log("text", (line) => logged.push(line));
-  return new HttpServer({ host, port, tls }, handler, log, {
-    retryMs: RETRY_MS,
-  });
-}
-
-/** Makes a certificate and its key, as text. */
-async function readCertificate(
-  directory: TemporaryDirectory,
-  name: string,
-): Promise<Tls> {
-  const { cert, key } = await makeCertificate(directory, name);
-  return {
-    cert: Deno.readTextFileSync(cert),
-    key: Deno.readTextFileSync(key),
-  };
+  const free = { host: "127.0.0.1", port: 0, tls: undefined };
+  const options = { retryMs: RETRY_MS };
+  return new HttpServer({ ...free, ...listening }, handler, log, options);
 }
 
 function portOf({ address }: HttpServer): number {
@@ -84,23 +66,14 @@ Deno.test("HttpServer with port 0 listens on a free port each time, and on that 
   await Promise.all([again.shutdown(), second.shutdown()]);
 });
 
-Deno.test("HttpServer and tryToListen() throw the error of the runtime if it cannot listen", () => {
-  using other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+Deno.test("HttpServer and tryToListen() throw the error of the runtime if they cannot listen, and tryToListen() leaves the address free", () => {
+  const other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = other.addr;
-  assert.throws(() => start({ port }), Deno.errors.AddrInUse);
-  assert.throws(
-    () => tryToListen({ host: "127.0.0.1", port, tls: undefined }),
-    Deno.errors.AddrInUse,
-  );
-});
-
-Deno.test("tryToListen() leaves the address free", () => {
-  using other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = other.addr;
+  const listening = { host: "127.0.0.1", port, tls: undefined };
+  assert.throws(() => start(listening), Deno.errors.AddrInUse);
+  assert.throws(() => tryToListen(listening), Deno.errors.AddrInUse);
   other.close();
-  for (let i = 0; i < 2; i++) {
-    tryToListen({ host: "127.0.0.1", port, tls: undefined });
-  }
+  for (let i = 0; i < 2; i++) tryToListen(listening);
 });
 
 Deno.test({
@@ -108,7 +81,7 @@ Deno.test({
   ignore: !HAS_OPENSSL,
   fn: async () => {
     using directory = new TemporaryDirectory();
-    const tls = await readCertificate(directory, "plants");
+    const tls = await makeTls(directory, "plants");
     const server = start({ tls });
     assert.equal(server.address, `https://127.0.0.1:${portOf(server)}`);
     assert.equal(server.origin, server.address);
@@ -125,9 +98,7 @@ Deno.test("shutdown() ends idle connections, refuses new ones, and resolves when
     return new Response("late");
   });
   let hasFailed = false;
-  server.failed.catch(() => {
-    hasFailed = true;
-  });
+  server.failed.catch(() => hasFailed = true);
   const port = portOf(server);
   using running = await Wire.connect(port);
   await running.send(GET);
@@ -135,9 +106,7 @@ Deno.test("shutdown() ends idle connections, refuses new ones, and resolves when
   using idle = await Wire.connect(port);
 
   let isDone = false;
-  const done = server.shutdown().then(() => {
-    isDone = true;
-  });
+  const done = server.shutdown().then(() => isDone = true);
   assert.equal(await idle.rest(), "");
   await assert.rejects(
     Deno.connect({ hostname: "127.0.0.1", port }),
@@ -149,8 +118,7 @@ Deno.test("shutdown() ends idle connections, refuses new ones, and resolves when
   assert.equal(await running.rest(), "");
   await done;
   assert.equal(hasFailed, false);
-  // The address is free again.
-  Deno.listen({ hostname: "127.0.0.1", port }).close();
+  tryToListen({ host: "127.0.0.1", port, tls: undefined });
 });
 
 /**
