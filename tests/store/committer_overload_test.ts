@@ -138,16 +138,6 @@ Deno.test("the start of a commit counts as progress of the store", async () => {
   );
 });
 
-Deno.test("the queue of an idle store is never full", async () => {
-  const { store, clock, create } = setUpCommitter();
-  for (let id = 0; id < 5; id++) {
-    clock.now += 100 * QUEUE_MS_MAX;
-    const created = create(id);
-    await store.writeAll();
-    assert.equal(created.outcome, "stored");
-  }
-});
-
 Deno.test("queueMsMax replaces QUEUE_MS_MAX", async () => {
   const { store, clock, create } = setUpCommitter({ queueMsMax: 20 });
   create(1);
