@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { findStore, requireStore } from "../../src/store/database_file.ts";
-import { StoreError, type StoreProblem } from "../../src/store/store_error.ts";
-import { runTool } from "../support/tools.ts";
+import { storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** Statements that make a database as the first start leaves it when cut. */
@@ -21,24 +20,6 @@ function makeDatabase(path: string, statements: string, mode: string): void {
   database.exec(`PRAGMA journal_mode = ${mode}; ${statements}`);
 }
 
-function assertProblem(check: () => unknown, problem: StoreProblem): void {
-  assert.throws(
-    check,
-    (error) => error instanceof StoreError && error.problem === problem,
-  );
-}
-
-Deno.test({
-  name: "findStore() refuses a pipe, without opening it",
-  ignore: Deno.build.os === "windows",
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const pipe = directory.file("pipe");
-    await runTool("mkfifo", [pipe]);
-    assertProblem(() => findStore(pipe), "not a store");
-  },
-});
-
 for (const [what, statements] of Object.entries(CUT_STARTS)) {
   for (const mode of ["WAL", "DELETE"]) {
     Deno.test(`a database ${what} in ${mode} mode is where a store can be created`, async () => {
@@ -46,7 +27,7 @@ for (const [what, statements] of Object.entries(CUT_STARTS)) {
       const path = directory.file("plants.db");
       makeDatabase(path, statements, mode);
       assert.equal(findStore(path), false);
-      assertProblem(() => requireStore(path), "missing");
+      assert.throws(() => requireStore(path), storeError("missing"));
       assert.deepEqual(directory.names(), ["plants.db"]);
       (await Deno.openKv(path)).close();
       assert.equal(findStore(path), true);
@@ -87,7 +68,7 @@ for (
       const path = directory.file("other.db");
       makeDatabase(path, statements, mode);
       const content = Deno.readFileSync(path);
-      assertProblem(() => findStore(path), "not a store");
+      assert.throws(() => findStore(path), storeError("not a store"));
       assert.deepEqual(Deno.readFileSync(path), content);
       assert.deepEqual(directory.names(), ["other.db"]);
     }

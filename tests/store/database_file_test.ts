@@ -7,7 +7,6 @@ import {
   requireStore,
   sidecarsOf,
 } from "../../src/store/database_file.ts";
-import { StoreError, type StoreProblem } from "../../src/store/store_error.ts";
 import {
   KEY,
   makeBackup,
@@ -16,23 +15,11 @@ import {
   PLANT,
   testPlaces,
 } from "../support/places.ts";
+import { storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { runTool } from "../support/tools.ts";
 
 const IS_WINDOWS = Deno.build.os === "windows";
-
-function assertRefused(
-  check: () => unknown,
-  problem: StoreProblem,
-  message: string | RegExp,
-): void {
-  assert.throws(check, (error) => {
-    assert.ok(error instanceof StoreError, String(error));
-    assert.equal(error.problem, problem);
-    if (typeof message === "string") assert.equal(error.message, message);
-    else assert.match(error.message, message);
-    return true;
-  });
-}
 
 testPlaces(
   (place) =>
@@ -45,8 +32,9 @@ testPlaces(
       const message = `${
         basename(path)
       } is missing or empty, but its log is here: ${real}-wal`;
-      assertRefused(() => findStore(path), "missing database", message);
-      assertRefused(() => requireStore(path), "missing database", message);
+      const missing = storeError("missing database", message);
+      assert.throws(() => findStore(path), missing);
+      assert.throws(() => requireStore(path), missing);
       assert.equal(foreignLogOf(path), `${real}-wal`);
       Deno.removeSync(`${real}-wal`);
       assert.equal(findStore(path), false);
@@ -63,8 +51,9 @@ testPlaces(
     await makeLog(`${real}-wal`);
     const content = Deno.readFileSync(real);
     const message = `${real}-wal belongs to another database`;
-    assertRefused(() => findStore(path), "foreign log", message);
-    assertRefused(() => requireStore(path), "foreign log", message);
+    const foreign = storeError("foreign log", message);
+    assert.throws(() => findStore(path), foreign);
+    assert.throws(() => requireStore(path), foreign);
     assert.equal(foreignLogOf(path), `${real}-wal`);
     assert.deepEqual(Deno.readFileSync(real), content);
   },
@@ -139,9 +128,9 @@ Deno.test("leaveWalMode() makes a log beside a copy foreign, and leaves no files
 });
 
 Deno.test({
-  name: "findStore() reports what it cannot examine",
+  name: "findStore() reports what it cannot examine, and opens no pipe",
   ignore: IS_WINDOWS,
-  fn: () => {
+  fn: async () => {
     using directory = new TemporaryDirectory();
     const link = (target: string, name: string) =>
       Deno.symlinkSync(target, directory.file(name));
@@ -150,14 +139,19 @@ Deno.test({
     // The header of a directory cannot be read.
     Deno.mkdirSync(directory.file("directory.db"));
     Deno.writeTextFileSync(directory.file("directory.db-wal"), "a");
+    await runTool("mkfifo", [directory.file("pipe.db")]);
     for (
       const [name, problem, message] of [
         ["loop.db", "denied", /^Too many levels of symbolic links/],
         ["log.db", "denied", /^Too many levels of symbolic links/],
-        ["directory.db", "denied", /^it is a directory$/],
+        ["directory.db", "denied", "it is a directory"],
+        ["pipe.db", "not a store", "not a Deno KV store"],
       ] as const
     ) {
-      assertRefused(() => findStore(directory.file(name)), problem, message);
+      assert.throws(
+        () => findStore(directory.file(name)),
+        storeError(problem, message),
+      );
     }
   },
 });
@@ -168,8 +162,14 @@ Deno.test("a file of no or one byte is where a store can be created, as SQLite s
   for (const text of ["", "a"]) {
     Deno.writeTextFileSync(path, text);
     assert.equal(findStore(path), false);
-    assertRefused(() => requireStore(path), "missing", "it is empty");
+    assert.throws(
+      () => requireStore(path),
+      storeError("missing", "it is empty"),
+    );
   }
   Deno.removeSync(path);
-  assertRefused(() => requireStore(path), "missing", "no such file");
+  assert.throws(
+    () => requireStore(path),
+    storeError("missing", "no such file"),
+  );
 });

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { openStore, openStoreToRead } from "../../src/store/open_store.ts";
+import type { KvStore } from "../../src/store/kv_store.ts";
 import type { StoreLocation } from "../../src/store/location.ts";
+import { openStore, openStoreToRead } from "../../src/store/open_store.ts";
 import {
   StoreError,
   type StoreProblem,
@@ -11,39 +12,18 @@ import {
 } from "../../src/store/store_error.ts";
 import { withTimeout } from "../../src/store/waiting.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
+import { makeStore, PLANT } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
+import { storeError, testFileStore } from "../support/stores.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 
-const PLANT = { name: "Monstera" };
+/** The plants of the stores that {@link makeStore} makes. */
+const PLANTS = [{ id: 1n, plant: PLANT }];
+
 const TOKEN = KV_ENV.DENO_KV_ACCESS_TOKEN;
 
 const FILE: StoreLocation = { kind: "file", path: "/plants.db" };
-const SERVER: StoreLocation = {
-  kind: "server",
-  url: "http://kv.test",
-  token: TOKEN,
-};
-
-/** Expects a StoreError with a problem and a message. */
-async function assertStoreError(
-  work: Promise<unknown>,
-  problem: StoreProblem,
-  message: RegExp,
-): Promise<void> {
-  await assert.rejects(work, (error) => {
-    assert.ok(error instanceof StoreError, String(error));
-    assert.equal(error.problem, problem);
-    assert.match(error.message, message);
-    return true;
-  });
-}
-
-/** Makes a store with one plant, without any file beside it. */
-async function makeStore(path: string): Promise<void> {
-  const store = await openStore({ kind: "file", path });
-  assert.equal(await store.commit([{ id: 1n, plant: PLANT }]), "committed");
-  store.close();
-}
+const SERVER = { kind: "server", url: "http://kv.test", token: TOKEN } as const;
 
 /** Runs statements on a database that is not open. */
 function execute(path: string, sql: string): void {
@@ -111,67 +91,53 @@ for (const [name, make, problem, message] of NO_STORES) {
     await make(path);
     const content = contentOf(path, problem);
     for (const open of [openStore, openStoreToRead]) {
-      await assertStoreError(open({ kind: "file", path }), problem, message);
+      const opening = open({ kind: "file", path });
+      await assert.rejects(opening, storeError(problem, message));
     }
     assert.deepEqual(directory.names(), ["plants.db"]);
     assert.deepEqual(contentOf(path, problem), content);
   });
 }
 
-Deno.test("openStore() refuses a file whose directory is missing, and creates nothing", async () => {
+Deno.test("openStore() refuses a file whose directory is missing, and openStoreToRead() a missing and an empty file; both create nothing", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("missing/plants.db");
-  await assertStoreError(
+  await assert.rejects(
     openStore({ kind: "file", path }),
-    "no directory",
-    /^no directory .*\/missing$/,
+    storeError("no directory", /^no directory .*\/missing$/),
+  );
+  await assert.rejects(
+    openStoreToRead({ kind: "file", path }),
+    storeError("missing", "no such file"),
   );
   assert.deepEqual(directory.names(), []);
-});
-
-Deno.test("openStoreToRead() refuses a missing and an empty file, and creates nothing", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
-  await assertStoreError(
-    openStoreToRead({ kind: "file", path }),
-    "missing",
-    /^no such file$/,
+  const empty = directory.file("empty.db");
+  Deno.createSync(empty).close();
+  await assert.rejects(
+    openStoreToRead({ kind: "file", path: empty }),
+    storeError("missing", "it is empty"),
   );
-  assert.deepEqual(directory.names(), []);
-  Deno.createSync(path).close();
-  await assertStoreError(
-    openStoreToRead({ kind: "file", path }),
-    "missing",
-    /^it is empty$/,
-  );
-  assert.equal(Deno.statSync(path).size, 0);
+  assert.equal(Deno.statSync(empty).size, 0);
 });
 
 Deno.test("openStore() creates a store in a missing or an empty file, which openStoreToRead() reads; both leave no file beside it", async () => {
-  using directory = new TemporaryDirectory();
-  for (const name of ["missing.db", "empty.db"]) {
-    const path = directory.file(name);
-    if (name === "empty.db") Deno.createSync(path).close();
+  for (const isEmpty of [false, true]) {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    if (isEmpty) Deno.createSync(path).close();
     const store = await openStore({ kind: "file", path });
     assert.equal(store.isNew, true);
     // Others may not read the plants.
     const { mode } = Deno.statSync(path);
-    if (name === "missing.db") assert.equal((mode ?? 0) & 0o777, 0o600);
-    await store.commit([{ id: 1n, plant: PLANT }]);
+    if (!isEmpty) assert.equal((mode ?? 0) & 0o777, 0o600);
+    await store.commit(PLANTS);
     store.close();
-    assert.deepEqual(
-      directory.names().filter((other) => other.startsWith(name)),
-      [name],
-    );
+    assert.deepEqual(directory.names(), ["plants.db"]);
     const reader = await openStoreToRead({ kind: "file", path });
     assert.equal(reader.isNew, false);
-    const pages = await Array.fromAsync(reader.pages());
-    assert.deepEqual(pages, [[{ id: 1n, plant: PLANT }]]);
+    assert.deepEqual(await Array.fromAsync(reader.pages()), [PLANTS]);
     reader.close();
-    assert.deepEqual(
-      directory.names().filter((other) => other.startsWith(name)),
-      [name],
-    );
+    assert.deepEqual(directory.names(), ["plants.db"]);
   }
 });
 
@@ -191,93 +157,80 @@ Deno.test({
   },
 });
 
-Deno.test("commit() is busy while another process holds the lock, and writes nothing", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
-  const store = await openStore({ kind: "file", path });
-  const plants = [{ id: 1n, plant: PLANT }];
-  {
-    using _lock = new StoreLock(path);
-    assert.equal(await store.commit(plants), "busy");
+testFileStore(
+  "commit() is busy and probe() fails while another process holds the lock, and write nothing",
+  async (store, path) => {
+    {
+      using _lock = new StoreLock(path);
+      assert.equal(await store.commit(PLANTS), "busy");
+      await assert.rejects(
+        store.probe(),
+        storeError("in use", "database is locked by another process"),
+      );
+    }
+    assert.deepEqual(await store.read([1n]), new Map());
+    await store.probe();
+    assert.equal(await store.commit(PLANTS), "committed");
+  },
+);
+
+testFileStore(
+  "commit() does not wait for a probe while another process holds the lock",
+  async (store, path) => {
+    using lock = new StoreLock(path);
+    const probed = store.probe().catch(() => {});
+    const committed = store.commit(PLANTS);
+    // SQLite itself would wait for the lock, and block the commit, for 5 s.
+    assert.equal(await withTimeout(committed, 4_000), "busy");
+    lock[Symbol.dispose]();
+    await probed;
+  },
+);
+
+/** Asserts that every operation on a store fails with a message. */
+async function assertFails(store: KvStore, message: string): Promise<void> {
+  for (
+    const operation of [
+      () => store.commit(PLANTS),
+      () => store.read([1n]),
+      () => store.probe(),
+    ]
+  ) {
+    await assert.rejects(operation, storeError("other", message));
   }
-  assert.deepEqual(await store.read([1n]), new Map());
-  assert.equal(await store.commit(plants), "committed");
-  store.close();
-});
+  assert.equal(store.fileProblem(), message);
+}
 
-Deno.test("probe() fails while another process holds the lock", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
-  const store = await openStore({ kind: "file", path });
-  const lock = new StoreLock(path);
-  await assertStoreError(store.probe(), "in use", /^database is locked by/);
-  lock[Symbol.dispose]();
-  await store.probe();
-  store.close();
-});
+testFileStore(
+  "commit(), read() and probe() fail if the database file is gone",
+  async (store, path) => {
+    Deno.renameSync(path, `${path}.away`);
+    await assertFails(store, "it was deleted or moved");
+  },
+);
 
-Deno.test("commit() does not wait for a probe while another process holds the lock", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
-  const store = await openStore({ kind: "file", path });
-  const lock = new StoreLock(path);
-  const probed = store.probe().catch(() => {});
-  const committed = store.commit([{ id: 1n, plant: PLANT }]);
-  // SQLite itself would wait for the lock, and block the commit, for 5 s.
-  assert.equal(await withTimeout(committed, 4_000), "busy");
-  lock[Symbol.dispose]();
-  await probed;
-  store.close();
-});
+const LOG_GONE = "its plants.db-wal was deleted or replaced";
 
-Deno.test("commit() and read() fail if the database file is gone", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
-  const store = await openStore({ kind: "file", path });
-  await store.commit([{ id: 1n, plant: PLANT }]);
-  Deno.renameSync(path, directory.file("away.db"));
-  const message = /^it was deleted or moved$/;
-  await assertStoreError(
-    store.commit([{ id: 2n, plant: PLANT }]),
-    "other",
-    message,
-  );
-  await assertStoreError(store.read([1n]), "other", message);
-  await assertStoreError(store.probe(), "other", message);
-  assert.match(store.fileProblem() ?? "", message);
-  store.close();
-});
+testFileStore(
+  "commit(), read() and probe() fail once fileProblem() has found the log gone",
+  async (store, path) => {
+    Deno.removeSync(`${path}-wal`);
+    assert.equal(store.fileProblem(), LOG_GONE);
+    await assertFails(store, LOG_GONE);
+    // Not even into the files that are open: another process may use them.
+    assert.deepEqual(await Array.fromAsync(store.pages()), [[]]);
+  },
+);
 
-Deno.test("commit(), read() and probe() fail once fileProblem() has found the log gone", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
-  const store = await openStore({ kind: "file", path });
-  Deno.removeSync(`${path}-wal`);
-  const message = /^its plants\.db-wal was deleted or replaced$/;
-  assert.match(store.fileProblem() ?? "", message);
-  const plants = [{ id: 1n, plant: PLANT }];
-  await assertStoreError(store.commit(plants), "other", message);
-  await assertStoreError(store.read([1n]), "other", message);
-  await assertStoreError(store.probe(), "other", message);
-  // Not even into the files that are open: another process may use them.
-  assert.deepEqual(await Array.fromAsync(store.pages()), [[]]);
-  store.close();
-});
-
-Deno.test("probe() fails if fileProblem() finds the log gone meanwhile", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
-  const store = await openStore({ kind: "file", path });
-  const probed = assertStoreError(
-    store.probe(),
-    "other",
-    /^its plants\.db-wal was deleted or replaced$/,
-  );
-  Deno.removeSync(`${path}-wal`);
-  store.fileProblem();
-  await probed;
-  store.close();
-});
+testFileStore(
+  "probe() fails if fileProblem() finds the log gone meanwhile",
+  async (store, path) => {
+    const probed = assert.rejects(store.probe(), storeError("other", LOG_GONE));
+    Deno.removeSync(`${path}-wal`);
+    store.fileProblem();
+    await probed;
+  },
+);
 
 Deno.test("openStore() waits while another process holds the lock", async () => {
   using directory = new TemporaryDirectory();
@@ -306,8 +259,7 @@ Deno.test("openStore() and openStoreToRead() open a store that a killed process 
       Deno.copyFileSync(`${path}-journal`, `${killed}-journal`);
     }
     const store = await open({ kind: "file", path: killed });
-    const pages = await Array.fromAsync(store.pages());
-    assert.deepEqual(pages, [[{ id: 1n, plant: PLANT }]]);
+    assert.deepEqual(await Array.fromAsync(store.pages()), [PLANTS]);
     store.close();
     assert.deepEqual(directory.names(), ["killed.db", "plants.db"]);
   }
@@ -320,63 +272,56 @@ Deno.test("openStore() at the same time by several callers creates one store", a
     Array.from({ length: 4 }, () => openStore({ kind: "file", path })),
   );
   assert.ok(stores.some(({ isNew }) => isNew));
-  const plants = [{ id: 1n, plant: PLANT }];
   const results = [];
-  for (const store of stores) results.push(await store.commit(plants));
+  for (const store of stores) results.push(await store.commit(PLANTS));
   assert.deepEqual(results, ["committed", "exists", "exists", "exists"]);
   for (const store of stores) store.close();
   assert.deepEqual(directory.names(), ["plants.db"]);
 });
 
 Deno.test("openStore() masks the token that a KV Connect server echoes, and puts its message on one short line", async () => {
-  Deno.env.set("DENO_KV_ACCESS_TOKEN", TOKEN);
   await using server = new FakeKvServer();
   server.metadata = () =>
     new Response(
       `not accepted:\r\n\x1b[31m${TOKEN}\x1b[0m\u2028${"x".repeat(10_000)}`,
       { status: 401 },
     );
-  const location: StoreLocation = {
-    kind: "server",
-    url: server.url,
-    token: TOKEN,
-  };
+  const location = { ...SERVER, url: server.url };
   for (const open of [openStore, openStoreToRead]) {
+    const line = /^[\x20-\x7e]{20,200}…$/;
     await assert.rejects(open(location), (error) => {
-      assert.ok(error instanceof StoreError);
-      assert.equal(error.problem, "server");
-      assert.match(error.message, /^[\x20-\x7e]{20,200}…$/);
-      assert.ok(!error.message.includes(TOKEN));
-      return true;
+      assert.ok(!String(error).includes(TOKEN));
+      return storeError("server", line)(error);
     });
   }
 });
 
+/** Returns the message for an error of a KV Connect server. */
+function serverMessage(text: string): string {
+  return toStoreError(new Error(text), SERVER).message;
+}
+
 Deno.test("toStoreError() masks the token everywhere, even at the end of the part it keeps", () => {
-  const messageOf = (text: string) =>
-    toStoreError(new Error(text), SERVER).message;
   assert.equal(
-    messageOf(`${TOKEN} is not ${TOKEN}${TOKEN}`),
+    serverMessage(`${TOKEN} is not ${TOKEN}${TOKEN}`),
     "[token] is not [token][token]",
   );
   for (let length = 150; length < 250; length++) {
-    const message = messageOf("x".repeat(length) + TOKEN);
+    const message = serverMessage("x".repeat(length) + TOKEN);
     assert.doesNotMatch(message, /a-token|for-tests/);
   }
 });
 
 Deno.test("toStoreError() puts the message of a server on one line of 200 UTF-16 code units, with escapes", () => {
-  const messageOf = (text: string) =>
-    toStoreError(new Error(text), SERVER).message;
   assert.equal(
-    messageOf(" one\r\n\r\n  two\n\x1b[2J "),
+    serverMessage(" one\r\n\r\n  two\n\x1b[2J "),
     String.raw`one two \u{1b}[2J`,
   );
-  assert.equal(messageOf("x".repeat(200)), "x".repeat(200));
-  assert.equal(messageOf("x".repeat(201)), `${"x".repeat(200)}…`);
+  assert.equal(serverMessage("x".repeat(200)), "x".repeat(200));
+  assert.equal(serverMessage("x".repeat(201)), `${"x".repeat(200)}…`);
   // It is truncated after the escapes.
-  assert.equal(messageOf("\x1b".repeat(10_000)).length, 201);
-  assert.equal(messageOf(" ".repeat(100_000) + "x"), "x");
+  assert.equal(serverMessage("\x1b".repeat(10_000)).length, 201);
+  assert.equal(serverMessage(" ".repeat(100_000) + "x"), "x");
 });
 
 Deno.test("toFileError() distinguishes what an operator must change from what may pass", () => {
@@ -412,17 +357,16 @@ Deno.test({
     await makeStore(path);
     disk.remount("ro");
     const location = { kind: "file", path } as const;
+    const readOnly = storeError("read-only", "the file system is read-only");
     for (const open of [openStore, openStoreToRead]) {
-      const work = open(location);
-      await assertStoreError(
-        work,
-        "read-only",
-        /^the file system is read-only$/,
-      );
+      await assert.rejects(open(location), readOnly);
     }
     // The root and the store.
     disk.remount("rw,nr_inodes=2");
-    await assertStoreError(openStore(location), "other", /^No space left/);
+    await assert.rejects(
+      openStore(location),
+      storeError("other", /^No space left/),
+    );
     disk.remount("nr_inodes=10");
     (await openStore(location)).close();
   },

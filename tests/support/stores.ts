@@ -5,7 +5,7 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { CommitResult } from "../../src/store/committer.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import { openStore } from "../../src/store/open_store.ts";
-import type { StoreLocation } from "../../src/store/location.ts";
+import { StoreError, type StoreProblem } from "../../src/store/store_error.ts";
 import { DENOKV, KV_ENV, KvServer } from "./kv_server.ts";
 import { inParallel } from "./load.ts";
 import { TemporaryDirectory } from "./temporary.ts";
@@ -17,15 +17,31 @@ export interface OpenedStore {
   readonly kv: Deno.Kv;
 }
 
+/** Registers a test of a new store in a file. */
+export function testFileStore(
+  name: string,
+  run: (store: KvStore, path: string) => Promise<void>,
+): void {
+  Deno.test(name, async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    const store = await openStore({ kind: "file", path });
+    try {
+      await run(store, path);
+    } finally {
+      store.close();
+    }
+  });
+}
+
 /** Registers a test for each kind of store. */
 export function testStores(
   name: string,
   run: (opened: OpenedStore) => Promise<void>,
-) {
-  Deno.test(`${name}, in a file`, async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    await open({ kind: "file", path }, path, run);
+): void {
+  testFileStore(`${name}, in a file`, async (store, path) => {
+    using kv = await Deno.openKv(path);
+    await run({ store, kv });
   });
   Deno.test({
     name: `${name}, on a KV Connect server`,
@@ -34,25 +50,31 @@ export function testStores(
       using directory = new TemporaryDirectory();
       await using server = await KvServer.start(directory.file("kv.db"));
       const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
-      // Deno reads the token from the environment only.
-      Deno.env.set("DENO_KV_ACCESS_TOKEN", token);
-      await open({ kind: "server", url: server.url, token }, server.url, run);
+      const { url } = server;
+      const store = await openStore({ kind: "server", url, token });
+      // The store has put the token into the environment.
+      using kv = await Deno.openKv(url);
+      try {
+        await run({ store, kv });
+      } finally {
+        store.close();
+      }
     },
   });
 }
 
-async function open(
-  location: StoreLocation,
-  path: string,
-  run: (opened: OpenedStore) => Promise<void>,
-): Promise<void> {
-  const store = await openStore(location);
-  using kv = await Deno.openKv(path);
-  try {
-    await run({ store, kv });
-  } finally {
-    store.close();
-  }
+/** Returns a check of an error, for `assert.throws()` and `assert.rejects()`. */
+export function storeError(
+  problem: StoreProblem,
+  message: string | RegExp = /./,
+): (error: unknown) => true {
+  return (error) => {
+    assert.ok(error instanceof StoreError, String(error));
+    assert.equal(error.problem, problem);
+    if (typeof message === "string") assert.equal(error.message, message);
+    else assert.match(error.message, message);
+    return true;
+  };
 }
 
 /** Returns a plant for each id. */
