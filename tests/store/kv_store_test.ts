@@ -16,6 +16,7 @@ import {
   newPlants,
   testStores,
 } from "../support/stores.ts";
+import { drawId } from "../support/transfer.ts";
 
 const PLANT: Plant = { name: "Monstera", tag: "climber" };
 
@@ -110,41 +111,31 @@ testStores("every id of int64 is exact", async ({ store }) => {
 });
 
 testStores(
-  "commit() takes the most plants of the largest size that commitBytes() allows",
+  "commit() takes the most plants that commitBytes() allows, of the largest size and as many as a commit can have",
   async ({ store, kv }) => {
-    const plant = largestPlant();
-    const count = Math.min(
-      store.commitPlantsMax,
-      Math.floor(COMMIT_BYTES_MAX / commitBytes(plant)),
-    );
-    assert.ok(count > 0);
-    const ids = Array.from({ length: count }, (_, i) => ID_MIN + BigInt(i));
-    const plants = ids.map((id) => ({ id, plant }));
-    assert.equal(await commit(store, plants), "committed");
-    assert.equal(await commit(store, plants), "exists");
-    const found = await store.read(ids);
-    for (const id of ids) assert.deepEqual(found.get(id), plant);
-    assert.equal((await entriesOf(kv)).length, count);
-  },
-);
-
-testStores(
-  "commit() takes the most plants of COMMIT_BYTES_MAX",
-  async ({ store, kv }) => {
-    const count = store.commitPlantsMax;
-    const overhead = commitBytes({ name: "" });
-    const chars = Math.min(
-      Math.floor((COMMIT_BYTES_MAX / count - overhead) / 2),
-      largestPlant().name.length,
-    );
-    const plant = { name: "ж".repeat(chars) };
-    assert.ok(count * commitBytes(plant) <= COMMIT_BYTES_MAX);
-    const plants = Array.from(
-      { length: count },
-      (_, i) => ({ id: ID_MAX - BigInt(i), plant }),
-    );
-    assert.equal(await commit(store, plants), "committed");
-    assert.equal((await entriesOf(kv)).length, count);
+    const largest = largestPlant();
+    const share = COMMIT_BYTES_MAX / store.commitPlantsMax;
+    const chars = Math.floor((share - commitBytes({ name: "" })) / 2);
+    const many = { name: "ж".repeat(Math.min(chars, largest.name.length)) };
+    const ids: bigint[] = [];
+    for (const plant of [largest, many]) {
+      const count = Math.min(
+        store.commitPlantsMax,
+        Math.floor(COMMIT_BYTES_MAX / commitBytes(plant)),
+      );
+      assert.ok(count > 0);
+      const next = ID_MIN + BigInt(ids.length);
+      const plants = Array.from(
+        { length: count },
+        (_, i) => ({ id: next + BigInt(i), plant }),
+      );
+      ids.push(...plants.map(({ id }) => id));
+      assert.equal(await commit(store, plants), "committed");
+      assert.equal(await commit(store, plants), "exists");
+      const found = await store.read(ids);
+      for (const { id } of plants) assert.deepEqual(found.get(id), plant);
+    }
+    assert.equal((await entriesOf(kv)).length, ids.length);
   },
 );
 
@@ -172,15 +163,7 @@ testStores(
     const random = new Random(1);
     const range = (first: bigint, count: number, step = 1n) =>
       Array.from({ length: count }, (_, i) => first + BigInt(i) * step);
-    const randomIds = Array.from(
-      { length: 100 },
-      () =>
-        BigInt.asIntN(
-          64,
-          BigInt(random.int(0, 2 ** 32)) << 32n |
-            BigInt(random.int(0, 2 ** 32)),
-        ),
-    );
+    const randomIds = Array.from({ length: 100 }, () => drawId(random));
     const cases: bigint[][] = [
       [],
       [5n],
