@@ -1,7 +1,7 @@
 /**
- * The model that a history of creates is checked against: an id is a register
- * that is written once, and the final export shows the winner. A history is
- * correct if, for each id,
+ * The model that creates are checked against: an id is a register that is
+ * written once, and the store finally shows the winner. A history is correct
+ * if, for each id,
  *
  * - 200 answers only the winner;
  * - 409 answers only other plants, and only after a client sent the winner;
@@ -12,16 +12,13 @@
  * take effect at any later moment, or never. So the correct histories are
  * exactly the linearizable ones.
  */
-import assert from "node:assert/strict";
 import { API_ERRORS, statusOf } from "../../src/errors.ts";
 import { truncate } from "../../src/messages.ts";
-import type { Answer } from "./load.ts";
+import type { Plant } from "../../src/plant/plant.ts";
 
 /** A create as its client saw it. */
 export interface Create {
-  readonly id: bigint;
-  /** The plant without its id, as JSON. */
-  readonly content: string;
+  readonly plant: Plant;
   /** The positions of both events among all events of the history. */
   readonly sentAt: number;
   readonly answeredAt: number;
@@ -44,16 +41,16 @@ export function isUnsettled(answer: number): boolean {
 
 /**
  * Returns the violations of a history, each with its id.
- * @param exported the content of each stored plant
+ * @param sent the creates by id
+ * @param stored the values in the store
  */
 export function findViolations(
-  creates: Iterable<Create>,
-  exported: ReadonlyMap<bigint, string>,
+  sent: ReadonlyMap<bigint, readonly Create[]>,
+  stored: ReadonlyMap<bigint, unknown>,
 ): string[] {
-  const byId = Map.groupBy(creates, ({ id }) => id);
-  const ids = new Set([...byId.keys(), ...exported.keys()]);
+  const ids = new Set([...sent.keys(), ...stored.keys()]);
   return [...ids].flatMap((id) =>
-    violationsOf(byId.get(id) ?? [], exported.get(id))
+    violationsOf(sent.get(id) ?? [], JSON.stringify(stored.get(id)))
       .map((violation) => `${id}: ${violation}`)
   );
 }
@@ -63,15 +60,16 @@ function violationsOf(
   creates: readonly Create[],
   winner: string | undefined,
 ): string[] {
+  const isWinner = ({ plant }: Create) => JSON.stringify(plant) === winner;
   const winnerSentAt = creates
-    .filter(({ content }) => content === winner)
-    .filter(({ answer }) => !REFUSALS.includes(answer))
+    .filter((it) => !REFUSALS.includes(it.answer) && isWinner(it))
     .reduce((first, { sentAt }) => Math.min(first, sentAt), Infinity);
 
-  function isCorrect({ content, answer, answeredAt }: Create): boolean {
-    if (answer === 200) return content === winner;
+  function isCorrect(create: Create): boolean {
+    const { answer, answeredAt } = create;
+    if (answer === 200) return isWinner(create);
     if (answer === API_ERRORS.idTaken.error) {
-      return content !== winner && winnerSentAt < answeredAt;
+      return !isWinner(create) && winnerSentAt < answeredAt;
     }
     return isUnsettled(answer);
   }
@@ -83,43 +81,13 @@ function violationsOf(
     ? "nothing is stored"
     : `${quote(winner)}, first sent at ${winnerSentAt}, is stored`;
   return creates.filter((create) => !isCorrect(create)).map((
-    { content, sentAt, answeredAt, answer },
+    { plant, sentAt, answeredAt, answer },
   ) =>
-    `${quote(content)}, sent at ${sentAt}, was answered ${answer} at ` +
-    `${answeredAt}, but ${stored}`
+    `${quote(JSON.stringify(plant))}, sent at ${sentAt}, was answered ` +
+    `${answer} at ${answeredAt}, but ${stored}`
   );
 }
 
-function quote(content: string): string {
-  return truncate(content, QUOTE_CHARS_MAX);
-}
-
-/** Records creates and the order of their events. */
-export class History {
-  readonly creates: Create[] = [];
-  #events = 0;
-
-  /** Records a create that is sent now, and returns its answer. */
-  async record(
-    { id, content }: Pick<Create, "id" | "content">,
-    send: () => Promise<Answer>,
-  ): Promise<number> {
-    const sentAt = this.#events++;
-    const { status, error } = await send();
-    const answer = error ?? status;
-    const answeredAt = this.#events++;
-    this.creates.push({ id, content, sentAt, answeredAt, answer });
-    return answer;
-  }
-}
-
-/** Returns the content of each plant in the lines of an export. */
-export function parseExport(lines: readonly string[]): Map<bigint, string> {
-  const exported = new Map<bigint, string>();
-  for (const line of lines) {
-    const [, id = "", members] = /^\{"id":(-?\d+),(.*)$/.exec(line) ?? [];
-    exported.set(BigInt(id), `{${members}`);
-  }
-  assert.equal(exported.size, lines.length, "an id was exported twice");
-  return exported;
+function quote(json: string): string {
+  return truncate(json, QUOTE_CHARS_MAX);
 }

@@ -7,18 +7,21 @@ import {
   ID_MIN,
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import { History, isUnsettled } from "./history.ts";
+import { isUnsettled } from "./history.ts";
 import type { KvServer } from "./kv_server.ts";
 import type { Instance } from "./instances.ts";
-import { pause, send, toBody } from "./load.ts";
+import { type Ledger, pause, send, toBody } from "./load.ts";
 import { SIMILAR_PLANTS } from "./plants.ts";
-import { Random } from "./random.ts";
+import { numberFromEnv, Random } from "./random.ts";
+
+/** Duration of a run, without the creates after the last accident. */
+const SECONDS = numberFromEnv("HISTORY_S", 4);
 
 /** Clients, each with one request at a time on a connection of its own. */
 const CLIENTS = 24;
 
-/** Creates of all clients in a step, and the steps until an id goes stale. */
-const CREATES_PER_STEP = 50;
+/** Sends and replies in a step, and the steps until an id goes stale. */
+const EVENTS_PER_STEP = 100;
 const STEPS_IN_USE = 4;
 
 /** Creates of each client after the last accident. */
@@ -52,22 +55,13 @@ const LONG_PLANTS = [
   { name: LONGEST.replace(/.$/, "m") },
 ] as const;
 
-/** The JSON of each plant, which all its creates share. */
-const CONTENTS = new Map<Plant, string>(
-  [...SIMILAR_PLANTS, ...LONG_PLANTS].map((
-    plant,
-  ) => [plant, JSON.stringify(plant)]),
-);
-
-/** A run, and what it records. */
+/** What clients and accidents need. */
 export interface Run {
   readonly instances: readonly Instance[];
   /** The KV Connect server, unless the store is a file. */
   readonly server: KvServer | undefined;
   readonly seed: number;
-  readonly seconds: number;
-  readonly history: History;
-  readonly accidents: string[];
+  readonly ledger: Ledger;
 }
 
 /**
@@ -97,22 +91,20 @@ async function settleAll(parts: readonly Promise<unknown>[]): Promise<void> {
 
 /** Causes one accident after another, some to several instances at once. */
 async function causeAccidents(
-  { instances, server, seed, seconds, accidents }: Run,
+  { instances, server, seed }: Run,
   over: AbortSignal,
 ): Promise<void> {
   const random = new Random(seed);
-  const untilMs = performance.now() + 1_000 * seconds;
+  const untilMs = performance.now() + 1_000 * SECONDS;
   while (performance.now() < untilMs && !over.aborted) {
     await pause(random.int(...CALM_MS));
     if (server !== undefined && random.chance(0.3)) {
-      accidents.push("server");
       await disturbServer(server, random);
       continue;
     }
     const affected = instances.filter(() => random.chance(0.6));
     await settleAll(affected.map(async (instance) => {
       const accident = random.pick(ACCIDENTS);
-      accidents.push(accident);
       if (accident === "SIGSTOP") {
         await instance.freeze(random.int(...FREEZE_MS));
       } else {
@@ -139,7 +131,7 @@ async function disturbServer(server: KvServer, random: Random): Promise<void> {
 
 /** Sends creates, most of them again until they have an outcome. */
 async function sendCreates(
-  { instances, seed, history }: Run,
+  { instances, seed, ledger }: Run,
   client: number,
   over: AbortSignal,
 ): Promise<void> {
@@ -149,24 +141,23 @@ async function sendCreates(
   for (let last = 0; last < LAST_CREATES; last += over.aborted ? 1 : 0) {
     const instance = instances[turn % instances.length];
     assert.ok(instance !== undefined);
-    const { id, plant } = newPlant;
-    const patience = AbortSignal.timeout(random.pick(PATIENCE_MS));
-    const answer = await history.record(
-      { id, content: CONTENTS.get(plant) ?? "" },
-      () => send(instance, { id, plant }, { signal: patience }),
+    const signal = AbortSignal.timeout(random.pick(PATIENCE_MS));
+    const { status, error = status } = await ledger.record(
+      newPlant,
+      () => send(instance, newPlant, { signal }),
     );
-    if (isUnsettled(answer)) {
+    if (isUnsettled(error)) {
       turn++;
       await pause(random.int(...RETRY_MS));
       if (random.chance(0.7)) continue;
     }
-    newPlant = drawNewPlant(random, history.creates.length);
+    newPlant = drawNewPlant(random, ledger.events);
   }
 }
 
 /** Draws a plant, mostly with one of the few ids that are in use. */
-function drawNewPlant(random: Random, creates: number): NewPlant {
-  const last = Math.floor(creates / CREATES_PER_STEP);
+function drawNewPlant(random: Random, events: number): NewPlant {
+  const last = Math.floor(events / EVENTS_PER_STEP);
   const first = random.chance(0.9) ? Math.max(0, last - STEPS_IN_USE + 1) : 0;
   const step = BigInt(random.int(first, last));
   const id = random.pick(

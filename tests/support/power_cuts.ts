@@ -37,7 +37,7 @@ const PLANTS_IMPORTED = 1_500;
 const EDGE_CALLS = 100;
 
 /** The plant of a reply to a create: its name starts with the id and a number. */
-const REPLY = /(?:^|\r\n\r\n)\{"name":"((-?\d+) \d )/;
+const REPLY = /(?:^|\r\n\r\n)\{"name":"(-?\d+ \d) /;
 
 /** Bytes of the index of a log: memory that SQLite processes share. */
 const INDEX_BYTES = 32 * 1024;
@@ -55,8 +55,10 @@ interface Stage {
   readonly calls: readonly Call[];
 }
 
-/** A plant, and when it was first acknowledged. */
-type Acknowledgement = NewPlant & { readonly at: number };
+/** A plant that was sent, and when it was first acknowledged, if it was. */
+interface Sent extends NewPlant {
+  acknowledgedAt: number;
+}
 
 /** A complete backup, and when it was reported. */
 interface Copy {
@@ -70,9 +72,7 @@ export interface Recording {
   /** The directory, by its path at that time. */
   readonly root: string;
   readonly stages: readonly Stage[];
-  /** Every plant that was sent with an id. */
-  readonly sent: Ledger["sent"];
-  readonly acknowledged: readonly Acknowledgement[];
+  readonly sent: readonly Sent[];
   readonly copies: readonly Copy[];
   /** The plants of the last copy, and when it was reported as restored. */
   readonly restored: { readonly plants: number; readonly at: number };
@@ -126,7 +126,7 @@ export async function record(random: Random): Promise<Recording> {
   const others = drawPlants(random, PLANTS_AFTER_RESTART);
   await serve("recovery", [...cutOff, ...others]);
   copies.push(await copy(BACKUP));
-  const acknowledged = findAcknowledgements(disk, ledger);
+  const sent = findAcknowledgements(disk, ledger);
 
   const imported = [...drawPlants(random, PLANTS_IMPORTED, 0)];
   const lines = writeLines(
@@ -134,11 +134,8 @@ export async function record(random: Random): Promise<Recording> {
     imported.map(({ id, plant }) => toLine(id, plant.name, plant.tag)),
   );
   await importFile(store, lines, recorder.options());
-  const importedAt = recorder.collect("import", /\d created, /);
-  for (const { id, plant } of imported) {
-    ledger.sent.set(id, [plant]);
-    acknowledged.push({ id, plant, at: importedAt });
-  }
+  const acknowledgedAt = recorder.collect("import", /\d created, /);
+  sent.push(...imported.map((it) => ({ ...it, acknowledgedAt })));
 
   // Each syncs the database once, as its creation does.
   const checkpoints = stages.flatMap(({ calls }) => calls)
@@ -151,7 +148,7 @@ export async function record(random: Random): Promise<Recording> {
     plants: Number(report.exec(stderr)?.[1]),
     at: recorder.collect("restore", report),
   };
-  return { root, stages, sent: ledger.sent, acknowledged, copies, restored };
+  return { root, stages, sent, copies, restored };
 }
 
 /** Sends creates on several connections until the program ends. */
@@ -184,24 +181,27 @@ function* drawPlants(
   }
 }
 
-/** Returns the first acknowledgement of each plant; every client's is there. */
-function findAcknowledgements(
-  disk: Disk,
-  { sent, acknowledged }: Ledger,
-): Acknowledgement[] {
-  const found = new Map<bigint, Acknowledgement>();
+/** Returns every plant that was sent; the replies to clients are recorded. */
+function findAcknowledgements(disk: Disk, ledger: Ledger): Sent[] {
+  const sent = new Map<string, Sent>();
+  for (const [id, creates] of ledger.sent) {
+    for (const { plant } of creates) {
+      const key = plant.name.split(" ", 2).join(" ");
+      sent.set(key, { id, plant, acknowledgedAt: Infinity });
+    }
+  }
   for (const { at, text } of disk.sent) {
-    const [, begin = "", digits] = REPLY.exec(text) ?? [];
-    if (digits === undefined) continue;
-    const id = BigInt(digits);
-    const plant = sent.get(id)?.find(({ name }) => name.startsWith(begin));
-    assert.ok(plant !== undefined, `${text} was never sent`);
-    if (!found.has(id)) found.set(id, { at, id, plant });
+    const [, key] = REPLY.exec(text) ?? [];
+    if (key === undefined) continue;
+    const found = sent.get(key);
+    assert.ok(found !== undefined, `${text} was never sent`);
+    found.acknowledgedAt = Math.min(found.acknowledgedAt, at);
   }
-  for (const [id, plant] of acknowledged) {
-    assert.deepEqual(found.get(id)?.plant, plant, `no reply to ${id}`);
-  }
-  return [...found.values()];
+  const missing = sent.values().find(({ id, plant, acknowledgedAt }) =>
+    ledger.acknowledged.get(id) === plant && acknowledgedAt === Infinity
+  );
+  assert.equal(missing, undefined, "an unrecorded reply");
+  return [...sent.values()];
 }
 
 /** The directory of a run, and what programs did there. */
@@ -356,11 +356,12 @@ export async function assertSurvives(
 }
 
 /** Returns what was sent, and what was acknowledged before a time. */
-function ledgerAt({ sent, acknowledged }: Recording, time: number): Ledger {
+function ledgerAt({ sent }: Recording, time: number): Ledger {
   const ledger = new Ledger();
-  for (const [id, plants] of sent) ledger.sent.set(id, plants);
-  for (const { at, id, plant } of acknowledged) {
-    if (at < time) ledger.acknowledged.set(id, plant);
+  for (const { id, plant, acknowledgedAt } of sent) {
+    const answer = acknowledgedAt < time ? 200 : 0;
+    const create = { plant, sentAt: 0, answeredAt: 1, answer };
+    ledger.sent.getOrInsert(id, []).push(create);
   }
   return ledger;
 }
