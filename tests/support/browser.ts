@@ -9,7 +9,7 @@ export const CHROMIUM = Deno.env.get("CHROMIUM") ?? "";
 /** Time limit for a command of the browser, generous for busy machines. */
 const COMMAND_MS_MAX = 20_000;
 
-const DEVTOOLS_URL = /^DevTools listening on (ws:\S+)$/m;
+const DEVTOOLS_HOST = /^DevTools listening on ws:\/\/([^/]+)/m;
 
 type Params = Readonly<Record<string, unknown>>;
 
@@ -27,28 +27,12 @@ function memberAt(value: unknown, ...path: readonly string[]): unknown {
 /** A headless Chromium, driven over the DevTools protocol. */
 export class Browser implements AsyncDisposable {
   readonly #process: Deno.ChildProcess;
-  readonly #profile: TemporaryDirectory;
-  readonly #socket: WebSocket;
-  readonly #replies = new Map<number, PromiseWithResolvers<unknown>>();
-  /** The tabs by their sessions. */
-  readonly #tabs = new Map<string, Tab>();
-  #commands = 0;
+  readonly #profile = new TemporaryDirectory();
+  /** Where it listens. */
+  readonly #host: Promise<string>;
 
-  private constructor(
-    process: Deno.ChildProcess,
-    profile: TemporaryDirectory,
-    socket: WebSocket,
-  ) {
-    this.#process = process;
-    this.#profile = profile;
-    this.#socket = socket;
-    socket.onmessage = ({ data }) => this.#receive(JSON.parse(data));
-  }
-
-  /** Starts Chromium. */
-  static async start(): Promise<Browser> {
-    const profile = new TemporaryDirectory();
-    const process = new Deno.Command(CHROMIUM, {
+  private constructor() {
+    this.#process = new Deno.Command(CHROMIUM, {
       args: [
         "--headless",
         "--no-sandbox",
@@ -60,88 +44,36 @@ export class Browser implements AsyncDisposable {
         "--disable-component-update",
         "--disable-sync",
         "--remote-debugging-port=0",
-        `--user-data-dir=${profile.path}`,
+        `--user-data-dir=${this.#profile.path}`,
       ],
       stdout: "null",
       stderr: "piped",
     }).spawn();
-    const socket = new WebSocket(await readDevtoolsUrl(process.stderr));
-    await new Promise((resolve) => socket.onopen = resolve);
-    return new Browser(process, profile, socket);
+    this.#host = readHost(this.#process.stderr);
   }
 
-  /** Opens a tab that shares no data with other tabs. */
+  /** Starts Chromium. */
+  static async start(): Promise<Browser> {
+    const browser = new Browser();
+    await browser.#host;
+    return browser;
+  }
+
   async openTab(): Promise<Tab> {
-    const context = await this.send("Target.createBrowserContext");
-    const browserContextId = memberAt(context, "browserContextId");
-    const target = await this.send("Target.createTarget", {
-      url: "about:blank",
-      browserContextId,
-    });
-    const targetId = memberAt(target, "targetId");
-    const attached = await this.send("Target.attachToTarget", {
-      targetId,
-      flatten: true,
-    });
-    const session = String(memberAt(attached, "sessionId"));
-    const tab = new Tab(
-      (method, params) => this.send(method, params, session),
-      async () => {
-        this.#tabs.delete(session);
-        await this.send("Target.disposeBrowserContext", { browserContextId });
-      },
-    );
-    this.#tabs.set(session, tab);
+    const url = `http://${await this.#host}/json/new?about:blank`;
+    const response = await fetch(url, { method: "PUT" });
+    const tab = new Tab((await response.json()).webSocketDebuggerUrl);
     for (const domain of ["Page", "Runtime", "Log"]) {
       await tab.send(`${domain}.enable`);
     }
     return tab;
   }
 
-  /** Sends a command to the browser, or to a tab, and waits for its result. */
-  async send(
-    method: string,
-    params: Params = {},
-    sessionId?: string,
-  ): Promise<unknown> {
-    const id = ++this.#commands;
-    const reply = Promise.withResolvers<unknown>();
-    this.#replies.set(id, reply);
-    const timer = setTimeout(
-      () => reply.reject(new Error(`no reply to ${method}`)),
-      COMMAND_MS_MAX,
-    );
-    this.#socket.send(JSON.stringify({ id, method, params, sessionId }));
-    try {
-      return await reply.promise;
-    } finally {
-      clearTimeout(timer);
-      this.#replies.delete(id);
-    }
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
-    // The browser stops its own processes, which use the profile.
-    const closed = new Promise((resolve) => this.#socket.onclose = resolve);
-    this.#socket.send(JSON.stringify({ id: 0, method: "Browser.close" }));
-    const kill = () => this.#process.kill("SIGKILL");
-    const timer = setTimeout(kill, COMMAND_MS_MAX);
-    await Promise.all([closed, this.#process.status]);
-    clearTimeout(timer);
+    // It stops its own processes, which use the profile.
+    this.#process.kill("SIGTERM");
+    await this.#process.status;
     this.#profile[Symbol.dispose]();
-  }
-
-  #receive(message: unknown): void {
-    const id = memberAt(message, "id");
-    if (typeof id === "number") {
-      const error = memberAt(message, "error", "message");
-      const reply = this.#replies.get(id);
-      if (error === undefined) reply?.resolve(memberAt(message, "result"));
-      else reply?.reject(new Error(String(error)));
-      return;
-    }
-    const tab = this.#tabs.get(String(memberAt(message, "sessionId")));
-    tab?.handle(memberAt(message, "method"), memberAt(message, "params"));
   }
 }
 
@@ -149,13 +81,35 @@ export class Browser implements AsyncDisposable {
 export class Tab implements AsyncDisposable {
   /** Exceptions, console messages and violations of the page's policy. */
   readonly problems: string[] = [];
-  readonly send: (method: string, params?: Params) => Promise<unknown>;
-  readonly #close: () => Promise<void>;
+  readonly #socket: WebSocket;
+  readonly #opened: Promise<unknown>;
+  readonly #closed: Promise<unknown>;
+  readonly #replies = new Map<unknown, PromiseWithResolvers<unknown>>();
+  #commands = 0;
   #loaded = Promise.withResolvers<void>();
 
-  constructor(send: Tab["send"], close: () => Promise<void>) {
-    this.send = send;
-    this.#close = close;
+  constructor(url: string) {
+    const socket = new WebSocket(url);
+    this.#socket = socket;
+    this.#opened = new Promise((resolve) => socket.onopen = resolve);
+    this.#closed = new Promise((resolve) => socket.onclose = resolve);
+    socket.onmessage = ({ data }) => this.#receive(JSON.parse(data));
+  }
+
+  /** Sends a command, and waits for its result. */
+  async send(method: string, params: Params = {}): Promise<unknown> {
+    await this.#opened;
+    const id = ++this.#commands;
+    const reply = Promise.withResolvers<unknown>();
+    this.#replies.set(id, reply);
+    this.#socket.send(JSON.stringify({ id, method, params }));
+    const error = new Error(`no reply to ${method}`);
+    const timer = setTimeout(() => reply.reject(error), COMMAND_MS_MAX);
+    try {
+      return await reply.promise;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   /** Opens a page, and waits until it is loaded. */
@@ -257,9 +211,19 @@ export class Tab implements AsyncDisposable {
     });
   }
 
-  /** Handles an event that the browser sent for this tab. */
-  handle(method: unknown, params: unknown): void {
-    switch (method) {
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#socket.send(JSON.stringify({ id: 0, method: "Page.close" }));
+    await this.#closed;
+  }
+
+  /** Handles a reply or an event. */
+  #receive(message: unknown): void {
+    const reply = this.#replies.get(memberAt(message, "id"));
+    const error = memberAt(message, "error", "message");
+    if (error === undefined) reply?.resolve(memberAt(message, "result"));
+    else reply?.reject(new Error(String(error)));
+    const params = memberAt(message, "params");
+    switch (memberAt(message, "method")) {
       case "Page.loadEventFired":
         this.#loaded.resolve();
         break;
@@ -274,25 +238,21 @@ export class Tab implements AsyncDisposable {
         }
     }
   }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#close();
-  }
 }
 
-/** Reads stderr to its end; resolves with the URL of DevTools in it. */
-function readDevtoolsUrl(stderr: ReadableStream<Uint8Array>): Promise<string> {
+/** Reads stderr to its end; resolves with where DevTools listens. */
+function readHost(stderr: Deno.ChildProcess["stderr"]): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const read = async () => {
-    const decoder = new TextDecoder();
-    let text = "";
-    for await (const chunk of stderr) {
-      text += decoder.decode(chunk, { stream: true });
-      const url = DEVTOOLS_URL.exec(text)?.[1];
-      if (url !== undefined) resolve(url);
-    }
-    reject(new Error(`Chromium did not start: ${text}`));
-  };
-  read();
+  let text = "";
+  stderr.pipeThrough(new TextDecoderStream()).pipeTo(
+    new WritableStream({
+      write(chunk) {
+        text += chunk;
+        const [, host] = DEVTOOLS_HOST.exec(text) ?? [];
+        if (host !== undefined) resolve(host);
+      },
+      close: () => reject(new Error(`Chromium did not start: ${text}`)),
+    }),
+  );
   return promise;
 }
