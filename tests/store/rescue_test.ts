@@ -46,22 +46,23 @@ function setUpRescue(directory: TemporaryDirectory) {
     saved: (path, plants, foreign) => reports.push([path, plants, foreign]),
     failed: (path, problem) => reports.push([path, problem]),
   }, () => clock.now);
-  /** Waits until so many attempts have ended. */
-  const attempts = (count: number) =>
-    eventually(
-      (length) => length === count,
-      () => Promise.resolve(reports.length),
-      { everyMs: 1 },
-    );
-  return { store, clock, reports, rescue, attempts };
+  return { store, clock, reports, rescue };
 }
 
-/** Fails the next page that is read, and no other one. */
-function failOnce(store: FakeStore): void {
-  store.onPage = () => {
-    store.onPage = () => {};
-    throw new Error("disk I/O error");
-  };
+/** Lets time pass, and returns the report of the next attempt. */
+async function nextReport(
+  { clock, reports, rescue }: ReturnType<typeof setUpRescue>,
+  afterMs = RESCUE_RETRY_MS,
+) {
+  const { length } = reports;
+  clock.now += afterMs;
+  rescue.check();
+  const report = await eventually(
+    (report) => report !== undefined,
+    () => Promise.resolve(reports[length]),
+    { everyMs: 1 },
+  );
+  return report ?? [];
 }
 
 Deno.test("Rescue does nothing while the files have no problem, or for a store without files", async () => {
@@ -83,9 +84,9 @@ Deno.test("Rescue does nothing while the files have no problem, or for a store w
 
 Deno.test("Rescue saves every plant once, in a file for its user only, and reports where, how many, and the other entries", async () => {
   using directory = new TemporaryDirectory();
-  const { store, clock, reports, rescue, attempts } = setUpRescue(directory);
-  rescue.check();
-  await attempts(1);
+  const setUp = setUpRescue(directory);
+  const { store, clock, reports, rescue } = setUp;
+  await nextReport(setUp);
   clock.now += 10 * RESCUE_RETRY_MS;
   rescue.check();
   await rescue.finish();
@@ -101,52 +102,48 @@ Deno.test("Rescue saves every plant once, in a file for its user only, and repor
 
 Deno.test("Rescue makes one attempt at a time, however long it takes, and its file has no final name meanwhile", async () => {
   using directory = new TemporaryDirectory();
-  const { store, clock, rescue, attempts } = setUpRescue(directory);
+  const setUp = setUpRescue(directory);
   const written = Promise.withResolvers<void>();
-  store.onPage = () => written.promise;
+  setUp.store.onPage = () => written.promise;
   for (let i = 0; i < 3; i++) {
-    rescue.check();
-    clock.now += RESCUE_RETRY_MS;
+    setUp.rescue.check();
+    setUp.clock.now += RESCUE_RETRY_MS;
   }
   // An attempt starts with a directory of its own.
   assert.match(directory.names().join(), /^[^,]+\.partial$/);
   written.resolve();
-  await attempts(1);
+  await nextReport(setUp);
   assert.match(directory.names().join(), NAME);
 });
 
 Deno.test("Rescue tries again RESCUE_RETRY_MS after a failure, not earlier, and leaves nothing incomplete", async () => {
   using directory = new TemporaryDirectory();
-  const { store, clock, reports, rescue, attempts } = setUpRescue(directory);
+  const setUp = setUpRescue(directory);
+  const { store, clock, rescue } = setUp;
   let pages = 0;
   store.onPage = () => {
     // The second page of each attempt.
     if (++pages % 2 === 0) throw new Error("disk I/O error");
   };
   for (let failures = 1; failures <= 3; failures++) {
-    rescue.check();
-    await attempts(failures);
-    assert.deepEqual(directory.names(), []);
-    const [path = "", problem] = reports.at(-1) ?? [];
-    assert.match(path.slice(directory.file("").length), NAME);
+    const [path, problem] = await nextReport(setUp, 1);
+    assert.match(basename(`${path}`), NAME);
     assert.equal(problem, "disk I/O error");
     clock.now += RESCUE_RETRY_MS - 1;
     rescue.check();
     assert.deepEqual(directory.names(), []);
-    clock.now += 1;
   }
   store.onPage = () => {};
-  rescue.check();
-  await attempts(4);
+  await nextReport(setUp, 1);
   assert.match(directory.names().join(), NAME);
 });
 
 Deno.test("Rescue never overwrites a file, and tries again under a later name", async () => {
   using directory = new TemporaryDirectory();
-  const { store, clock, reports, rescue, attempts } = setUpRescue(directory);
-  store.onPage = () => {
+  const setUp = setUpRescue(directory);
+  setUp.store.onPage = () => {
     // Every name that the attempt can have.
-    store.onPage = () => {};
+    setUp.store.onPage = () => {};
     const nowMs = Date.now();
     for (let ms = nowMs - 1_000; ms <= nowMs; ms++) {
       const time = new Date(ms).toISOString().replaceAll(":", "");
@@ -154,55 +151,40 @@ Deno.test("Rescue never overwrites a file, and tries again under a later name", 
       Deno.writeTextFileSync(path, "other");
     }
   };
-  rescue.check();
-  await attempts(1);
-  const [[other = "", problem] = []] = reports;
+  const [other, problem] = await nextReport(setUp);
   assert.equal(problem, "the file exists");
-  assert.equal(Deno.readTextFileSync(other), "other");
-  clock.now += RESCUE_RETRY_MS;
-  rescue.check();
-  await attempts(2);
-  const [, [path = ""] = []] = reports;
+  assert.equal(Deno.readTextFileSync(`${other}`), "other");
+  const [path] = await nextReport(setUp);
   assert.notEqual(path, other);
-  assert.equal(Deno.readTextFileSync(path), LINES);
+  assert.equal(Deno.readTextFileSync(`${path}`), LINES);
 });
 
 Deno.test("Rescue reports a missing directory, and saves the plants when it exists again", async () => {
   using directory = new TemporaryDirectory();
-  const { clock, reports, rescue, attempts } = setUpRescue(directory);
+  const setUp = setUpRescue(directory);
   Deno.removeSync(directory.path);
-  rescue.check();
-  await attempts(1);
-  assert.equal(reports[0]?.[1], `no directory ${directory.path}`);
+  const [, problem] = await nextReport(setUp);
+  assert.equal(problem, `no directory ${directory.path}`);
   Deno.mkdirSync(directory.path);
-  clock.now += RESCUE_RETRY_MS;
-  rescue.check();
-  await attempts(2);
+  await nextReport(setUp);
   assert.match(directory.names().join(), NAME);
 });
 
-Deno.test("finish() saves the plants of a store that has just been lost, and then removes its orphans", async () => {
+Deno.test("finish() waits for a later attempt if one fails, and removes the orphans when the plants are saved", async () => {
   using directory = new TemporaryDirectory();
-  const { store, reports, rescue } = setUpRescue(directory);
-  store.onPage = () => assert.equal(store.orphansRemoved, 0);
-  await rescue.finish();
-  assert.equal(reports.length, 1);
-  assert.match(directory.names().join(), NAME);
-  assert.equal(store.orphansRemoved, 1);
-});
-
-Deno.test("finish() waits for a later attempt if one fails, and keeps the log until then", async () => {
-  using directory = new TemporaryDirectory();
-  const { store, clock, reports, rescue, attempts } = setUpRescue(directory);
-  failOnce(store);
+  const setUp = setUpRescue(directory);
+  const { store, rescue } = setUp;
+  store.onPage = () => {
+    assert.equal(store.orphansRemoved, 0);
+    if (store.reads === 1) throw new Error("disk I/O error");
+  };
   let isFinished = false;
   const finished = rescue.finish().then(() => isFinished = true);
-  await attempts(1);
+  await nextReport(setUp);
   assert.deepEqual([isFinished, store.orphansRemoved], [false, 0]);
-  clock.now += RESCUE_RETRY_MS;
-  rescue.check();
+  await nextReport(setUp);
   await finished;
-  assert.equal(reports.length, 2);
+  assert.match(directory.names().join(), NAME);
   assert.equal(store.orphansRemoved, 1);
 });
 
@@ -253,11 +235,7 @@ Deno.test("releaseLog() renames the log of a missing store whose saved plants ar
   releaseLog(path, saved);
   const names = directory.names().join(" ");
   const time = String.raw`\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z`;
-  assert.match(
-    names,
-    new RegExp(
-      String
-        .raw`^other\.jsonl plants\.db\.lost-(${time})-shm plants\.db\.lost-\1-wal plants\.db\.rescued-\S+$`,
-    ),
-  );
+  const expected = String
+    .raw`^other\.jsonl plants\.db\.lost-(${time})-shm plants\.db\.lost-\1-wal plants\.db\.rescued-\S+$`;
+  assert.match(names, new RegExp(expected));
 });
