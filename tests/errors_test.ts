@@ -1,14 +1,6 @@
 import assert from "node:assert/strict";
 import { API_ERRORS, ApiError } from "../src/errors.ts";
 
-Deno.test("ApiError has the message of its row, with the detail", () => {
-  assert.equal(
-    new ApiError("queueFull").message,
-    "the service is busy: send the same request again",
-  );
-  assert.equal(new ApiError("unknownPath", "/x").message, "path not found: /x");
-});
-
 Deno.test("ApiError requires a detail exactly if its message has one", () => {
   // The type check of the tests fails if one of these is not an error.
   // @ts-expect-error: the id is missing

@@ -119,15 +119,6 @@ Deno.test("readLines() counts the CR at the end of a discarded part unless it en
   }
 });
 
-Deno.test("readLines() continues after a line of many megabytes", async () => {
-  const parts = Array.from({ length: 64 }, () => text(1 << 16));
-  const long = parts.join("");
-  const lines = await linesOf(
-    source(toBytes(`a\n${long}\r\nb`), () => Infinity),
-  );
-  assert.deepEqual(lines, ["a", [TOO_LONG(long.length)], "b"]);
-});
-
 Deno.test("readLines() rejects if a read fails", async () => {
   const lines = linesOf(() => Promise.reject(new Error("I/O error")));
   await assert.rejects(lines, /I\/O error/);
