@@ -19,7 +19,9 @@ Deno.test("Settings.config() refuses an empty or invalid token in ACCESS_TOKEN, 
   const empty = "expected a token, got an empty one: ";
   for (
     const [list, message] of [
-      ...[" ", ",", `${SECRET},`, `${SECRET},,a`].map((list) => [list, empty]),
+      ...["", " ", ",", `${SECRET},`, `${SECRET},,a`].map((
+        list,
+      ) => [list, empty]),
       [`${SECRET} x`, "the token has a character that a bearer token "],
       [`=${SECRET}`, "the token has a character "],
       [`${SECRET}=x`, "the token has a character "],
@@ -181,9 +183,11 @@ Deno.test("Settings.config() refuses a missing TLS file, and one without the oth
   assertRefused({}, { TLS_KEY: "/k" }, noCert);
 });
 
-for (const flag of ["--token-file", "--tls-cert", "--tls-key"]) {
-  Deno.test(`Settings.config() refuses an empty ${flag}`, () => {
+Deno.test("Settings.config() refuses a flag with an empty path, and an empty ACCESS_TOKEN_FILE", () => {
+  for (const flag of ["--token-file", "--tls-cert", "--tls-key"]) {
     const message = new RegExp(`^${flag}: expected a file, got ""$`);
     assertRefused({ [flag]: "" }, {}, message);
-  });
-}
+  }
+  const message = /^ACCESS_TOKEN_FILE: expected a file, got ""$/;
+  assertRefused({}, { ACCESS_TOKEN_FILE: "" }, message);
+});

@@ -36,13 +36,6 @@ Deno.test("Settings.config() counts an empty variable as unset", () => {
   }
 });
 
-Deno.test("Settings.config() refuses an empty variable for tokens or their file", () => {
-  const env = { ACCESS_TOKEN: "" };
-  assertRefused({}, env, /^ACCESS_TOKEN: expected a token, got an empty one: /);
-  const message = /^ACCESS_TOKEN_FILE: expected a file, got ""$/;
-  assertRefused({}, { ACCESS_TOKEN_FILE: "" }, message);
-});
-
 for (
   const [flag, variable, member, ofFlag, ofVariable] of [
     ["--host", "HOST", "host", "::1", "0.0.0.0"],

@@ -13,21 +13,15 @@ function assertFailures(
   exitStatus: number,
   message: string | RegExp,
 ): void {
-  for (const error of errors) assertFailure(error, exitStatus, message);
-}
-
-function assertFailure(
-  error: unknown,
-  exitStatus: number,
-  message: string | RegExp,
-): void {
-  const failure = listenFailure(readConfig({ "--port": "80" }), error);
-  assert.equal(failure.exitStatus, exitStatus);
-  const prefix = "cannot listen on 127.0.0.1 port 80: ";
-  assert.ok(failure.message.startsWith(prefix), failure.message);
-  const rest = failure.message.slice(prefix.length);
-  if (typeof message === "string") assert.equal(rest, message);
-  else assert.match(rest, message);
+  for (const error of errors) {
+    const failure = listenFailure(readConfig({ "--port": "80" }), error);
+    assert.equal(failure.exitStatus, exitStatus);
+    const prefix = "cannot listen on 127.0.0.1 port 80: ";
+    assert.ok(failure.message.startsWith(prefix), failure.message);
+    const rest = failure.message.slice(prefix.length);
+    if (typeof message === "string") assert.equal(rest, message);
+    else assert.match(rest, message);
+  }
 }
 
 /** Returns the errors of the runtime for an address that it refuses. */
@@ -76,16 +70,16 @@ Deno.test("listenFailure() names a host name without an address of the machine",
     1,
     /^(unknown host name|this machine does not have the address): choose another --host$/,
   );
-  assertFailure(
-    new Error("failed to lookup address information: Name not known"),
+  assertFailures(
+    [new Error("failed to lookup address information: Name not known")],
     1,
     "unknown host name: choose another --host",
   );
 });
 
 Deno.test("listenFailure() names a port that needs more permissions", () => {
-  assertFailure(
-    new Deno.errors.PermissionDenied("Permission denied (os error 13)"),
+  assertFailures(
+    [new Deno.errors.PermissionDenied("Permission denied (os error 13)")],
     2,
     "permission denied: choose a --port of 1024 or above",
   );
@@ -93,7 +87,7 @@ Deno.test("listenFailure() names a port that needs more permissions", () => {
 
 Deno.test("listenFailure() repeats any other error of the runtime", () => {
   assertFailures(listenErrors("plants..test"), 1, /invalid host/);
-  assertFailure("Too many open files", 1, "Too many open files");
+  assertFailures(["Too many open files"], 1, "Too many open files");
 });
 
 Deno.test({
