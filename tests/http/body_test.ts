@@ -22,12 +22,9 @@ async function assertRefused(
 }
 
 /** Returns a request with headers that are not derived from its body. */
-function withHeaders(
-  body: BodyInit,
-  headers: readonly (readonly [string, string])[],
-): Request {
+function withHeaders(body: BodyInit, headers: Record<string, string>): Request {
   const request = requestOf(body);
-  for (const [name, value] of headers) request.headers.set(name, value);
+  for (const name in headers) request.headers.set(name, headers[name] ?? "");
   return request;
 }
 
@@ -72,49 +69,35 @@ Deno.test("read() refuses a body of one byte more than the limit", async () => {
 Deno.test("read() refuses a Content-Length above the limit without reading", async () => {
   for (const length of [`${BODY_BYTES_MAX + 1}`, "9".repeat(300)]) {
     const { stream, readBytes } = endlessStream(1024);
-    const request = withHeaders(stream, [["content-length", length]]);
+    const request = withHeaders(stream, { "content-length": length });
     await assertRefused(new BodyReader(), request, "bodyTooLarge");
     assert.equal(readBytes(), 0);
     assert.equal(request.bodyUsed, false);
   }
 });
 
-Deno.test("read() counts the bytes if the Content-Length is not a number", async () => {
+Deno.test("read() counts the bytes if the Content-Length is not a number, or beside a Transfer-Encoding", async () => {
   const bodies = new BodyReader();
   for (
-    const contentLength of ["", "-1", "+2", "2, 2", "0x2", "1e300", "2.0"]
+    const headers of [
+      ...["", "-1", "+2", "2, 2", "0x2", "1e300", "2.0"]
+        .map((length) => ({ "content-length": length })),
+      // A client can send both.
+      { "content-length": "22", "transfer-encoding": "chunked" },
+    ]
   ) {
-    const headers = [["content-length", contentLength]] as const;
     assert.equal(await read(bodies, withHeaders("{}", headers)), "{}");
     const tooLarge = withHeaders("x".repeat(BODY_BYTES_MAX + 1), headers);
     await assertRefused(bodies, tooLarge, "bodyTooLarge");
   }
 });
 
-for (
-  const headers of [
-    [],
-    // A client can send both.
-    [["content-length", "22"], ["transfer-encoding", "chunked"]],
-  ] as const
-) {
-  const name = headers.map(([name]) => name).join(" and ") || "no length";
-
-  Deno.test(`read() refuses an endless body with ${name}, and reads a bounded part of it`, async () => {
-    const { stream, cancelled, readBytes } = endlessStream(1024);
-    const request = withHeaders(stream, headers);
-    await assertRefused(new BodyReader(), request, "bodyTooLarge");
-    await cancelled;
-    assert.equal(readBytes(), BODY_BYTES_MAX + 1024 + BODY_DISCARD_BYTES_MAX);
-  });
-
-  Deno.test(`read() returns a body with ${name}, whatever its length`, async () => {
-    for (const text of ["", "{}", "x".repeat(BODY_BYTES_MAX)]) {
-      const request = withHeaders(streamOf([text]).stream, headers);
-      assert.equal(await read(new BodyReader(), request), text);
-    }
-  });
-}
+Deno.test("read() refuses an endless body, and reads a bounded part of it", async () => {
+  const { stream, cancelled, readBytes } = endlessStream(1024);
+  await assertRefused(new BodyReader(), requestOf(stream), "bodyTooLarge");
+  await cancelled;
+  assert.equal(readBytes(), BODY_BYTES_MAX + 1024 + BODY_DISCARD_BYTES_MAX);
+});
 
 Deno.test("read() refuses a body that is not UTF-8", async () => {
   for (const length of [undefined, 5]) {

@@ -135,17 +135,13 @@ Deno.test("samples() retries without a reply and after every status that can pas
   }
 });
 
-Deno.test("curlSample() takes the token from the environment unless one is given", () => {
-  const url = "https://plants.test";
-  assert.match(curlSample(url), /"Authorization: Bearer \$ACCESS_TOKEN"/);
-  assert.match(curlSample(url, "a-token"), /"Authorization: Bearer a-token"/);
-});
-
-Deno.test("curlSample() quotes a base URL that the shell would interpret", () => {
+Deno.test("curlSample() takes the token from the environment unless one is given, and quotes a base URL that the shell would interpret", () => {
   assert.match(
     curlSample("https://plants.test/a'b&c"),
-    /^curl -i 'https:\/\/plants\.test\/a'\\''b&c\/plants' \\\n/,
+    /^curl -i 'https:\/\/plants\.test\/a'\\''b&c\/plants' \\\n.*"Authorization: Bearer \$ACCESS_TOKEN"/,
   );
+  const call = curlSample("https://plants.test", "a-token");
+  assert.match(call, /"Authorization: Bearer a-token"/);
 });
 
 // Side by side, because the samples mostly wait.
