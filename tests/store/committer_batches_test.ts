@@ -85,8 +85,7 @@ Deno.test("a failed commit answers failed to all creates of its ids, and the com
   const { store, committer, create } = setUpCommitter();
   const creates = [create(1), create(1), create(1, { name: "Ficus" })];
   const queued = create(2);
-  store.next().fail("disk I/O error");
-  await settled();
+  await store.next().fail("disk I/O error");
   assert.deepEqual(outcomesOf(creates), ["failed", "failed", "failed"]);
   assert.deepEqual([committer.waiting, store.pending.length], [1, 1]);
   await store.writeAll();
@@ -120,8 +119,7 @@ Deno.test("a commit with existing ids answers those creates and commits the othe
 Deno.test("a commit whose existing ids have disappeared is retried", async () => {
   const { store, create } = setUpCommitter();
   const created = create(1);
-  store.next().resolve("exists");
-  await settled();
+  await store.next().resolve("exists");
   assert.equal(created.outcome, undefined);
   await store.writeAll();
   assert.equal(created.outcome, "stored");

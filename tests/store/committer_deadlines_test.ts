@@ -6,20 +6,16 @@ import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
 const PLANT = { name: "Monstera" };
 
 Deno.test("expire() answers failed to every create at its deadline, not before: in a commit, queued, or waiting for the same id", async () => {
-  const { clock, observer, committer, create } = setUpCommitter({
+  const { observer, committer, create, expireAt } = setUpCommitter({
     commitPlantsMax: 2,
   });
   const ids = Array.from({ length: 9 }, (_, id) => id);
   const creates = [...ids, ...ids].map((id) => create(id));
-  clock.now = COMMIT_MS_MAX - 1;
-  committer.expire();
-  await settled();
+  await expireAt(COMMIT_MS_MAX - 1);
   assert.ok(creates.every(({ outcome }) => outcome === undefined));
   assert.equal(committer.waiting, creates.length);
   assert.deepEqual(observer.reports, []);
-  clock.now = COMMIT_MS_MAX;
-  committer.expire();
-  await settled();
+  await expireAt(COMMIT_MS_MAX);
   assert.ok(creates.every(({ outcome }) => outcome === "failed"));
   assert.equal(committer.waiting, 0);
   const message = `no answer within ${COMMIT_MS_MAX / 1000} s`;
@@ -27,13 +23,12 @@ Deno.test("expire() answers failed to every create at its deadline, not before: 
 });
 
 Deno.test("expire() reports the store as failed once if a create has expired and another commit may start", async () => {
-  const { store, clock, observer, committer, create } = setUpCommitter({
+  const { store, observer, create, expireAt } = setUpCommitter({
     commitsInFlightMax: 2,
   });
   create(1);
   for (const now of [COMMIT_MS_MAX, COMMIT_MS_MAX + 1, 2 * COMMIT_MS_MAX]) {
-    clock.now = now;
-    committer.expire();
+    await expireAt(now);
   }
   assert.equal(observer.reports.length, 1);
   await store.writeAll();
@@ -65,14 +60,12 @@ Deno.test("expire() reports the store as failed as long as commits that never en
 });
 
 Deno.test("creates of one id expire together, at the deadline of the first one", async () => {
-  const { store, clock, committer, create } = setUpCommitter();
+  const { store, clock, committer, create, expireAt } = setUpCommitter();
   const first = create(1);
   clock.now = 1;
   const second = create(1, { name: "Ficus" });
   const other = create(2);
-  clock.now = COMMIT_MS_MAX;
-  committer.expire();
-  await settled();
+  await expireAt(COMMIT_MS_MAX);
   assert.deepEqual(
     outcomesOf([first, second, other]),
     ["failed", "failed", undefined],
@@ -82,24 +75,8 @@ Deno.test("creates of one id expire together, at the deadline of the first one",
   assert.equal(other.outcome, "stored");
 });
 
-Deno.test("a create that is repeated after its deadline finds what its commit stored late", async () => {
-  const { store, clock, committer, create } = setUpCommitter({
-    queueMsMax: Infinity,
-  });
-  const first = create(1);
-  clock.now = COMMIT_MS_MAX;
-  committer.expire();
-  const creates = [create(1), create(1, { name: "Ficus" })];
-  await store.writeAll();
-  assert.deepEqual(
-    outcomesOf([first, ...creates]),
-    ["failed", "unchanged", "conflict"],
-  );
-  assert.deepEqual(store.plants, new Map([[1n, PLANT]]));
-});
-
 Deno.test("a commit that never ends holds up others only until its creates expire", async () => {
-  const { store, clock, committer, create } = setUpCommitter({
+  const { store, clock, create, expireAt } = setUpCommitter({
     commitsInFlightMax: 2,
   });
   const first = create(1);
@@ -107,8 +84,7 @@ Deno.test("a commit that never ends holds up others only until its creates expir
   clock.now = 1;
   const second = create(2);
   assert.equal(store.pending.length, 0);
-  clock.now = COMMIT_MS_MAX;
-  committer.expire();
+  await expireAt(COMMIT_MS_MAX);
   await store.writeAll();
   const third = create(3);
   await store.writeAll();
@@ -121,14 +97,13 @@ Deno.test("a commit that never ends holds up others only until its creates expir
 });
 
 Deno.test("after an expiry, the rest of the queue is committed in order of arrival", async () => {
-  const { store, clock, committer, create } = setUpCommitter({
+  const { store, clock, create, expireAt } = setUpCommitter({
     commitPlantsMax: 2,
   });
   for (const id of [0, 1, 2]) create(id);
   clock.now = 1;
   for (const id of [9, 3, 5, 4]) create(id);
-  clock.now = COMMIT_MS_MAX;
-  committer.expire();
+  await expireAt(COMMIT_MS_MAX);
   await store.writeAll();
   assert.deepEqual(store.operations, [
     ["commit", 0n],
@@ -165,15 +140,14 @@ for (const method of ["committed", "failed"] as const) {
 }
 
 Deno.test("a create that expired during the read of its batch is not committed", async () => {
-  const { store, clock, committer, create } = setUpCommitter();
+  const { store, clock, create, expireAt } = setUpCommitter();
   store.plants.set(1n, PLANT);
   create(1);
   await store.writeAll();
   const { promise, resolve } = Promise.withResolvers<Map<bigint, Plant>>();
   store.read = () => promise;
   const expired = create(2);
-  clock.now = COMMIT_MS_MAX;
-  committer.expire();
+  await expireAt(COMMIT_MS_MAX);
   clock.now++;
   store.read = () => Promise.resolve(new Map());
   resolve(new Map());
@@ -189,8 +163,7 @@ Deno.test("a commit to a busy store is retried after random delays below LOCK_RE
   const created = create(1);
   const times = new Set<number>();
   for (let i = 0; i < 20; i++) {
-    store.next().resolve("busy");
-    await settled();
+    await store.next().resolve("busy");
     assert.equal(created.outcome, undefined);
     assert.equal(store.pending.length, 0, "no delay before a retry");
     for (const { ms } of clock.sleeps) times.add(ms);
@@ -217,12 +190,10 @@ Deno.test("a commit is reported with its seconds, without those of the read befo
 });
 
 Deno.test("a commit to a busy store is not retried after the deadline", async () => {
-  const { store, clock, committer, create } = setUpCommitter();
+  const { store, clock, create, expireAt } = setUpCommitter();
   const created = create(1);
-  store.next().resolve("busy");
-  await settled();
-  clock.now = COMMIT_MS_MAX;
-  committer.expire();
+  await store.next().resolve("busy");
+  await expireAt(COMMIT_MS_MAX);
   await clock.wake();
   assert.equal(created.outcome, "failed");
   assert.deepEqual([store.pending.length, clock.sleeps.length], [0, 0]);
@@ -237,8 +208,7 @@ Deno.test("every failed commit is reported with its problem, and every successfu
   const { store, observer, create } = setUpCommitter();
   for (const problem of ["database or disk is full", "disk I/O error"]) {
     create(1);
-    store.next().fail(problem);
-    await settled();
+    await store.next().fail(problem);
     assert.deepEqual(observer.reports.splice(0), [problem]);
   }
   for (const id of [1, 2, 3]) create(id);

@@ -17,11 +17,11 @@ import {
 } from "../../src/store/committer.ts";
 import type { ObservedStore } from "../../src/store/health.ts";
 
-/** A commit that has no result. */
+/** A commit that has no result until the test gives it one. */
 interface PendingCommit {
   readonly plants: readonly NewPlant[];
-  resolve(result: CommitResult): void;
-  fail(problem: string): void;
+  resolve(result: CommitResult): Promise<void>;
+  fail(problem: string): Promise<void>;
 }
 
 /** A store in memory, with the bounds of a file, that does what a test says. */
@@ -66,8 +66,14 @@ export class FakeStore implements CommitStore, ObservedStore {
     const { promise, resolve, reject } = Promise.withResolvers<CommitResult>();
     this.pending.push({
       plants: batch,
-      resolve,
-      fail: (problem) => reject(new TypeError(problem)),
+      resolve: (result) => {
+        resolve(result);
+        return settled();
+      },
+      fail: (problem) => {
+        reject(new TypeError(problem));
+        return settled();
+      },
     });
     if (!this.#isPaused) this.#carryOut();
     return promise;
@@ -98,9 +104,8 @@ export class FakeStore implements CommitStore, ObservedStore {
   }
 
   /** Carries out the oldest pending commit as a store does. */
-  async write(): Promise<void> {
-    this.#carryOut();
-    await settled();
+  write(): Promise<void> {
+    return this.#carryOut();
   }
 
   /** Carries out commits until none is pending. */
@@ -112,14 +117,14 @@ export class FakeStore implements CommitStore, ObservedStore {
     return Math.max(...this.batches.map((batch) => batch.length));
   }
 
-  #carryOut(): void {
+  #carryOut(): Promise<void> {
     const { plants, resolve, fail } = this.next();
     if (this.problem !== undefined) return fail(this.problem);
     const exists = plants.some(({ id }) => this.plants.has(id));
     if (!exists) {
       for (const { id, plant } of plants) this.plants.set(id, plant);
     }
-    resolve(exists ? "exists" : "committed");
+    return resolve(exists ? "exists" : "committed");
   }
 }
 
@@ -197,7 +202,12 @@ export function setUpCommitter(
     });
     return created;
   }
-  return { store, clock, observer, committer, create };
+  function expireAt(nowMs: number): Promise<void> {
+    clock.now = nowMs;
+    committer.expire();
+    return settled();
+  }
+  return { store, clock, observer, committer, create, expireAt };
 }
 
 /** Returns the outcomes of creates. */
