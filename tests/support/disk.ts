@@ -144,7 +144,7 @@ export class Disk {
 
   /** Returns what the disk may hold if the power is cut at a time. */
   afterPowerCut(at: number, random: Random): Image {
-    const shares = random.pick<[number, ...number[]]>(
+    const shares = random.pick(
       [[0], [1], [0.1, 0.5, 0.9, 0.98]],
     );
     const pieceBytes = random.pick([Infinity, Infinity, SECTOR_BYTES]);

@@ -1,7 +1,7 @@
 import type { Plant } from "../../src/plant/plant.ts";
 
 /** Plants that a program could take for one another. */
-export const SIMILAR_PLANTS: readonly [Plant, ...Plant[]] = [
+export const SIMILAR_PLANTS: readonly Plant[] = [
   { name: "" },
   { name: "", tag: "" },
   { name: "ab" },

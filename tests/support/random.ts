@@ -26,8 +26,10 @@ export class Random {
   }
 
   /** Returns one of some values. */
-  pick<T>(values: readonly [T, ...T[]]): T {
-    return values[this.int(0, values.length - 1)] ?? values[0];
+  pick<T>(values: readonly T[]): T {
+    const index = this.int(0, values.length - 1);
+    for (const value of values.slice(index, index + 1)) return value;
+    throw new RangeError("nothing to pick");
   }
 }
 

@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { CommitResult, CommitStore } from "../../src/store/committer.ts";
@@ -17,52 +16,28 @@ interface Course {
   readonly instead?: "failure" | "exists" | "busy";
 }
 
-type Courses = Readonly<Record<string, Course>>;
-
-const SUCCESSFUL: Courses = {
-  "succeeds": { effect: "soon", answer: "soon" },
-};
-
-const SILENT: Courses = {
-  "hangs": {},
-  "lands and hangs": { effect: "soon" },
-  "lands late and hangs": { effect: "late" },
-};
+/** The courses of operations that never end. */
+const SILENT: readonly Course[] = [
+  {},
+  { effect: "soon" },
+  { effect: "late" },
+];
 
 /** The courses of operations that go wrong in another way. */
-const READ: Courses = {
-  "fails": { answer: "soon", instead: "failure" },
-  "lands and answers late": { effect: "soon", answer: "late" },
-  "lands late": { effect: "late", answer: "late" },
-};
-const COMMIT: Courses = {
+const READ: readonly Course[] = [
+  { answer: "soon", instead: "failure" },
+  { effect: "soon", answer: "late" },
+  { effect: "late", answer: "late" },
+];
+const COMMIT: readonly Course[] = [
   ...READ,
-  "lands and fails": { effect: "soon", answer: "soon", instead: "failure" },
-  "lands and fails late": {
-    effect: "soon",
-    answer: "late",
-    instead: "failure",
-  },
+  { effect: "soon", answer: "soon", instead: "failure" },
+  { effect: "soon", answer: "late", instead: "failure" },
   // It landed, its answer was lost, and the store retried it.
-  "lands and is repeated": {
-    effect: "soon",
-    answer: "soon",
-    instead: "exists",
-  },
+  { effect: "soon", answer: "soon", instead: "exists" },
   // What existed is gone when it is read.
-  "exists for a moment": { answer: "soon", instead: "exists" },
-  "is busy": { answer: "soon", instead: "busy" },
-};
-
-const LARGE_BATCH = "a batch of 12 or more";
-
-/** Everything that stores see. */
-export const SEEN_BY_STORES: readonly string[] = [
-  LARGE_BATCH,
-  ...Object.keys({ ...SUCCESSFUL, ...SILENT, ...READ })
-    .map((name) => `read ${name}`),
-  ...Object.keys({ ...SUCCESSFUL, ...SILENT, ...COMMIT })
-    .map((name) => `commit ${name}`),
+  { answer: "soon", instead: "exists" },
+  { answer: "soon", instead: "busy" },
 ];
 
 /** A store that one process has open, and that fails in every known way. */
@@ -90,7 +65,6 @@ export class SimulatedStore implements CommitStore, ObservedStore {
     // A copy, as the committer may change its arrays later.
     const plants = newPlants.map(({ id, plant }) => ({ id, plant }));
     const ids = plants.map(({ id }) => id);
-    if (ids.length >= 12) this.#world.seen.push(LARGE_BATCH);
     let result: CommitResult = "exists";
     const effect = () => {
       if (ids.some((id) => this.#file.has(id))) return;
@@ -168,19 +142,11 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   }
 
   #drawCourse({ plants }: Operation): Course {
-    const { random, faults, seen } = this.#world;
-    const isRead = plants === undefined;
-    const courses = random.chance(faults.silence)
-      ? SILENT
-      : !random.chance(faults.trouble)
-      ? SUCCESSFUL
-      : isRead
-      ? READ
-      : COMMIT;
-    const [first, ...others] = Object.entries(courses);
-    assert.ok(first !== undefined);
-    const [name, course] = random.pick([first, ...others]);
-    seen.push(`${isRead ? "read" : "commit"} ${name}`);
-    return course;
+    const { random, faults } = this.#world;
+    if (random.chance(faults.silence)) return random.pick(SILENT);
+    if (random.chance(faults.trouble)) {
+      return random.pick(plants === undefined ? READ : COMMIT);
+    }
+    return { effect: "soon", answer: "soon" };
   }
 }

@@ -9,11 +9,7 @@ import { Committer, type Outcome } from "../../src/store/committer.ts";
 import { StoreHealth } from "../../src/store/health.ts";
 import { InstanceModel } from "./model.ts";
 import { SIMILAR_PLANTS } from "./plants.ts";
-import {
-  OPERATION_MS_MAX,
-  SEEN_BY_STORES,
-  SimulatedStore,
-} from "./simulated_store.ts";
+import { OPERATION_MS_MAX, SimulatedStore } from "./simulated_store.ts";
 import { type SimulatedFile, World } from "./simulated_world.ts";
 
 /** How soon a client repeats a create. */
@@ -27,7 +23,6 @@ const REPEATED_REFUSALS = 0.3;
 
 /** Everything that the schedules reach. */
 export const REACHED: readonly string[] = [
-  ...SEEN_BY_STORES,
   ...["stored", "unchanged", "conflict", "queue_full", "failed"],
   ...["damaged", "restarted", "recovered", "full"],
 ];
@@ -98,9 +93,9 @@ class Schedule {
 
   #drawPlant(id: bigint): NewPlant {
     const { random, shape } = this.#world;
-    const [first, ...others] = this.#sent.filter((sent) => sent.id === id);
-    if (first !== undefined && random.chance(shape.repeats)) {
-      return random.pick([first, ...others]);
+    const earlier = this.#sent.filter((sent) => sent.id === id);
+    if (earlier.length > 0 && random.chance(shape.repeats)) {
+      return random.pick(earlier);
     }
     const newPlant = { id, plant: random.pick(SIMILAR_PLANTS) };
     this.#sent.push(newPlant);

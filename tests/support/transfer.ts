@@ -13,7 +13,7 @@ import type { Random } from "./random.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 
 /** Texts that are easy to break. */
-const TEXTS: readonly [string, ...string[]] = [
+const TEXTS: readonly string[] = [
   "Monstera deliciosa",
   "",
   " ",
