@@ -243,24 +243,25 @@ Deno.test("Settings.store() refuses what is neither a file nor an http URL", () 
   }
 });
 
-Deno.test("Settings.config() refuses a variable of Deno that overrides the address, which other commands ignore", () => {
-  const env = { DENO_SERVE_ADDRESS: "tcp:127.0.0.2:0" };
-  const message =
-    /^DENO_SERVE_ADDRESS would override --host and --port: unset it$/;
-  assertRefused({ "--port": "80" }, env, message);
-  assert.equal(settings({}, env).address().port, 8000);
-});
-
-Deno.test("Settings.store() refuses a variable of Deno that moves the store", () => {
-  const env = { DENO_KV_PATH_PREFIX: "/elsewhere/" };
-  assertRefused({}, env, /^DENO_KV_PATH_PREFIX would move .*: unset it$/);
-});
-
-Deno.test("Settings.store() refuses a store in memory, even if a file is named", () => {
-  const env = { DENO_KV_DB_MODE: "memory" };
-  const message = /^DENO_KV_DB_MODE=memory would store no plant: unset it$/;
-  assertRefused({}, env, message);
-  assertRefused({ "--kv": "/a/p.db" }, env, message);
+Deno.test("Settings.config() refuses a variable of Deno that overrides the address, moves the store or stores nothing", () => {
+  for (
+    const [variable, value, effect] of [
+      [
+        "DENO_SERVE_ADDRESS",
+        "tcp:127.0.0.2:0",
+        " would override --host and --port",
+      ],
+      ["DENO_KV_PATH_PREFIX", "/elsewhere/", " would move .*"],
+      ["DENO_KV_DB_MODE", "memory", "=memory would store no plant"],
+    ] as const
+  ) {
+    const message = new RegExp(`^${variable}${effect}: unset it$`);
+    const env = { [variable]: value };
+    assertRefused({}, env, message);
+    assertRefused({ "--port": "80", "--kv": "/a/p.db" }, env, message);
+    // Other commands do not listen.
+    assert.equal(settings({}, env).address().port, 8000);
+  }
   assert.deepEqual(readConfig({}, { DENO_KV_DB_MODE: "disk" }), readConfig());
 });
 
