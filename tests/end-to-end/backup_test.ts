@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
-import { Buffer } from "node:buffer";
-import { basename, resolve } from "node:path";
+import { resolve } from "node:path";
 import { inParallel, isStored, send } from "../support/load.ts";
-import { assertOneLine, Program, runProgram } from "../support/program.ts";
+import { assertOneLine, assertSucceeded, Program } from "../support/program.ts";
+import { snapshot } from "../support/snapshot.ts";
 import { HAS_STRACE, traced } from "../support/strace.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { test, testsIf } from "../support/tests.ts";
 import {
   assertSameLines,
   backUp,
@@ -12,14 +13,13 @@ import {
   createAndKill,
   createStore,
   exportLines,
-  setWalMode,
   toLine,
 } from "../support/transfer.ts";
 
-Deno.test("backup writes every plant of a store to one file, with the permissions of the store", async () => {
-  using directory = new TemporaryDirectory();
+const withStrace = testsIf(HAS_STRACE);
+
+test("backup writes every plant of a store to one file, with the permissions of the store", async ({ store }) => {
   using away = new TemporaryDirectory();
-  const store = directory.file("plants.db");
   const lines = await createStore(store, 3_000);
   Deno.chmodSync(store, 0o640);
   const copy = away.file("copy.db");
@@ -34,57 +34,34 @@ Deno.test("backup writes every plant of a store to one file, with the permission
   assertSameLines(await exportLines(copy), lines);
 });
 
-Deno.test("backup leaves no files beside a store that no service has open", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
+test("backup leaves no files beside a store that no service has open", async ({ directory, store }) => {
   const lines = await createStore(store, 10);
-  const old = directory.file("old.db");
-  Deno.copyFileSync(store, old);
-  setWalMode(old);
-  const copy = directory.file("copy.db");
-  const before = directory.names();
-  assert.deepEqual(before, ["old.db", "plants.db"]);
-  for (const [from, to] of [[store, copy], [copy, "2.db"], [old, "3.db"]]) {
-    const target = resolve(directory.path, to ?? "");
-    const { status, stderr } = await backUp(from ?? "", target);
-    assert.equal(status, 0, stderr);
-    before.push(basename(target));
-    assert.deepEqual(directory.names(), before.toSorted());
-    assertSameLines(await exportLines(target), lines);
+  const [copy, second] = [directory.file("1.db"), directory.file("2.db")];
+  for (const [from, to] of [[store, copy], [copy, second]] as const) {
+    assertSucceeded(await backUp(from, to));
+    assertSameLines(await exportLines(to), lines);
   }
+  assert.deepEqual(directory.names(), ["1.db", "2.db", "plants.db"]);
 });
 
-Deno.test("backup of a killed store changes neither the store nor its log", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
+test("backup of a killed store changes neither the store nor its log", async ({ directory, store }) => {
   await createAndKill(store, 100);
-  const files = [store, `${store}-wal`];
-  const before = files.map((file) => Deno.readFileSync(file));
-  const copy = directory.file("copy.db");
-  const { status, stderr } = await backUp(store, copy);
-  assert.equal(status, 0, stderr);
-  for (const [i, file] of files.entries()) {
-    const isSame = Buffer.from(Deno.readFileSync(file)).equals(
-      before[i] ?? new Uint8Array(),
-    );
-    assert.ok(isSame, `${file} was changed`);
-  }
+  using away = new TemporaryDirectory();
+  const before = snapshot(directory.path);
+  const copy = away.file("copy.db");
+  assertSucceeded(await backUp(store, copy));
+  assert.deepEqual(snapshot(directory.path), before);
   assert.equal((await exportLines(copy)).length, 100);
 });
 
-Deno.test("backup needs no lock that another process has", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
+test("backup needs no lock that another process has", async ({ directory, store }) => {
   await createStore(store, 10);
   using _lock = new StoreLock(store, "EXCLUSIVE");
-  const { status, stderr } = await backUp(store, directory.file("copy.db"));
-  assert.equal(status, 0, stderr);
+  assertSucceeded(await backUp(store, directory.file("copy.db")));
 });
 
-Deno.test("backup while a service creates contains every plant acknowledged before it", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
-  await using program = await Program.start(["--kv", store]);
+test("backup while a service creates contains every plant acknowledged before it", async ({ directory, store, start }) => {
+  await using program = await start();
   const acknowledged: bigint[] = [];
   const enough = Promise.withResolvers<void>();
   let isRunning = true;
@@ -103,8 +80,7 @@ Deno.test("backup while a service creates contains every plant acknowledged befo
   for (let i = 0; i < 3; i++) {
     const before = [...acknowledged];
     const copy = directory.file(`copy${i}.db`);
-    const { status, stderr } = await backUp(store, copy);
-    assert.equal(status, 0, stderr);
+    assertSucceeded(await backUp(store, copy));
     const found = new Set(await exportLines(copy));
     const lost = before.filter((id) => !found.has(toLine(id, `Plant ${id}`)));
     assert.deepEqual(lost, []);
@@ -113,42 +89,32 @@ Deno.test("backup while a service creates contains every plant acknowledged befo
   await creating;
 });
 
-Deno.test({
-  name:
-    "a backup of a stopped store that is paused delays no start and no create",
-  ignore: !HAS_STRACE,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    using away = new TemporaryDirectory();
-    const store = directory.file("plants.db");
-    const lines = await createStore(store, 2_000);
-    await using backup = Program.spawn(
-      ["backup", away.file("copy.db"), "--kv", store],
-      traced(
-        away.file("trace"),
-        "trace=pwrite64",
-        "inject=pwrite64:delay_enter=20000",
-      ),
-    );
-    await copyBegun(away);
-    backup.process.kill("SIGSTOP");
-    {
-      await using program = await Program.start(["--kv", store]);
-      const newPlant = { id: -1n, plant: { name: "new" } };
-      assert.ok(isStored(await send(program, newPlant)));
-      assert.equal((await program.stop()).status, 0, program.stderr);
-    }
-    assert.ok(!away.names().includes("copy.db"), "the backup has ended");
-    backup.process.kill("SIGCONT");
-    const { status, stderr } = await backup.ended();
-    assert.equal(status, 0, stderr);
-    assertSameLines(await exportLines(away.file("copy.db")), lines);
-  },
+withStrace.test("a backup of a stopped store that is paused delays no start and no create", async ({ store, start }) => {
+  using away = new TemporaryDirectory();
+  const lines = await createStore(store, 2_000);
+  await using backup = Program.spawn(
+    ["backup", away.file("copy.db"), "--kv", store],
+    traced(
+      away.file("trace"),
+      "trace=pwrite64",
+      "inject=pwrite64:delay_enter=20000",
+    ),
+  );
+  await copyBegun(away);
+  backup.process.kill("SIGSTOP");
+  {
+    await using program = await start();
+    const newPlant = { id: -1n, plant: { name: "new" } };
+    assert.ok(isStored(await send(program, newPlant)));
+    assert.equal((await program.stop()).status, 0, program.stderr);
+  }
+  assert.ok(!away.names().includes("copy.db"), "the backup has ended");
+  backup.process.kill("SIGCONT");
+  assertSucceeded(await backup.ended());
+  assertSameLines(await exportLines(away.file("copy.db")), lines);
 });
 
-Deno.test("backup never overwrites a file", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
+test("backup never overwrites a file", async ({ directory, store }) => {
   await createStore(store, 10);
   const empty = directory.file("empty");
   const link = directory.file("link");
@@ -165,9 +131,7 @@ Deno.test("backup never overwrites a file", async () => {
   assert.deepEqual(directory.names(), before);
 });
 
-Deno.test("backup refuses a name beside which another database left a file", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("store.db");
+test("backup refuses a name beside which another database left a file", async ({ directory, store }) => {
   await createStore(store, 10);
   Deno.mkdirSync(directory.file("data"));
   Deno.symlinkSync("data", directory.file("linked"));
@@ -184,13 +148,11 @@ Deno.test("backup refuses a name beside which another database left a file", asy
     Deno.removeSync(left);
   }
   assert.deepEqual([...Deno.readDirSync(directory.file("data"))], []);
-  assert.deepEqual(directory.names(), ["data", "linked", "store.db"]);
+  assert.deepEqual(directory.names(), ["data", "linked", "plants.db"]);
 });
 
-Deno.test("only one of several backups to one name at the same time succeeds", async () => {
-  using directory = new TemporaryDirectory();
+test("only one of several backups to one name at the same time succeeds", async ({ store }) => {
   using away = new TemporaryDirectory();
-  const store = directory.file("plants.db");
   const lines = await createStore(store, 1_000);
   const copy = away.file("copy.db");
   const ended = await Promise.all(
@@ -202,20 +164,7 @@ Deno.test("only one of several backups to one name at the same time succeeds", a
   assertSameLines(await exportLines(copy), lines);
 });
 
-Deno.test("backup of a missing store is refused, and creates none", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
-  assertOneLine(
-    await backUp(store, directory.file("copy.db")),
-    2,
-    `cannot read ${store}: no such file: name the store with --kv or KV_PATH`,
-  );
-  assert.deepEqual(directory.names(), []);
-});
-
-Deno.test("backup to a path that cannot be written fails with one line", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
+test("backup to a path that cannot be written fails with one line", async ({ directory, store }) => {
   await createStore(store, 10);
   const missing = directory.file("no/copy.db");
   assertOneLine(
@@ -226,20 +175,4 @@ Deno.test("backup to a path that cannot be written fails with one line", async (
   const tooLong = directory.file("x".repeat(254));
   assertOneLine(await backUp(store, tooLong), 1, /cannot write /);
   assert.deepEqual(directory.names(), ["plants.db"]);
-});
-
-Deno.test("backup refuses a KV Connect server", async () => {
-  using directory = new TemporaryDirectory();
-  const copy = directory.file("copy.db");
-  const ended = await runProgram(
-    ["backup", copy, "--kv", "https://kv.example"],
-    { env: { DENO_KV_ACCESS_TOKEN: "a-token-for-tests" } },
-  );
-  assertOneLine(
-    ended,
-    2,
-    "https://kv.example/ is a KV Connect server, which has backups of its " +
-      "own: write its plants to a file with export",
-  );
-  assert.deepEqual(directory.names(), []);
 });

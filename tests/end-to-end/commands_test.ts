@@ -2,15 +2,18 @@ import assert from "node:assert/strict";
 import config from "../../deno.json" with { type: "json" };
 import { ALL_SETTINGS } from "../../src/config.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
+import { KV_ENV } from "../support/kv_server.ts";
 import { assertOneLine, runProgram } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { test, testsIf } from "../support/tests.ts";
+
+const onLinux = testsIf(Deno.build.os === "linux");
 
 /** Returns the outcome of a program that succeeds with some output. */
 function printing(stdout: string) {
   return { status: 0, signal: null, stdout, stderr: "" };
 }
 
-Deno.test("--help shows every command and every flag on a separate line, and examples", async () => {
+test("--help shows every command and every flag on a separate line, and examples", async () => {
   const { status, stdout, stderr } = await runProgram(["--help"]);
   assert.deepEqual([status, stderr], [0, ""]);
   for (
@@ -33,14 +36,14 @@ Deno.test("--help shows every command and every flag on a separate line, and exa
   }
 });
 
-Deno.test("--help, -h or the command help wins over everything else on the command line", async () => {
+test("--help, -h or the command help wins over everything else on the command line", async () => {
   const { stdout } = await runProgram(["--help"]);
   for (
     const args of [["--frob", "--port", "x", "-h"], ["help", "import", "-x"]]
   ) assert.deepEqual(await runProgram(args), printing(stdout));
 });
 
-Deno.test("--version shows the version in deno.json, and that of Deno", async () => {
+test("--version shows the version in deno.json, and that of Deno", async () => {
   const { status, stdout } = await runProgram(["--version"]);
   assert.equal(status, 0);
   const [, version, deno] =
@@ -50,31 +53,53 @@ Deno.test("--version shows the version in deno.json, and that of Deno", async ()
   assert.match(deno ?? "", /^2\.\d+\.\d+/);
 });
 
-const INVALID: readonly [args: readonly string[], message: string][] = [
+const NO_STORE =
+  /cannot read \/.*\/plants\.db: no such file: name the store with --kv or KV_PATH$/m;
+
+const INVALID: readonly [
+  args: readonly string[],
+  message: string | RegExp,
+][] = [
   [["frob"], "unknown command frob: see --help"],
   [["import", "help", "--frob"], "unknown flag --frob: see --help"],
+  [["export", "-x"], "unknown flag -x: see --help"],
   [["serve", "now"], "unexpected argument now: see --help"],
   [["import", ""], "import needs a FILE: see --help"],
+  [["import", "/none"], "cannot read /none: no such file"],
+  [["export"], NO_STORE],
+  [["backup", "copy.db"], NO_STORE],
+  [["--\x1b[31m\nred"], "unknown flag --\\u{1b}[31m red: see --help"],
+  [["--log-format", "JSON"], '--log-format: expected text or json, got "JSON"'],
   [["import", "a", "b"], "unexpected argument b: see --help"],
   [
     ["openapi", "--host", "[]"],
     '--host: expected an address such as 127.0.0.1, got "[]"',
   ],
+  [
+    ["backup", "copy.db", "--kv", "https://kv.example"],
+    "https://kv.example/ is a KV Connect server, which has backups of its " +
+    "own: write its plants to a file with export",
+  ],
+  [
+    ["restore", "/copy.db", "--kv", "https://kv.example"],
+    "https://kv.example/ is a KV Connect server: export /copy.db, and import " +
+    "its plants there",
+  ],
 ];
 
 for (const [args, message] of INVALID) {
   const command = JSON.stringify(args.join(" "));
-  Deno.test(`${command} ends with status 2 and one line, and creates no file`, async () => {
-    using directory = new TemporaryDirectory();
-    const ended = await runProgram(args, { cwd: directory.path });
+  test(`${command} ends with status 2 and one line, and creates no file`, async ({ directory }) => {
+    const ended = await runProgram(args, {
+      cwd: directory.path,
+      env: KV_ENV,
+    });
     assertOneLine(ended, 2, message);
     assert.deepEqual(directory.names(), []);
   });
 }
 
-Deno.test("export and import ignore the settings that only the service needs", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
+test("export and import ignore the settings that only the service needs", async ({ store }) => {
   const env = {
     ACCESS_TOKEN: "",
     ACCESS_TOKEN_FILE: "/none",
@@ -88,40 +113,23 @@ Deno.test("export and import ignore the settings that only the service needs", a
   }
 });
 
-Deno.test("openapi writes the description for the base URL, or else for the configured address", async () => {
-  const url = "https://plants.example/api";
-  assert.deepEqual(
-    await runProgram(["openapi", "--base-url", url]),
-    printing(descriptionText(url)),
-  );
-  assert.deepEqual(
-    await runProgram(["openapi"], { env: { HOST: "0.0.0.0" } }),
-    printing(descriptionText("http://localhost:8000")),
-  );
+test("openapi writes the description for the configured address", async () => {
   assert.deepEqual(
     await runProgram(["openapi"], { env: { HOST: "::1", TLS_CERT: "/none" } }),
     printing(descriptionText("https://[::1]:8000")),
   );
 });
 
-Deno.test({
-  name: "a command fails with one line if stdout cannot be written",
-  ignore: Deno.build.os !== "linux",
-  async fn() {
-    const ended = await runProgram(["--help"], {
-      shell: '"$0" "$@" > /dev/full',
-    });
-    assertOneLine(ended, 1, /cannot write to stdout: .*No space left/);
-  },
+onLinux.test("a command fails with one line if stdout cannot be written", async () => {
+  const ended = await runProgram(["--help"], {
+    shell: '"$0" "$@" > /dev/full',
+  });
+  assertOneLine(ended, 1, /cannot write to stdout: .*No space left/);
 });
 
-Deno.test({
-  name: "a command keeps its exit status if stderr cannot be written",
-  ignore: Deno.build.os !== "linux",
-  async fn() {
-    const { status, stderr } = await runProgram(["--frob"], {
-      shell: '"$0" "$@" 2> /dev/full',
-    });
-    assert.deepEqual([status, stderr], [2, ""]);
-  },
+onLinux.test("a command keeps its exit status if stderr cannot be written", async () => {
+  const { status, stderr } = await runProgram(["--frob"], {
+    shell: '"$0" "$@" 2> /dev/full',
+  });
+  assert.deepEqual([status, stderr], [2, ""]);
 });

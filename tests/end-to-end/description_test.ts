@@ -3,14 +3,14 @@ import assert from "node:assert/strict";
 import { API_ERRORS, statusOf } from "../../src/errors.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
 import { exampleMessage } from "../../src/reference/api.ts";
-import { Program, runProgram } from "../support/program.ts";
+import { runProgram } from "../support/program.ts";
 import {
   type Description,
   isValid,
   readDescription,
 } from "../support/schema.ts";
 import { TestService } from "../support/service.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { test } from "../support/tests.ts";
 import { exchange, type Reply, request } from "../support/wire.ts";
 
 const CREATE = '{"id":1,"name":"Monstera","tag":"climber"}';
@@ -116,10 +116,8 @@ async function storedIds(file: string): Promise<string[]> {
   return Array.from(stdout.matchAll(/^\{"id":(-?\d+),/gm), ([, id = ""]) => id);
 }
 
-Deno.test("the service gives every reply that the description documents, as documented", async () => {
-  using directory = new TemporaryDirectory();
-  const file = directory.file("plants.db");
-  await using program = await Program.start(["--kv", file]);
+test("the service gives every reply that the description documents, as documented", async ({ store, start }) => {
+  await using program = await start();
   const response = await fetch(`${program.origin}/openapi.json`);
   const text = await response.text();
   const api: Description = JSON.parse(text);
@@ -137,7 +135,7 @@ Deno.test("the service gives every reply that the description documents, as docu
     assert.ok(reply !== undefined, `no reply for ${example}`);
     assertDocumented(api, example, reply);
   }
-  assert.deepEqual(await storedIds(file), ["1", "9007199254740993"]);
+  assert.deepEqual(await storedIds(store), ["1", "9007199254740993"]);
 
   for (const [example, provoke] of Object.entries(SITUATIONS)) {
     const service = new TestService();
@@ -156,11 +154,8 @@ Deno.test("the service gives every reply that the description documents, as docu
   assert.deepEqual(given.toSorted(), documented.toSorted());
 });
 
-Deno.test("the service refuses other paths and methods as the text of the description says", async () => {
-  using directory = new TemporaryDirectory();
-  await using program = await Program.start([
-    ...["--kv", directory.file("plants.db")],
-  ]);
+test("the service refuses other paths and methods as the text of the description says", async ({ start }) => {
+  await using program = await start([]);
   const api = await readDescription(program);
   for (
     const [line, apiError, allow] of [
@@ -182,10 +177,8 @@ Deno.test("the service refuses other paths and methods as the text of the descri
   }
 });
 
-Deno.test("more headers than the description allows get a refusal without an Error body", async () => {
-  using directory = new TemporaryDirectory();
-  const file = directory.file("plants.db");
-  await using program = await Program.start(["--kv", file]);
+test("more headers than the description allows get a refusal without an Error body", async ({ store, start }) => {
+  await using program = await start();
   const { info } = await readDescription(program);
   assert.match(
     info.description,
@@ -203,5 +196,5 @@ Deno.test("more headers than the description allows get a refusal without an Err
   assert.equal(refused.text, "");
   // With the four headers of every request, as many as every version accepts.
   assert.equal((await create(6, headers.slice(0, 96)))?.status, 200);
-  assert.deepEqual(await storedIds(file), ["6"]);
+  assert.deepEqual(await storedIds(store), ["6"]);
 });

@@ -1,18 +1,13 @@
 /** A process without file descriptors: it continues, and listens again. */
 import assert from "node:assert/strict";
-import {
-  eventually,
-  inParallel,
-  Ledger,
-  PLANT,
-  toBody,
-} from "../support/load.ts";
-import { has, Program, TOKEN } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { eventually, inParallel, PLANT, toBody } from "../support/load.ts";
+import { assertSucceeded, has, Program, TOKEN } from "../support/program.ts";
+import { test, testsIf } from "../support/tests.ts";
 import { HAS_OPENSSL, makeCertificate, runTool } from "../support/tools.ts";
+import { exportLines } from "../support/transfer.ts";
 import { exchange, request } from "../support/wire.ts";
 
-const HAS_CURL = await has("curl", "--version");
+const withTools = testsIf(HAS_OPENSSL && await has("curl", "--version"));
 
 /**
  * Connections that stay open when the others end. Before Deno 2.8, the runtime
@@ -23,8 +18,6 @@ const STAYING = /^2\.[67]\./.test(Deno.version.deno) ? 0 : 5;
 const LOST = /the runtime stopped listening/;
 const AGAIN = /listening on https?:\S+ again/;
 const INTERNAL_ERROR = /internal error/;
-
-const decoder = new TextDecoder();
 
 /** Opens a connection and sends bytes on it. */
 async function connectAndSend(
@@ -60,91 +53,61 @@ async function exhaust(
   return connections;
 }
 
-Deno.test({
-  name:
-    "a service without file descriptors continues, and serves again when most connections end",
-  ignore: Deno.build.os === "windows",
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const ledger = new Ledger();
-    await using program = await Program.start(["--kv", path], {
-      openFilesMax: 256,
-    });
-    const create = request(toBody({ id: 1n, plant: PLANT }));
-    // Not with fetch(), which would keep its connection open.
-    const first = await ledger.record(
-      { id: 1n, plant: PLANT },
-      async () => await exchange(program.port, create) ?? { status: 0 },
-    );
-    assert.equal(first.status, 200);
-    // Silent, and in the middle of a body.
-    for (const bytes of [new Uint8Array(), create.subarray(0, -1)]) {
-      const from = program.stderr.length;
-      const connections = await exhaust(program, bytes);
-      const staying = connections.splice(0, STAYING);
-      for (const connection of connections) connection.close();
-      // On a new connection: an old one does not prove that it listens.
-      await eventually(
-        (reply) => reply.startsWith("HTTP/1.1 200 "),
-        async () => {
-          try {
-            using connection = await connectAndSend(program.port, create);
-            const buffer = new Uint8Array(4_096);
-            const length = await connection.read(buffer) ?? 0;
-            return decoder.decode(buffer.subarray(0, length));
-          } catch (error) {
-            return String(error);
-          }
-        },
-      );
-      await program.printed(AGAIN, from);
-      for (const connection of staying) connection.close();
-    }
-    assert.match(program.stderr, LOST);
-    assert.doesNotMatch(program.stderr, INTERNAL_ERROR);
-    assert.equal((await program.stop()).status, 0);
-    await ledger.assertFile(path);
-  },
-});
-
-Deno.test({
-  name:
-    "a service with TLS and without file descriptors serves again when most connections end",
-  ignore: Deno.build.os === "windows" || !HAS_OPENSSL || !HAS_CURL,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const { cert, key } = await makeCertificate(directory, "plants");
-    await using program = await Program.start(
-      ["--kv", path, "--tls-cert", cert, "--tls-key", key],
-      { openFilesMax: 256 },
-    );
-    const { origin } = program;
-    assert.match(origin, /^https:/);
-    // Each create is sent on a new connection.
-    const create = (id: number): Promise<string> =>
-      runTool("curl", [
-        ...["-sS", "--cacert", cert, "-w", "%{http_code}"],
-        ...["-H", `Authorization: Bearer ${TOKEN}`],
-        ...["-H", "Content-Type: application/json"],
-        ...["-d", toBody({ id: BigInt(id), plant: PLANT })],
-        `${origin}/plants`,
-      ]).catch(String);
-    const isCreated = (output: string) => /\}200$/.test(output);
-    const first = await create(0);
-    assert.ok(isCreated(first), first);
-
-    // In the middle of a handshake.
-    const part = Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00);
-    const connections = await exhaust(program, part);
+/**
+ * Exhausts the descriptors of a service and closes most connections, for each of
+ * the bytes to send on them; then the service must store a create again.
+ * @param create sends a create on a new connection: an old one does not prove
+ * that the service listens
+ */
+async function assertServesAgain(
+  program: Program,
+  parts: readonly Uint8Array[],
+  create: () => Promise<boolean>,
+): Promise<void> {
+  assert.ok(await create());
+  for (const bytes of parts) {
+    const from = program.stderr.length;
+    const connections = await exhaust(program, bytes);
     const staying = connections.splice(0, STAYING);
     for (const connection of connections) connection.close();
-    await eventually(isCreated, () => create(1));
-    await program.printed(AGAIN);
+    await eventually((isCreated) => isCreated, create);
+    await program.printed(AGAIN, from);
     for (const connection of staying) connection.close();
-    assert.match(program.stderr, LOST);
-    assert.doesNotMatch(program.stderr, INTERNAL_ERROR);
-    assert.equal((await program.stop()).status, 0);
-  },
+  }
+  assert.match(program.stderr, LOST);
+  assert.doesNotMatch(program.stderr, INTERNAL_ERROR);
+  assertSucceeded(await program.stop());
+}
+
+test("a service without file descriptors continues, and serves again when most connections end", async ({ store, start }) => {
+  await using program = await start([], { openFilesMax: 256 });
+  const body = toBody({ id: 1n, plant: PLANT });
+  const create = request(body);
+  // Silent, and in the middle of a body.
+  const parts = [new Uint8Array(), create.subarray(0, -1)];
+  await assertServesAgain(program, parts, () =>
+    exchange(program.port, create)
+      .then((reply) => reply?.status === 200, () => false));
+  assert.deepEqual(await exportLines(store), [body]);
+});
+
+withTools.test("a service with TLS and without file descriptors serves again when most connections end", async ({ directory, start }) => {
+  const { cert, key } = await makeCertificate(directory, "plants");
+  await using program = await start(["--tls-cert", cert, "--tls-key", key], {
+    openFilesMax: 256,
+  });
+  const { origin } = program;
+  assert.match(origin, /^https:/);
+  // In the middle of a handshake.
+  const part = Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00);
+  await assertServesAgain(program, [part], async () => {
+    const output = await runTool("curl", [
+      ...["-sS", "--cacert", cert, "-w", "%{http_code}"],
+      ...["-H", `Authorization: Bearer ${TOKEN}`],
+      ...["-H", "Content-Type: application/json"],
+      ...["-d", toBody({ id: 1n, plant: PLANT })],
+      `${origin}/plants`,
+    ]).catch(String);
+    return /\}200$/.test(output);
+  });
 });

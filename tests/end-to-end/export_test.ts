@@ -5,12 +5,12 @@ import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
 import { inParallel, send } from "../support/load.ts";
 import {
   assertOneLine,
+  assertSucceeded,
   type Ended,
-  Program,
   runProgram,
 } from "../support/program.ts";
 import { Random, seedOfRun } from "../support/random.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { test, testsIf } from "../support/tests.ts";
 import {
   assertSameLines,
   drawId,
@@ -18,68 +18,48 @@ import {
   exportLines,
   importFile,
   shuffle,
+  storeLines,
   toLine,
   writeLines,
 } from "../support/transfer.ts";
 
-/** Asserts that an export has given up on a server. */
-function assertNoAnswer(ended: Ended, { url }: FakeKvServer): void {
-  assertOneLine(
-    ended,
-    1,
-    `cannot read ${url}/: no answer within 10 s: check its address, and its ` +
-      "token in DENO_KV_ACCESS_TOKEN",
-  );
+const fromSource = testsIf(!Deno.env.has("PLANT_STORE"));
+
+/** Exports all plants of a store, or those with these ids. */
+function runExport(store: string, ...ids: string[]): Promise<Ended> {
+  return runProgram(["export", "--kv", store, ...ids]);
 }
 
-/** Creates a store with these lines and returns its path. */
-async function storeOf(
-  directory: TemporaryDirectory,
-  lines: readonly string[],
-): Promise<string> {
-  const store = directory.file("plants.db");
-  await importFile(store, writeLines(directory.file("in"), lines));
-  return store;
-}
-
-Deno.test({
-  name: "export writes plants of every size, and import stores them",
-  // An older Deno cannot read the objects that a newer one stores.
-  ignore: Deno.env.has("PLANT_STORE"),
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const plants = [
-      { name: "x".repeat(BODY_BYTES_MAX) },
-      // Three bytes a character in a line, and two in the store.
-      { name: "竹".repeat(32_000) },
-      // Six bytes a character in a line, and one in the store.
-      { name: "\0".repeat(65_000), tag: "é" },
-      { name: "", tag: "\x7f".repeat(65_000) },
-    ];
-    const store = directory.file("plants.db");
-    const kv = await Deno.openKv(store);
+// An older Deno cannot read the objects that a newer one stores.
+fromSource.test("export writes plants of every size, and import stores them", async ({ directory, store }) => {
+  const plants = [
+    { name: "x".repeat(BODY_BYTES_MAX) },
+    // Three bytes a character in a line, and two in the store.
+    { name: "竹".repeat(32_000) },
+    // Six bytes a character in a line, and one in the store.
+    { name: "\0".repeat(65_000), tag: "é" },
+    { name: "", tag: "\x7f".repeat(65_000) },
+  ];
+  {
+    using kv = await Deno.openKv(store);
     for (const [id, plant] of plants.entries()) {
       await kv.set(["plants", BigInt(id)], plant);
     }
-    kv.close();
-    const exported = await exportLines(store);
-    assert.deepEqual(
-      exported.map((line) => JSON.parse(line)),
-      plants.map((plant, id) => ({ id, ...plant })),
-    );
-    const other = directory.file("other.db");
-    const file = writeLines(directory.file("out"), exported);
-    const { status, stderr } = await importFile(other, file);
-    assert.match(stderr, /^4 created, /);
-    assert.equal(status, 0);
-    assertSameLines(await exportLines(other), exported);
-  },
+  }
+  const exported = await exportLines(store);
+  assert.deepEqual(
+    exported.map((line) => JSON.parse(line)),
+    plants.map((plant, id) => ({ id, ...plant })),
+  );
+  const other = directory.file("other.db");
+  const file = writeLines(directory.file("out"), exported);
+  assertSucceeded(await importFile(other, file));
+  assertSameLines(await exportLines(other), exported);
 });
 
-Deno.test("export names and skips keys and values that the service did not write", async () => {
-  using directory = new TemporaryDirectory();
+test("export names and skips keys and values that the service did not write, also if their ids are given", async ({ store }) => {
   const lines = [toLine(1n, "one"), toLine(9n, "nine", "t")];
-  const store = await storeOf(directory, lines);
+  await storeLines(store, lines);
   const bytes = new Uint8Array(1);
   const kv = await Deno.openKv(store);
   await kv.atomic()
@@ -90,9 +70,7 @@ Deno.test("export names and skips keys and values that the service did not write
     .set(["others", 1n], bytes)
     .commit();
   kv.close();
-  const { status, stdout, stderr } = await runProgram([
-    ...["export", "--kv", store],
-  ]);
+  const { status, stdout, stderr } = await runExport(store);
   assert.equal(stdout, lines.map((line) => `${line}\n`).join(""));
   assert.deepEqual(stderr.split("\n").toSorted(), [
     "",
@@ -103,59 +81,40 @@ Deno.test("export names and skips keys and values that the service did not write
     '[ "plants", 7n, 8n ]: not a plant of this service',
   ]);
   assert.equal(status, 1);
-});
-
-Deno.test({
-  name: "export names and skips values that are not plants",
-  // An older Deno cannot read the objects that a newer one stores.
-  ignore: Deno.env.has("PLANT_STORE"),
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const store = await storeOf(directory, [toLine(1n, "one")]);
-    const kv = await Deno.openKv(store);
-    await kv.atomic()
-      .set(["plants", 2n], { name: 2 })
-      .set(["plants", 3n], { name: "three", tag: null })
-      .set(["plants", 4n], { name: "\ud800" })
-      .commit();
-    kv.close();
-    const { status, stdout, stderr } = await runProgram([
-      ...["export", "--kv", store],
-    ]);
-    assert.equal(stdout, `${toLine(1n, "one")}\n`);
-    assert.deepEqual(stderr.split("\n").toSorted(), [
-      "",
-      "1 exported, 3 skipped",
-      '[ "plants", 2n ]: not a plant of this service',
-      '[ "plants", 3n ]: not a plant of this service',
-      "id 4: not a plant of this service",
-    ]);
-    assert.equal(status, 1);
-  },
-});
-
-Deno.test("export refuses a missing file and another one, and leaves them as they are", async () => {
-  using directory = new TemporaryDirectory();
-  const text = directory.file("text.db");
-  Deno.writeTextFileSync(text, "not a store, although its name says so\n");
-  const missing = await runProgram(["export"], { cwd: directory.path });
-  assertOneLine(
-    missing,
-    2,
-    /cannot read \/.*\/plants\.db: no such file: name the store with --kv or KV_PATH$/m,
+  const ended = await runExport(store, "3", "1", "2");
+  assert.equal(ended.stdout, `${toLine(1n, "one")}\n`);
+  assert.equal(
+    ended.stderr,
+    "id 3: not a plant of this service\nid 2: not a plant of this service\n" +
+      "1 exported, 2 skipped\n",
   );
-  const other = await runProgram(["export", "--kv", text]);
-  assertOneLine(
-    other,
-    2,
-    `cannot read ${text}: not a Deno KV store: restore a backup, or name another file with --kv or KV_PATH`,
-  );
-  assert.deepEqual(directory.names(), ["text.db"]);
+  assert.equal(ended.status, 1);
 });
 
-Deno.test("export changes nothing in the store but the counters in its header", async () => {
-  using directory = new TemporaryDirectory();
-  const store = await storeOf(directory, drawLines(new Random(1), 500));
+// An older Deno cannot read the objects that a newer one stores.
+fromSource.test("export names and skips values that are not plants", async ({ store }) => {
+  await storeLines(store, [toLine(1n, "one")]);
+  const kv = await Deno.openKv(store);
+  await kv.atomic()
+    .set(["plants", 2n], { name: 2 })
+    .set(["plants", 3n], { name: "three", tag: null })
+    .set(["plants", 4n], { name: "\ud800" })
+    .commit();
+  kv.close();
+  const { status, stdout, stderr } = await runExport(store);
+  assert.equal(stdout, `${toLine(1n, "one")}\n`);
+  assert.deepEqual(stderr.split("\n").toSorted(), [
+    "",
+    "1 exported, 3 skipped",
+    '[ "plants", 2n ]: not a plant of this service',
+    '[ "plants", 3n ]: not a plant of this service',
+    "id 4: not a plant of this service",
+  ]);
+  assert.equal(status, 1);
+});
+
+test("export changes nothing in the store but the counters in its header", async ({ store }) => {
+  await storeLines(store, drawLines(new Random(1), 500));
   // SQLite file format, sections 1.3.7 and 1.3.12.
   const read = () =>
     Buffer.from(Deno.readFileSync(store)).fill(0, 24, 28).fill(0, 92, 100);
@@ -164,10 +123,9 @@ Deno.test("export changes nothing in the store but the counters in its header", 
   assert.ok(read().equals(before));
 });
 
-Deno.test("export ends without a message when its reader closes the pipe", async () => {
-  using directory = new TemporaryDirectory();
+test("export ends without a message when its reader closes the pipe", async ({ store }) => {
   const lines = drawLines(new Random(1), 5_000);
-  const store = await storeOf(directory, lines);
+  await storeLines(store, lines);
   const { stdout, stderr, status } = await runProgram(
     ["export", "--kv", store],
     { shell: '{ "$0" "$@"; echo "ended with $?" >&2; } | head -n 2' },
@@ -177,22 +135,26 @@ Deno.test("export ends without a message when its reader closes the pipe", async
   assert.equal(status, 0);
 });
 
-Deno.test("export gives up on a KV Connect server that stops responding after a page", async () => {
-  await using server = new FakeKvServer();
-  let calls = 0;
-  server.data = () => ++calls > 1 ? new Promise(() => {}) : undefined;
-  const ended = await runProgram(["export", "--kv", server.url], {
-    env: KV_ENV,
+for (const ids of [[], ["1"]]) {
+  const what = ids.length === 0 ? "export" : "export of an id";
+  test(`${what} gives up on a KV Connect server that stops responding`, async () => {
+    await using server = new FakeKvServer();
+    let calls = 0;
+    server.data = () => ++calls > 1 ? new Promise(() => {}) : undefined;
+    assertOneLine(
+      await runProgram(["export", ...ids, "--kv", server.url], { env: KV_ENV }),
+      1,
+      `cannot read ${server.url}/: no answer within 10 s: check its address, and ` +
+        "its token in DENO_KV_ACCESS_TOKEN",
+    );
   });
-  assertNoAnswer(ended, server);
-});
+}
 
-Deno.test("export while a service creates contains every earlier plant, in order", async () => {
-  using directory = new TemporaryDirectory();
+test("export while a service creates contains every earlier plant, in order", async ({ store, start }) => {
   const random = new Random(seedOfRun());
   const lines = drawLines(random, 5_000);
-  const store = await storeOf(directory, lines);
-  await using program = await Program.start(["--kv", store]);
+  await storeLines(store, lines);
+  await using program = await start();
   let isRunning = true;
   let created = 0;
   function* ids() {
@@ -241,11 +203,10 @@ const SELECTIONS: readonly [
   [["77", "-77", "77"], [], ["77", "-77"]],
 ];
 
-Deno.test("export of ids writes these plants once, in their order, and reports absent ids", async () => {
-  using directory = new TemporaryDirectory();
-  const store = await storeOf(directory, EDGES);
+test("export of ids writes these plants once, in their order, and reports absent ids", async ({ store }) => {
+  await storeLines(store, EDGES);
   for (const [ids, plants, absent] of SELECTIONS) {
-    const ended = await runProgram(["export", "--kv", store, ...ids]);
+    const ended = await runExport(store, ...ids);
     const lines = plants.map((index) => `${EDGES[index]}\n`);
     assert.equal(ended.stdout, lines.join(""), ids.join());
     const messages = absent.map((id) => `id ${id}: no such plant\n`);
@@ -256,22 +217,19 @@ Deno.test("export of ids writes these plants once, in their order, and reports a
   }
 });
 
-Deno.test("export of many ids writes all of them", async () => {
-  using directory = new TemporaryDirectory();
+test("export of many ids writes all of them", async ({ store }) => {
   const random = new Random(seedOfRun());
   const lines = drawLines(random, 3_000);
-  const store = await storeOf(directory, lines);
+  await storeLines(store, lines);
   const selected = shuffle(random, lines).slice(0, 2_000);
   const ids = selected.map((line) => /-?\d+/.exec(line)?.[0] ?? "");
-  const ended = await runProgram(["export", ...ids, "--kv", store]);
+  const ended = await runExport(store, ...ids);
   assertSameLines(ended.stdout.trimEnd().split("\n"), selected);
   assert.equal(ended.stderr, "");
   assert.equal(ended.status, 0);
 });
 
-Deno.test("export refuses what is not an id with one line, and reads no store", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
+test("export refuses what is not an id with one line, and reads no store", async ({ directory, store }) => {
   const bad = [
     "9223372036854775808",
     "-9223372036854775809",
@@ -285,50 +243,11 @@ Deno.test("export refuses what is not an id with one line, and reads no store", 
     "Monstera",
     "+1",
     "٣",
+    "-1x",
   ];
   for (const id of bad) {
     const shown = `expected an id from ${ID_MIN} to ${ID_MAX}, got "${id}"`;
-    const ended = await runProgram(["export", "1", id, "--kv", store]);
-    assertOneLine(ended, 2, shown);
+    assertOneLine(await runExport(store, "1", id), 2, shown);
   }
-  assertOneLine(
-    await runProgram(["export", "-1x", "--kv", store]),
-    2,
-    /expected an id from -9223372036854775808 to 9223372036854775807, got "-1x"$/m,
-  );
-  assertOneLine(
-    await runProgram(["export", "-x", "--kv", store]),
-    2,
-    "unknown flag -x: see --help",
-  );
   assert.deepEqual(directory.names(), []);
-});
-
-Deno.test("export of ids reports values that the service did not write", async () => {
-  using directory = new TemporaryDirectory();
-  const store = await storeOf(directory, [toLine(1n, "one")]);
-  const kv = await Deno.openKv(store);
-  await kv.atomic()
-    .set(["plants", 2n], new Uint8Array(1))
-    .set(["plants", 3n], new Deno.KvU64(3n))
-    .commit();
-  kv.close();
-  const ended = await runProgram(["export", "3", "1", "2", "--kv", store]);
-  assert.equal(ended.stdout, `${toLine(1n, "one")}\n`);
-  assert.equal(
-    ended.stderr,
-    "id 3: not a plant of this service\nid 2: not a plant of this service\n" +
-      "1 exported, 2 skipped\n",
-  );
-  assert.equal(ended.status, 1);
-});
-
-Deno.test("export of an id gives up on a KV Connect server that never answers", async () => {
-  await using server = new FakeKvServer();
-  let calls = 0;
-  server.data = () => ++calls > 1 ? new Promise(() => {}) : undefined;
-  const ended = await runProgram(["export", "1", "--kv", server.url], {
-    env: KV_ENV,
-  });
-  assertNoAnswer(ended, server);
 });

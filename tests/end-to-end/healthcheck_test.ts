@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { assertOneLine, Program, runProgram } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { assertOneLine, runProgram } from "../support/program.ts";
+import { test } from "../support/tests.ts";
 
-Deno.test("healthcheck succeeds without output if the service is ready, and fails with one line if nothing listens", async () => {
-  using directory = new TemporaryDirectory();
-  await using program = await Program.start(["--kv", directory.file("p.db")]);
+test("healthcheck succeeds without output if the service is ready, and fails with one line if nothing listens", async ({ start }) => {
+  await using program = await start();
   const env = { PORT: String(program.port) };
   assert.deepEqual(
     await runProgram(["healthcheck"], { env }),

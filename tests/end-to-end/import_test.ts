@@ -8,9 +8,15 @@ import {
 } from "../../src/limits.ts";
 import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
 import { eventually, inParallel, isStored, send } from "../support/load.ts";
-import { assertOneLine, Program, runProgram } from "../support/program.ts";
+import {
+  assertSucceeded,
+  Program,
+  type ProgramOptions,
+  runProgram,
+} from "../support/program.ts";
 import { Random, seedOfRun } from "../support/random.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import type { TemporaryDirectory } from "../support/temporary.ts";
+import { test, testsIf } from "../support/tests.ts";
 import {
   assertSameLines,
   drawLines,
@@ -21,8 +27,7 @@ import {
   writeLines,
 } from "../support/transfer.ts";
 
-/** Number of plants in a round trip. */
-const PLANTS = 8_000;
+const withServer = testsIf(DENOKV !== undefined);
 
 const BYTE_ORDER_MARK = "\ufeff";
 
@@ -40,21 +45,33 @@ async function countPlants(store: string): Promise<number> {
   return status === 0 ? stdout.split("\n").length - 1 : 0;
 }
 
-Deno.test("an import that is exported again gives the same bytes, in the order of ids, and can be repeated", async () => {
-  using directory = new TemporaryDirectory();
+/** Imports random plants twice, and exports them. */
+async function testRoundTrip(
+  directory: TemporaryDirectory,
+  store: string,
+  options: ProgramOptions = {},
+): Promise<void> {
   const random = new Random(seedOfRun());
-  const lines = drawLines(random, PLANTS);
+  const lines = drawLines(random, 8_000);
   const file = writeLines(directory.file("in"), shuffle(random, lines));
-  const store = directory.file("plants.db");
-  for (const counts of [{ created: PLANTS }, { stored: PLANTS }]) {
-    const { status, stdout, stderr } = await importFile(store, file);
+  for (const counts of [{ created: 8_000 }, { stored: 8_000 }]) {
+    const ended = await importFile(store, file, options);
+    const { status, stdout, stderr } = ended;
     assert.deepEqual([status, stdout, stderr], [0, "", summary(counts)]);
-    assertSameLines(await exportLines(store), lines);
+    assertSameLines(await exportLines(store, options), lines);
   }
+}
+
+test("an import that is exported again gives the same bytes, in the order of ids, and can be repeated", async ({ directory, store }) => {
+  await testRoundTrip(directory, store);
 });
 
-Deno.test("import names each refused line and its reason, skips empty lines, and stores the others", async () => {
-  using directory = new TemporaryDirectory();
+withServer.test("an import into a KV Connect server that is exported again gives the same bytes, in the order of ids, and can be repeated", async ({ directory }) => {
+  await using server = await KvServer.start(directory.file("kv.db"));
+  await testRoundTrip(directory, server.url, { env: KV_ENV });
+});
+
+test("import names each refused line and its reason, skips empty lines, and stores the others", async ({ directory, store }) => {
   const file = directory.file("in");
   const long = toLine(6n, "x".repeat(LINE_BYTES_MAX));
   const text = [
@@ -75,7 +92,6 @@ Deno.test("import names each refused line and its reason, skips empty lines, and
   const bytes = Buffer.from(text);
   bytes.set([0xff, 0xfe, 0xfd], bytes.indexOf("BAD"));
   Deno.writeFileSync(file, bytes);
-  const store = directory.file("plants.db");
   const { status, stderr } = await importFile(store, file);
   assert.deepEqual(stderr.split("\n").toSorted(), [
     "",
@@ -96,17 +112,7 @@ Deno.test("import names each refused line and its reason, skips empty lines, and
   assertSameLines(await exportLines(store), stored);
 });
 
-Deno.test("import of a file that cannot be read creates no store", async () => {
-  using directory = new TemporaryDirectory();
-  const file = directory.file("missing");
-  const ended = await importFile(directory.file("plants.db"), file);
-  assertOneLine(ended, 2, `cannot read ${file}: no such file`);
-  assert.deepEqual(directory.names(), []);
-});
-
-Deno.test("import reports the lines before a failure to read stdin", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
+test("import reports the lines before a failure to read stdin", async ({ directory, store }) => {
   const { status, stderr } = await runProgram(["import", "-", "--kv", store], {
     shell: `"$0" "$@" < ${directory.path}`,
   });
@@ -117,9 +123,7 @@ Deno.test("import reports the lines before a failure to read stdin", async () =>
   assert.equal(status, 2);
 });
 
-Deno.test("import stops when the store fails, and names the problem once", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
+test("import stops when the store fails, and names the problem once", async ({ store }) => {
   await using program = Program.spawn(["import", "-", "--kv", store], {
     stdin: "piped",
   });
@@ -142,10 +146,8 @@ Deno.test("import stops when the store fails, and names the problem once", async
   assert.equal(status, 1);
 });
 
-Deno.test("an import and the creates of a running service lose nothing of each other", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
-  await using program = await Program.start(["--kv", store]);
+test("an import and the creates of a running service lose nothing of each other", async ({ directory, store, start }) => {
+  await using program = await start();
   const lines = drawLines(new Random(seedOfRun()), 3_000);
   const ids = Array.from({ length: 300 }, (_, i) => 10n + BigInt(i));
   const [ended] = await Promise.all([
@@ -156,18 +158,16 @@ Deno.test("an import and the creates of a running service lose nothing of each o
       await eventually(isStored, () => send(program, { id, plant }));
     }, 8),
   ]);
-  assert.equal(ended.status, 0, ended.stderr);
+  assertSucceeded(ended);
   const found = new Set(await exportLines(store));
   const created = ids.map((id) => toLine(id, "created"));
   assert.ok([...lines, ...created].every((line) => found.has(line)));
 });
 
-Deno.test("a killed import can be repeated", async () => {
-  using directory = new TemporaryDirectory();
+test("a killed import can be repeated", async ({ directory, store }) => {
   const random = new Random(seedOfRun());
   const lines = drawLines(random, 10_000);
   const shuffled = shuffle(random, lines);
-  const store = directory.file("plants.db");
   await using first = Program.spawn(["import", "-", "--kv", store], {
     stdin: "piped",
   });
@@ -181,28 +181,6 @@ Deno.test("a killed import can be repeated", async () => {
   assert.ok((await exportLines(store)).every((line) => sent.has(line)));
 
   const file = writeLines(directory.file("in"), shuffled);
-  const { status } = await importFile(store, file);
-  assert.equal(status, 0);
+  assertSucceeded(await importFile(store, file));
   assertSameLines(await exportLines(store), lines);
-});
-
-Deno.test({
-  name: "import into a KV Connect server, and export from it, keep every plant",
-  ignore: DENOKV === undefined,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    await using server = await KvServer.start(directory.file("kv.db"));
-    const random = new Random(seedOfRun());
-    const lines = drawLines(random, 3_000);
-    const file = writeLines(directory.file("in"), shuffle(random, lines));
-    for (const counts of [{ created: 3_000 }, { stored: 3_000 }]) {
-      const { status, stderr } = await importFile(server.url, file, {
-        env: KV_ENV,
-      });
-      assert.equal(stderr, summary(counts));
-      assert.equal(status, 0);
-    }
-    const exported = await exportLines(server.url, { env: KV_ENV });
-    assertSameLines(exported, lines);
-  },
 });

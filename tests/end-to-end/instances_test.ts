@@ -14,7 +14,10 @@ import {
 } from "../support/load.ts";
 import { NGINX, Nginx } from "../support/nginx.ts";
 import { Random, seedOfRun } from "../support/random.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { testsIf } from "../support/tests.ts";
+
+const behindNginx = testsIf(NGINX !== "");
+const behindNginxWithServer = testsIf(NGINX !== "" && DENOKV !== undefined);
 
 const CONNECTIONS = 40;
 const CREATES_PER_SECOND = 1_000;
@@ -37,42 +40,29 @@ const LOG_CHARS = 2_000;
 const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
-Deno.test({
-  name:
-    "two instances on one file restart and are killed under load without a failed request, and lose nothing",
-  ignore: NGINX === "",
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const store = directory.file("plants.db");
-    await prove({ store, env: {}, count: 2 }, async (run) => {
-      await restartInTurn(run);
-      await killInstances(run);
-      await raceForIds(run.instances, run.ledger);
-      await stopInstances(run);
-      await run.ledger.assertFile(store);
-    });
-  },
+behindNginx.test("two instances on one file restart and are killed under load without a failed request, and lose nothing", async ({ store }) => {
+  await prove({ store, env: {}, count: 2 }, async (run) => {
+    await restartInTurn(run);
+    await killInstances(run);
+    await raceForIds(run.instances, run.ledger);
+    await stopInstances(run);
+    await run.ledger.assertFile(store);
+  });
 });
 
-Deno.test({
-  name:
-    "three instances on one KV Connect server restart and are killed under load without a failed request, recover when the server was killed, and lose nothing",
-  ignore: NGINX === "" || DENOKV === undefined,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const file = directory.file("kv.db");
-    await using server = await KvServer.start(file);
-    const on = { store: server.url, env: KV_ENV, count: 3 };
-    await prove(on, async (run) => {
-      await restartInTurn(run);
-      await killInstances(run);
-      await killServer(server, run);
-      await raceForIds(run.instances, run.ledger);
-      await stopInstances(run);
-      await server.kill();
-      await run.ledger.assertFile(file);
-    });
-  },
+behindNginxWithServer.test("three instances on one KV Connect server restart and are killed under load without a failed request, recover when the server was killed, and lose nothing", async ({ directory }) => {
+  const file = directory.file("kv.db");
+  await using server = await KvServer.start(file);
+  const on = { store: server.url, env: KV_ENV, count: 3 };
+  await prove(on, async (run) => {
+    await restartInTurn(run);
+    await killInstances(run);
+    await killServer(server, run);
+    await raceForIds(run.instances, run.ledger);
+    await stopInstances(run);
+    await server.kill();
+    await run.ledger.assertFile(file);
+  });
 });
 
 /** The store, and the number of instances on it. */

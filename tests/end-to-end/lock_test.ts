@@ -12,15 +12,13 @@ import {
 } from "../support/load.ts";
 import { Program } from "../support/program.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { test } from "../support/tests.ts";
 
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
-Deno.test("two processes on one file store each id once, and no plant is lost", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
-  const ledger = new Ledger();
-  await using one = await Program.start(["--kv", path]);
-  await using two = await Program.start(["--kv", path]);
+test("two processes on one file store each id once, and no plant is lost", async ({ store, start, ledger }) => {
+  await using one = await start();
+  await using two = await start();
   const programs = [one, two];
   const count = await raceForIds(programs, ledger);
   // Each process finds what the other one stored.
@@ -31,10 +29,10 @@ Deno.test("two processes on one file store each id once, and no plant is lost", 
   for (const program of programs) {
     assert.equal((await program.stop()).status, 0);
   }
-  assert.equal(await ledger.assertFile(path), count);
+  assert.equal(await ledger.assertFile(store), count);
 });
 
-Deno.test("an IMMEDIATE or EXCLUSIVE lock of another process fails creates at their deadline, delays later ones until it is released, and loses none", async () => {
+test("an IMMEDIATE or EXCLUSIVE lock of another process fails creates at their deadline, delays later ones until it is released, and loses none", async () => {
   await Promise.all([testLock("IMMEDIATE"), testLock("EXCLUSIVE")]);
 });
 

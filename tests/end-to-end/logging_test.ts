@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { eventually } from "../support/load.ts";
 import { Program, statusOf, TOKEN } from "../support/program.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { testsIf } from "../support/tests.ts";
+
+const fromSource = testsIf(!Deno.env.has("PLANT_STORE"));
 
 const PLANT = '{"id":1,"name":"Monstera"}';
-
-const IS_WINDOWS = Deno.build.os === "windows";
 
 /** Runs a service through every event that it logs; returns its log. */
 async function logOfEverything(
@@ -57,42 +58,37 @@ async function logOfEverything(
   return { banner, lines: stderr.slice(banner.length).trimEnd().split("\n") };
 }
 
-Deno.test({
-  name:
-    "the log has one line for each event, in text and in JSON, and none for an ordinary request",
-  ignore: IS_WINDOWS,
-  async fn() {
-    const [text, json] = await Promise.all([
-      logOfEverything("text"),
-      logOfEverything("json"),
-    ]);
-    const expected = [
-      /^\S+Z info: reloaded 1 token from \/.*\/tokens$/,
-      /^\S+Z error: the tokens did not change: .*\/tokens: /,
-      /^\S+Z error: the store fails: /,
-      /^\S+Z info: the store has recovered$/,
-      /^\S+Z info: SIGTERM: draining$/,
-      /^\S+Z info: stopped$/,
-    ];
-    assert.equal(text.lines.length, expected.length, text.lines.join("\n"));
-    expected.forEach((line, i) => assert.match(text.lines[i] ?? "", line));
+Deno.test("the log has one line for each event, in text and in JSON, and none for an ordinary request", async () => {
+  const [text, json] = await Promise.all([
+    logOfEverything("text"),
+    logOfEverything("json"),
+  ]);
+  const expected = [
+    /^\S+Z info: reloaded 1 token from \/.*\/tokens$/,
+    /^\S+Z error: the tokens did not change: .*\/tokens: /,
+    /^\S+Z error: the store fails: /,
+    /^\S+Z info: the store has recovered$/,
+    /^\S+Z info: SIGTERM: draining$/,
+    /^\S+Z info: stopped$/,
+  ];
+  assert.equal(text.lines.length, expected.length, text.lines.join("\n"));
+  expected.forEach((line, i) => assert.match(text.lines[i] ?? "", line));
 
-    const entries = [json.banner.trimEnd(), ...json.lines]
-      .map((line) => JSON.parse(line));
-    assert.deepEqual(entries.map(({ level, event }) => `${level} ${event}`), [
-      "info started",
-      "info tokens reloaded",
-      "error tokens kept",
-      "error store failing",
-      "info store recovered",
-      "info stopping",
-      "info stopped",
-    ]);
-    for (const { time, message } of entries) {
-      assert.equal(new Date(time).toISOString(), time);
-      assert.match(message, /^[^\n]+$/);
-    }
-  },
+  const entries = [json.banner.trimEnd(), ...json.lines]
+    .map((line) => JSON.parse(line));
+  assert.deepEqual(entries.map(({ level, event }) => `${level} ${event}`), [
+    "info started",
+    "info tokens reloaded",
+    "error tokens kept",
+    "error store failing",
+    "info store recovered",
+    "info stopping",
+    "info stopped",
+  ]);
+  for (const { time, message } of entries) {
+    assert.equal(new Date(time).toISOString(), time);
+    assert.match(message, /^[^\n]+$/);
+  }
 });
 
 /**
@@ -110,37 +106,31 @@ Deno.addSignalListener("SIGUSR2", () => {
 });
 `;
 
-Deno.test({
-  name: "a programmer error is logged whole and does not end the service",
-  // A compiled program loads no other module.
-  ignore: IS_WINDOWS || Deno.env.has("PLANT_STORE"),
-  async fn() {
-    using directory = new TemporaryDirectory();
-    const bugs = directory.file("bugs.ts");
-    Deno.writeTextFileSync(bugs, BUGS);
-    await using program = await Program.start(
-      ["--kv", directory.file("plants.db")],
-      { shell: `shift; exec "$0" run --preload "${bugs}" "$@"` },
+// A compiled program loads no other module.
+fromSource.test("a programmer error is logged whole and does not end the service", async ({ directory, start }) => {
+  const bugs = directory.file("bugs.ts");
+  Deno.writeTextFileSync(bugs, BUGS);
+  await using program = await start([], {
+    shell: `shift; exec "$0" run --preload "${bugs}" "$@"`,
+  });
+  const ids = new Set<string | undefined>();
+  for (
+    const [signal, bug] of [
+      ["SIGWINCH", /TypeError: the first bug\b[^]*at .*bugs\.ts:\d+:\d+/],
+      ["SIGUSR2", /the second bug\b[^]*badCallback[^]*its cause/],
+    ] as const
+  ) {
+    const before = program.stderr.length;
+    program.process.kill(signal);
+    const [, id] = await program.printed(
+      /error.*internal error ([\da-f-]{36})\b/,
+      before,
     );
-    const ids = new Set<string | undefined>();
-    for (
-      const [signal, bug] of [
-        ["SIGWINCH", /TypeError: the first bug\b[^]*at .*bugs\.ts:\d+:\d+/],
-        ["SIGUSR2", /the second bug\b[^]*badCallback[^]*its cause/],
-      ] as const
-    ) {
-      const before = program.stderr.length;
-      program.process.kill(signal);
-      const [, id] = await program.printed(
-        /error.*internal error ([\da-f-]{36})\b/,
-        before,
-      );
-      ids.add(id);
-      await program.printed(bug, before);
-      assert.equal(await statusOf(program.create(PLANT)), 200);
-    }
-    assert.equal(ids.size, 2);
-    const { status, signal } = await program.stop();
-    assert.deepEqual([status, signal], [0, null]);
-  },
+    ids.add(id);
+    await program.printed(bug, before);
+    assert.equal(await statusOf(program.create(PLANT)), 200);
+  }
+  assert.equal(ids.size, 2);
+  const { status, signal } = await program.stop();
+  assert.deepEqual([status, signal], [0, null]);
 });

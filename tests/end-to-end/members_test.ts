@@ -11,8 +11,8 @@ import {
 } from "../../src/plant/plant.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import { errorOf, Program } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
-import { exportLines, importFile, writeLines } from "../support/transfer.ts";
+import { test } from "../support/tests.ts";
+import { exportLines, storeLines } from "../support/transfer.ts";
 
 interface Schema {
   readonly required: readonly string[];
@@ -68,32 +68,30 @@ async function assertReplies(program: Program): Promise<void> {
   }
 }
 
-Deno.test("the members in plant.ts are those in the description", () => {
+test("the members in plant.ts are those in the description", () => {
   assert.deepEqual([...PLANT_MEMBERS], NAMES);
 });
 
-Deno.test("every described member of a plant is accepted, stored, compared, exported and imported", async () => {
-  using directory = new TemporaryDirectory();
-  const stores = [directory.file("one.db"), directory.file("two.db")] as const;
-  for (let start = 0; start < 2; start++) {
-    await using program = await Program.start(["--kv", stores[0]]);
+test("every described member of a plant is accepted, stored, compared, exported and imported", async ({ directory, store, start }) => {
+  const copy = directory.file("copy.db");
+  for (let starts = 0; starts < 2; starts++) {
+    await using program = await start();
     await assertReplies(program);
     await program.stop();
   }
-  const lines = await exportLines(stores[0]);
+  const lines = await exportLines(store);
   const optional = NAMES.filter((name) => !required.includes(name));
   assert.deepEqual(lines.map((line) => JSON.parse(line)), [
     { id: WHOLE_ID, ...WHOLE },
     ...optional.map(without).map(({ id, plant }) => ({ id, ...plant })),
   ]);
-  const file = writeLines(directory.file("lines"), lines);
-  assert.equal((await importFile(stores[1], file)).status, 0);
-  assert.deepEqual(await exportLines(stores[1]), lines);
-  await using program = await Program.start(["--kv", stores[1]]);
+  await storeLines(copy, lines);
+  assert.deepEqual(await exportLines(copy), lines);
+  await using program = await Program.start(["--kv", copy]);
   await assertReplies(program);
 });
 
-Deno.test("every described member of a stored value is read, counted and formatted", () => {
+test("every described member of a stored value is read, counted and formatted", () => {
   const plant = toPlant({ ...WHOLE, "not described": 1 });
   assert.deepEqual(plant, WHOLE);
   assert.ok(plant !== null);
@@ -105,22 +103,5 @@ Deno.test("every described member of a stored value is read, counted and formatt
     const foreign = toPlant({ ...WHOLE, [name]: "\ud800" });
     assert.ok(foreign !== null);
     assert.equal(formatNewPlant({ id: 1n, plant: foreign }), undefined, name);
-  }
-});
-
-Deno.test("every member of a plant has a description in /openapi.json and an input on the page", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
-  await using program = await Program.start(["--kv", store]);
-  const description = await (await program.get("/openapi.json")).json();
-  const page = await (await program.get("/")).text();
-  for (const name of PLANT_MEMBERS) {
-    const schema = description.components.schemas.Plant.properties[name];
-    assert.equal(schema?.type, "string", name);
-    assert.ok(schema.description.length > 0, name);
-    assert.match(
-      page,
-      new RegExp(`<input id="member-${name}" data-member="${name}"`),
-    );
   }
 });

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
-import { Program, statusOf } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { statusOf } from "../support/program.ts";
+import { test } from "../support/tests.ts";
 
 const PLANT = '{"id":1,"name":"Monstera"}';
 
-Deno.test("GET /metrics counts requests, creates by outcome and commits, and nothing else", async () => {
-  using directory = new TemporaryDirectory();
-  await using program = await Program.start(["--kv", directory.file("p.db")]);
+test("GET /metrics counts requests, creates by outcome and commits, and nothing else", async ({ start }) => {
+  await using program = await start();
   const before = await program.metrics();
   const sent: readonly [string, number, string?][] = [
     [PLANT, 200],

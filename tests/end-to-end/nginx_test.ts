@@ -5,7 +5,9 @@ import { BODY_BYTES_MAX, COMMIT_MS_MAX } from "../../src/limits.ts";
 import { Instance } from "../support/instances.ts";
 import { NGINX, Nginx } from "../support/nginx.ts";
 import { TOKEN } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { testsIf } from "../support/tests.ts";
+
+const behindNginx = testsIf(NGINX !== "");
 
 /** The error number of nginx for a request that it cannot read. */
 const BAD_REQUEST = 40000;
@@ -26,69 +28,58 @@ async function readError(response: Response): Promise<number> {
   return error;
 }
 
-Deno.test({
-  name:
-    "nginx accepts a body of the largest size and refuses larger bodies, headers and URLs, and requests without TLS, with an Error",
-  ignore: NGINX === "",
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    await using instance = await Instance.start(directory.file("plants.db"));
-    await using nginx = await Nginx.start([instance.port]);
-    using client = nginx.client();
-    const post = (
-      body: BodyInit,
-      headers: Readonly<Record<string, string>> = {},
-    ) =>
-      fetch(`${nginx.origin}/plants`, {
-        method: "POST",
-        headers: {
-          "authorization": `Bearer ${TOKEN}`,
-          "content-type": "application/json",
-          ...headers,
-        },
-        body,
-        client,
-      });
+behindNginx.test("nginx accepts a body of the largest size and refuses larger bodies, headers and URLs, and requests without TLS, with an Error", async ({ store }) => {
+  await using instance = await Instance.start(store);
+  await using nginx = await Nginx.start([instance.port]);
+  using client = nginx.client();
+  const post = (
+    body: BodyInit,
+    headers: Readonly<Record<string, string>> = {},
+  ) =>
+    fetch(`${nginx.origin}/plants`, {
+      method: "POST",
+      headers: {
+        "authorization": `Bearer ${TOKEN}`,
+        "content-type": "application/json",
+        ...headers,
+      },
+      body,
+      client,
+    });
 
-    const stored = await post(bodyOf(BODY_BYTES_MAX));
-    assert.equal(stored.status, 200);
-    await stored.body?.cancel();
-    const tooLarge = bodyOf(BODY_BYTES_MAX + 1);
-    for (const body of [tooLarge, new Blob([tooLarge]).stream()]) {
-      const error = await readError(await post(body));
-      assert.equal(error, API_ERRORS.bodyTooLarge.error);
-    }
-    const header = { "x-large": "x".repeat(16 * 1024) };
-    assert.equal(await readError(await post("{}", header)), BAD_REQUEST);
-    const { origin } = nginx;
-    for (
-      const url of [
-        `${origin}/${"x".repeat(16 * 1024)}`,
-        origin.replace("https:", "http:"),
-      ]
-    ) {
-      const error = await readError(await fetch(url, { client }));
-      assert.equal(error, BAD_REQUEST, url.slice(0, 40));
-    }
-    // Warnings mean a directive that does not fit, such as a small buffer.
-    assert.doesNotMatch(nginx.log, /\[warn\]/);
-  },
+  const stored = await post(bodyOf(BODY_BYTES_MAX));
+  assert.equal(stored.status, 200);
+  await stored.body?.cancel();
+  const tooLarge = bodyOf(BODY_BYTES_MAX + 1);
+  for (const body of [tooLarge, new Blob([tooLarge]).stream()]) {
+    const error = await readError(await post(body));
+    assert.equal(error, API_ERRORS.bodyTooLarge.error);
+  }
+  const header = { "x-large": "x".repeat(16 * 1024) };
+  assert.equal(await readError(await post("{}", header)), BAD_REQUEST);
+  const { origin } = nginx;
+  for (
+    const url of [
+      `${origin}/${"x".repeat(16 * 1024)}`,
+      origin.replace("https:", "http:"),
+    ]
+  ) {
+    const error = await readError(await fetch(url, { client }));
+    assert.equal(error, BAD_REQUEST, url.slice(0, 40));
+  }
+  // Warnings mean a directive that does not fit, such as a small buffer.
+  assert.doesNotMatch(nginx.log, /\[warn\]/);
 });
 
-Deno.test({
-  name:
-    "nginx answers 503 with an Error and Retry-After while no instance runs",
-  ignore: NGINX === "",
-  fn: async () => {
-    // Ports that nothing listens on.
-    await using nginx = await Nginx.start([1, 2]);
-    using client = nginx.client();
-    const url = `${nginx.origin}/plants`;
-    for (const method of ["POST", "GET"]) {
-      const response = await fetch(url, { method, client });
-      const retryAfter = response.headers.get("retry-after");
-      assert.equal(retryAfter, `${COMMIT_MS_MAX / 1_000}`);
-      assert.equal(await readError(response), API_ERRORS.storeFailed.error);
-    }
-  },
+behindNginx.test("nginx answers 503 with an Error and Retry-After while no instance runs", async () => {
+  // Ports that nothing listens on.
+  await using nginx = await Nginx.start([1, 2]);
+  using client = nginx.client();
+  const url = `${nginx.origin}/plants`;
+  for (const method of ["POST", "GET"]) {
+    const response = await fetch(url, { method, client });
+    const retryAfter = response.headers.get("retry-after");
+    assert.equal(retryAfter, `${COMMIT_MS_MAX / 1_000}`);
+    assert.equal(await readError(response), API_ERRORS.storeFailed.error);
+  }
 });

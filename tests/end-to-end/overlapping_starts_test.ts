@@ -2,44 +2,37 @@
 import assert from "node:assert/strict";
 import { isStored, PLANT, send } from "../support/load.ts";
 import { Program } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
 import { assertInjected, HAS_STRACE } from "../support/strace.ts";
+import { test, testsIf } from "../support/tests.ts";
+
+const withStrace = testsIf(HAS_STRACE);
 
 for (const isNew of [true, false]) {
   for (const look of [1, 2]) {
     const store = isNew ? "a new store" : "a closed store";
-    Deno.test({
-      name:
-        `a start on ${store} that examines the log for the ${look}. time after another start succeeds`,
-      ignore: !HAS_STRACE,
-      fn: async () => {
-        using directory = new TemporaryDirectory();
-        const path = directory.file("plants.db");
-        const trace = directory.file("trace");
-        if (!isNew) await startAndStop(path);
-        const delay = "inject=statx:delay_enter=1500000";
-        await using slow = Program.spawn(["--port", "0", "--kv", path], {
-          // -D: strace is not the parent, so that signals reach the program.
-          shell: `exec strace -D -f -qq -o ${trace} ` +
-            `-P ${path}-wal -e trace=statx -e ${delay}:when=${look} "$0" "$@"`,
-        });
-        await using other = await Program.start(["--kv", path]);
-        assert.ok(isStored(await send(other, { id: 1n, plant: PLANT })));
-        await slow.printed(/listens on/);
-        for (const program of [other, slow]) {
-          assert.equal((await program.stop()).status, 0, program.stderr);
-        }
-        assertInjected(trace);
-      },
+    withStrace.test(`a start on ${store} that examines the log for the ${look}. time after another start succeeds`, async ({ directory, store, start }) => {
+      const trace = directory.file("trace");
+      if (!isNew) await startAndStop(store);
+      const delay = "inject=statx:delay_enter=1500000";
+      await using slow = Program.spawn(["--port", "0", "--kv", store], {
+        // -D: strace is not the parent, so that signals reach the program.
+        shell: `exec strace -D -f -qq -o ${trace} ` +
+          `-P ${store}-wal -e trace=statx -e ${delay}:when=${look} "$0" "$@"`,
+      });
+      await using other = await start();
+      assert.ok(isStored(await send(other, { id: 1n, plant: PLANT })));
+      await slow.printed(/listens on/);
+      for (const program of [other, slow]) {
+        assert.equal((await program.stop()).status, 0, program.stderr);
+      }
+      assertInjected(trace);
     });
   }
 }
 
-Deno.test("starts at the same time on one new store all succeed, which has the plants of all", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("starts at the same time on one new store all succeed, which has the plants of all", async ({ directory, start }) => {
   const programs = await Promise.all(
-    Array.from({ length: 4 }, () => Program.start(["--kv", path])),
+    Array.from({ length: 4 }, () => start()),
   );
   for (const [i, program] of programs.entries()) {
     const newPlant = { id: BigInt(i), plant: PLANT };

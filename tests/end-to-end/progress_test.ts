@@ -3,11 +3,13 @@ import assert from "node:assert/strict";
 import { READ_BYTES } from "../../src/commands/lines.ts";
 import { PAGE_KEYS } from "../../src/limits.ts";
 import { has, runProgram } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { testsIf } from "../support/tests.ts";
 import { createStore, toLine, writeLines } from "../support/transfer.ts";
 
-/** Whether util-linux can run a program on a terminal. */
-const HAS_TERMINAL = await has("script", "-qec", "test -t 2", "/dev/null");
+/** Needs util-linux, to run a program on a terminal. */
+const onTerminal = testsIf(
+  await has("script", "-qec", "test -t 2", "/dev/null"),
+);
 
 const ERASE = "\r\x1b[K";
 
@@ -41,54 +43,34 @@ function assertStart(shown: string, expected: string): void {
   assert.equal(start, expected);
 }
 
-Deno.test({
-  name:
-    "import shows a bar and the plants so far, and erases them for its messages",
-  ignore: !HAS_TERMINAL,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const file = writeInput(directory.file("in"));
-    const store = directory.file("plants.db");
-    const shown = await show(["import", file, "--kv", store]);
-    const plants = LINES_A_READ.toLocaleString("en");
-    assertStart(
-      shown,
-      `${ERASE}[############............]  50 % ${plants} plants` +
-        `${ERASE}line ${LINES_A_READ + 1}: `,
-    );
-    const end = `${2 * LINES_A_READ - 1} created, 0 already stored, ` +
-      "0 conflicting, 1 refused\n";
-    assert.ok(shown.endsWith(`${ERASE}${end}`), JSON.stringify(shown));
-  },
+onTerminal.test("import shows a bar and the plants so far, and erases them for its messages", async ({ directory, store }) => {
+  const file = writeInput(directory.file("in"));
+  const shown = await show(["import", file, "--kv", store]);
+  const plants = LINES_A_READ.toLocaleString("en");
+  assertStart(
+    shown,
+    `${ERASE}[############............]  50 % ${plants} plants` +
+      `${ERASE}line ${LINES_A_READ + 1}: `,
+  );
+  const end = `${2 * LINES_A_READ - 1} created, 0 already stored, ` +
+    "0 conflicting, 1 refused\n";
+  assert.ok(shown.endsWith(`${ERASE}${end}`), JSON.stringify(shown));
 });
 
-Deno.test({
-  name: "import from stdin shows the plants so far without a bar",
-  ignore: !HAS_TERMINAL,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const file = writeInput(directory.file("in"));
-    const store = directory.file("plants.db");
-    const shown = await show(["import", "-", "--kv", store], `< ${file}`);
-    assertStart(shown, `${ERASE}${LINES_A_READ.toLocaleString("en")} plants`);
-    assert.doesNotMatch(shown, /\[[#.]/);
-  },
+onTerminal.test("import from stdin shows the plants so far without a bar", async ({ directory, store }) => {
+  const file = writeInput(directory.file("in"));
+  const shown = await show(["import", "-", "--kv", store], `< ${file}`);
+  assertStart(shown, `${ERASE}${LINES_A_READ.toLocaleString("en")} plants`);
+  assert.doesNotMatch(shown, /\[[#.]/);
 });
 
-Deno.test({
-  name:
-    "export shows the plants so far, unless it writes the plants to the terminal",
-  ignore: !HAS_TERMINAL,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const store = directory.file("plants.db");
-    const lines = await createStore(store, 100);
-    const text = lines.map((line) => `${line}\n`).join("");
-    const out = directory.file("out");
-    const shown = await show(["export", "--kv", store], `> ${out}`);
-    assertStart(shown, `${ERASE}${PAGE_KEYS} plants`);
-    assert.ok(shown.endsWith(ERASE), JSON.stringify(shown));
-    assert.equal(Deno.readTextFileSync(out), text);
-    assert.equal(await show(["export", "--kv", store]), text);
-  },
+onTerminal.test("export shows the plants so far, unless it writes the plants to the terminal", async ({ directory, store }) => {
+  const lines = await createStore(store, 100);
+  const text = lines.map((line) => `${line}\n`).join("");
+  const out = directory.file("out");
+  const shown = await show(["export", "--kv", store], `> ${out}`);
+  assertStart(shown, `${ERASE}${PAGE_KEYS} plants`);
+  assert.ok(shown.endsWith(ERASE), JSON.stringify(shown));
+  assert.equal(Deno.readTextFileSync(out), text);
+  assert.equal(await show(["export", "--kv", store]), text);
 });

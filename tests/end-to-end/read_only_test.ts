@@ -1,15 +1,16 @@
 /** A store in a directory that the user may only read. */
 import assert from "node:assert/strict";
-import { Buffer } from "node:buffer";
 import { PLANT } from "../support/load.ts";
 import {
   assertOneLine,
+  assertSucceeded,
   type Ended,
   type ProgramOptions,
   runProgram,
 } from "../support/program.ts";
 import { snapshot } from "../support/snapshot.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { testsWith } from "../support/tests.ts";
 import {
   assertSameLines,
   backUp,
@@ -19,8 +20,7 @@ import {
   toLine,
 } from "../support/transfer.ts";
 
-const IS_WINDOWS = Deno.build.os === "windows";
-const IS_ROOT = !IS_WINDOWS && Deno.uid() === 0;
+const IS_ROOT = Deno.uid() === 0;
 
 /** Root may write everywhere: the program runs as this user instead. */
 const NOBODY = 65_534;
@@ -30,195 +30,149 @@ const AS_NOBODY = `exec setpriv --reuid ${NOBODY} --regid ${NOBODY} ` +
 const DENIED =
   /permission denied on the file or its directory: change the permissions, or run as another user$/m;
 
-/** A store that a user may only read, and directories that the user owns. */
-class Place implements Disposable {
-  readonly #directory = new TemporaryDirectory();
-  readonly store = this.#directory.file("data/plants.db");
-  readonly options: ProgramOptions;
+/** A directory with a store, and others that the user of the program owns. */
+class Place extends TemporaryDirectory {
+  readonly data = this.file("data");
+  readonly store = `${this.data}/plants.db`;
+  readonly copies = this.file("copies");
+  readonly options: ProgramOptions = IS_ROOT
+    ? { env: { DENO_DIR: this.file("cache") }, shell: AS_NOBODY }
+    : {};
 
   constructor() {
-    Deno.chmodSync(this.#directory.path, 0o755);
-    const own = ["copies", "cache"].map((name) => this.#directory.file(name));
-    for (const path of own) Deno.mkdirSync(path);
-    Deno.mkdirSync(this.#directory.file("data"));
-    for (const path of IS_ROOT ? own : []) {
-      Deno.chownSync(path, NOBODY, NOBODY);
+    super();
+    Deno.chmodSync(this.path, 0o755);
+    Deno.mkdirSync(this.data);
+    for (const path of [this.copies, this.file("cache")]) {
+      Deno.mkdirSync(path);
+      if (IS_ROOT) Deno.chownSync(path, NOBODY, NOBODY);
     }
-    this.options = {
-      ...(IS_ROOT && {
-        env: { DENO_DIR: this.#directory.file("cache") },
-        shell: AS_NOBODY,
-      }),
-    };
   }
 
   /** Allows the user to read the store, and no more. */
   protect(): void {
     for (const name of this.names("data")) {
-      Deno.chmodSync(this.#directory.file(`data/${name}`), 0o444);
+      Deno.chmodSync(`${this.data}/${name}`, 0o444);
     }
-    Deno.chmodSync(this.#directory.file("data"), 0o555);
+    Deno.chmodSync(this.data, 0o555);
   }
 
-  /** Runs the program as the user who may only read the store. */
+  /** Runs the program as the user. */
   run(...args: string[]): Promise<Ended> {
     return runProgram(args, this.options);
   }
 
-  /** Returns a path in the directory for copies. */
-  copy(name: string): string {
-    return this.#directory.file(`copies/${name}`);
-  }
-
-  names(directory: "data" | "copies"): string[] {
-    return [...Deno.readDirSync(this.#directory.file(directory))]
-      .map(({ name }) => name).toSorted();
-  }
-
-  [Symbol.dispose](): void {
-    Deno.chmodSync(this.#directory.file("data"), 0o755);
-    this.#directory[Symbol.dispose]();
+  override [Symbol.dispose](): void {
+    for (const path of [this.data, this.copies]) Deno.chmodSync(path, 0o755);
+    super[Symbol.dispose]();
   }
 }
 
 /** Whether the program can run as a user who is not root. */
-const CAN_RUN = !IS_WINDOWS && await canRun();
-
 async function canRun(): Promise<boolean> {
   using place = new Place();
   return (await place.run("--version")).status === 0;
 }
 
-Deno.test({
-  name:
-    "export and backup of a closed store in a directory that the user may only read say what to do",
-  ignore: !CAN_RUN,
-  fn: async () => {
-    using place = new Place();
-    await createStore(place.store, 10);
+const CAN_RUN = await canRun();
+
+const asOtherUser = testsWith(() => new Place(), CAN_RUN);
+const besideRoot = testsWith(() => new Place(), CAN_RUN && IS_ROOT);
+
+/** Stores that cannot be opened without writing. */
+const CLOSED: readonly [
+  name: string,
+  make: (store: string) => Promise<unknown>,
+][] = [
+  ["a closed store", (store) => createStore(store, 10)],
+  [
+    "a killed store without the index of its log",
+    async (store) => {
+      await createAndKill(store, 100);
+      Deno.removeSync(`${store}-shm`);
+    },
+  ],
+];
+
+for (const [name, make] of CLOSED) {
+  asOtherUser.test(`every command on ${name} that the user may only read says what to do, and changes nothing`, async (place) => {
+    await make(place.store);
     place.protect();
-    const exported = await place.run("export", "--kv", place.store);
-    assertOneLine(exported, 2, DENIED);
-    const copy = place.copy("copy.db");
-    assertOneLine(await backUp(place.store, copy, place.options), 2, DENIED);
+    const before = snapshot(place.data);
+    for (
+      const args of [
+        ["export"],
+        ["backup", `${place.copies}/copy.db`],
+        ["serve", "--port", "0"],
+      ]
+    ) {
+      const ended = await place.run(...args, "--kv", place.store);
+      assertOneLine(ended, 2, DENIED);
+      assert.deepEqual(snapshot(place.data), before);
+    }
     assert.deepEqual(place.names("copies"), []);
-    assert.deepEqual(place.names("data"), ["plants.db"]);
-  },
-});
+  });
+}
 
-Deno.test({
-  name: "export and backup read a log that the user may only read",
-  ignore: !CAN_RUN,
-  fn: async () => {
-    using place = new Place();
-    await createAndKill(place.store, 100);
-    const lines = Array.from(
-      { length: 100 },
-      (_, i) => toLine(BigInt(i + 1), PLANT.name, PLANT.tag),
-    );
-    place.protect();
-    const before = place.names("data");
-    assert.deepEqual(before, ["plants.db", "plants.db-shm", "plants.db-wal"]);
-    assertSameLines(await exportLines(place.store, place.options), lines);
-    const copy = place.copy("copy.db");
-    const { status, stderr } = await backUp(
-      place.store,
-      copy,
-      place.options,
-    );
-    assert.equal(status, 0, stderr);
-    assertSameLines(await exportLines(copy), lines);
-    assert.deepEqual(place.names("data"), before);
-  },
-});
-
-Deno.test({
-  name:
-    "export and backup say what to do if the user may not create the index of a log",
-  ignore: !CAN_RUN,
-  fn: async () => {
-    using place = new Place();
-    await createAndKill(place.store, 100);
-    Deno.removeSync(`${place.store}-shm`);
-    place.protect();
-    const before = place.names("data");
-    assert.deepEqual(before, ["plants.db", "plants.db-wal"]);
-    const exported = await place.run("export", "--kv", place.store);
-    assertOneLine(exported, 2, DENIED);
-    const copy = place.copy("copy.db");
-    const backup = await backUp(place.store, copy, place.options);
-    assertOneLine(backup, 2, DENIED);
-    assert.deepEqual(place.names("data"), before);
-    assert.deepEqual(place.names("copies"), []);
-  },
-});
-
-Deno.test({
-  name: "a start with a store that the user may only read says what to do",
-  ignore: !CAN_RUN,
-  fn: async () => {
-    using place = new Place();
-    await createStore(place.store, 10);
-    place.protect();
-    const before = Deno.readFileSync(place.store);
-    const ended = await place.run("--port", "0", "--kv", place.store);
-    assertOneLine(ended, 2, DENIED);
-    assert.deepEqual(place.names("data"), ["plants.db"]);
-    assert.ok(Buffer.from(Deno.readFileSync(place.store)).equals(before));
-  },
+asOtherUser.test("export and backup read a log that the user may only read", async (place) => {
+  await createAndKill(place.store, 100);
+  const lines = Array.from(
+    { length: 100 },
+    (_, i) => toLine(BigInt(i + 1), PLANT.name, PLANT.tag),
+  );
+  place.protect();
+  const before = snapshot(place.data);
+  assertSameLines(await exportLines(place.store, place.options), lines);
+  const copy = `${place.copies}/copy.db`;
+  assertSucceeded(await backUp(place.store, copy, place.options));
+  assertSameLines(await exportLines(copy), lines);
+  assert.deepEqual(snapshot(place.data), before);
 });
 
 /** What the user may not do to restore a backup, and the message about it. */
 const DENIED_RESTORES: readonly [
   name: string,
-  deny: (place: Place, store: string, backup: string) => void,
+  path: string,
+  mode: number,
   message: RegExp,
   status: number,
 ][] = [
   [
     "read the backup",
-    (_place, _store, backup) => Deno.chmodSync(backup, 0),
+    "copies/backup.db",
+    0,
     /: cannot restore \S+backup\.db: permission denied .*: change the permissions/,
     2,
   ],
   [
     "read the store",
-    // Of another user.
-    (_place, store) => Deno.chmodSync(store, 0o600),
+    "copies/plants.db",
+    // It belongs to root.
+    0o600,
     /: cannot replace \S+plants\.db: permission denied .*: change the permissions/,
     2,
   ],
   [
     "write in the directory",
-    (place) => Deno.chmodSync(place.copy(""), 0o555),
+    "copies",
+    0o555,
     /: cannot write \S+plants\.db: permission denied$/m,
     1,
   ],
 ];
 
-for (const [name, deny, message, status] of DENIED_RESTORES) {
-  Deno.test({
-    name:
-      `restore by a user who may not ${name} changes nothing, and says what to do`,
-    // The store belongs to root.
-    ignore: !CAN_RUN || !IS_ROOT,
-    fn: async () => {
-      using place = new Place();
-      await createStore(place.store, 10);
-      const [store, backup] = [
-        place.copy("plants.db"),
-        place.copy("backup.db"),
-      ];
-      const { status: made, stderr } = await backUp(place.store, backup);
-      assert.equal(made, 0, stderr);
-      Deno.copyFileSync(place.store, store);
-      for (const copy of [store, backup]) Deno.chmodSync(copy, 0o644);
-      deny(place, store, backup);
-      const before = snapshot(place.copy(""));
-      const ended = await place.run("restore", backup, "--kv", store);
-      assertOneLine(ended, status, message);
-      assert.deepEqual(snapshot(place.copy("")), before);
-      Deno.chmodSync(place.copy(""), 0o755);
-    },
+for (const [name, path, mode, message, status] of DENIED_RESTORES) {
+  besideRoot.test(`restore by a user who may not ${name} changes nothing, and says what to do`, async (place) => {
+    await createStore(place.store, 10);
+    const store = `${place.copies}/plants.db`;
+    const backup = `${place.copies}/backup.db`;
+    assertSucceeded(await backUp(place.store, backup));
+    Deno.copyFileSync(place.store, store);
+    for (const file of [store, backup]) Deno.chmodSync(file, 0o644);
+    Deno.chmodSync(place.file(path), mode);
+    const before = snapshot(place.copies);
+    const ended = await place.run("restore", backup, "--kv", store);
+    assertOneLine(ended, status, message);
+    assert.deepEqual(snapshot(place.copies), before);
   });
 }

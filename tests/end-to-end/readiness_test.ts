@@ -8,120 +8,24 @@ import {
   KvServer,
 } from "../support/kv_server.ts";
 import { eventually, pause } from "../support/load.ts";
-import {
-  assertOneLine,
-  errorOf,
-  Program,
-  runProgram,
-  statusOf,
-} from "../support/program.ts";
+import { errorOf, Program, statusOf } from "../support/program.ts";
+import { test, testsIf, testsWith } from "../support/tests.ts";
 import { freePort, runTool } from "../support/tools.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
-import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { StoreLock } from "../support/temporary.ts";
 import { Wire } from "../support/wire.ts";
 
-const OK = '{"status":"ok"}';
+const onLinux = testsIf(Deno.build.os === "linux");
+const onSmallDisk = testsWith(() => new SmallDisk(4), canMount());
+const withServer = testsIf(DENOKV !== undefined);
 
-const STORE_FAILED = API_ERRORS.storeFailed;
+const STORE_FAILED = API_ERRORS.storeFailed.error;
 
 /** Returns the files that a process has open, a line each. */
 function openFiles(pid: number): Promise<string> {
   // With another process: Deno itself needs all permissions to read /proc.
   return runTool("sh", ["-c", `readlink /proc/${pid}/fd/* || true`]);
 }
-
-/** Asserts that a service is not ready, and that only the log says why. */
-async function assertNotReady(program: Program): Promise<void> {
-  const response = await program.get("/readyz");
-  assert.equal(response.status, 503);
-  assert.match(response.headers.get("retry-after") ?? "", /^\d+$/);
-  assert.deepEqual(await response.json(), {
-    error: STORE_FAILED.error,
-    message:
-      "the store failed or timed out, so a create would fail: the log of the service says why",
-  });
-}
-
-Deno.test({
-  name: "a service does not listen before its store is open",
-  ignore: Deno.build.os !== "linux",
-  async fn() {
-    using directory = new TemporaryDirectory();
-    const file = directory.file("plants.db");
-    // Keeps the store in the mode in which a second start only has to write.
-    await using _first = await Program.start(["--kv", file]);
-    using lock = new StoreLock(file);
-    const port = freePort();
-    await using program = Program.spawn(["--port", `${port}`, "--kv", file]);
-    // It has checked the address and opened the store when it waits for the lock.
-    await eventually(
-      (files) => files.split("\n").includes(Deno.realPathSync(file)),
-      () => openFiles(program.process.pid),
-    );
-    await assert.rejects(Wire.connect(port), Deno.errors.ConnectionRefused);
-    assert.equal(program.stderr, "");
-    lock[Symbol.dispose]();
-    await program.printed(/listens on/);
-    const ready = fetch(`http://127.0.0.1:${port}/readyz`);
-    assert.equal(await statusOf(ready), 200);
-  },
-});
-
-Deno.test("GET /readyz answers 503 if the database file is deleted, and /livez 200", async () => {
-  using directory = new TemporaryDirectory();
-  const file = directory.file("plants.db");
-  await using program = await Program.start(["--kv", file]);
-  Deno.removeSync(file);
-  await assertNotReady(program);
-  await program.printed(
-    /error: the store fails: .*plants\.db: it was deleted or moved\n/,
-  );
-  assert.equal(await (await program.get("/livez")).text(), OK);
-  assert.equal(await program.metric("plant_store_up"), 0);
-  const args = ["healthcheck", "--port", `${program.port}`];
-  assertOneLine(
-    await runProgram(args),
-    1,
-    /answers \/readyz with 503: see the log of the service$/m,
-  );
-});
-
-Deno.test({
-  name:
-    "GET /readyz answers 503 on a full disk, and 200 when there is room again although no create arrives",
-  ignore: !canMount(),
-  async fn() {
-    using disk = new SmallDisk(4);
-    await using program = await Program.start(["--kv", disk.file("plants.db")]);
-    assert.equal(await statusOf(program.get("/readyz")), 200);
-    assert.equal(await program.metric("plant_store_up"), 1);
-    const { length } = program.stderr;
-
-    const ballast = disk.fill("ballast");
-    // Until the probe writes again, the last result is current.
-    await eventually(
-      (status) => status === 503,
-      () => statusOf(program.get("/readyz")),
-    );
-    await assertNotReady(program);
-    assert.equal(await program.metric("plant_store_up"), 0);
-    const failing =
-      /error: the store fails: .*plants\.db: the disk is full: free some space\n/;
-    await program.printed(failing, length);
-    assert.deepEqual(
-      await errorOf(program.create({ id: 1, name: "x".repeat(10_000) })),
-      [503, STORE_FAILED.error],
-    );
-
-    Deno.removeSync(ballast);
-    await program.printed(/info: the store has recovered\n/, length);
-    assert.equal(await (await program.get("/readyz")).text(), OK);
-    assert.equal(await program.metric("plant_store_up"), 1);
-    assert.equal(program.stderr.slice(length).trimEnd().split("\n").length, 2);
-    const retry = program.create({ id: 1, name: "x".repeat(10_000) });
-    assert.equal(await statusOf(retry), 200);
-  },
-});
 
 /** Waits until GET /readyz has a status. */
 async function untilReady(program: Program, status: number): Promise<void> {
@@ -131,7 +35,61 @@ async function untilReady(program: Program, status: number): Promise<void> {
   );
 }
 
-Deno.test("GET /readyz probes a KV Connect server again after a probe that never settles", async () => {
+onLinux.test("a service does not listen before its store is open", async ({ store, start }) => {
+  // Keeps the store in the mode in which a second start only has to write.
+  await using _first = await start();
+  using lock = new StoreLock(store);
+  const port = freePort();
+  await using program = Program.spawn(["--port", `${port}`, "--kv", store]);
+  // It has checked the address and opened the store when it waits for the lock.
+  await eventually(
+    (files) => files.split("\n").includes(Deno.realPathSync(store)),
+    () => openFiles(program.process.pid),
+  );
+  await assert.rejects(Wire.connect(port), Deno.errors.ConnectionRefused);
+  assert.equal(program.stderr, "");
+  lock[Symbol.dispose]();
+  await program.printed(/listens on/);
+  const ready = fetch(`http://127.0.0.1:${port}/readyz`);
+  assert.equal(await statusOf(ready), 200);
+});
+
+onSmallDisk.test("GET /readyz answers 503 on a full disk, and 200 when there is room again although no create arrives", async (disk) => {
+  await using program = await Program.start(["--kv", disk.file("plants.db")]);
+  assert.equal(await statusOf(program.get("/readyz")), 200);
+  assert.equal(await program.metric("plant_store_up"), 1);
+  const { length } = program.stderr;
+
+  const ballast = disk.fill("ballast");
+  // Until the probe writes again, the last result is current.
+  await untilReady(program, 503);
+  const response = await program.get("/readyz");
+  assert.equal(response.status, 503);
+  // Only the log says why.
+  assert.deepEqual(await response.json(), {
+    error: STORE_FAILED,
+    message:
+      "the store failed or timed out, so a create would fail: the log of the service says why",
+  });
+  assert.equal(await program.metric("plant_store_up"), 0);
+  const failing =
+    /error: the store fails: .*plants\.db: the disk is full: free some space\n/;
+  await program.printed(failing, length);
+  assert.deepEqual(
+    await errorOf(program.create({ id: 1, name: "x".repeat(10_000) })),
+    [503, STORE_FAILED],
+  );
+
+  Deno.removeSync(ballast);
+  await program.printed(/info: the store has recovered\n/, length);
+  assert.equal(await statusOf(program.get("/readyz")), 200);
+  assert.equal(await program.metric("plant_store_up"), 1);
+  assert.equal(program.stderr.slice(length).trimEnd().split("\n").length, 2);
+  const retry = program.create({ id: 1, name: "x".repeat(10_000) });
+  assert.equal(await statusOf(retry), 200);
+});
+
+test("GET /readyz probes a KV Connect server again after a probe that never settles", async () => {
   await using server = new FakeKvServer();
   const args = ["--kv", server.url];
   await using program = await Program.start(args, { env: KV_ENV });
@@ -147,31 +105,25 @@ Deno.test("GET /readyz probes a KV Connect server again after a probe that never
   }
 });
 
-Deno.test({
-  name:
-    "GET /readyz answers 503 whenever a KV Connect server hangs, however long, and 200 when it continues",
-  ignore: DENOKV === undefined || Deno.build.os === "windows",
-  async fn() {
-    using directory = new TemporaryDirectory();
-    await using server = await KvServer.start(directory.file("kv.db"));
-    await using program = await Program.start(["--kv", server.url], {
-      env: KV_ENV,
-    });
-    // More than PROBES_UNSETTLED_MAX seconds of probes, then fewer.
-    for (const probes of [PROBES_UNSETTLED_MAX + 3, 1]) {
-      await untilReady(program, 200);
-      server.freeze();
-      await untilReady(program, 503);
-      for (let i = 0; i < probes; i++) {
-        assert.equal(await statusOf(program.get("/readyz")), 503);
-        await pause(PROBE_MS);
-      }
-      server.thaw();
-      await untilReady(program, 200);
-      assert.equal(
-        await statusOf(program.create({ id: 1, name: "Fern" })),
-        200,
-      );
+withServer.test("GET /readyz answers 503 whenever a KV Connect server hangs, however long, and 200 when it continues", async ({ directory }) => {
+  await using server = await KvServer.start(directory.file("kv.db"));
+  await using program = await Program.start(["--kv", server.url], {
+    env: KV_ENV,
+  });
+  // More than PROBES_UNSETTLED_MAX seconds of probes, then fewer.
+  for (const probes of [PROBES_UNSETTLED_MAX + 3, 1]) {
+    await untilReady(program, 200);
+    server.freeze();
+    await untilReady(program, 503);
+    for (let i = 0; i < probes; i++) {
+      assert.equal(await statusOf(program.get("/readyz")), 503);
+      await pause(PROBE_MS);
     }
-  },
+    server.thaw();
+    await untilReady(program, 200);
+    assert.equal(
+      await statusOf(program.create({ id: 1, name: "Fern" })),
+      200,
+    );
+  }
 });

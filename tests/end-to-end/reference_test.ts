@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { RequestHandler } from "../../src/http/handler.ts";
 import { Program, runProgram } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { test } from "../support/tests.ts";
 import { type Reply, request, Wire } from "../support/wire.ts";
 
 /** Sends a request for a path, and reads its reply to the end of the connection. */
@@ -25,9 +25,8 @@ async function read(
   return { ...reply, rest: await wire.rest() };
 }
 
-Deno.test("/openapi.json is what the command openapi writes, byte for byte, for the base URL or else for the address", async () => {
-  using directory = new TemporaryDirectory();
-  const args = ["--kv", directory.file("plants.db")];
+test("/openapi.json is what the command openapi writes, byte for byte, for the base URL or else for the address", async ({ store }) => {
+  const args = ["--kv", store];
   for (const path of [undefined, "/api/"]) {
     const env = path === undefined
       ? {}
@@ -50,9 +49,8 @@ Deno.test("/openapi.json is what the command openapi writes, byte for byte, for 
   }
 });
 
-Deno.test("HEAD gets the status and the headers of GET without a body, on every path", async () => {
-  using directory = new TemporaryDirectory();
-  const args = ["--kv", directory.file("plants.db")];
+test("HEAD gets the status and the headers of GET without a body, on every path", async ({ store }) => {
+  const args = ["--kv", store];
   await using program = await Program.start(args);
   const paths = RequestHandler.ROUTES
     .filter(({ path, methods }) => path !== "" && methods.includes("HEAD"))

@@ -9,8 +9,10 @@ import {
 } from "../support/kv_server.ts";
 import { isStored, PLANT, send } from "../support/load.ts";
 import { assertOneLine, Program, runProgram } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { test, testsIf } from "../support/tests.ts";
 import { writeLines } from "../support/transfer.ts";
+
+const withServer = testsIf(DENOKV !== undefined);
 
 const TOKEN = KV_ENV.DENO_KV_ACCESS_TOKEN;
 
@@ -35,8 +37,7 @@ function assertHarmless(line: string): void {
 
 const ADVICE = "check its address, and its token in DENO_KV_ACCESS_TOKEN\n";
 
-Deno.test("an error text of a KV Connect server about its metadata or its data is one line, masked, escaped and truncated", async () => {
-  using directory = new TemporaryDirectory();
+test("an error text of a KV Connect server about its metadata or its data is one line, masked, escaped and truncated", async ({ directory }) => {
   const file = writeLines(directory.file("in"), ['{"id":1,"name":"one"}']);
   for (
     const [kind, ...args] of [
@@ -56,7 +57,7 @@ Deno.test("an error text of a KV Connect server about its metadata or its data i
   }
 });
 
-Deno.test("an error text of a KV Connect server is harmless in the log, and no create gets it", async () => {
+test("an error text of a KV Connect server is harmless in the log, and no create gets it", async () => {
   await using server = new FakeKvServer();
   await using program = await Program.start(["--kv", server.url], {
     env: KV_ENV,
@@ -82,18 +83,12 @@ Deno.test("an error text of a KV Connect server is harmless in the log, and no c
   assert.doesNotMatch(stderr, UNPRINTABLE);
 });
 
-Deno.test({
-  name:
-    "a start with a wrong token for the KV Connect server fails with one line",
-  ignore: DENOKV === undefined,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    await using server = await KvServer.start(directory.file("kv.db"));
-    const env = { DENO_KV_ACCESS_TOKEN: "not-the-token" };
-    const args = ["--port", "0", "--kv", server.url];
-    const ended = await runProgram(args, { env });
-    assertOneLine(ended, 1, /cannot store plants in http:\/\/127/);
-    assert.ok(!ended.stderr.includes("not-the-token"));
-    assert.ok(ended.stderr.endsWith(ADVICE), ended.stderr);
-  },
+withServer.test("a start with a wrong token for the KV Connect server fails with one line", async ({ directory }) => {
+  await using server = await KvServer.start(directory.file("kv.db"));
+  const env = { DENO_KV_ACCESS_TOKEN: "not-the-token" };
+  const args = ["--port", "0", "--kv", server.url];
+  const ended = await runProgram(args, { env });
+  assertOneLine(ended, 1, /cannot store plants in http:\/\/127/);
+  assert.ok(!ended.stderr.includes("not-the-token"));
+  assert.ok(ended.stderr.endsWith(ADVICE), ended.stderr);
 });

@@ -7,58 +7,52 @@ import {
   eventually,
   inParallel,
   isStored,
-  Ledger,
   pause,
   PLANT,
 } from "../support/load.ts";
 import { Program } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { testsIf } from "../support/tests.ts";
+
+const withServer = testsIf(DENOKV !== undefined);
 
 const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
-Deno.test({
-  name:
-    "a KV Connect server that hangs causes 503 for creates at once, and they succeed when it continues",
-  ignore: DENOKV === undefined || Deno.build.os === "windows",
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const ledger = new Ledger();
-    const file = directory.file("kv.db");
-    await using server = await KvServer.start(file);
-    await using program = await Program.start(["--kv", server.url], {
-      env: KV_ENV,
-    });
-    let lastId = 0n;
-    const create = () => ledger.send(program, { id: ++lastId, plant: PLANT });
-    assert.ok(isStored(await create()));
+withServer.test("a KV Connect server that hangs causes 503 for creates at once, and they succeed when it continues", async ({ directory, ledger }) => {
+  const file = directory.file("kv.db");
+  await using server = await KvServer.start(file);
+  await using program = await Program.start(["--kv", server.url], {
+    env: KV_ENV,
+  });
+  let lastId = 0n;
+  const create = () => ledger.send(program, { id: ++lastId, plant: PLANT });
+  assert.ok(isStored(await create()));
 
-    server.freeze();
-    const waiting = Promise.all(Array.from({ length: 200 }, create));
-    await eventually(
-      (count) => count === 200,
-      () => program.metric("plant_store_creates_waiting"),
-    );
-    await pause(QUEUE_MS_MAX + 200);
-    for (let i = 0; i < 20; i++) {
-      assert.equal((await create()).error, QUEUE_FULL);
-    }
-    for (const { error } of await waiting) assert.equal(error, STORE_FAILED);
-    // Creates continue to be refused at once.
-    for (let i = 0; i < 20; i++) {
-      assert.equal((await create()).error, QUEUE_FULL);
-    }
-    assert.equal(await program.metric("plant_store_creates_waiting"), 0);
+  server.freeze();
+  const waiting = Promise.all(Array.from({ length: 200 }, create));
+  await eventually(
+    (count) => count === 200,
+    () => program.metric("plant_store_creates_waiting"),
+  );
+  await pause(QUEUE_MS_MAX + 200);
+  for (let i = 0; i < 20; i++) {
+    assert.equal((await create()).error, QUEUE_FULL);
+  }
+  for (const { error } of await waiting) assert.equal(error, STORE_FAILED);
+  // Creates continue to be refused at once.
+  for (let i = 0; i < 20; i++) {
+    assert.equal((await create()).error, QUEUE_FULL);
+  }
+  assert.equal(await program.metric("plant_store_creates_waiting"), 0);
 
-    server.thaw();
-    await eventually(isStored, create);
-    await inParallel(ledger.ambiguous, async ([id, plant]) => {
-      assert.ok(isStored(await ledger.send(program, { id, plant })), `${id}`);
-    });
-    await program.printed(/the store has recovered/);
-    await ledger.replay(program);
-    assert.equal((await program.stop()).status, 0);
-    await server.kill();
-    assert.equal(await ledger.assertFile(file), Number(lastId));
-  },
+  server.thaw();
+  await eventually(isStored, create);
+  await inParallel(ledger.ambiguous, async ([id, plant]) => {
+    assert.ok(isStored(await ledger.send(program, { id, plant })), `${id}`);
+  });
+  await program.printed(/the store has recovered/);
+  await ledger.replay(program);
+  assert.equal((await program.stop()).status, 0);
+  await server.kill();
+  assert.equal(await ledger.assertFile(file), Number(lastId));
 });

@@ -7,19 +7,20 @@ import {
   Ledger,
   occurrences,
   PLANT,
+  toBody,
 } from "../support/load.ts";
 import {
   assertOneLine,
+  assertSucceeded,
   Program,
   runProgram,
   statusOf,
 } from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { test } from "../support/tests.ts";
+import { exportLines, storeLines } from "../support/transfer.ts";
 
 const STORE_FAILED = API_ERRORS.storeFailed.error;
-const IS_WINDOWS = Deno.build.os === "windows";
-
 const FAILING = /error: the store fails: /g;
 const NOT_SAVED = /error: cannot save the plants in /g;
 const SAVED =
@@ -68,7 +69,10 @@ async function assertFails(program: Program, ledger: Ledger): Promise<void> {
 }
 
 /** Asserts that a start refuses to create an empty store. */
-async function assertStartNames(path: string, saved: string): Promise<void> {
+async function assertStartNames(
+  path: string,
+  { saved }: Advice,
+): Promise<void> {
   await using program = Program.spawn(["--port", "0", "--kv", path]);
   assertOneLine(
     await program.ended(),
@@ -90,6 +94,16 @@ async function assertRestored(path: string, ledger: Ledger): Promise<void> {
   await ledger.assertFile(path);
 }
 
+/** Imports saved plants as advised, and starts the service with them. */
+async function assertImported(
+  { args }: Advice,
+  path: string,
+  ledger: Ledger,
+): Promise<void> {
+  assertSucceeded(await runProgram(args));
+  await assertRestored(path, ledger);
+}
+
 /** Creates plants and waits for them. */
 async function create(
   program: Program,
@@ -106,11 +120,8 @@ function ids(first: number, count: number): bigint[] {
   return Array.from({ length: count }, (_, i) => BigInt(first + i));
 }
 
-/** Makes a store with one plant. */
-async function makeStore(path: string, id: bigint): Promise<void> {
-  using kv = await Deno.openKv(path);
-  await kv.set(["plants", id], PLANT);
-}
+/** The plant in a store that replaces another one. */
+const OTHER = { id: 7_000_000n, plant: PLANT };
 
 /** An accident under a running service. */
 interface Accident {
@@ -149,7 +160,7 @@ const ACCIDENTS: Readonly<Record<string, Accident>> = {
   "a replaced database": {
     async act(path) {
       const other = `${path}.other`;
-      await makeStore(other, 7_000_000n);
+      await storeLines(other, [toBody(OTHER)]);
       Deno.renameSync(other, Deno.realPathSync(path));
     },
     problem: /plants\.db: it was replaced\n/,
@@ -168,204 +179,107 @@ const ACCIDENTS: Readonly<Record<string, Accident>> = {
 };
 
 for (const [accident, { act, problem, leaves }] of Object.entries(ACCIDENTS)) {
-  Deno.test({
-    name:
-      `${accident} under load fails creates, and no acknowledged plant is lost by doing what the log says, twice in a row`,
-    ignore: IS_WINDOWS,
-    fn: async () => {
-      using directory = new TemporaryDirectory();
-      const path = directory.file("plants.db");
-      Deno.symlinkSync("real.db", path);
-      const ledger = new Ledger();
-      const other = { id: 7_000_000n, plant: PLANT };
-      await ledger.record(other, () => Promise.resolve({ status: 0 }));
-      for (let round = 0; round < 2; round++) {
-        await using program = await Program.start(["--kv", path]);
-        await create(program, ledger, 1_000 * round);
-        let isOver = false;
-        const load = inParallel(ids(1_000 * round + 100, 800), async (id) => {
-          if (!isOver) await ledger.send(program, { id, plant: PLANT });
-        }, 4);
-        await act(path);
-        await program.printed(/error: the store fails: .*\n/);
-        isOver = true;
-        await load;
-        assert.match(program.stderr, problem);
-        await assertFails(program, ledger);
-        const { saved, args } = await savedBy(program, ledger);
-        const { status, stderr } = await program.stop();
-        assert.equal(status, 0, stderr);
-        assert.equal(occurrences(stderr, SAVED), 1, stderr);
+  test(`${accident} under load fails creates, and no acknowledged plant is lost by doing what the log says, twice in a row`, async ({ store, start, ledger }) => {
+    Deno.symlinkSync("real.db", store);
+    await ledger.record(OTHER, () => Promise.resolve({ status: 0 }));
+    for (let round = 0; round < 2; round++) {
+      await using program = await start();
+      await create(program, ledger, 1_000 * round);
+      let isOver = false;
+      const load = inParallel(ids(1_000 * round + 100, 800), async (id) => {
+        if (!isOver) await ledger.send(program, { id, plant: PLANT });
+      }, 4);
+      await act(store);
+      await program.printed(/error: the store fails: .*\n/);
+      isOver = true;
+      await load;
+      assert.match(program.stderr, problem);
+      await assertFails(program, ledger);
+      const advice = await savedBy(program, ledger);
+      assertSucceeded(await program.stop());
+      assert.equal(occurrences(program.stderr, SAVED), 1, program.stderr);
 
-        if (leaves === "nothing") await assertStartNames(path, saved);
-        if (leaves === "the store") await ledger.assertFile(path);
-        const imported = await runProgram(args);
-        assert.equal(imported.status, 0, imported.stderr);
-        await assertRestored(path, ledger);
+      if (leaves === "nothing") await assertStartNames(store, advice);
+      else if (leaves === "the store") await ledger.assertFile(store);
+      else {
+        // Without anything of the old log.
+        assert.deepEqual(await exportLines(store), [toBody(OTHER)]);
       }
-    },
+      await assertImported(advice, store, ledger);
+    }
   });
 }
 
-Deno.test({
-  name:
-    "a database that is moved away and back under a service needs no import after a restart",
-  ignore: IS_WINDOWS,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const ledger = new Ledger();
-    await using program = await Program.start(["--kv", path]);
+for (const isRunning of [true, false]) {
+  const until = isRunning ? "while it runs" : "after its stop";
+  test(`a database that is moved away under a service, and back ${until}, has every plant`, async ({ directory, store, start, ledger }) => {
+    const away = directory.file("away.db");
+    await using program = await start();
     await create(program, ledger, 1);
-    Deno.renameSync(path, directory.file("away.db"));
-    await savedBy(program, ledger);
-    Deno.renameSync(directory.file("away.db"), path);
-    await assertFails(program, ledger);
-    assert.equal((await program.stop()).status, 0);
-    await assertRestored(path, ledger);
-  },
-});
-
-Deno.test({
-  name:
-    "a database that was moved away under a service, and back after its stop, has every plant",
-  ignore: IS_WINDOWS,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const ledger = new Ledger();
-    {
-      await using program = await Program.start(["--kv", path]);
-      await create(program, ledger, 1);
-      Deno.renameSync(path, directory.file("away.db"));
-      const { saved } = await savedBy(program, ledger);
-      assert.equal((await program.stop()).status, 0);
-      await assertStartNames(path, saved);
+    Deno.renameSync(store, away);
+    const advice = await savedBy(program, ledger);
+    if (isRunning) {
+      Deno.renameSync(away, store);
+      await assertFails(program, ledger);
     }
-    Deno.renameSync(directory.file("away.db"), path);
-    await assertRestored(path, ledger);
-  },
-});
-
-Deno.test({
-  name:
-    "a service whose database was replaced starts with the new one, without its old log",
-  ignore: IS_WINDOWS,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const other = directory.file("other.db");
-    await makeStore(other, 7n);
-    {
-      await using program = await Program.start(["--kv", path]);
-      await create(program, new Ledger(), 1);
-      Deno.renameSync(other, path);
-      await program.printed(/: it was replaced\n/);
-      assert.equal((await program.stop()).status, 0);
+    assertSucceeded(await program.stop());
+    if (!isRunning) {
+      await assertStartNames(store, advice);
+      Deno.renameSync(away, store);
     }
-    await using program = await Program.start(["--kv", path]);
-    assert.equal(await statusOf(program.get("/readyz")), 200);
-    await program.stop();
-    using kv = await Deno.openKv(path);
-    const plants = await Array.fromAsync(kv.list({ prefix: ["plants"] }));
-    assert.deepEqual(plants.map(({ key }) => key), [["plants", 7n]]);
-  },
+    await assertRestored(store, ledger);
+  });
+}
+
+test("a service that is stopped right after its store was deleted saves the plants before it ends", async ({ store, start, ledger }) => {
+  await using program = await start();
+  await create(program, ledger, 1);
+  Deno.removeSync(store);
+  assertSucceeded(await program.stop());
+  assert.match(program.stderr, /info: stopped\n$/);
+  const advice = await savedBy(program, ledger);
+  await assertStartNames(store, advice);
+  await assertImported(advice, store, ledger);
 });
 
-Deno.test({
-  name:
-    "a service that is stopped right after its store was deleted saves the plants before it ends",
-  ignore: IS_WINDOWS,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const ledger = new Ledger();
-    await using program = await Program.start(["--kv", path]);
+for (const [what, suffix] of [["database", ""], ["log", "-wal"]]) {
+  test(`a service whose ${what} was deleted, and that is killed after it has saved the plants, leaves advice that leads to them`, async ({ directory, store, start, ledger }) => {
+    await using program = await start();
     await create(program, ledger, 1);
-    Deno.removeSync(path);
-    const { status, stderr } = await program.stop();
-    assert.equal(status, 0, stderr);
-    assert.match(stderr, /info: stopped\n$/);
-    const { saved, args } = await savedBy(program, ledger);
-    await assertStartNames(path, saved);
-    assert.equal((await runProgram(args)).status, 0);
-    await assertRestored(path, ledger);
-  },
-});
-
-Deno.test({
-  name:
-    "a service that is killed after it has saved the plants leaves advice that leads to them",
-  ignore: IS_WINDOWS,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const ledger = new Ledger();
-    await using program = await Program.start(["--kv", path]);
-    await create(program, ledger, 1);
-    Deno.removeSync(path);
-    const { saved, args } = await savedBy(program, ledger);
+    Deno.removeSync(`${store}${suffix}`);
+    const advice = await savedBy(program, ledger);
     await program.stop("SIGKILL");
 
-    await assertStartNames(path, saved);
-    const other = directory.file("other.jsonl");
-    Deno.copyFileSync(saved, other);
-    const log = `${path}-wal`;
-    assertOneLine(
-      await runProgram(["import", other, "--kv", path]),
-      2,
-      `cannot store plants in ${path}: plants.db is missing or empty, but its log is ` +
-        `here: ${log}: move the database back, put a backup there with ` +
-        "plant-store restore, or move that log away and import the plants",
-    );
-    assert.ok(Deno.statSync(log).size > 0);
-    assert.equal((await runProgram(args)).status, 0);
-    await assertRestored(path, ledger);
-  },
-});
-
-Deno.test({
-  name:
-    "a service whose log was deleted, and that is killed after it has saved the plants, does not start empty",
-  ignore: IS_WINDOWS,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const ledger = new Ledger();
-    await using program = await Program.start(["--kv", path]);
-    await create(program, ledger, 1);
-    Deno.removeSync(`${path}-wal`);
-    const { saved, args } = await savedBy(program, ledger);
-    await program.stop("SIGKILL");
-
-    await assertStartNames(path, saved);
-    assert.equal((await runProgram(args)).status, 0);
-    await assertRestored(path, ledger);
-  },
-});
-
-Deno.test({
-  name:
-    "two instances whose store is deleted save a complete file each, and one of them is enough",
-  ignore: IS_WINDOWS,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const ledger = new Ledger();
-    await using one = await Program.start(["--kv", path]);
-    await using two = await Program.start(["--kv", path]);
-    await create(one, ledger, 1);
-    await create(two, ledger, 1_001);
-    Deno.removeSync(path);
-    const first = await savedBy(one, ledger);
-    const second = await savedBy(two, ledger);
-    assert.notEqual(first.saved, second.saved);
-    for (const program of [one, two]) {
-      assert.equal((await program.stop()).status, 0);
+    await assertStartNames(store, advice);
+    if (what === "database") {
+      // The log is not given up for the plants of another store.
+      const other = directory.file("other.jsonl");
+      Deno.copyFileSync(advice.saved, other);
+      const log = `${store}-wal`;
+      assertOneLine(
+        await runProgram(["import", other, "--kv", store]),
+        2,
+        `cannot store plants in ${store}: plants.db is missing or empty, but its log is ` +
+          `here: ${log}: move the database back, put a backup there with ` +
+          "plant-store restore, or move that log away and import the plants",
+      );
+      assert.ok(Deno.statSync(log).size > 0);
     }
-    assert.equal((await runProgram(first.args)).status, 0);
-    await assertRestored(path, ledger);
-  },
+    await assertImported(advice, store, ledger);
+  });
+}
+
+test("two instances whose store is deleted save a complete file each, and one of them is enough", async ({ store, start, ledger }) => {
+  await using one = await start();
+  await using two = await start();
+  await create(one, ledger, 1);
+  await create(two, ledger, 1_001);
+  Deno.removeSync(store);
+  const first = await savedBy(one, ledger);
+  const second = await savedBy(two, ledger);
+  assert.notEqual(first.saved, second.saved);
+  for (const program of [one, two]) assertSucceeded(await program.stop());
+  await assertImported(first, store, ledger);
 });
 
 /** Waits until a service could not save its plants, and stops it. */
@@ -375,77 +289,65 @@ async function stopUnsaved(program: Program, problem: RegExp): Promise<void> {
   await program.printed(/SIGTERM: draining\n/);
 }
 
-/** Deletes the directory of a store, and makes it again during the stop. */
-async function loseDirectory(): Promise<void> {
-  using directory = new TemporaryDirectory();
-  const data = directory.file("data");
-  const path = `${data}/plants.db`;
-  Deno.mkdirSync(data);
-  const ledger = new Ledger();
-  await using program = await Program.start(["--kv", path]);
-  await create(program, ledger, 1);
-  Deno.removeSync(data, { recursive: true });
-  await stopUnsaved(
-    program,
-    /error: cannot save the plants in \S+: no directory \S+\/data: correct this while the service runs, which tries again every 10 s, and stops only when they are saved\n/,
-  );
-  Deno.mkdirSync(data);
-  await assertStopsSaved(program, path, ledger);
+/** A store that is lost where its plants cannot be saved. */
+interface Loss {
+  readonly store: string;
+  readonly lose: () => void;
+  readonly problem: RegExp;
+  readonly correct: () => void;
 }
 
-/** Deletes a store on a full disk, and frees space during the stop. */
-async function loseStoreOnFullDisk(): Promise<void> {
-  using disk = new SmallDisk(4);
-  const path = disk.file("plants.db");
-  const ledger = new Ledger();
-  await using program = await Program.start(["--kv", path]);
-  await create(program, ledger, 1);
-  const ballast = disk.fill("ballast");
-  Deno.removeSync(path);
-  await stopUnsaved(program, /cannot save the plants in \S+: No space left/);
-  Deno.removeSync(ballast);
-  await assertStopsSaved(program, path, ledger);
-}
-
+/** Stops a service that cannot save its plants, and then corrects that. */
 async function assertStopsSaved(
-  program: Program,
-  path: string,
-  ledger: Ledger,
+  { store, lose, problem, correct }: Loss,
 ): Promise<void> {
-  const { status, stderr } = await program.ended();
-  assert.equal(status, 0, stderr);
-  assert.equal(occurrences(stderr, NOT_SAVED), 1, stderr);
-  const { args } = await savedBy(program, ledger);
-  assert.equal((await runProgram(args)).status, 0);
-  await assertRestored(path, ledger);
+  const ledger = new Ledger();
+  await using program = await Program.start(["--kv", store]);
+  await create(program, ledger, 1);
+  lose();
+  await stopUnsaved(program, problem);
+  correct();
+  assertSucceeded(await program.ended());
+  assert.equal(occurrences(program.stderr, NOT_SAVED), 1, program.stderr);
+  await assertImported(await savedBy(program, ledger), store, ledger);
 }
 
-Deno.test({
-  name:
-    "a service that cannot save its plants, without a directory or room, says so, and stops when a later attempt succeeds",
-  ignore: IS_WINDOWS,
-  fn: async () => {
-    // Each waits 10 s for the next attempt.
-    const lost = [loseDirectory()];
-    if (canMount()) lost.push(loseStoreOnFullDisk());
-    await Promise.all(lost);
-  },
+test("a service that cannot save its plants, without a directory or room, says so, and stops when a later attempt succeeds", async ({ directory }) => {
+  const data = directory.file("data");
+  Deno.mkdirSync(data);
+  const losses: Loss[] = [{
+    store: `${data}/plants.db`,
+    lose: () => Deno.removeSync(data, { recursive: true }),
+    problem:
+      /error: cannot save the plants in \S+: no directory \S+\/data: correct this while the service runs, which tries again every 10 s, and stops only when they are saved\n/,
+    correct: () => Deno.mkdirSync(data),
+  }];
+  using disk = canMount() ? new SmallDisk(4) : undefined;
+  if (disk !== undefined) {
+    const store = disk.file("plants.db");
+    losses.push({
+      store,
+      lose: () => {
+        disk.fill("ballast");
+        Deno.removeSync(store);
+      },
+      problem: /cannot save the plants in \S+: No space left/,
+      correct: () => Deno.removeSync(disk.file("ballast")),
+    });
+  }
+  // Each waits 10 s for the next attempt.
+  await Promise.all(losses.map(assertStopsSaved));
 });
 
-Deno.test({
-  name: "a later signal ends a service that cannot save its plants",
-  ignore: IS_WINDOWS,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const data = directory.file("data");
-    Deno.mkdirSync(data);
-    await using program = await Program.start(["--kv", `${data}/plants.db`]);
-    Deno.removeSync(data, { recursive: true });
-    await stopUnsaved(program, NOT_SAVED);
-    // The first of these count as the signal above.
-    const again = setInterval(() => void program.stop(), 100);
-    const { status, stderr } = await program.ended()
-      .finally(() => clearInterval(again));
-    assert.equal(status, 1, stderr);
-  },
+test("a later signal ends a service that cannot save its plants", async ({ directory }) => {
+  const data = directory.file("data");
+  Deno.mkdirSync(data);
+  await using program = await Program.start(["--kv", `${data}/plants.db`]);
+  Deno.removeSync(data, { recursive: true });
+  await stopUnsaved(program, NOT_SAVED);
+  // The first of these count as the signal above.
+  const again = setInterval(() => void program.stop(), 100);
+  const { status, stderr } = await program.ended()
+    .finally(() => clearInterval(again));
+  assert.equal(status, 1, stderr);
 });

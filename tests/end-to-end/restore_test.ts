@@ -5,14 +5,15 @@ import { eventually, isStored, PLANT, send } from "../support/load.ts";
 import { makeLog } from "../support/places.ts";
 import {
   assertOneLine,
+  assertSucceeded,
   Program,
   type ProgramOptions,
-  runProgram,
 } from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { snapshot } from "../support/snapshot.ts";
 import { assertInjected, HAS_STRACE, traced } from "../support/strace.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { testsIf, testsWith } from "../support/tests.ts";
 import {
   assertSameLines,
   backUp,
@@ -22,11 +23,13 @@ import {
   exportLines,
   restore,
   toLine,
-  writeLines,
 } from "../support/transfer.ts";
 
-const IS_ROOT = Deno.build.os !== "windows" && Deno.uid() === 0;
 const NOBODY = 65_534;
+
+/** A plant that neither the stores nor the backup have, and its line. */
+const NEW_PLANT = { id: -1n, plant: PLANT };
+const NEW_LINE = toLine(-1n, PLANT.name, PLANT.tag);
 
 /** Plants of the backup: several pages, more than a pipe holds as lines. */
 const PLANTS = 3_000;
@@ -40,8 +43,7 @@ Deno.test.beforeAll(async () => {
   originals = new TemporaryDirectory();
   const other = originals.file("other.db");
   backedUp = await createStore(other, PLANTS, "Restored");
-  const { status, stderr } = await backUp(other, originals.file("backup.db"));
-  assert.equal(status, 0, stderr);
+  assertSucceeded(await backUp(other, originals.file("backup.db")));
   stored = await createStore(originals.file("plants.db"), 2_500, "Old");
 });
 
@@ -80,28 +82,27 @@ class Place extends TemporaryDirectory {
     directory = this.path,
   ): Promise<string[]> {
     const before = snapshot(this.path);
-    const { status, stdout, stderr } = await restore(
-      this.store,
-      this.backup,
-      options,
-    );
-    const aside = [...Deno.readDirSync(directory)].map(({ name }) => name)
-      .filter((name) => name.includes(".replaced-")).toSorted();
-    const [, old = ""] = /; the old store is (.*)\n/.exec(stderr) ?? [];
-    const note = old === "" ? "" : `; the old store is ${old}`;
+    const ended = await restore(this.store, this.backup, options);
+    const kept = [...Deno.readDirSync(directory)]
+      .filter(({ name }) => name.includes(".replaced-"))
+      .map(({ name }) => `${directory}/${name}`).toSorted();
     const real = Deno.realPathSync(this.store);
-    assert.equal(
-      stderr,
-      `restored ${PLANTS} plants from ${this.backup} to ${real}${note}\n`,
-    );
-    assert.deepEqual({ status, stdout }, { status: 0, stdout: "" });
-    const names = aside.map((name) => `${directory}/${name}`);
-    if (aside.length === 0) assert.equal(old, "");
-    else {
-      assert.ok(old.startsWith(`${real}.replaced-`), old);
-      assert.match(old, /\.replaced-\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z(-wal)?$/);
-      for (const name of names) assert.ok(name.startsWith(old), name);
-      assert.ok(names.includes(old), old);
+    const [old] = kept;
+    const note = old === undefined ? "" : `; the old store is ${old}`;
+    const { status, stdout, stderr } = ended;
+    assert.deepEqual({ status, stdout, stderr }, {
+      status: 0,
+      stdout: "",
+      stderr:
+        `restored ${PLANTS} plants from ${this.backup} to ${real}${note}\n`,
+    });
+    for (const path of kept) assert.ok(path.startsWith(old ?? ""), path);
+    if (old !== undefined) {
+      assert.ok(old.startsWith(real), old);
+      assert.match(
+        old.slice(real.length),
+        /^\.replaced-\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z(-wal)?$/,
+      );
     }
     // Nothing else was left, and the backup is as it was.
     const after = snapshot(this.path);
@@ -111,9 +112,30 @@ class Place extends TemporaryDirectory {
       assert.ok(!isNew || path.includes(".replaced-"), path);
     }
     assertSameLines(await exportLines(this.store), backedUp);
-    return names;
+    return kept;
+  }
+
+  /**
+   * Restores the backup, and asserts that the old store is one file with all its
+   * plants, and these.
+   * @returns the path of the file
+   */
+  async keeps(
+    added: readonly string[] = [],
+    options?: ProgramOptions,
+    directory?: string,
+  ): Promise<string> {
+    const [old = "", ...others] = await this.restores(options, directory);
+    assert.deepEqual(others, []);
+    assertSameLines(await exportLines(old), [...added, ...stored]);
+    return old;
   }
 }
+
+const makePlace = () => new Place();
+const { test } = testsWith(makePlace);
+const byRoot = testsWith(makePlace, Deno.uid() === 0);
+const withStrace = testsWith(makePlace, HAS_STRACE);
 
 /** Overwrites bytes of a file. */
 function overwrite(path: string, offset: number, bytes: number): void {
@@ -188,16 +210,13 @@ const REFUSED_BACKUPS: readonly RefusedBackup[] = [
 ];
 
 for (const [name, make, problem] of REFUSED_BACKUPS) {
-  Deno.test(`restore refuses a backup that ${name}, and changes nothing`, async () => {
-    using place = new Place();
+  test(`restore refuses a backup that ${name}, and changes nothing`, async (place) => {
     await make(place.backup);
     await place.refuses(`cannot restore ${place.backup}: ${problem}`, 2);
-    assertSameLines(await exportLines(place.store), stored);
   });
 }
 
-Deno.test("restore refuses a backup beside the log of another database", async () => {
-  using place = new Place();
+test("restore refuses a backup beside the log of another database", async (place) => {
   await makeLog(`${place.backup}-wal`);
   const log = `${Deno.realPathSync(place.path)}/backup.db-wal`;
   await place.refuses(
@@ -213,8 +232,7 @@ Deno.test("restore refuses a backup beside the log of another database", async (
   );
 });
 
-Deno.test("restore refuses the store itself, by any of its names", async () => {
-  using place = new Place();
+test("restore refuses the store itself, by any of its names", async (place) => {
   const [link, hardLink] = [place.file("link.db"), place.file("hard.db")];
   Deno.symlinkSync(place.store, link);
   Deno.linkSync(place.store, hardLink);
@@ -224,31 +242,13 @@ Deno.test("restore refuses the store itself, by any of its names", async () => {
   }
 });
 
-Deno.test("restore refuses a special file as the backup with one line", async () => {
-  using place = new Place();
+test("restore refuses a special file as the backup with one line", async (place) => {
   for (const file of ["/dev/null", "/proc/self/mem", `${place.store}/file`]) {
     await place.refuses(/ cannot restore \S+: /, 2, file);
   }
 });
 
-Deno.test("restore refuses a KV Connect server", async () => {
-  using place = new Place();
-  const before = snapshot(place.path);
-  const ended = await runProgram(
-    ["restore", place.backup, "--kv", "https://kv.example"],
-    { env: { DENO_KV_ACCESS_TOKEN: "a-token-for-tests" } },
-  );
-  assertOneLine(
-    ended,
-    2,
-    `https://kv.example/ is a KV Connect server: export ${place.backup}, and ` +
-      "import its plants there",
-  );
-  assert.deepEqual(snapshot(place.path), before);
-});
-
-Deno.test("restore refuses a store that is a directory, or has none", async () => {
-  using place = new Place();
+test("restore refuses a store that is a directory, or has none", async (place) => {
   Deno.removeSync(place.store);
   Deno.mkdirSync(place.store);
   await place.refuses(
@@ -267,15 +267,12 @@ Deno.test("restore refuses a store that is a directory, or has none", async () =
   assert.deepEqual(snapshot(place.path), before);
 });
 
-Deno.test("restore puts the log of a killed store into the restored one", async () => {
-  using place = new Place();
+test("restore puts the log of a killed store into the restored one", async (place) => {
   const killed = place.file("killed.db");
   const ledger = await createAndKill(killed, 100);
   Deno.removeSync(`${killed}-shm`);
   const log = snapshot(place.path)["killed.db-wal"];
-  const { status, stderr } = await restore(place.store, killed);
-  assert.match(stderr, /^restored 100 plants from /);
-  assert.equal(status, 0);
+  assertSucceeded(await restore(place.store, killed));
   assert.equal(snapshot(place.path)["killed.db-wal"], log);
   assert.equal(await ledger.assertFile(place.store), 100);
 });
@@ -284,17 +281,19 @@ Deno.test("restore puts the log of a killed store into the restored one", async 
 const USERS: readonly [
   name: string,
   start: (store: string, place: Place) => Promise<Program>,
+  added: readonly string[],
 ][] = [
-  ["a service", (store) => Program.start(["--kv", store])],
+  ["a service", (store) => Program.start(["--kv", store]), []],
   [
     "an import that reads stdin",
     async (store) => {
       const args = ["import", "-", "--kv", store];
       const program = Program.spawn(args, { stdin: "piped" });
-      await writeLine(program, toLine(-1n, "Imported"));
+      await writeLine(program, NEW_LINE);
       await eventually((it) => it, () => Promise.resolve(hasPlant(store)));
       return program;
     },
+    [NEW_LINE],
   ],
   [
     "an export whose reader is slow",
@@ -311,6 +310,7 @@ const USERS: readonly [
       program.process.kill("SIGSTOP");
       return program;
     },
+    [],
   ],
 ];
 
@@ -342,44 +342,36 @@ async function closeStdin({ process }: Program): Promise<void> {
   }
 }
 
-for (const [name, start] of USERS) {
-  Deno.test({
-    name: `restore refuses a store that ${name} has open`,
-    ignore: Deno.build.os === "windows",
-    fn: async () => {
-      using place = new Place();
-      await using program = await start(place.store, place);
-      await place.refuses(
-        `cannot replace ${place.store}: another process has it open: stop it first`,
-        1,
-      );
-      await program.stop("SIGKILL");
-      await closeStdin(program);
-      const [old = "", ...others] = await place.restores();
-      assert.deepEqual(others, []);
-      const lines = await exportLines(old);
-      assertSameLines(lines.slice(-stored.length), stored);
-    },
+for (const [name, start, added] of USERS) {
+  test(`restore refuses a store that ${name} has open`, async (place) => {
+    await using program = await start(place.store, place);
+    await place.refuses(
+      `cannot replace ${place.store}: another process has it open: stop it first`,
+      1,
+    );
+    await program.stop("SIGKILL");
+    await closeStdin(program);
+    await place.keeps(added);
   });
 }
 
-Deno.test("a restore that is refused beside a service does not disturb it", async () => {
-  using place = new Place();
+test("a restore that is refused beside a service does not disturb it", async (place) => {
   await using program = await Program.start(["--kv", place.store]);
   const { status } = await restore(place.store, place.backup);
   assert.equal(status, 1);
-  assert.ok(isStored(await send(program, { id: -1n, plant: PLANT })));
-  assert.equal((await program.stop()).status, 0, program.stderr);
-  const lines = [toLine(-1n, PLANT.name, PLANT.tag), ...stored];
-  assertSameLines(await exportLines(place.store), lines);
+  assert.ok(isStored(await send(program, NEW_PLANT)));
+  assertSucceeded(await program.stop());
+  assertSameLines(await exportLines(place.store), [NEW_LINE, ...stored]);
 });
 
 /** Old stores of one readable database: each keeps all plants in one file. */
 const READABLE: readonly [
   name: string,
   make: (store: string) => void | Promise<void>,
+  added?: readonly string[],
 ][] = [
   ["closed", () => {}],
+  ["killed, with a log", createAndKillOne, [NEW_LINE]],
   // As the previous version closed it.
   [
     "not in WAL mode",
@@ -387,6 +379,13 @@ const READABLE: readonly [
   ],
   ["killed by the previous version, with a journal", leaveJournal],
 ];
+
+/** Kills a service on a store: its log, and nothing else, has a new plant. */
+async function createAndKillOne(store: string): Promise<void> {
+  await using program = await Program.start(["--kv", store]);
+  assert.ok(isStored(await send(program, NEW_PLANT)));
+  await program.stop("SIGKILL");
+}
 
 /** Leaves the journal of a killed process beside a store. */
 function leaveJournal(store: string): void {
@@ -403,25 +402,12 @@ function leaveJournal(store: string): void {
   }
 }
 
-for (const [name, make] of READABLE) {
-  Deno.test(`restore keeps an old store that is ${name} under a second name`, async () => {
-    using place = new Place();
+for (const [name, make, added] of READABLE) {
+  test(`restore keeps an old store that is ${name} under a second name`, async (place) => {
     await make(place.store);
-    const [old = "", ...others] = await place.restores();
-    assert.deepEqual(others, []);
-    assertSameLines(await exportLines(old), stored);
+    await place.keeps(added);
   });
 }
-
-Deno.test("restore keeps a killed store with its log in one file", async () => {
-  using place = new Place();
-  Deno.removeSync(place.store);
-  const ledger = await createAndKill(place.store, 300);
-  assert.ok(Deno.statSync(`${place.store}-wal`).size > 0);
-  const [old = "", ...others] = await place.restores();
-  assert.deepEqual(others, []);
-  assert.equal(await ledger.assertFile(old), 300);
-});
 
 /** Old files that SQLite cannot read: each is kept as it is, with its log. */
 const UNREADABLE: readonly [
@@ -437,10 +423,7 @@ const UNREADABLE: readonly [
   [
     "a killed store without a header",
     async (store) => {
-      // The plant alone is in the log, and the first page is not.
-      await using program = await Program.start(["--kv", store]);
-      assert.ok(isStored(await send(program, { id: -1n, plant: PLANT })));
-      await program.stop("SIGKILL");
+      await createAndKillOne(store);
       overwrite(store, 0, 18);
     },
     ["", "-wal"],
@@ -470,8 +453,7 @@ const UNREADABLE: readonly [
 ];
 
 for (const [name, make, suffixes] of UNREADABLE) {
-  Deno.test(`restore keeps ${name} as it is`, async () => {
-    using place = new Place();
+  test(`restore keeps ${name} as it is`, async (place) => {
     await make(place.store);
     const before = snapshot(place.path);
     const old = (await place.restores()).filter((it) => !it.endsWith("-shm"));
@@ -483,69 +465,57 @@ for (const [name, make, suffixes] of UNREADABLE) {
   });
 }
 
-Deno.test("restore without an old store creates one, for the user only", async () => {
-  using place = new Place();
+test("restore without an old store creates one, for the user only", async (place) => {
   Deno.removeSync(place.store);
   assert.deepEqual(await place.restores(), []);
   assert.equal((Deno.statSync(place.store).mode ?? 0) & 0o777, 0o600);
 });
 
-Deno.test("restore replaces the file behind a link, and keeps the old one beside it", async () => {
-  using place = new Place();
+test("restore replaces the file behind a link, and keeps the old one beside it", async (place) => {
   Deno.mkdirSync(place.file("data"));
   const real = place.file("data/real.db");
   Deno.renameSync(place.store, real);
   Deno.symlinkSync("data/real.db", place.store);
-  const [old = "", ...others] = await place.restores({}, place.file("data"));
-  assert.deepEqual(others, []);
+  await place.keeps([], {}, place.file("data"));
   assert.equal(Deno.readLinkSync(place.store), "data/real.db");
-  assertSameLines(await exportLines(old), stored);
 });
 
-Deno.test("a restored store is served with exactly the plants of the backup", async () => {
-  using place = new Place();
+test("a restored store is served with exactly the plants of the backup", async (place) => {
   await place.restores();
   await using program = await Program.start(["--kv", place.store]);
   const plant = { name: "Restored 1" };
   assert.ok(isStored(await send(program, { id: 1n, plant })));
   assert.equal((await send(program, { id: 1n, plant: PLANT })).status, 409);
-  assert.ok(isStored(await send(program, { id: -1n, plant: PLANT })));
-  assert.equal((await program.stop()).status, 0, program.stderr);
-  const lines = [toLine(-1n, PLANT.name, PLANT.tag), ...backedUp];
-  assertSameLines(await exportLines(place.store), lines);
+  assert.ok(isStored(await send(program, NEW_PLANT)));
+  assertSucceeded(await program.stop());
+  assertSameLines(await exportLines(place.store), [NEW_LINE, ...backedUp]);
 });
 
 for (const isMissing of [false, true]) {
   const what = isMissing ? "the owner of the directory" : "owner and mode";
   const store = isMissing ? "a missing store" : "the old store";
-  Deno.test({
-    name: `a restore by root keeps ${what} of ${store}`,
-    ignore: !IS_ROOT,
-    fn: async () => {
-      using place = new Place();
-      if (isMissing) {
-        Deno.removeSync(place.store);
-        Deno.chownSync(place.path, NOBODY, NOBODY);
-      } else {
-        Deno.chmodSync(place.store, 0o640);
-        Deno.chownSync(place.store, NOBODY, NOBODY);
-      }
-      for (const path of [...await place.restores(), place.store]) {
-        const { uid, gid, mode } = Deno.statSync(path);
-        const expected = isMissing ? 0o600 : 0o640;
-        assert.deepEqual([uid, gid, (mode ?? 0) & 0o777], [
-          ...[NOBODY, NOBODY],
-          expected,
-        ]);
-      }
-    },
+  byRoot.test(`a restore by root keeps ${what} of ${store}`, async (place) => {
+    if (isMissing) {
+      Deno.removeSync(place.store);
+      Deno.chownSync(place.path, NOBODY, NOBODY);
+    } else {
+      Deno.chmodSync(place.store, 0o640);
+      Deno.chownSync(place.store, NOBODY, NOBODY);
+    }
+    for (const path of [...await place.restores(), place.store]) {
+      const { uid, gid, mode } = Deno.statSync(path);
+      const expected = isMissing ? 0o600 : 0o640;
+      assert.deepEqual([uid, gid, (mode ?? 0) & 0o777], [
+        ...[NOBODY, NOBODY],
+        expected,
+      ]);
+    }
   });
 }
 
-Deno.test({
-  name: "restore without room for the copy fails with one line",
-  ignore: !canMount(),
-  fn: async () => {
+testsIf(canMount()).test(
+  "restore without room for the copy fails with one line",
+  async () => {
     using disk = new SmallDisk(1);
     const store = disk.file("plants.db");
     const lines = await createStore(store, 10);
@@ -557,111 +527,92 @@ Deno.test({
     Deno.removeSync(disk.file("ballast"));
     assertSameLines(await exportLines(store), lines);
   },
-});
+);
 
-Deno.test({
-  name: "restore on a file system without hard links copies the old store",
-  ignore: !HAS_STRACE,
-  fn: async () => {
-    using away = new TemporaryDirectory();
-    using place = new Place();
-    Deno.chmodSync(place.store, 0o640);
-    const trace = away.file("trace");
-    const calls = "?link,linkat";
-    const [old = "", ...others] = await place.restores(
-      traced(trace, `trace=${calls}`, `inject=${calls}:error=EPERM`),
-    );
-    assertInjected(trace);
-    assert.deepEqual(others, []);
-    assert.equal((Deno.statSync(old).mode ?? 0) & 0o777, 0o640);
-    assertSameLines(await exportLines(old), stored);
-  },
+withStrace.test("restore on a file system without hard links copies the old store", async (place) => {
+  using away = new TemporaryDirectory();
+  Deno.chmodSync(place.store, 0o640);
+  const trace = away.file("trace");
+  const calls = "?link,linkat";
+  const old = await place.keeps(
+    [],
+    traced(trace, `trace=${calls}`, `inject=${calls}:error=EPERM`),
+  );
+  assertInjected(trace);
+  assert.equal((Deno.statSync(old).mode ?? 0) & 0o777, 0o640);
 });
 
 for (const command of ["backup", "restore"]) {
-  Deno.test({
-    name: `a SIGINT ends a ${command} with one line, and it leaves nothing`,
-    ignore: !HAS_STRACE,
-    fn: async () => {
-      using away = new TemporaryDirectory();
-      using place = new Place();
-      const before = place.names();
-      const isBackup = command === "backup";
-      const file = isBackup ? place.file("copy.db") : place.backup;
-      const calls = "pwrite64";
-      await using program = Program.spawn(
-        [command, file, "--kv", place.store],
-        traced(
-          away.file("trace"),
-          `trace=${calls}`,
-          `inject=${calls}:delay_enter=100000`,
-        ),
-      );
-      await copyBegun(place);
-      const ended = await program.stop("SIGINT");
-      // strace warns about threads that end in a delay.
-      const stderr = ended.stderr.replaceAll(/^strace: .*\n/gm, "");
-      assertOneLine({ ...ended, stderr }, 1, "stopped by SIGINT");
-      assertSameLines(await exportLines(place.store), stored);
-      assert.deepEqual(place.names(), before);
-    },
+  withStrace.test(`a SIGINT ends a ${command} with one line, and it leaves nothing`, async (place) => {
+    using away = new TemporaryDirectory();
+    const before = place.names();
+    const isBackup = command === "backup";
+    const file = isBackup ? place.file("copy.db") : place.backup;
+    const calls = "pwrite64";
+    await using program = Program.spawn(
+      [command, file, "--kv", place.store],
+      traced(
+        away.file("trace"),
+        `trace=${calls}`,
+        `inject=${calls}:delay_enter=100000`,
+      ),
+    );
+    await copyBegun(place);
+    const ended = await program.stop("SIGINT");
+    // strace warns about threads that end in a delay.
+    const stderr = ended.stderr.replaceAll(/^strace: .*\n/gm, "");
+    assertOneLine({ ...ended, stderr }, 1, "stopped by SIGINT");
+    assertSameLines(await exportLines(place.store), stored);
+    assert.deepEqual(place.names(), before);
   });
 }
 
 for (const hasLinks of [true, false]) {
   const where = hasLinks ? "" : " on a file system without hard links";
-  Deno.test({
-    name:
-      `a service that starts during a restore${where} stores nothing in the old store`,
-    ignore: !HAS_STRACE,
-    fn: async () => {
-      using away = new TemporaryDirectory();
-      using place = new Place();
-      const trace = away.file("trace");
-      const renames = "?rename,renameat,renameat2";
-      const links = "?link,linkat";
-      const restoring = restore(
-        place.store,
-        place.backup,
-        traced(
-          trace,
-          `trace=${links},${renames}`,
-          `inject=${renames}:delay_enter=2000000`,
-          ...(hasLinks ? [] : [`inject=${links}:error=EPERM`]),
-        ),
-      );
-      // It locks the old store before it gives it a second name.
-      await eventually(
-        (text) => text.includes("link"),
-        () => Deno.readTextFile(trace).catch(() => ""),
-      );
-      await using program = Program.spawn(
-        ["--port", "0", "--kv", place.store],
-      );
-      let lines = backedUp;
-      try {
-        const [, origin = ""] = await program.printed(/listens on (\S+)\n/);
-        program.origin = origin;
-        assert.ok(isStored(await send(program, { id: -1n, plant: PLANT })));
-        lines = [toLine(-1n, PLANT.name, PLANT.tag), ...backedUp];
-      } catch {
-        assertOneLine(await program.ended(), 1, / cannot store plants in /);
-      }
-      const { status, stderr } = await restoring;
-      assert.equal(status, 0, stderr);
-      const { signal } = await program.stop();
-      assert.equal(signal, null);
-      assertSameLines(await exportLines(place.store), lines);
-      const old = place.names().filter((name) => name.includes(".replaced-"));
-      assert.equal(old.length, 1);
-      assertSameLines(await exportLines(place.file(old[0] ?? "")), stored);
-      assertInjected(trace);
-    },
+  withStrace.test(`a service that starts during a restore${where} stores nothing in the old store`, async (place) => {
+    using away = new TemporaryDirectory();
+    const trace = away.file("trace");
+    const renames = "?rename,renameat,renameat2";
+    const links = "?link,linkat";
+    const restoring = restore(
+      place.store,
+      place.backup,
+      traced(
+        trace,
+        `trace=${links},${renames}`,
+        `inject=${renames}:delay_enter=2000000`,
+        ...(hasLinks ? [] : [`inject=${links}:error=EPERM`]),
+      ),
+    );
+    // It locks the old store before it gives it a second name.
+    await eventually(
+      (text) => text.includes("link"),
+      () => Deno.readTextFile(trace).catch(() => ""),
+    );
+    await using program = Program.spawn(
+      ["--port", "0", "--kv", place.store],
+    );
+    let lines = backedUp;
+    try {
+      const [, origin = ""] = await program.printed(/listens on (\S+)\n/);
+      program.origin = origin;
+      assert.ok(isStored(await send(program, NEW_PLANT)));
+      lines = [NEW_LINE, ...backedUp];
+    } catch {
+      assertOneLine(await program.ended(), 1, / cannot store plants in /);
+    }
+    assertSucceeded(await restoring);
+    const { signal } = await program.stop();
+    assert.equal(signal, null);
+    assertSameLines(await exportLines(place.store), lines);
+    const old = place.names().filter((name) => name.includes(".replaced-"));
+    assert.equal(old.length, 1);
+    assertSameLines(await exportLines(place.file(old[0] ?? "")), stored);
+    assertInjected(trace);
   });
 }
 
-Deno.test("restores at the same time keep every store", async () => {
-  using place = new Place();
+test("restores at the same time keep every store", async (place) => {
   const ended = await Promise.all(
     Array.from({ length: 3 }, () => restore(place.store, place.backup)),
   );
@@ -675,10 +626,4 @@ Deno.test("restores at the same time keep every store", async () => {
   assert.ok(isDone.length > 0);
   assertSameLines(await exportLines(place.file(old[0] ?? "")), stored);
   assertSameLines(await exportLines(place.store), backedUp);
-});
-
-Deno.test("restore reads an export's plants neither as a backup nor as a store", async () => {
-  using place = new Place();
-  const lines = writeLines(place.file("lines"), backedUp);
-  await place.refuses(/ not a Deno KV store: name a backup$/m, 2, lines);
 });

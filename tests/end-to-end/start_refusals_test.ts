@@ -11,98 +11,66 @@ import {
   assertOneLine,
   type Ended,
   has,
+  type ProgramOptions,
   runProgram,
 } from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
+import { snapshot } from "../support/snapshot.ts";
+import { StoreLock } from "../support/temporary.ts";
+import { test, testsIf, testsWith } from "../support/tests.ts";
 import { HAS_STRACE } from "../support/strace.ts";
-import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+
+const onLinux = testsIf(Deno.build.os === "linux");
+const onSmallDisk = testsWith(() => new SmallDisk(4), canMount());
+const withStrace = testsIf(HAS_STRACE);
 
 /** A value that no output may contain. */
 const SECRET = "hush-hush";
 
-/** A start that is refused; `*` is the directory of {@link makeFiles}. */
-interface Refused {
-  readonly args?: readonly string[];
-  readonly env?: Readonly<Record<string, string>>;
-  readonly message: RegExp;
-  /** Whether the line is an object. */
-  readonly isJson?: true;
+/** Runs a start on a store. */
+function startOn(store: string, options?: ProgramOptions): Promise<Ended> {
+  return runProgram(["--port", "0", "--kv", store], options);
 }
 
-/** What is refused, and how. */
-const REFUSED: Readonly<Record<string, Refused>> = {
-  "an unknown flag with a control character": {
-    args: ["--\x1b[31m\nred"],
-    message: /unknown flag --\\u\{1b\}\[31m red: see --help$/m,
-  },
-  "an invalid log format": {
-    env: { LOG_FORMAT: "JSON" },
-    message: /LOG_FORMAT: expected text or json, got "JSON"$/m,
-  },
-  "a flag before that of the JSON format": {
-    args: ["--frob", "--log-format=json"],
-    message: /^unknown flag --frob: see --help$/,
-    isJson: true,
-  },
-  "a token file with an invalid line": {
-    args: ["--token-file", "*/tokens"],
-    env: { LOG_FORMAT: "json" },
-    message: /--token-file: \/.*\/tokens: token 2 has a character/,
-    isJson: true,
-  },
-  "a store that is another database": {
-    env: { KV_PATH: "*/other.db" },
-    message:
-      /cannot store plants in \/.*\/other\.db: .*: restore a backup, or name another file/,
-  },
-};
+test("serve refuses an invalid command line with one object in the JSON format, even before that flag", async () => {
+  const ended = await runProgram(["--frob", "--log-format=json"]);
+  assertOneEntry(ended, 2, /^unknown flag --frob: see --help$/);
+});
 
-/** Makes the files that {@link REFUSED} names. */
-function makeFiles(directory: TemporaryDirectory): void {
-  Deno.writeTextFileSync(directory.file("tokens"), `a\n${SECRET} b\n`);
-  using other = new DatabaseSync(directory.file("other.db"));
-  other.exec("CREATE TABLE plants (id INTEGER)");
-}
-
-/** Returns the names and sizes of the files in a directory. */
-function listFiles(directory: TemporaryDirectory): [string, number][] {
-  return directory.names().map((name) => [
-    name,
-    Deno.statSync(directory.file(name)).size,
-  ]);
-}
-
-for (const [what, refused] of Object.entries(REFUSED)) {
-  Deno.test(`serve refuses ${what} with one line and creates no file`, async () => {
-    const { args = [], env = {}, message, isJson } = refused;
-    using directory = new TemporaryDirectory();
-    makeFiles(directory);
-    const before = listFiles(directory);
-    const place = (text: string) => text.replace("*", directory.path);
-    const ended = await runProgram(args.map(place), {
-      cwd: directory.path,
-      // Another program may listen on the default port.
-      env: Object.fromEntries(
-        Object.entries({ PORT: "0", ...env })
-          .map(([name, value]) => [name, place(value)]),
-      ),
-    });
-    const assertRefused = isJson ? assertOneEntry : assertOneLine;
-    assertRefused(ended, 2, message);
-    assert.deepEqual(listFiles(directory), before);
-    assert.ok(!ended.stderr.includes(SECRET), ended.stderr);
-  });
-}
-
-Deno.test("serve fails with one line if its port is taken, and creates no store", async () => {
-  using directory = new TemporaryDirectory();
-  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  const ended = await runProgram(
-    ["--port", `${port}`, "--kv", directory.file("plants.db")],
-  );
+test("serve refuses a token file with an invalid line, which it does not show, and creates no store", async ({ directory, store }) => {
+  const tokens = directory.file("tokens");
+  Deno.writeTextFileSync(tokens, `a\n${SECRET} b\n`);
+  const args = ["--port", "0", "--kv", store, "--token-file", tokens];
+  const ended = await runProgram(args);
   assertOneLine(
     ended,
+    2,
+    /--token-file: \/.*\/tokens: token 2 has a character/,
+  );
+  assert.ok(!ended.stderr.includes(SECRET), ended.stderr);
+  assert.deepEqual(directory.names(), ["tokens"]);
+});
+
+test("serve refuses another database with one line, and leaves it unchanged", async ({ directory, store }) => {
+  {
+    using other = new DatabaseSync(store);
+    other.exec("CREATE TABLE plants (id INTEGER)");
+  }
+  const before = snapshot(directory.path);
+  assertOneLine(
+    await runProgram(["--port", "0"], { env: { KV_PATH: store } }),
+    2,
+    `cannot store plants in ${store}: not a Deno KV store: restore a backup, ` +
+      "or name another file with --kv or KV_PATH",
+  );
+  assert.deepEqual(snapshot(directory.path), before);
+});
+
+test("serve fails with one line if its port is taken, and creates no store", async ({ directory, store }) => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  assertOneLine(
+    await runProgram(["--port", `${port}`, "--kv", store]),
     1,
     `cannot listen on 127.0.0.1 port ${port}: another program listens there: ` +
       "stop it, or choose another --port",
@@ -110,101 +78,78 @@ Deno.test("serve fails with one line if its port is taken, and creates no store"
   assert.deepEqual(directory.names(), []);
 });
 
-Deno.test({
-  name:
-    "serve refuses with one line a store below /dev or /proc before it is created",
-  ignore: Deno.build.os !== "linux",
-  fn: async () => {
-    for (const directory of ["/dev/shm", "/proc"]) {
-      const path = `${directory}/${crypto.randomUUID()}.db`;
-      const ended = await runProgram(["--port", "0", "--kv", path]);
-      assertOneLine(ended, 2, /cannot store plants in \/.*: name another file/);
-      // Deno itself needs all permissions to look there.
-      assert.equal(await has("test", "-e", path), false);
-    }
-  },
+onLinux.test("serve refuses with one line a store below /dev or /proc before it is created", async () => {
+  for (const directory of ["/dev/shm", "/proc"]) {
+    const path = `${directory}/${crypto.randomUUID()}.db`;
+    const ended = await startOn(path);
+    assertOneLine(ended, 2, /cannot store plants in \/.*: name another file/);
+    // Deno itself needs all permissions to look there.
+    assert.equal(await has("test", "-e", path), false);
+  }
 });
 
 for (const isNew of [true, false]) {
-  const store = isNew ? "a new" : "an existing";
-  Deno.test({
-    name:
-      `serve fails with one line, and status 1, if no descriptor is left for ${store} store`,
-    ignore: !HAS_STRACE,
-    fn: async () => {
-      using directory = new TemporaryDirectory();
-      const path = directory.file("plants.db");
-      if (!isNew) (await Deno.openKv(path)).close();
-      const before = listFiles(directory);
-      // EMFILE for this file only: Deno itself does not run without descriptors.
-      const ended = await runProgram(["--port", "0", "--kv", path], {
-        shell: `exec strace -D -f -qq -o /dev/null -P "${path}" ` +
-          '-e inject=openat:error=EMFILE "$0" "$@"',
-      });
-      assertOneLine(
-        ended,
-        1,
-        `cannot store plants in ${path}: Too many open files (os error 24): ` +
-          `open '${path}'`,
-      );
-      assert.deepEqual(listFiles(directory), before);
-    },
+  const which = isNew ? "a new" : "an existing";
+  withStrace.test(`serve fails with one line, and status 1, if no descriptor is left for ${which} store`, async ({ directory, store }) => {
+    if (!isNew) (await Deno.openKv(store)).close();
+    const before = snapshot(directory.path);
+    // EMFILE for this file only: Deno itself does not run without descriptors.
+    const ended = await startOn(store, {
+      shell: `exec strace -D -f -qq -o /dev/null -P "${store}" ` +
+        '-e inject=openat:error=EMFILE "$0" "$@"',
+    });
+    assertOneLine(
+      ended,
+      1,
+      `cannot store plants in ${store}: Too many open files (os error 24): ` +
+        `open '${store}'`,
+    );
+    assert.deepEqual(snapshot(directory.path), before);
   });
 }
 
-Deno.test({
-  name:
-    "serve fails with one line on a disk without inodes, with status 1, and on a read-only one, with status 2",
-  ignore: !canMount(),
-  fn: async () => {
-    using disk = new SmallDisk(4);
-    const path = disk.file("plants.db");
-    (await Deno.openKv(path)).close();
-    const starts = (name: string) =>
-      runProgram(["--port", "0", "--kv", disk.file(name)]);
-    // The root and the store.
-    disk.remount("nr_inodes=2");
-    for (const name of ["plants.db", "new.db"]) {
-      assertOneLine(await starts(name), 1, /: No space left on device /);
-    }
-    disk.remount("ro");
-    for (const name of ["plants.db", "new.db"]) {
-      assertOneLine(
-        await starts(name),
-        2,
-        `cannot store plants in ${disk.file(name)}: the file system is ` +
-          "read-only: mount it for writing, or name another file with --kv " +
-          "or KV_PATH",
-      );
-    }
-    disk.remount("rw");
-    assert.deepEqual([...Deno.readDirSync(disk.path)].length, 1);
-  },
+onSmallDisk.test("serve fails with one line on a disk without inodes, with status 1, and on a read-only one, with status 2", async (disk) => {
+  const stores = [disk.file("plants.db"), disk.file("new.db")] as const;
+  (await Deno.openKv(stores[0])).close();
+  // The root and the store.
+  disk.remount("nr_inodes=2");
+  for (const store of stores) {
+    assertOneLine(await startOn(store), 1, /: No space left on device /);
+  }
+  disk.remount("ro");
+  for (const store of stores) {
+    assertOneLine(
+      await startOn(store),
+      2,
+      `cannot store plants in ${store}: the file system is ` +
+        "read-only: mount it for writing, or name another file with --kv " +
+        "or KV_PATH",
+    );
+  }
+  disk.remount("rw");
+  assert.deepEqual([...Deno.readDirSync(disk.path)].length, 1);
 });
 
 /** Runs a start with a KV Connect server on a port. */
 async function startWithServer(port: number): Promise<Ended> {
   const url = `http://127.0.0.1:${port}`;
-  const ended = await runProgram(["--port", "0", "--kv", url], {
-    env: { DENO_KV_ACCESS_TOKEN: SECRET },
-  });
+  const env = { DENO_KV_ACCESS_TOKEN: SECRET };
+  const ended = await startOn(url, { env });
   assert.ok(!ended.stderr.includes(SECRET), ended.stderr);
   return ended;
 }
 
 // Deno 2.6 retries refused connections too, so each can take 9 s.
-Deno.test("serve waits 9 s for a KV Connect server, or while another process has locked the store, then fails with one line", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
-  (await Deno.openKv(path)).close();
-  using _lock = new StoreLock(path, "EXCLUSIVE");
+test("serve waits 9 s for a KV Connect server, or while another process has locked the store, then fails with one line", async ({ store }) => {
+  (await Deno.openKv(store)).close();
+  using _lock = new StoreLock(store, "EXCLUSIVE");
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const connected = silent.accept().catch(() => undefined);
   const [unanswered, refused, locked] = await Promise.all([
     startWithServer(silent.addr.port),
     // A port that no program gets by chance, so that nothing listens there.
     startWithServer(1),
-    runProgram(["--port", "0", "--kv", path]),
+    startOn(store),
   ]);
   // A program that has ended before connects no more.
   silent.close();
@@ -224,7 +169,7 @@ Deno.test("serve waits 9 s for a KV Connect server, or while another process has
   assertOneLine(
     locked,
     1,
-    `cannot store plants in ${path}: database is locked by another process: ` +
+    `cannot store plants in ${store}: database is locked by another process: ` +
       "stop it first",
   );
 });

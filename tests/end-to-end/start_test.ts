@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import config from "../../deno.json" with { type: "json" };
 import { API_ERRORS } from "../../src/errors.ts";
-import { has, Program, statusOf, TOKEN } from "../support/program.ts";
+import { has, Program, statusOf } from "../support/program.ts";
 import { makeStore } from "../support/places.ts";
 import { assertInjected, HAS_STRACE, traced } from "../support/strace.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { test, testsIf } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
+
+const withStrace = testsIf(HAS_STRACE);
 
 const HAS_CURL = await has("curl", "--version");
 
@@ -22,17 +24,15 @@ function shell(
   return runTool("sh", ["-c", `${command} 2>/dev/null`], { env });
 }
 
-Deno.test("serve prints where it listens and stores, and a curl command that creates a plant with a token of this run", async () => {
-  using directory = new TemporaryDirectory();
-  const file = directory.file("plants.db");
-  await using program = await Program.start(["--kv", file], { ownToken: true });
+test("serve prints where it listens and stores, and a curl command that creates a plant with a token of this run", async ({ store, start }) => {
+  await using program = await start([], { ownToken: true });
   const { stderr, origin } = program;
   assert.ok(
     stderr.startsWith(`Plant Store ${config.version} listens on ${origin}\n`),
     stderr,
   );
   assert.ok(
-    stderr.includes(`\nCreated a new, empty store in ${file}\n`),
+    stderr.includes(`\nCreated a new, empty store in ${store}\n`),
     stderr,
   );
   assert.match(stderr, /\nNo token is configured: .* for this run\n/);
@@ -52,26 +52,9 @@ Deno.test("serve prints where it listens and stores, and a curl command that cre
   assert.ok(conflict.includes(`"error":${API_ERRORS.idTaken.error}`), conflict);
 });
 
-Deno.test("serve with a token prints a curl command that takes it from the shell, and never the token", async () => {
-  using directory = new TemporaryDirectory();
-  await using program = await Program.start(["--kv", directory.file("p.db")]);
-  assert.doesNotMatch(program.stderr, /No token is configured/);
-  const curl = curlOf(program.stderr);
-  assert.ok(curl.includes("$ACCESS_TOKEN"), curl);
-  if (HAS_CURL) {
-    const accepted = await shell(curl, { ACCESS_TOKEN: TOKEN });
-    assert.match(accepted, /^HTTP\/1\.1 200 /);
-  }
-  const { stderr, stdout } = await program.stop();
-  assert.ok(!stderr.includes(TOKEN), stderr);
-  assert.equal(stdout, "");
-});
-
-Deno.test("serve --log-format json prints the banner as one object", async () => {
-  using directory = new TemporaryDirectory();
-  const file = directory.file("plants.db");
+test("serve --log-format json prints the banner as one object", async ({ store }) => {
   await using program = await Program.start(
-    ["--log-format", "json", "--kv", file],
+    ["--log-format", "json", "--kv", store],
     { ownToken: true },
   );
   const { time, curl, ...started } = JSON.parse(program.stderr);
@@ -79,31 +62,25 @@ Deno.test("serve --log-format json prints the banner as one object", async () =>
     level: "info",
     event: "started",
     message:
-      `created a new, empty store in ${file}; listening on ${program.origin}`,
+      `created a new, empty store in ${store}; listening on ${program.origin}`,
     version: config.version,
     address: program.origin,
     baseUrl: program.origin,
-    store: file,
+    store: store,
     isNewStore: true,
   });
   assert.equal(new Date(time).toISOString(), time);
   if (HAS_CURL) assert.match(await shell(curl), /^HTTP\/1\.1 200 /);
 });
 
-Deno.test({
-  name: "a start succeeds on a disk whose syncs take a second",
-  ignore: !HAS_STRACE,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    await makeStore(path);
-    const trace = directory.file("trace");
-    const delay = "inject=fsync,fdatasync:delay_exit=1000000";
-    await using program = await Program.start(
-      ["--kv", path],
-      traced(trace, "trace=fsync,fdatasync", delay),
-    );
-    assert.equal((await program.stop()).status, 0);
-    assertInjected(trace);
-  },
+withStrace.test("a start succeeds on a disk whose syncs take a second", async ({ directory, store, start }) => {
+  await makeStore(store);
+  const trace = directory.file("trace");
+  const delay = "inject=fsync,fdatasync:delay_exit=1000000";
+  await using program = await start(
+    [],
+    traced(trace, "trace=fsync,fdatasync", delay),
+  );
+  assert.equal((await program.stop()).status, 0);
+  assertInjected(trace);
 });

@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import { eventually, occurrences } from "../support/load.ts";
-import { has, Program, STACK } from "../support/program.ts";
-import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { assertSucceeded, has, Program, STACK } from "../support/program.ts";
+import { StoreLock } from "../support/temporary.ts";
+import { test, testsIf } from "../support/tests.ts";
 import { request, Wire } from "../support/wire.ts";
+
+const withScript = testsIf(await has("script", "--version"));
 
 const BODY = '{"id":7,"name":"Monstera"}';
 const HALF_BODY = request(BODY, { headers: ["content-length: 100"] });
-const IS_WINDOWS = Deno.build.os === "windows";
 
 /** Waits until a gauge is above 0. */
 async function waitForGauge(program: Program, name: string): Promise<void> {
@@ -35,134 +37,94 @@ async function isStored(file: string): Promise<boolean> {
   return (await kv.get(["plants", 7n])).versionstamp !== null;
 }
 
-Deno.test({
-  name:
-    "SIGTERM lets a running create finish and does not wait for idle clients",
-  ignore: IS_WINDOWS,
-  async fn() {
-    using directory = new TemporaryDirectory();
-    const file = directory.file("plants.db");
-    await using program = await Program.start(["--kv", file]);
-    const { port } = program;
-    using silent = await Wire.connect(port);
-    using headless = await Wire.connect(port);
-    await headless.send(HALF_BODY.subarray(0, 30));
-    using idle = await Wire.connect(port);
-    await idle.send(request('{"id":1,"name":"idle"}'));
-    assert.equal((await idle.reply())?.status, 200);
-    using running = await Wire.connect(port);
-    {
-      using _lock = new StoreLock(file);
-      await running.send(request(BODY));
-      await waitForGauge(program, "plant_store_creates_waiting");
-      program.process.kill("SIGTERM");
-      await program.printed(/SIGTERM: draining\n/);
-      assert.equal(await idle.rest(), "");
-      assert.equal(await silent.rest(), "");
-      await waitForRefusal(port);
-    }
-    const reply = await running.reply();
-    assert.equal(reply?.status, 200, reply?.text);
-    const { status, stderr } = await program.ended();
-    assert.equal(status, 0, stderr);
-    assert.match(stderr, /Z info: stopped\n$/);
-    assert.doesNotMatch(stderr, STACK);
-    assert.ok(await isStored(file));
-  },
-});
-
-Deno.test({
-  name:
-    "SIGTERM refuses a body that is arriving, and does not wait for its end",
-  ignore: IS_WINDOWS,
-  async fn() {
-    using directory = new TemporaryDirectory();
-    const file = directory.file("plants.db");
-    await using program = await Program.start(["--kv", file]);
-    using wire = await Wire.connect(program.port);
-    await wire.send(HALF_BODY);
-    await waitForGauge(program, "plant_store_bodies_held_bytes");
-    program.process.kill("SIGTERM");
-    const reply = await wire.reply();
-    assert.equal(reply?.status, 503, reply?.text);
-    assert.equal(JSON.parse(reply.text).error, API_ERRORS.shuttingDown.error);
-    const { status, stderr } = await program.ended();
-    assert.equal(status, 0, stderr);
-    assert.equal(await isStored(file), false);
-  },
-});
-
-Deno.test({
-  name:
-    "SIGHUP does not end a service without a token file, and signals within half a second count as one",
-  ignore: IS_WINDOWS,
-  async fn() {
-    using directory = new TemporaryDirectory();
-    await using program = await Program.start(["--kv", directory.file("p.db")]);
-    assert.match(await program.reload(), /Z info: nothing to reload: .*\n$/);
-    program.process.kill("SIGINT");
-    program.process.kill("SIGTERM");
-    const { status, stderr } = await program.stop("SIGINT");
-    assert.equal(status, 0, stderr);
-    assert.equal(occurrences(stderr, /: draining/g), 1, stderr);
-    assert.equal(occurrences(stderr, /info: stopped\n/g), 1, stderr);
-  },
-});
-
-Deno.test({
-  name: "a later signal ends a stop that is still waiting, with status 1",
-  ignore: IS_WINDOWS,
-  async fn() {
-    using directory = new TemporaryDirectory();
-    const file = directory.file("plants.db");
-    await using program = await Program.start(["--kv", file]);
-    using running = await Wire.connect(program.port);
-    using _lock = new StoreLock(file);
+test("SIGTERM lets a running create finish and does not wait for idle clients", async ({ store, start }) => {
+  await using program = await start();
+  const { port } = program;
+  using silent = await Wire.connect(port);
+  using headless = await Wire.connect(port);
+  await headless.send(HALF_BODY.subarray(0, 30));
+  using idle = await Wire.connect(port);
+  await idle.send(request('{"id":1,"name":"idle"}'));
+  assert.equal((await idle.reply())?.status, 200);
+  using running = await Wire.connect(port);
+  {
+    using _lock = new StoreLock(store);
     await running.send(request(BODY));
     await waitForGauge(program, "plant_store_creates_waiting");
     program.process.kill("SIGTERM");
-    await program.printed(/draining/);
-    // The first of these count as the signal above.
-    const again = setInterval(() => void program.stop("SIGTERM"), 100);
-    const { status, stderr } = await program.ended().finally(() =>
-      clearInterval(again)
-    );
-    assert.equal(status, 1, stderr);
-    assert.doesNotMatch(stderr, STACK);
-    assert.equal(await running.reply(), undefined);
-  },
+    await program.printed(/SIGTERM: draining\n/);
+    assert.equal(await idle.rest(), "");
+    assert.equal(await silent.rest(), "");
+    await waitForRefusal(port);
+  }
+  const reply = await running.reply();
+  assert.equal(reply?.status, 200, reply?.text);
+  assertSucceeded(await program.ended());
+  assert.match(program.stderr, /Z info: stopped\n$/);
+  assert.doesNotMatch(program.stderr, STACK);
+  assert.ok(await isStored(store));
 });
 
-Deno.test({
-  name:
-    "SIGTERM ends a start that waits for a KV Connect server, and SIGHUP does not",
-  ignore: IS_WINDOWS,
-  async fn() {
-    // Its clients get no reply.
-    using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-    await using program = Program.spawn(
-      ["--port", "0", "--kv", `http://127.0.0.1:${listener.addr.port}`],
-      { env: { DENO_KV_ACCESS_TOKEN: "a-token" } },
-    );
-    using _connection = await program.causes(listener.accept());
-    program.process.kill("SIGHUP");
-    const { status, signal, stderr } = await program.stop("SIGTERM");
-    assert.deepEqual([status, signal], [0, null], stderr);
-    assert.doesNotMatch(stderr, STACK);
-  },
+test("SIGTERM refuses a body that is arriving, and does not wait for its end", async ({ store, start }) => {
+  await using program = await start();
+  using wire = await Wire.connect(program.port);
+  await wire.send(HALF_BODY);
+  await waitForGauge(program, "plant_store_bodies_held_bytes");
+  program.process.kill("SIGTERM");
+  const reply = await wire.reply();
+  assert.equal(reply?.status, 503, reply?.text);
+  assert.equal(JSON.parse(reply.text).error, API_ERRORS.shuttingDown.error);
+  assertSucceeded(await program.ended());
+  assert.equal(await isStored(store), false);
 });
 
-Deno.test({
-  name: "a service stops when its terminal closes",
-  ignore: !await has("script", "--version"),
-  async fn() {
-    using directory = new TemporaryDirectory();
-    await using program = await Program.start(
-      ["--kv", directory.file("p.db")],
-      // The service inherits the third descriptor: its end is waited for, too.
-      { shell: 'exec script -qfc "$0 $*" /dev/null >&2 3>&2' },
-    );
-    await program.stop("SIGKILL");
-    await waitForRefusal(program.port);
-  },
+test("SIGHUP does not end a service without a token file, and signals within half a second count as one", async ({ start }) => {
+  await using program = await start();
+  assert.match(await program.reload(), /Z info: nothing to reload: .*\n$/);
+  program.process.kill("SIGINT");
+  program.process.kill("SIGTERM");
+  assertSucceeded(await program.stop("SIGINT"));
+  const { stderr } = program;
+  assert.equal(occurrences(stderr, /: draining/g), 1, stderr);
+  assert.equal(occurrences(stderr, /info: stopped\n/g), 1, stderr);
+});
+
+test("a later signal ends a stop that is still waiting, with status 1", async ({ store, start }) => {
+  await using program = await start();
+  using running = await Wire.connect(program.port);
+  using _lock = new StoreLock(store);
+  await running.send(request(BODY));
+  await waitForGauge(program, "plant_store_creates_waiting");
+  program.process.kill("SIGTERM");
+  await program.printed(/draining/);
+  // The first of these count as the signal above.
+  const again = setInterval(() => void program.stop("SIGTERM"), 100);
+  const { status, stderr } = await program.ended().finally(() =>
+    clearInterval(again)
+  );
+  assert.equal(status, 1, stderr);
+  assert.doesNotMatch(stderr, STACK);
+  assert.equal(await running.reply(), undefined);
+});
+
+test("SIGTERM ends a start that waits for a KV Connect server, and SIGHUP does not", async () => {
+  // Its clients get no reply.
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  await using program = Program.spawn(
+    ["--port", "0", "--kv", `http://127.0.0.1:${listener.addr.port}`],
+    { env: { DENO_KV_ACCESS_TOKEN: "a-token" } },
+  );
+  using _connection = await program.causes(listener.accept());
+  program.process.kill("SIGHUP");
+  const { status, signal, stderr } = await program.stop("SIGTERM");
+  assert.deepEqual([status, signal], [0, null], stderr);
+  assert.doesNotMatch(stderr, STACK);
+});
+
+withScript.test("a service stops when its terminal closes", async ({ start }) => {
+  // The service inherits the third descriptor: its end is waited for, too.
+  const shell = 'exec script -qfc "$0 $*" /dev/null >&2 3>&2';
+  await using program = await start([], { shell });
+  await program.stop("SIGKILL");
+  await waitForRefusal(program.port);
 });

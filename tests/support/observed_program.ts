@@ -50,3 +50,24 @@ export class ObservedProgram implements AsyncDisposable {
     assert.doesNotMatch(stderr, /error/);
   }
 }
+
+/** What a test does with a service, and what it stores there. */
+type Run = (service: ObservedProgram) => Promise<readonly Entry[] | void>;
+
+/** Starts a service for all tests of a file, which it returns a function for. */
+export function testsOfOneService() {
+  let service: ObservedProgram;
+  Deno.test.beforeAll(async () => {
+    service = await ObservedProgram.start();
+  });
+  Deno.test.afterAll(() => service?.[Symbol.asyncDispose]());
+  return {
+    /** Registers a test, which stores exactly the entries that it returns. */
+    test: (name: string, run: Run) =>
+      Deno.test(name, async () => {
+        const before = await service.stored();
+        const added = await run(service) ?? [];
+        assert.deepEqual(await service.stored(), [...before, ...added]);
+      }),
+  };
+}

@@ -108,6 +108,11 @@ export async function runProgram(
   };
 }
 
+/** Asserts that a program has succeeded. */
+export function assertSucceeded({ status, stderr }: Ended): void {
+  assert.equal(status, 0, stderr);
+}
+
 /** Asserts that a program ended with a status and one line for the operator. */
 export function assertOneLine(
   { status, stdout, stderr }: Ended,

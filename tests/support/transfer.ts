@@ -4,6 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { eventually, inParallel, isStored, Ledger, PLANT } from "./load.ts";
 import {
+  assertSucceeded,
   type Ended,
   Program,
   type ProgramOptions,
@@ -134,11 +135,18 @@ export async function createStore(
     { length: count },
     (_, i) => toLine(BigInt(i + 1), `${name} ${i + 1}`),
   );
-  const file = writeLines(`${path}.in`, lines);
-  const { status, stderr } = await importFile(path, file);
-  assert.equal(status, 0, stderr);
-  Deno.removeSync(file);
+  await storeLines(path, lines);
   return lines;
+}
+
+/** Creates a store with the plants in these lines. */
+export async function storeLines(
+  path: string,
+  lines: readonly string[],
+): Promise<void> {
+  const file = writeLines(`${path}.in`, lines);
+  assertSucceeded(await importFile(path, file));
+  Deno.removeSync(file);
 }
 
 /** Creates the plants 1 to `count` and kills the service: the log has them. */

@@ -1,0 +1,56 @@
+import { Ledger } from "./load.ts";
+import { Program, type ProgramOptions } from "./program.ts";
+import { TemporaryDirectory } from "./temporary.ts";
+
+/** What a test of the real program gets. */
+export class Place implements Disposable {
+  /** Empty, and removed after the test. */
+  readonly directory = new TemporaryDirectory();
+  /** The path of a store in the directory. */
+  readonly store = this.directory.file("plants.db");
+  /** For what is sent to services with the store. */
+  readonly ledger = new Ledger();
+
+  /** Starts a service with the store, and with further arguments. */
+  readonly start = (
+    args: readonly string[] = [],
+    options?: ProgramOptions,
+  ): Promise<Program> => Program.start(["--kv", this.store, ...args], options);
+
+  [Symbol.dispose](): void {
+    this.directory[Symbol.dispose]();
+  }
+}
+
+/** Registers tests under the name that the formatter knows. */
+interface Tests<T> {
+  test(name: string, run: (resource: T) => void | Promise<void>): void;
+}
+
+/**
+ * Returns a function for tests that need something each.
+ * @param isPossible whether this machine can run them
+ */
+export function testsWith<T extends Disposable>(
+  acquire: () => T,
+  isPossible = true,
+): Tests<T> {
+  return {
+    test: (name, run) =>
+      Deno.test({
+        name,
+        ignore: !isPossible,
+        fn: async () => {
+          using resource = acquire();
+          await run(resource);
+        },
+      }),
+  };
+}
+
+/** Returns a function for tests that not every machine can run. */
+export function testsIf(isPossible: boolean): Tests<Place> {
+  return testsWith(() => new Place(), isPossible);
+}
+
+export const { test } = testsIf(true);
