@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { resolve } from "node:path";
 import { inParallel, isStored, send } from "../support/load.ts";
 import { assertOneLine, assertSucceeded, Program } from "../support/program.ts";
 import { snapshot } from "../support/snapshot.ts";

@@ -46,7 +46,7 @@ let tests = 0;
 /** Tests the page in a new tab, with a plant whose id no other test uses. */
 function test(
   name: string,
-  fn: (tab: Tab, plant: Fields) => Promise<void>,
+  run: (page: { readonly tab: Tab; readonly plant: Fields }) => Promise<void>,
   { isPossible = true, baseUrl = "" } = {},
 ): void {
   const id = `${++tests}`;
@@ -63,7 +63,7 @@ function test(
       const { pathname } = new URL(baseUrl, origin);
       await using tab = await browser.openTab();
       await tab.open(new URL(pathname, origin).href);
-      await fn(tab, plant);
+      await run({ tab, plant });
       assert.deepEqual(tab.problems, []);
     },
   });
@@ -109,18 +109,14 @@ async function create(tab: Tab, fields: Fields): Promise<string> {
   return await send(tab);
 }
 
-test("the page loads with its style and without a problem", async (tab) => {
-  const page = await fetch(`${program.origin}/`);
-  await page.body?.cancel();
-  const policy = page.headers.get("content-security-policy") ?? "";
-  assert.match(policy, /^default-src 'none'; /);
+test("the page loads with its style and without a problem", async ({ tab }) => {
   const title = await tab.evaluate("document.title");
   assert.equal(title, "Plant Store: API reference");
   const margin = await tab.evaluate("getComputedStyle(document.body).margin");
   assert.equal(margin, "0px");
 });
 
-test("the page never scrolls sideways", async (tab, plant) => {
+test("the page never scrolls sideways", async ({ tab, plant }) => {
   await create(tab, { ...plant, name: "M".repeat(500) });
   for (const width of [...WIDTHS, 320]) {
     await tab.emulate(width, "light");
@@ -131,7 +127,7 @@ test("the page never scrolls sideways", async (tab, plant) => {
   }
 });
 
-test("the form stores a plant", async (tab, plant) => {
+test("the form stores a plant", async ({ tab, plant }) => {
   assert.match(await create(tab, plant), /^200 OK in \d+ ms$/);
   assert.match(
     await tab.textOf("reply"),
@@ -143,83 +139,77 @@ test("the form stores a plant", async (tab, plant) => {
   assert.equal(await statusOf(program.create({ id, name: "Pilea" })), 409);
 });
 
-test("the form omits an empty tag", async (tab, plant) => {
+test("the form omits an empty tag", async ({ tab, plant }) => {
   assert.match(await create(tab, { ...plant, tag: "" }), /^200 /);
   const { id, name } = plant;
   const sent = await tab.textOf("sent");
   assert.ok(sent.endsWith(`\n{"id":${id},"name":"${name}"}`), sent);
 });
 
-test(
-  "a small phone shows the message of a refusal under the status, marks the input that it names, and shows the remedy",
-  async (tab, plant) => {
-    await tab.emulate(390, "light");
-    for (
-      const [change, error, message, marked, advice] of [
-        [
-          { token: "wrong" },
-          /invalid_token.*"error":40102/s,
-          /^Authorization: /,
-          ["token"],
-          /^Check that the token /,
-        ],
-        [{}, /^200 OK/, /^$/, [], /^$/],
-        [
-          { name: "Pilea" },
-          /"error":40901/,
-          /^id: \d+ is already taken /,
-          ["member-id"],
-          /^Choose another id\.$/,
-        ],
-        [
-          { id: "9223372036854775808" },
-          /"error":40003/,
-          /^id: expected /,
-          ["member-id"],
-          /./,
-        ],
-        [{ name: "M".repeat(32 * 1024) }, /"error":41301/, /^body: /, [], /./],
-      ] as const
-    ) {
-      await fillIn(tab, { ...plant, ...change });
-      // Where the screen ends when a finger has just reached the button.
-      await tab.evaluate('send.scrollIntoView({ block: "end" })');
-      await send(tab);
-      assert.match(await tab.textOf("reply"), error);
-      assert.match(await tab.textOf("message"), message);
-      assert.match(await tab.textOf("advice"), advice);
-      assert.deepEqual(await tab.inputs("[aria-invalid=true]"), marked);
-      const isVisible = await tab.evaluate(`(() => {
+test("a small phone shows the message of a refusal under the status, marks the input that it names, and shows the remedy", async ({ tab, plant }) => {
+  await tab.emulate(390, "light");
+  for (
+    const [change, error, message, marked, advice] of [
+      [
+        { token: "wrong" },
+        /invalid_token.*"error":40102/s,
+        /^Authorization: /,
+        ["token"],
+        /^Check that the token /,
+      ],
+      [{}, /^200 OK/, /^$/, [], /^$/],
+      [
+        { name: "Pilea" },
+        /"error":40901/,
+        /^id: \d+ is already taken /,
+        ["member-id"],
+        /^Choose another id\.$/,
+      ],
+      [
+        { id: "9223372036854775808" },
+        /"error":40003/,
+        /^id: expected /,
+        ["member-id"],
+        /./,
+      ],
+      [{ name: "M".repeat(32 * 1024) }, /"error":41301/, /^body: /, [], /./],
+    ] as const
+  ) {
+    await fillIn(tab, { ...plant, ...change });
+    // Where the screen ends when a finger has just reached the button.
+    await tab.evaluate('send.scrollIntoView({ block: "end" })');
+    await send(tab);
+    assert.match(await tab.textOf("reply"), error);
+    assert.match(await tab.textOf("message"), message);
+    assert.match(await tab.textOf("advice"), advice);
+    assert.deepEqual(await tab.inputs("[aria-invalid=true]"), marked);
+    const isVisible = await tab.evaluate(`(() => {
         const { top } = verdict.getBoundingClientRect();
         const { bottom } = message.getBoundingClientRect();
         return verdict.nextElementSibling === message && top >= 0 &&
           bottom <= innerHeight;
       })()`);
-      assert.equal(isVisible, true, `${message}`);
-      // A mark is visible: no other input has its border.
-      const borders = await tab.evaluate(`new Set(
+    assert.equal(isVisible, true, `${message}`);
+    // A mark is visible: no other input has its border.
+    const borders = await tab.evaluate(`new Set(
         [...document.querySelectorAll("#create input")]
           .map((input) => getComputedStyle(input).borderColor)).size`);
-      assert.equal(borders, marked.length + 1);
-    }
-  },
-);
+    assert.equal(borders, marked.length + 1);
+  }
+});
 
-test(
-  "the form shows a refusal that is not from the service",
-  async (tab, plant) => {
-    for (const text of ["", "<html>", "null", "[]", '{"error":"a b"}']) {
-      const reply = `new Response(${JSON.stringify(text)}, { status: 502 })`;
-      await tab.evaluate(`fetch = async () => ${reply}; 0`);
-      assert.match(await create(tab, plant), /^502 in \d+ ms$/);
-      assert.match(await tab.textOf("reply"), /^502\n/);
-      assert.equal(await tab.textOf("message"), "");
-      assert.equal(await tab.textOf("advice"), "");
-    }
-  },
-);
+test("the form shows a refusal that is not from the service", async ({ tab, plant }) => {
+  for (const text of ["", "<html>", "null", "[]", '{"error":"a b"}']) {
+    const reply = `new Response(${JSON.stringify(text)}, { status: 502 })`;
+    await tab.evaluate(`fetch = async () => ${reply}; 0`);
+    assert.match(await create(tab, plant), /^502 in \d+ ms$/);
+    assert.match(await tab.textOf("reply"), /^502\n/);
+    assert.equal(await tab.textOf("message"), "");
+    assert.equal(await tab.textOf("advice"), "");
+  }
+});
 
-test("the form comes first, and one sample at a time is open", async (tab) => {
+test("the form comes first, and one sample at a time is open", async ({ tab }) => {
   const first = await tab.evaluate('document.querySelector("section").id');
   assert.equal(first, "try");
   const open = `[...document.querySelectorAll("details[open] > summary")]
@@ -229,68 +219,62 @@ test("the form comes first, and one sample at a time is open", async (tab) => {
   assert.deepEqual(await tab.evaluate(open), ["Python"]);
 });
 
-test("the form shows a lost connection and its remedy", async (tab, plant) => {
+test("the form shows a lost connection and its remedy", async ({ tab, plant }) => {
   await tab.disconnect();
   assert.equal(await create(tab, plant), "No reply");
   assert.equal(await tab.textOf("advice"), "Send the same request again.");
 });
 
-test(
-  "the form sends and shows an id above 2 ** 53 exactly",
-  async (tab, plant) => {
-    const id = "9223372036854775807";
-    assert.match(await create(tab, { ...plant, id }), /^200 /);
-    for (const part of ["sent", "curl"]) {
-      assert.ok((await tab.textOf(part)).includes(`{"id":${id},`));
-    }
-    for (
-      const [body, status] of [
-        [`{"id":${id},"name":"Monstera","tag":"climber"}`, 200],
-        [`{"id":${id},"name":"Pilea"}`, 409],
-        ['{"id":9223372036854775806,"name":"Pilea"}', 200],
-      ] as const
-    ) assert.equal(await statusOf(program.create(body)), status, body);
-  },
-);
+test("the form sends and shows an id above 2 ** 53 exactly", async ({ tab, plant }) => {
+  const id = "9223372036854775807";
+  assert.match(await create(tab, { ...plant, id }), /^200 /);
+  for (const part of ["sent", "curl"]) {
+    assert.ok((await tab.textOf(part)).includes(`{"id":${id},`));
+  }
+  for (
+    const [body, status] of [
+      [`{"id":${id},"name":"Monstera","tag":"climber"}`, 200],
+      [`{"id":${id},"name":"Pilea"}`, 409],
+      ['{"id":9223372036854775806,"name":"Pilea"}', 200],
+    ] as const
+  ) assert.equal(await statusOf(program.create(body)), status, body);
+});
 
-test(
-  "the form does not send an empty name or a wrong id or token, but marks the input",
-  async (tab, plant) => {
-    const { id } = plant;
-    assert.match(await create(tab, plant), /^200 /);
-    for (
-      const [field, text] of [
-        ["id", ""],
-        ["id", " "],
-        ["id", "seven"],
-        ["id", `0${id}`],
-        ["id", `${id},2`],
-        ["id", `${id},"name":"x"`],
-        ["name", ""],
-        ["token", ""],
-        ["token", "a b"],
-        ["token", "é"],
-      ] as const
-    ) {
-      await fillIn(tab, { ...plant, name: "Pilea", [field]: text });
-      await clickSend(tab);
-      const invalid = await tab.inputs(":user-invalid");
-      assert.deepEqual(invalid, [inputOf(field)], text);
-      const focused = await tab.evaluate("document.activeElement.id");
-      assert.equal(focused, inputOf(field), text);
-      // The reply to the earlier create is hidden.
-      assert.equal(await tab.textOf("verdict"), "");
-      assert.equal(await tab.isVisible("exchange"), false);
-      assert.equal(await tab.isVisible("placeholder"), true);
-    }
-    const spaced = { ...plant, id: ` ${id} `, token: ` ${TOKEN} ` };
-    assert.match(await create(tab, { ...spaced, name: "Pilea" }), /^409 /);
-    assert.equal(await tab.isVisible("exchange"), true);
-    assert.equal(await tab.isVisible("placeholder"), false);
-  },
-);
+test("the form does not send an empty name or a wrong id or token, but marks the input", async ({ tab, plant }) => {
+  const { id } = plant;
+  assert.match(await create(tab, plant), /^200 /);
+  for (
+    const [field, text] of [
+      ["id", ""],
+      ["id", " "],
+      ["id", "seven"],
+      ["id", `0${id}`],
+      ["id", `${id},2`],
+      ["id", `${id},"name":"x"`],
+      ["name", ""],
+      ["token", ""],
+      ["token", "a b"],
+      ["token", "é"],
+    ] as const
+  ) {
+    await fillIn(tab, { ...plant, name: "Pilea", [field]: text });
+    await clickSend(tab);
+    const invalid = await tab.inputs(":user-invalid");
+    assert.deepEqual(invalid, [inputOf(field)], text);
+    const focused = await tab.evaluate("document.activeElement.id");
+    assert.equal(focused, inputOf(field), text);
+    // The reply to the earlier create is hidden.
+    assert.equal(await tab.textOf("verdict"), "");
+    assert.equal(await tab.isVisible("exchange"), false);
+    assert.equal(await tab.isVisible("placeholder"), true);
+  }
+  const spaced = { ...plant, id: ` ${id} `, token: ` ${TOKEN} ` };
+  assert.match(await create(tab, { ...spaced, name: "Pilea" }), /^409 /);
+  assert.equal(await tab.isVisible("exchange"), true);
+  assert.equal(await tab.isVisible("placeholder"), false);
+});
 
-test("the form works with the keyboard alone", async (tab, { id }) => {
+test("the form works with the keyboard alone", async ({ tab, plant: { id } }) => {
   let tabs = 0;
   do {
     assert.ok(tabs++ < 40, "the Tab key does not reach the form");
@@ -308,21 +292,18 @@ test("the form works with the keyboard alone", async (tab, { id }) => {
   assert.ok(sent.endsWith(`{"id":${id},"name":"Pilea","tag":"desk"}`), sent);
 });
 
-test(
-  "the form shows a curl call that sends the same create",
-  async (tab, plant) => {
-    const name = `Jack's $HOME \`id\` "pot" \\ ! é`;
-    const { token, tag } = plant;
-    assert.match(await create(tab, { ...plant, name }), /^200 /);
-    const curl = await tab.textOf("curl");
-    const reply = await runTool("sh", ["-c", curl.replace("-i", "-s")], {
-      env: { ACCESS_TOKEN: token },
-    });
-    assert.deepEqual(JSON.parse(reply), { name, tag });
-  },
-);
+test("the form shows a curl call that sends the same create", async ({ tab, plant }) => {
+  const name = `Jack's $HOME \`id\` "pot" \\ ! é`;
+  const { token, tag } = plant;
+  assert.match(await create(tab, { ...plant, name }), /^200 /);
+  const curl = await tab.textOf("curl");
+  const reply = await runTool("sh", ["-c", curl.replace("-i", "-s")], {
+    env: { ACCESS_TOKEN: token },
+  });
+  assert.deepEqual(JSON.parse(reply), { name, tag });
+});
 
-test("a copy button shows the result, then its label again", async (tab) => {
+test("a copy button shows the result, then its label again", async ({ tab }) => {
   // The timers of the page fire at once.
   await tab.send("Emulation.setVirtualTimePolicy", { policy: "advance" });
   const labels = await tab.evaluate(`new Promise((resolve) => {
@@ -337,26 +318,23 @@ test("a copy button shows the result, then its label again", async (tab) => {
   assert.match(`${labels}`, /^(Copied|Selected),Copy$/);
 });
 
-test(
-  "the page keeps the token out of its text, address and storage",
-  async (tab, plant) => {
-    await create(tab, plant);
-    const traces = await tab.evaluate(
-      "[document.documentElement.outerHTML, location.href, document.cookie, " +
-        "JSON.stringify(localStorage), JSON.stringify(sessionStorage)].join()",
-    );
-    assert.ok(!`${traces}`.includes(TOKEN));
-    // An input without a name is never part of an address.
-    const named = await tab.evaluate('document.querySelector("input[name]")');
-    assert.equal(named, null);
-    const type = await tab.evaluate('document.getElementById("token").type');
-    assert.equal(type, "password");
-  },
-);
+test("the page keeps the token out of its text, address and storage", async ({ tab, plant }) => {
+  await create(tab, plant);
+  const traces = await tab.evaluate(
+    "[document.documentElement.outerHTML, location.href, document.cookie, " +
+      "JSON.stringify(localStorage), JSON.stringify(sessionStorage)].join()",
+  );
+  assert.ok(!`${traces}`.includes(TOKEN));
+  // An input without a name is never part of an address.
+  const named = await tab.evaluate('document.querySelector("input[name]")');
+  assert.equal(named, null);
+  const type = await tab.evaluate('document.getElementById("token").type');
+  assert.equal(type, "password");
+});
 
 test(
   "the page after a create, as a screenshot in the file that PAGE_PNG names",
-  async (tab, plant) => {
+  async ({ tab, plant }) => {
     await tab.emulate(1280, "light");
     // The first create of a service takes longer than later ones.
     for (let i = 0; i < 3; i++) {
@@ -367,7 +345,7 @@ test(
   { isPossible: PAGE_PNG !== "", baseUrl: "http://127.0.0.1:8000" },
 );
 
-test("the form works under a base URL with a path", async (tab, plant) => {
+test("the form works under a base URL with a path", async ({ tab, plant }) => {
   assert.match(await create(tab, plant), /^200 /);
   assert.match(
     await tab.textOf("curl"),
@@ -377,7 +355,7 @@ test("the form works under a base URL with a path", async (tab, plant) => {
 
 test(
   "axe-core finds no serious problem at two widths in two color schemes",
-  async (tab, plant) => {
+  async ({ tab, plant }) => {
     await tab.evaluate(Deno.readTextFileSync(AXE_CORE));
     for (const width of WIDTHS) {
       for (const colorScheme of COLOR_SCHEMES) {

@@ -41,7 +41,7 @@ const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
 behindNginx.test("two instances on one file restart and are killed under load without a failed request, and lose nothing", async ({ store }) => {
-  await prove({ store, env: {}, count: 2 }, async (run) => {
+  await prove({ store, count: 2 }, async (run) => {
     await restartInTurn(run);
     await killInstances(run);
     await raceForIds(run.instances, run.ledger);
@@ -65,13 +65,6 @@ behindNginxWithServer.test("three instances on one KV Connect server restart and
   });
 });
 
-/** The store, and the number of instances on it. */
-interface Setup {
-  readonly store: string;
-  readonly env: Readonly<Record<string, string>>;
-  readonly count: number;
-}
-
 /** The state of a test. */
 interface Run {
   readonly instances: readonly Instance[];
@@ -81,7 +74,11 @@ interface Run {
 
 /** Runs a test with instances behind nginx. */
 async function prove(
-  { store, env, count }: Setup,
+  { store, env = {}, count }: {
+    readonly store: string;
+    readonly env?: Readonly<Record<string, string>>;
+    readonly count: number;
+  },
   test: (run: Run) => Promise<void>,
 ): Promise<void> {
   const seed = seedOfRun();

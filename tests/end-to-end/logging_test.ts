@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/load.ts";
-import { Program, statusOf, TOKEN } from "../support/program.ts";
-import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
-import { testsIf } from "../support/tests.ts";
+import { statusOf, TOKEN } from "../support/program.ts";
+import { StoreLock } from "../support/temporary.ts";
+import { Place, testsIf } from "../support/tests.ts";
 
 const fromSource = testsIf(!Deno.env.has("PLANT_STORE"));
 
@@ -12,13 +12,11 @@ const PLANT = '{"id":1,"name":"Monstera"}';
 async function logOfEverything(
   format: "text" | "json",
 ): Promise<{ banner: string; lines: string[] }> {
-  using directory = new TemporaryDirectory();
-  const file = directory.file("plants.db");
-  const tokens = directory.file("tokens");
+  using place = new Place();
+  const tokens = place.directory.file("tokens");
   Deno.writeTextFileSync(tokens, TOKEN);
-  await using program = await Program.start(["--kv", file], {
-    env: { ACCESS_TOKEN_FILE: tokens, LOG_FORMAT: format },
-  });
+  const env = { ACCESS_TOKEN_FILE: tokens, LOG_FORMAT: format };
+  await using program = await place.start([], { env });
   const banner = program.stderr;
 
   // Ordinary requests, successful or not, are not logged.
@@ -37,7 +35,7 @@ async function logOfEverything(
 
   // Another process holds the store, until creates time out.
   {
-    using _lock = new StoreLock(file);
+    using _lock = new StoreLock(place.store);
     const creates = Array.from(
       { length: 20 },
       (_, i) => statusOf(program.create({ id: i + 10, name: "Fern" })),

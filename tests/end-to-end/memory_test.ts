@@ -15,17 +15,15 @@ import {
   eventually,
   inParallel,
   isStored,
-  Ledger,
   PLANT,
   residentBytes,
   Tally,
   toBody,
 } from "../support/load.ts";
-import { Program } from "../support/program.ts";
-import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { assertSucceeded, Program } from "../support/program.ts";
+import { StoreLock } from "../support/temporary.ts";
+import { type Place, testsIf } from "../support/tests.ts";
 import { request, Wire } from "../support/wire.ts";
-
-const IS_GATE = Deno.env.has("GATE");
 
 const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
@@ -49,37 +47,30 @@ const CREATES = CREATES_WAITING_MAX + 500;
 /** Floods, to compare the memory of the second half with that of the first. */
 const FLOODS = 4;
 
+/** A running service, its store, and what was sent to it. */
+interface Service extends Pick<Place, "store" | "ledger"> {
+  readonly program: Program;
+}
+
+const inGate = testsIf(Deno.env.has("GATE"));
+
 /** Registers a test with a running service, which must have stored one plant. */
 function testService(
   name: string,
   run: (service: Service) => Promise<void>,
 ): void {
-  Deno.test({
-    name,
-    ignore: !IS_GATE,
-    fn: async () => {
-      using directory = new TemporaryDirectory();
-      const path = directory.file("plants.db");
-      const ledger = new Ledger();
-      await using program = await Program.start(["--kv", path]);
-      const isAlive = async (id: bigint) =>
-        assert.ok(isStored(await ledger.send(program, { id, plant: PLANT })));
-      await isAlive(0n);
-      await run({ path, ledger, program });
-      await isAlive(-1n);
-      assert.equal(await heldBytes(program), 0);
-      assert.doesNotMatch(program.stderr, /internal error/);
-      assert.equal((await program.stop()).status, 0);
-      await ledger.assertFile(path);
-    },
+  inGate.test(name, async ({ store, ledger, start }) => {
+    await using program = await start();
+    const isAlive = async (id: bigint) =>
+      assert.ok(isStored(await ledger.send(program, { id, plant: PLANT })));
+    await isAlive(0n);
+    await run({ store, ledger, program });
+    await isAlive(-1n);
+    assert.equal(await heldBytes(program), 0);
+    assert.doesNotMatch(program.stderr, /internal error/);
+    assertSucceeded(await program.stop());
+    await ledger.assertFile(store);
   });
-}
-
-/** A running service, and what was sent to it. */
-interface Service {
-  readonly path: string;
-  readonly ledger: Ledger;
-  readonly program: Program;
 }
 
 function heldBytes(program: Program): Promise<number> {
@@ -92,12 +83,12 @@ function heldBytes(program: Program): Promise<number> {
  * @param observe called while they arrive
  */
 async function flood(
-  { path, ledger, program }: Service,
+  { store, ledger, program }: Service,
   [firstId, plant]: [bigint, Plant],
   observe: (waiting: number) => Promise<void>,
 ): Promise<void> {
   using clients = new Http2Clients(program.origin, CREATES);
-  using lock = new StoreLock(path);
+  using lock = new StoreLock(store);
   const tally = new Tally();
   const ids = Array.from({ length: CREATES }, (_, i) => firstId + BigInt(i));
   const replies = Promise.all(ids.map(async (id) => {

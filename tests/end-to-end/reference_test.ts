@@ -25,33 +25,23 @@ async function read(
   return { ...reply, rest: await wire.rest() };
 }
 
-test("/openapi.json is what the command openapi writes, byte for byte, for the base URL or else for the address", async ({ store }) => {
-  const args = ["--kv", store];
-  for (const path of [undefined, "/api/"]) {
-    const env = path === undefined
-      ? {}
-      : { BASE_URL: `https://plants.example${path}` };
-    await using program = await Program.start(args, { env });
-    const response = await fetch(
-      `${program.origin}${path ?? "/"}openapi.json`,
-    );
-    const text = await response.text();
-    const url = path === undefined
-      ? program.origin
-      : "https://plants.example/api";
+for (const baseUrl of [undefined, "https://plants.example/api"]) {
+  const what = baseUrl === undefined ? "address" : "base URL";
+  test(`/openapi.json is what the command openapi writes, byte for byte, for the ${what}`, async ({ start }) => {
+    const args = baseUrl === undefined ? [] : ["--base-url", `${baseUrl}/`];
+    await using program = await start(args);
+    const url = baseUrl ?? program.origin;
+    const { pathname } = new URL(`${url}/openapi.json`);
+    const text = await (await program.get(pathname)).text();
     assert.deepEqual(JSON.parse(text).servers, [{ url }]);
-    const { stdout } = await runProgram(
-      ["openapi", "--port", `${program.port}`],
-      { env },
-    );
+    const port = ["--port", `${program.port}`];
+    const { stdout } = await runProgram(["openapi", ...port, ...args]);
     assert.equal(text, stdout);
-    await program.stop();
-  }
-});
+  });
+}
 
-test("HEAD gets the status and the headers of GET without a body, on every path", async ({ store }) => {
-  const args = ["--kv", store];
-  await using program = await Program.start(args);
+test("HEAD gets the status and the headers of GET without a body, on every path", async ({ start }) => {
+  await using program = await start();
   const paths = RequestHandler.ROUTES
     .filter(({ path, methods }) => path !== "" && methods.includes("HEAD"))
     .map(({ path }) => path);
