@@ -91,17 +91,19 @@ async function runInstances(
   const seed = seedOfRun();
   const ledger = new Ledger();
   const instances: Instance[] = [];
+  const accidents: string[] = [];
   await using stack = new AsyncDisposableStack();
   try {
     for (let i = 0; i < count; i++) {
       const env = server === undefined ? {} : KV_ENV;
       instances.push(stack.use(await Instance.start(store, env)));
     }
-    await runHistory({ instances, server, seed, ledger });
+    await runHistory({ instances, server, seed, ledger, accidents });
     for (const instance of instances) await instance.end("SIGTERM");
   } catch (cause) {
     throw new Error(`with SEED=${seed}`, { cause });
   }
+  assert.notEqual(accidents.length, 0);
   const answers = [...ledger.sent.values()].flat().map((it) => it.answer);
   assert.ok(answers.includes(200));
   assert.ok(answers.includes(API_ERRORS.idTaken.error));

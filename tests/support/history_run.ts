@@ -62,6 +62,8 @@ export interface Run {
   readonly server: KvServer | undefined;
   readonly seed: number;
   readonly ledger: Ledger;
+  /** Gets a name for each accident. */
+  readonly accidents: string[];
 }
 
 /**
@@ -91,7 +93,7 @@ async function settleAll(parts: readonly Promise<unknown>[]): Promise<void> {
 
 /** Causes one accident after another, some to several instances at once. */
 async function causeAccidents(
-  { instances, server, seed }: Run,
+  { instances, server, seed, accidents }: Run,
   over: AbortSignal,
 ): Promise<void> {
   const random = new Random(seed);
@@ -99,12 +101,14 @@ async function causeAccidents(
   while (performance.now() < untilMs && !over.aborted) {
     await pause(random.int(...CALM_MS));
     if (server !== undefined && random.chance(0.3)) {
+      accidents.push("server");
       await disturbServer(server, random);
       continue;
     }
     const affected = instances.filter(() => random.chance(0.6));
     await settleAll(affected.map(async (instance) => {
       const accident = random.pick(ACCIDENTS);
+      accidents.push(accident);
       if (accident === "SIGSTOP") {
         await instance.freeze(random.int(...FREEZE_MS));
       } else {
