@@ -19,6 +19,7 @@ import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import type { Random } from "./random.ts";
 import type { Call } from "./strace.ts";
+import { getOrInsert } from "./maps.ts";
 
 const SECTOR_BYTES = 512;
 
@@ -163,7 +164,7 @@ export class Disk {
       if (change.at >= at) break;
       const survival = change.durableAt < at
         ? ALL
-        : survivals.getOrInsertComputed(change.target, draw);
+        : getOrInsert(survivals, change.target, draw);
       change.apply(state, survival);
     }
     return new Map(
@@ -245,7 +246,8 @@ export class Disk {
 }
 
 function contentOf({ contents }: State, file: symbol): Bytes {
-  return contents.getOrInsertComputed(
+  return getOrInsert(
+    contents,
     file,
     () =>
       new Uint8Array(

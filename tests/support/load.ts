@@ -5,6 +5,7 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { type Create, findViolations } from "./history.ts";
 import { Random, seedOfRun } from "./random.ts";
 import { type Program, TOKEN } from "./program.ts";
+import { getOrInsert } from "./maps.ts";
 
 /** The reply to a create; status 0 if the connection was lost. */
 export interface Answer {
@@ -105,7 +106,7 @@ export class Ledger {
   ): Promise<Answer> {
     const { id, plant } = newPlant;
     const create = { plant, sentAt: this.events++, answeredAt: NaN, answer: 0 };
-    this.sent.getOrInsert(id, []).push(create);
+    getOrInsert(this.sent, id, () => []).push(create);
     const reply = await send(newPlant);
     create.answeredAt = this.events++;
     create.answer = reply.error ?? reply.status;

@@ -19,6 +19,7 @@ import {
   toLine,
   writeLines,
 } from "./transfer.ts";
+import { getOrInsert } from "./maps.ts";
 
 const CONNECTIONS = 24;
 
@@ -359,7 +360,7 @@ function ledgerAt({ sent }: Recording, time: number): Ledger {
   for (const { id, plant, acknowledgedAt } of sent) {
     const answer = acknowledgedAt < time ? 200 : 0;
     const create = { plant, sentAt: 0, answeredAt: 1, answer };
-    ledger.sent.getOrInsert(id, []).push(create);
+    getOrInsert(ledger.sent, id, () => []).push(create);
   }
   return ledger;
 }

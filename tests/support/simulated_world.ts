@@ -4,6 +4,7 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { Outcome } from "../../src/store/committer.ts";
 import { Random } from "./random.ts";
 import { VirtualTime } from "./virtual_time.ts";
+import { getOrInsert } from "./maps.ts";
 
 /**
  * A database file. A process that has it open keeps it when the path changes.
@@ -85,7 +86,7 @@ export class World {
       `answered ${outcome}, which the disk contradicts`,
     );
     if (outcome !== "stored") return;
-    const stored = this.#stored.getOrInsert(file, new Set());
+    const stored = getOrInsert(this.#stored, file, () => new Set());
     this.expect(!stored.has(id), "answered stored twice for one id");
     stored.add(id);
   }
