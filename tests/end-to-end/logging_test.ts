@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { eventually } from "../support/load.ts";
 import { statusOf, TOKEN } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";
-import { Place, testsIf } from "../support/tests.ts";
+import { TestPlace, testsIf } from "../support/tests.ts";
 
 const fromSource = testsIf(!Deno.env.has("PLANT_STORE"));
 
@@ -12,7 +12,7 @@ const PLANT = '{"id":1,"name":"Monstera"}';
 async function logOfEverything(
   format: "text" | "json",
 ): Promise<{ banner: string; lines: string[] }> {
-  using place = new Place();
+  using place = new TestPlace();
   const tokens = place.directory.file("tokens");
   Deno.writeTextFileSync(tokens, TOKEN);
   const env = { ACCESS_TOKEN_FILE: tokens, LOG_FORMAT: format };

@@ -22,7 +22,7 @@ import {
 } from "../support/load.ts";
 import { assertSucceeded, Program } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";
-import { type Place, testsIf } from "../support/tests.ts";
+import { type TestPlace, testsIf } from "../support/tests.ts";
 import { request, Wire } from "../support/wire.ts";
 
 const QUEUE_FULL = API_ERRORS.queueFull.error;
@@ -48,7 +48,7 @@ const CREATES = CREATES_WAITING_MAX + 500;
 const FLOODS = 4;
 
 /** A running service, its store, and what was sent to it. */
-interface Service extends Pick<Place, "store" | "ledger"> {
+interface Service extends Pick<TestPlace, "store" | "ledger"> {
   readonly program: Program;
 }
 

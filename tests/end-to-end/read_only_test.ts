@@ -31,7 +31,7 @@ const DENIED =
   /permission denied on the file or its directory: change the permissions, or run as another user$/m;
 
 /** A directory with a store, and others that the user of the program owns. */
-class Place extends TemporaryDirectory {
+class OtherUsersPlace extends TemporaryDirectory {
   readonly data = this.file("data");
   readonly store = `${this.data}/plants.db`;
   readonly copies = this.file("copies");
@@ -70,14 +70,14 @@ class Place extends TemporaryDirectory {
 
 /** Whether the program can run as a user who is not root. */
 async function canRun(): Promise<boolean> {
-  using place = new Place();
+  using place = new OtherUsersPlace();
   return (await place.run("--version")).status === 0;
 }
 
 const CAN_RUN = await canRun();
 
-const asOtherUser = testsWith(() => new Place(), CAN_RUN);
-const besideRoot = testsWith(() => new Place(), CAN_RUN && IS_ROOT);
+const asOtherUser = testsWith(() => new OtherUsersPlace(), CAN_RUN);
+const besideRoot = testsWith(() => new OtherUsersPlace(), CAN_RUN && IS_ROOT);
 
 /** Stores that cannot be opened without writing. */
 const CLOSED: readonly [
@@ -98,11 +98,14 @@ for (const [name, make] of CLOSED) {
   asOtherUser.test(`every command on ${name} that the user may only read says what to do, and changes nothing`, async (place) => {
     await make(place.store);
     place.protect();
+    const file = `${place.copies}/file`;
+    Deno.writeTextFileSync(file, `${toLine(1n, "Ficus")}\n`);
     const before = snapshot(place.data);
     for (
       const args of [
         ["export"],
         ["backup", `${place.copies}/copy.db`],
+        ["import", file],
         ["serve", "--port", "0"],
       ]
     ) {
@@ -110,7 +113,7 @@ for (const [name, make] of CLOSED) {
       assertOneLine(ended, 2, DENIED);
       assert.deepEqual(snapshot(place.data), before);
     }
-    assert.deepEqual(place.names("copies"), []);
+    assert.deepEqual(place.names("copies"), ["file"]);
   });
 }
 

@@ -51,7 +51,7 @@ Deno.test.beforeAll(async () => {
 Deno.test.afterAll(() => originals?.[Symbol.dispose]());
 
 /** A directory with a store and a backup. */
-class Place extends TemporaryDirectory {
+class StoreAndBackup extends TemporaryDirectory {
   readonly store = this.file("plants.db");
   readonly backup = this.file("backup.db");
 
@@ -133,7 +133,7 @@ class Place extends TemporaryDirectory {
   }
 }
 
-const makePlace = () => new Place();
+const makePlace = () => new StoreAndBackup();
 const { test } = testsWith(makePlace);
 const byRoot = testsWith(makePlace, Deno.uid() === 0);
 const withStrace = testsWith(makePlace, HAS_STRACE);
@@ -282,9 +282,22 @@ test("restore puts the log of a killed store into the restored one", async (plac
 /** Processes that have the store open; each ends when it is disposed of. */
 const USERS: readonly [
   name: string,
-  start: (store: string, place: Place) => Promise<Program>,
+  start: (store: string, place: StoreAndBackup) => Promise<Program>,
 ][] = [
   ["a service", (store) => Program.start(["--kv", store])],
+  [
+    "an import that waits for its input",
+    async (store, place) => {
+      const program = Program.spawn(["import", "-", "--kv", store], {
+        stdin: "piped",
+      });
+      await eventually(
+        (names) => names.includes("plants.db-shm"),
+        () => Promise.resolve(place.names()),
+      );
+      return program;
+    },
+  ],
   [
     "an export whose reader is slow",
     async (store, place) => {

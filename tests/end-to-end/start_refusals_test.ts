@@ -37,17 +37,16 @@ test("serve refuses an invalid command line with one object in the JSON format, 
   assertOneEntry(ended, 2, /^unknown flag --frob: see --help$/);
 });
 
-test("serve refuses a token file with an invalid line, which it does not show, and creates no store", async ({ directory, store }) => {
+test("serve refuses a token file with an invalid line, which it does not show, in the format of LOG_FORMAT, and creates no store", async ({ directory, store }) => {
   const tokens = directory.file("tokens");
   Deno.writeTextFileSync(tokens, `a\n${SECRET} b\n`);
   const args = ["--port", "0", "--kv", store, "--token-file", tokens];
-  const ended = await runProgram(args);
-  assertOneLine(
-    ended,
-    2,
-    /--token-file: \/.*\/tokens: token 2 has a character/,
-  );
-  assert.ok(!ended.stderr.includes(SECRET), ended.stderr);
+  const message = /--token-file: \/.*\/tokens: token 2 has a character/;
+  const text = await runProgram(args);
+  assertOneLine(text, 2, message);
+  const json = await runProgram(args, { env: { LOG_FORMAT: "json" } });
+  assertOneEntry(json, 2, message);
+  assert.ok(!(text.stderr + json.stderr).includes(SECRET));
   assert.deepEqual(directory.names(), ["tokens"]);
 });
 

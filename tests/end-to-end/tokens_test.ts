@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import { occurrences } from "../support/load.ts";
 import { errorOf, has, Program, statusOf } from "../support/program.ts";
-import { type Place, test, testsIf } from "../support/tests.ts";
+import { test, type TestPlace, testsIf } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
 
 const inBash = testsIf(await has("bash", "--version"));
@@ -24,7 +24,7 @@ async function isAccepted(program: Program, token: string): Promise<boolean> {
 }
 
 /** Starts a service with a file of one token; returns both. */
-async function startWithFile({ directory, start }: Place) {
+async function startWithFile({ directory, start }: TestPlace) {
   const tokens = directory.file("tokens");
   Deno.writeTextFileSync(tokens, "first-token\n");
   const program = await start(["--token-file", tokens], { ownToken: true });

@@ -161,10 +161,16 @@ for (const [error, message, provoke] of ROWS) {
   });
 }
 
-Deno.test("the rows above are every error of the API", () => {
+Deno.test("the rows above are every error of the API, and every fault of a request", () => {
   assert.deepEqual(
     ROWS.map(([error]) => error).toSorted(),
     Object.values(API_ERRORS).map(({ error }) => error),
+  );
+  // A time-out is not a fault of the request alone.
+  assert.deepEqual(
+    FAULTS.map(([error]) => error).toSorted(),
+    Object.values(API_ERRORS).map(({ error }) => error)
+      .filter((error) => error < 50000 && error !== 40801),
   );
 });
 

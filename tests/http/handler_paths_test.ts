@@ -83,12 +83,19 @@ Deno.test("handle() needs a token for creates and metrics only", async () => {
     ["/plants", "/metrics"],
   );
   const service = new TestService(BASE_URL);
-  const headers = { authorization: [] };
   for (const { path: target, methods, needsToken } of ROUTES) {
     for (const method of methods) {
-      const reply = await service.create(VALID, { method, target, headers });
-      if (needsToken) assertRefusal(reply, { error: 40101 });
-      else assert.equal(reply.status, 200, target);
+      for (
+        const [error, authorization] of [
+          [40101, []],
+          [40102, "Bearer guess"],
+        ] as const
+      ) {
+        const headers = { authorization };
+        const reply = await service.create(VALID, { method, target, headers });
+        if (needsToken) assertRefusal(reply, { error });
+        else assert.equal(reply.status, 200, target);
+      }
     }
   }
   assert.deepEqual(service.stored(), []);
@@ -151,9 +158,13 @@ Deno.test("handle() routes by the path, whatever the Host header puts into the U
       ...["a@b", "a#b", "é", "%", "/", "a/plants?", "plants.test/livez#"],
     ]
   ) {
+    const headers = { host };
     const url = `http://${host}/ferns?/plants`;
-    const reply = await service.create(VALID, { url, headers: { host } });
+    const reply = await service.create(VALID, { url, headers });
     assertRefusal(reply, { error: 40401, message: "path not found: /ferns" });
+    const plants = `http://${host}/plants?x=/ferns`;
+    const { status } = await service.create(VALID, { url: plants, headers });
+    assert.equal(status, 200, host);
   }
 });
 

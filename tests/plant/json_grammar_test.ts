@@ -138,22 +138,41 @@ const INSERTIONS = [
   "\\u00",
 ] as const;
 
-/** Returns up to `lengthMax` random items, as one text. */
-function list(random: Random, lengthMax: number, make: () => string): string {
-  return Array.from({ length: random.int(0, lengthMax) }, make).join();
+const NAMES = ["id", "name", "t\\u0061g", "x", "__proto__", ""] as const;
+
+/** Returns up to `lengthMax` random items. */
+function list(random: Random, lengthMax: number, make: () => string): string[] {
+  return Array.from({ length: random.int(0, lengthMax) }, make);
+}
+
+/** Returns an object with random members of these names. */
+function randomObject(random: Random, names: readonly string[]): string {
+  const members = names.map((name) => `"${name}":${randomValue(random, 3)}`);
+  return `{${members.join()}}`;
+}
+
+/** Returns one of the spellings of a random string. */
+function randomString(random: Random): string {
+  const units = list(random, 6, () => {
+    const code = random.pick([random.int(0, 0x7f), random.int(0, 0xffff)]);
+    const hex = code.toString(16).padStart(4, "0");
+    return random.chance(0.2)
+      ? `\\u${random.pick([hex, hex.toUpperCase()])}`
+      : JSON.stringify(String.fromCharCode(code)).slice(1, -1);
+  });
+  return `"${units.join("")}"`;
 }
 
 /** Returns a value with white space around it, of at most so many levels. */
 function randomValue(random: Random, levels: number): string {
   const space = random.pick(["", "", "", "", " ", "\t", "\n", "\r"]);
   const nested = () => randomValue(random, levels - 1);
-  const names = ["id", "name", "t\\u0061g", "x", "__proto__", ""] as const;
-  const member = () => `${space}"${random.pick(names)}":${nested()}`;
+  const member = () => `${space}"${random.pick(NAMES)}":${nested()}`;
   const value = levels === 0 || random.chance(0.3)
-    ? random.pick(VALUES)[0]
+    ? random.pick([random.pick(VALUES)[0], randomString(random)])
     : random.chance(0.3)
-    ? `[${list(random, 3, nested)}]`
-    : `{${list(random, 5, member)}}`;
+    ? `[${list(random, 3, nested).join()}]`
+    : `{${list(random, 5, member).join()}}`;
   return space + value + space;
 }
 
@@ -214,8 +233,18 @@ Deno.test("readMembers() agrees with JSON.parse on random texts and their mutati
   let accepted = 0;
   let refused = 0;
   for (let round = 0; round < ROUNDS; round++) {
-    let text = randomValue(random, 5);
+    const names = list(random, 5, () => random.pick(NAMES));
+    let text = randomObject(random, names);
     try {
+      assert.ok(compare(text));
+      assert.deepEqual(
+        acceptJson(text).members.map((member) => member?.isDuplicate ?? null),
+        ["id", "name", "t\\u0061g"].map((requested) => {
+          const count = names.filter((name) => name === requested).length;
+          return count === 0 ? null : count > 1;
+        }),
+      );
+      text = randomValue(random, 5);
       assert.ok(compare(text));
       for (let mutation = 0; mutation < MUTATIONS; mutation++) {
         text = mutate(random, text);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { API_ERRORS, statusOf } from "../../src/errors.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
+import { PLANT_MEMBERS } from "../../src/plant/plant.ts";
 import { exampleMessage, LIMITS } from "../../src/reference/api.ts";
 import { renderPage } from "../../src/reference/page.ts";
 import { samples } from "../../src/reference/samples.ts";
@@ -97,6 +98,13 @@ Deno.test("renderPage() shows every member with its type and bounds", () => {
       "integer (int32), required",
     ]
   ) assertShown(part);
+});
+
+Deno.test("renderPage() gives each member an input", () => {
+  assert.deepEqual(
+    Array.from(html.matchAll(/ data-member="(\w+)"/g), ([, name]) => name),
+    ["id", ...PLANT_MEMBERS],
+  );
 });
 
 Deno.test("renderPage() gives the input of the id its range and an example", () => {

@@ -118,12 +118,13 @@ testStores(
     const chars = Math.floor((share - commitBytes({ name: "" })) / 2);
     const many = { name: "ж".repeat(Math.min(chars, largest.name.length)) };
     const ids: bigint[] = [];
+    const counts: number[] = [];
     for (const plant of [largest, many]) {
       const count = Math.min(
         store.commitPlantsMax,
         Math.floor(COMMIT_BYTES_MAX / commitBytes(plant)),
       );
-      assert.ok(count > 0);
+      counts.push(count);
       const next = ID_MIN + BigInt(ids.length);
       const plants = Array.from(
         { length: count },
@@ -135,6 +136,8 @@ testStores(
       const found = await store.read(ids);
       for (const { id } of plants) assert.deepEqual(found.get(id), plant);
     }
+    assert.ok(counts[0] !== undefined && counts[0] > 0);
+    assert.equal(counts[1], store.commitPlantsMax);
     assert.equal((await entriesOf(kv)).length, ids.length);
   },
 );

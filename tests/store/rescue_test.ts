@@ -180,6 +180,8 @@ Deno.test("finish() waits for a later attempt if one fails, and removes the orph
   };
   let isFinished = false;
   const finished = rescue.finish().then(() => isFinished = true);
+  // It has started an attempt itself.
+  assert.match(directory.names().join(), /\.partial$/);
   await nextReport(setUp);
   assert.deepEqual([isFinished, store.orphansRemoved], [false, 0]);
   await nextReport(setUp);

@@ -3,7 +3,7 @@ import { Program, type ProgramOptions } from "./program.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
 /** What a test of the real program gets. */
-export class Place implements Disposable {
+export class TestPlace implements Disposable {
   /** Empty, and removed after the test. */
   readonly directory = new TemporaryDirectory();
   /** The path of a store in the directory. */
@@ -22,7 +22,7 @@ export class Place implements Disposable {
   }
 }
 
-/** Registers tests under the name that the formatter knows. */
+/** An object: the formatter keeps long names on the line of calls of `test`. */
 interface Tests<T> {
   test(name: string, run: (resource: T) => void | Promise<void>): void;
 }
@@ -49,8 +49,8 @@ export function testsWith<T extends Disposable>(
 }
 
 /** Returns a function for tests that not every machine can run. */
-export function testsIf(isPossible: boolean): Tests<Place> {
-  return testsWith(() => new Place(), isPossible);
+export function testsIf(isPossible: boolean): Tests<TestPlace> {
+  return testsWith(() => new TestPlace(), isPossible);
 }
 
 export const { test } = testsIf(true);
