@@ -1,15 +1,14 @@
 import { resolve } from "node:path";
-import { countOf, fileProblem } from "../messages.ts";
-import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
+import { countOf } from "../messages.ts";
+import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/copy.ts";
 import { sidecarsOf } from "../store/database_file.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { exists, setMode, statOrUndefined } from "../store/files.ts";
 import { publish, withPartialFile } from "../store/new_file.ts";
-import { StoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { orStopped } from "./signals.ts";
-import { storeFailure } from "./store.ts";
+import { copyFailure } from "./store.ts";
 
 /**
  * Writes a complete copy of the store to a new file: its state at one point in
@@ -39,14 +38,7 @@ export async function backUp(
       writeStderr(`${target} is a complete copy, ${countOf(plants, "plant")}`);
     });
   } catch (error) {
-    if (error instanceof OperatorError) throw error;
-    if (error instanceof StoreError) {
-      throw storeFailure("read", location, error);
-    }
-    throw new OperatorError(
-      `cannot write ${target}: ${fileProblem(error)}`,
-      EXIT_FAILURE,
-    );
+    throw copyFailure("read", location, target, error);
   }
   return 0;
 }

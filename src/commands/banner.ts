@@ -29,6 +29,7 @@ export function printBanner(
   const devToken = config.tokens.find((token) => token === DEV_TOKEN);
   const curl = curlSample(baseUrl, generatedToken ?? devToken);
   const { logFormat } = config;
+  const listens = `Plant Store ${VERSION} listens on ${address}`;
   // The journal needs no sample call, except for the token in it.
   const isEntry = logFormat === "json" ||
     (logFormat === "journal" && generatedToken === undefined);
@@ -36,7 +37,7 @@ export function printBanner(
     const aboutStore = isNewStore
       ? `created a new, empty store in ${store}; `
       : "";
-    log.info("started", `${aboutStore}listening on ${address}`, {
+    log.info("started", `${aboutStore}${listens}`, {
       version: VERSION,
       address,
       baseUrl,
@@ -52,7 +53,7 @@ export function printBanner(
   const aboutToken = generatedToken === undefined
     ? ""
     : "\nNo token is configured: the service generated the one below for this run";
-  print(`Plant Store ${VERSION} listens on ${address}
+  print(`${listens}
 ${aboutStore}${aboutToken}
 
 Create a plant:

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
-import { countOf, fileProblem } from "../messages.ts";
-import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
+import { countOf } from "../messages.ts";
+import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/copy.ts";
 import { leaveWalMode } from "../store/database_file.ts";
 import { isSameFile, resolveLinks, statOrUndefined } from "../store/files.ts";
@@ -11,7 +11,7 @@ import { replaceStore } from "../store/replace_store.ts";
 import { StoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { orStopped } from "./signals.ts";
-import { RESTORE_ADVICE, storeFailure } from "./store.ts";
+import { copyFailure, RESTORE_ADVICE, storeFailure } from "./store.ts";
 
 /**
  * Puts a backup in place of the store, which no other process may have open. The
@@ -45,14 +45,7 @@ export async function restore(
       );
     });
   } catch (error) {
-    if (error instanceof OperatorError) throw error;
-    if (error instanceof StoreError) {
-      throw storeFailure("replace", location, error);
-    }
-    throw new OperatorError(
-      `cannot write ${real}: ${fileProblem(error)}`,
-      EXIT_FAILURE,
-    );
+    throw copyFailure("replace", location, real, error);
   }
   return 0;
 }

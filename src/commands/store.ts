@@ -1,4 +1,5 @@
 /** Opens stores; its errors contain advice for the operator. */
+import { fileProblem } from "../messages.ts";
 import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
@@ -7,7 +8,11 @@ import {
 import type { KvStore } from "../store/kv_store.ts";
 import { openStore, openStoreToRead } from "../store/open_store.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { type StoreProblem, toStoreError } from "../store/store_error.ts";
+import {
+  StoreError,
+  type StoreProblem,
+  toStoreError,
+} from "../store/store_error.ts";
 
 /** Problems that can disappear without a change of the configuration. */
 const TRANSIENT: readonly StoreProblem[] = [
@@ -83,6 +88,24 @@ export function storeFailure(
   return new OperatorError(
     `cannot ${action} ${nameOf(location)}: ${message}${advice[problem]}`,
     TRANSIENT.includes(problem) ? EXIT_FAILURE : EXIT_CONFIGURATION,
+  );
+}
+
+/**
+ * Converts an error of a command that copies a store into a file.
+ * @param action completes "cannot", if the store is the problem
+ */
+export function copyFailure(
+  action: string,
+  location: StoreLocation,
+  file: string,
+  error: unknown,
+): OperatorError {
+  if (error instanceof OperatorError) return error;
+  if (error instanceof StoreError) return storeFailure(action, location, error);
+  return new OperatorError(
+    `cannot write ${file}: ${fileProblem(error)}`,
+    EXIT_FAILURE,
   );
 }
 

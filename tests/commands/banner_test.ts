@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import tasks from "../../deno.json" with { type: "json" };
 import { printBanner, type Started } from "../../src/commands/banner.ts";
 import { Log, type LogFormat } from "../../src/telemetry/log.ts";
+import { VERSION } from "../../src/version.ts";
 import { readConfig } from "../support/settings.ts";
 
 const STARTED: Started = {
@@ -29,19 +30,21 @@ function banner(
   return printed[0] ?? "";
 }
 
+const LISTENS = `Plant Store ${VERSION} listens on http://0.0.0.0:8000`;
+
 Deno.test("printBanner() announces a new store, in text and in JSON", () => {
   const created = "reated a new, empty store in /srv/plants.db";
   assert.ok(banner("text", { isNewStore: true }).includes(`\nC${created}\n`));
   const entry = JSON.parse(banner("json", { isNewStore: true }));
   assert.equal(
     entry.message,
-    `c${created}; listening on http://0.0.0.0:8000`,
+    `c${created}; ${LISTENS}`,
   );
   assert.equal(entry.isNewStore, true);
 });
 
 Deno.test("printBanner() writes one line to the journal, or the sample call if only it has the token", () => {
-  assert.equal(banner("journal", {}), "<6>listening on http://0.0.0.0:8000");
+  assert.equal(banner("journal", {}), `<6>${LISTENS}`);
   const generatedToken = "0123";
   assert.equal(
     banner("journal", { generatedToken }),
@@ -54,7 +57,7 @@ Deno.test("printBanner() does not announce a store that existed, in text and in 
   assert.ok(text.includes("\nThe plants are stored in /srv/plants.db\n\n"));
   assert.doesNotMatch(text, /new|token is/);
   const entry = JSON.parse(banner("json", {}));
-  assert.equal(entry.message, "listening on http://0.0.0.0:8000");
+  assert.equal(entry.message, LISTENS);
   assert.equal(entry.isNewStore, false);
 });
 

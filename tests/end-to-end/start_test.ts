@@ -62,7 +62,8 @@ test("serve --log-format json prints the banner as one object", async ({ store }
     level: "info",
     event: "started",
     message:
-      `created a new, empty store in ${store}; listening on ${program.origin}`,
+      `created a new, empty store in ${store}; Plant Store ${config.version} ` +
+      `listens on ${program.origin}`,
     version: config.version,
     address: program.origin,
     baseUrl: program.origin,
