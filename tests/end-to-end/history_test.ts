@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import { type Create, findViolations } from "../support/history.ts";
-import { runHistory } from "../support/history_run.ts";
+import { HISTORY_S, runHistory } from "../support/history_run.ts";
 import { Instance } from "../support/instances.ts";
 import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
 import { Ledger } from "../support/load.ts";
@@ -11,8 +11,6 @@ import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** The id of the histories below. */
 const ID = 1n;
-
-const IS_WINDOWS = Deno.build.os === "windows";
 
 /**
  * Histories of one id, and what each violates. `A?` is the event that a client
@@ -55,39 +53,34 @@ for (const [name, events, wrong = ""] of HISTORIES) {
   });
 }
 
-Deno.test({
-  name:
-    "creates through two instances on one file are exact when these are killed, stopped and restarted",
-  ignore: IS_WINDOWS,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const ledger = await runInstances(path, 2);
-    await ledger.assertFile(path);
-  },
+Deno.test("creates through two instances on one file are exact when these are killed, stopped and restarted", async () => {
+  using directory = new TemporaryDirectory();
+  await assertExact(2, directory.file("plants.db"));
 });
 
 for (const count of [2, 3]) {
   Deno.test({
     name:
       `creates through ${count} instances on one KV Connect server are exact when these and the server are killed, stopped and restarted`,
-    ignore: IS_WINDOWS || DENOKV === undefined,
+    ignore: DENOKV === undefined,
     fn: async () => {
       using directory = new TemporaryDirectory();
-      await using server = await KvServer.start(directory.file("kv.db"));
-      const ledger = await runInstances(server.url, count, server);
-      await server.kill();
-      await ledger.assertFile(directory.file("kv.db"));
+      const file = directory.file("kv.db");
+      await using server = await KvServer.start(file);
+      await assertExact(count, file, server);
     },
   });
 }
 
-/** Runs instances with clients and accidents, and stops them. */
-async function runInstances(
-  store: string,
+/**
+ * Runs instances with clients and accidents, and checks the history.
+ * @param file the store, or that of the KV Connect server
+ */
+async function assertExact(
   count: number,
+  file: string,
   server?: KvServer,
-): Promise<Ledger> {
+): Promise<void> {
   const seed = seedOfRun();
   const ledger = new Ledger();
   const instances: Instance[] = [];
@@ -96,16 +89,17 @@ async function runInstances(
   try {
     for (let i = 0; i < count; i++) {
       const env = server === undefined ? {} : KV_ENV;
-      instances.push(stack.use(await Instance.start(store, env)));
+      instances.push(stack.use(await Instance.start(server?.url ?? file, env)));
     }
     await runHistory({ instances, server, seed, ledger, accidents });
     for (const instance of instances) await instance.end("SIGTERM");
+    await server?.kill();
+    await ledger.assertFile(file);
+    assert.notEqual(accidents.length, 0);
+    const answers = [...ledger.sent.values()].flat().map((it) => it.answer);
+    assert.ok(answers.includes(200));
+    assert.ok(answers.includes(API_ERRORS.idTaken.error));
   } catch (cause) {
-    throw new Error(`with SEED=${seed}`, { cause });
+    throw new Error(`with SEED=${seed} HISTORY_S=${HISTORY_S}`, { cause });
   }
-  assert.notEqual(accidents.length, 0);
-  const answers = [...ledger.sent.values()].flat().map((it) => it.answer);
-  assert.ok(answers.includes(200));
-  assert.ok(answers.includes(API_ERRORS.idTaken.error));
-  return ledger;
 }

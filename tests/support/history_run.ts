@@ -15,7 +15,7 @@ import { SIMILAR_PLANTS } from "./plants.ts";
 import { numberFromEnv, Random } from "./random.ts";
 
 /** Duration of a run, without the creates after the last accident. */
-const SECONDS = numberFromEnv("HISTORY_S", 4);
+export const HISTORY_S = numberFromEnv("HISTORY_S", 4);
 
 /** Clients, each with one request at a time on a connection of its own. */
 const CLIENTS = 24;
@@ -97,7 +97,7 @@ async function causeAccidents(
   over: AbortSignal,
 ): Promise<void> {
   const random = new Random(seed);
-  const untilMs = performance.now() + 1_000 * SECONDS;
+  const untilMs = performance.now() + 1_000 * HISTORY_S;
   while (performance.now() < untilMs && !over.aborted) {
     await pause(random.int(...CALM_MS));
     if (server !== undefined && random.chance(0.3)) {

@@ -5,8 +5,6 @@ import { TemporaryDirectory } from "./temporary.ts";
 export const KEY = ["plants", 1n];
 export const PLANT = { name: "Monstera" };
 
-const IS_WINDOWS = Deno.build.os === "windows";
-
 /** A path behind which a database can be, with what leads to it. */
 interface Place {
   readonly name: string;
@@ -82,15 +80,11 @@ export function testPlaces(
   run: (path: string, real: string) => void | Promise<void>,
 ): void {
   for (const { name, real, link } of PLACES) {
-    Deno.test({
-      name: title(name),
-      ignore: IS_WINDOWS,
-      fn: async () => {
-        using directory = new TemporaryDirectory();
-        Deno.mkdirSync(directory.file("data"));
-        const path = link(directory);
-        await run(path, `${Deno.realPathSync(directory.path)}/${real}`);
-      },
+    Deno.test(title(name), async () => {
+      using directory = new TemporaryDirectory();
+      Deno.mkdirSync(directory.file("data"));
+      const path = link(directory);
+      await run(path, `${Deno.realPathSync(directory.path)}/${real}`);
     });
   }
 }
