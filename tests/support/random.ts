@@ -28,6 +28,7 @@ export class Random {
   /** Returns one of some values. */
   pick<T>(values: readonly T[]): T {
     const index = this.int(0, values.length - 1);
+    // Not `values[index]`: a value may be undefined itself.
     for (const value of values.slice(index, index + 1)) return value;
     throw new RangeError("nothing to pick");
   }

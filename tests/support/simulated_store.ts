@@ -62,9 +62,13 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   }
 
   commit(newPlants: readonly NewPlant[]): Promise<CommitResult> {
-    // A copy, as the committer may change its arrays later.
-    const plants = newPlants.map(({ id, plant }) => ({ id, plant }));
+    // A copy, which the committer cannot alter later.
+    const plants = newPlants.map(({ id, plant }) => ({
+      id,
+      plant: { ...plant },
+    }));
     const ids = plants.map(({ id }) => id);
+    if (ids.length >= 12) this.#world.seen.push("large batch");
     let result: CommitResult = "exists";
     const effect = () => {
       if (ids.some((id) => this.#file.has(id))) return;

@@ -24,7 +24,7 @@ const REPEATED_REFUSALS = 0.3;
 /** Everything that the schedules reach. */
 export const REACHED: readonly string[] = [
   ...["stored", "unchanged", "conflict", "queue_full", "failed"],
-  ...["damaged", "restarted", "recovered", "full"],
+  ...["damaged", "restarted", "recovered", "full", "large batch"],
 ];
 
 /**
