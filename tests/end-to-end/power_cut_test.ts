@@ -6,6 +6,7 @@
 import assert from "node:assert/strict";
 import { inParallel } from "../support/load.ts";
 import {
+  assertServes,
   assertSurvives,
   drawPowerCuts,
   ImageDirectory,
@@ -51,9 +52,13 @@ Deno.test({
         : await record(random);
       const cuts = drawPowerCuts(recording.root, recording.stages, random)
         .take(Math.min(CUTS_MAX, POWER_CUTS - run * CUTS_MAX));
+      let isServed = false;
       await inParallel(cuts, async (cut) => {
         try {
           await assertSurvives(recording, cut);
+          if (isServed) return;
+          isServed = true;
+          await assertServes(cut);
         } catch (cause) {
           const { path } = new ImageDirectory(cut.image);
           const where = `${cut.stage}, ${cut.at}, SEED=${SEED}`;

@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { openStore, openStoreToRead } from "../../src/store/open_store.ts";
 import { Disk, type Image, TRACED_CALLS } from "./disk.ts";
-import { drawPlant, inParallel, Ledger } from "./load.ts";
+import { drawPlant, inParallel, isStored, Ledger, send } from "./load.ts";
 import { Program, type ProgramOptions } from "./program.ts";
 import type { Random } from "./random.ts";
 import { type Call, parseTrace, traced } from "./strace.ts";
@@ -39,6 +39,9 @@ const EDGE_CALLS = 100;
 
 /** The plant of a reply to a create: its name starts with the id and a number. */
 const REPLY = /(?:^|\r\n\r\n)\{"name":"(-?\d+ \d) /;
+
+/** A plant to create after a power cut. */
+const LAST_PLANT = { id: 1n, plant: { name: "After the power cut" } };
 
 /** Bytes of the index of a log: memory that SQLite processes share. */
 const INDEX_BYTES = 32 * 1024;
@@ -345,13 +348,21 @@ export async function assertSurvives(
     } else if (stage !== "restore" || stored !== restored.plants) {
       await ledger.assertFile(location.path);
     }
-    const newPlant = { id: 1n, plant: { name: "After the power cut" } };
-    assert.equal(await store.commit([newPlant]), "committed");
+    assert.equal(await store.commit([LAST_PLANT]), "committed");
   } finally {
     store.close();
   }
   (await openStoreToRead(location)).close();
   assertIntegrity(location.path);
+}
+
+/** Asserts that the program starts on an image, stores a plant, and stops. */
+export async function assertServes({ image }: PowerCut): Promise<void> {
+  using directory = new ImageDirectory(image);
+  await using program = await Program.start(["--kv", directory.store]);
+  assert.ok(isStored(await send(program, LAST_PLANT)));
+  const { status, stderr } = await program.stop();
+  assert.equal(status, 0, stderr);
 }
 
 /** Returns what was sent, and what was acknowledged before a time. */
