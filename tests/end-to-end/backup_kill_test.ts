@@ -8,7 +8,6 @@ import {
   assertSameLines,
   createStore,
   exportLines,
-  setWalMode,
 } from "../support/transfer.ts";
 
 const COPY = "copy.db";
@@ -27,7 +26,6 @@ for (const [where, expressions] of FILE_SYSTEMS) {
       using away = new TemporaryDirectory();
       const store = directory.file("plants.db");
       const lines = await createStore(store, 100);
-      setWalMode(store);
       Deno.chmodSync(store, 0o600);
       const copy = away.file(COPY);
       const backUp = (store: string, copy: string, kill: string[] = []) =>

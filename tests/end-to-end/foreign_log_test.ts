@@ -116,7 +116,10 @@ test("a backup that is moved over the store of a running service is opened entir
     const { status, stderr } = await tryToStart(path);
     if (status !== 0) {
       const log = `${path}-wal`;
-      assert.ok(stderr.includes(`${log} belongs to another database`), stderr);
+      assert.ok(
+        stderr.includes(`${log} belongs to another database`),
+        `${where}: ${stderr}`,
+      );
       assert.equal(status, 2, where);
       Deno.removeSync(log);
     }

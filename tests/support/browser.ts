@@ -72,7 +72,10 @@ export class Browser implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     // It stops its own processes, which use the profile.
     this.#process.kill("SIGTERM");
+    const kill = () => this.#process.kill("SIGKILL");
+    const timer = setTimeout(kill, COMMAND_MS_MAX);
     await this.#process.status;
+    clearTimeout(timer);
     this.#profile[Symbol.dispose]();
   }
 }
@@ -212,7 +215,7 @@ export class Tab implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#socket.send(JSON.stringify({ id: 0, method: "Page.close" }));
+    await this.send("Page.close");
     await this.#closed;
   }
 

@@ -1,6 +1,5 @@
 /** Plants as lines, for tests of import, export and backup. */
 import assert from "node:assert/strict";
-import { DatabaseSync } from "node:sqlite";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { eventually, inParallel, isStored, Ledger, PLANT } from "./load.ts";
 import {
@@ -166,12 +165,6 @@ export async function createAndKill(
   });
   await program.stop("SIGKILL");
   return ledger;
-}
-
-/** Makes a closed store like one that version 1.0.0 has closed. */
-export function setWalMode(path: string): void {
-  using database = new DatabaseSync(path);
-  database.exec("PRAGMA journal_mode = WAL");
 }
 
 /** Compares lines; the message of deepEqual would contain all of them. */
