@@ -283,20 +283,24 @@ test("restore puts the log of a killed store into the restored one", async (plac
 const USERS: readonly [
   name: string,
   start: (store: string, place: StoreAndBackup) => Promise<Program>,
+  added?: readonly string[],
 ][] = [
   ["a service", (store) => Program.start(["--kv", store])],
   [
     "an import that waits for its input",
-    async (store, place) => {
+    async (store) => {
       const program = Program.spawn(["import", "-", "--kv", store], {
         stdin: "piped",
       });
+      const writer = program.process.stdin.getWriter();
+      await writer.write(new TextEncoder().encode(`${NEW_LINE}\n`));
       await eventually(
-        (names) => names.includes("plants.db-shm"),
-        () => Promise.resolve(place.names()),
+        (lines) => lines.includes(NEW_LINE),
+        () => exportLines(store),
       );
       return program;
     },
+    [NEW_LINE],
   ],
   [
     "an export whose reader is slow",
@@ -316,7 +320,7 @@ const USERS: readonly [
   ],
 ];
 
-for (const [name, start] of USERS) {
+for (const [name, start, added] of USERS) {
   test(`restore refuses a store that ${name} has open`, async (place) => {
     await using program = await start(place.store, place);
     await place.refuses(
@@ -324,7 +328,7 @@ for (const [name, start] of USERS) {
       1,
     );
     await program.stop("SIGKILL");
-    await place.keeps();
+    await place.keeps(added);
   });
 }
 
