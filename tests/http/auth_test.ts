@@ -88,7 +88,7 @@ Deno.test("check() does not accept another token", () => {
   }
 });
 
-Deno.test("check() refuses every variation of the last accepted header in one character", () => {
+Deno.test("check() refuses every variation of the last accepted header in one character, and in every bit", () => {
   const header = "Bearer first";
   const tokens = new AcceptedTokens(["first"]);
   for (let i = 0; i < header.length; i++) {
@@ -97,7 +97,12 @@ Deno.test("check() refuses every variation of the last accepted header in one ch
     assert.equal(refusal(tokens, header), "accepted");
     assert.notEqual(refusal(tokens, other), "accepted", other);
   }
-  for (const other of [header.slice(1), header.slice(0, -1), `${header}t`]) {
+  const inverted = header.replace(
+    /./g,
+    (it) => String.fromCharCode(~it.charCodeAt(0) & 0x7f),
+  );
+  const others = [header.slice(1), header.slice(0, -1), `${header}t`, inverted];
+  for (const other of others) {
     assert.notEqual(refusal(tokens, other), "accepted", other);
   }
 });
