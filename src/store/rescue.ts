@@ -136,10 +136,9 @@ export function savedPlantsOf(path: string): readonly string[] {
 export function releaseLog(path: string, file: string): void {
   try {
     const imported = statOrUndefined(file);
-    const isSaved = imported !== undefined &&
-      savedPlantsOf(path).some((saved) =>
-        isSameFile(imported, statOrUndefined(saved))
-      );
+    const isSaved = savedPlantsOf(path).some((saved) =>
+      isSameFile(imported, statOrUndefined(saved))
+    );
     if (!isSaved) return;
     const real = resolveLinks(path);
     moveSidecars(real, `${real}.lost-${timeInName()}`);
