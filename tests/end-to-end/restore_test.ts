@@ -288,12 +288,15 @@ const USERS: readonly [
   ["a service", (store) => Program.start(["--kv", store])],
   [
     "an import that waits for its input",
-    async (store) => {
+    async (store, place) => {
+      const pipe = place.file("pipe");
+      await runTool("mkfifo", [pipe]);
+      // With its own end to write to, the import never reads the end of the input.
       const program = Program.spawn(["import", "-", "--kv", store], {
-        stdin: "piped",
+        shell: `exec "$0" "$@" <>${pipe}`,
       });
-      const writer = program.process.stdin.getWriter();
-      await writer.write(new TextEncoder().encode(`${NEW_LINE}\n`));
+      await Deno.writeTextFile(pipe, `${NEW_LINE}\n`);
+      Deno.removeSync(pipe);
       await eventually(
         (lines) => lines.includes(NEW_LINE),
         () => exportLines(store),
