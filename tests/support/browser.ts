@@ -28,8 +28,8 @@ function memberAt(value: unknown, ...path: readonly string[]): unknown {
 export class Browser implements AsyncDisposable {
   readonly #process: Deno.ChildProcess;
   readonly #profile = new TemporaryDirectory();
-  /** Where it listens. */
-  readonly #host: Promise<string>;
+  /** Where it listens, and when its output has ended. */
+  readonly #stderr: ReturnType<typeof readHost>;
 
   private constructor() {
     this.#process = new Deno.Command(CHROMIUM, {
@@ -49,18 +49,18 @@ export class Browser implements AsyncDisposable {
       stdout: "null",
       stderr: "piped",
     }).spawn();
-    this.#host = readHost(this.#process.stderr);
+    this.#stderr = readHost(this.#process.stderr);
   }
 
   /** Starts Chromium. */
   static async start(): Promise<Browser> {
     const browser = new Browser();
-    await browser.#host;
+    await browser.#stderr.host;
     return browser;
   }
 
   async openTab(): Promise<Tab> {
-    const url = `http://${await this.#host}/json/new?about:blank`;
+    const url = `http://${await this.#stderr.host}/json/new?about:blank`;
     const response = await fetch(url, { method: "PUT" });
     const tab = new Tab((await response.json()).webSocketDebuggerUrl);
     for (const domain of ["Page", "Runtime", "Log"]) {
@@ -76,6 +76,7 @@ export class Browser implements AsyncDisposable {
     const timer = setTimeout(kill, COMMAND_MS_MAX);
     await this.#process.status;
     clearTimeout(timer);
+    await this.#stderr.ended;
     this.#profile[Symbol.dispose]();
   }
 }
@@ -243,11 +244,13 @@ export class Tab implements AsyncDisposable {
   }
 }
 
-/** Reads stderr to its end; resolves with where DevTools listens. */
-function readHost(stderr: Deno.ChildProcess["stderr"]): Promise<string> {
+/** Reads stderr to its end, and finds where DevTools listens. */
+function readHost(
+  stderr: Deno.ChildProcess["stderr"],
+): { host: Promise<string>; ended: Promise<void> } {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   let text = "";
-  stderr.pipeThrough(new TextDecoderStream()).pipeTo(
+  const ended = stderr.pipeThrough(new TextDecoderStream()).pipeTo(
     new WritableStream({
       write(chunk) {
         text += chunk;
@@ -257,5 +260,5 @@ function readHost(stderr: Deno.ChildProcess["stderr"]): Promise<string> {
       close: () => reject(new Error(`Chromium did not start: ${text}`)),
     }),
   );
-  return promise;
+  return { host: promise, ended };
 }
