@@ -42,13 +42,14 @@ export class KvStore implements CommitStore, ObservedStore {
 
   /**
    * @param kv the database that is open at the location
+   * @param isNew whether it was created for this store
    * @param database its file, before it was opened
    */
   constructor(
     kv: Deno.Kv,
     location: StoreLocation,
+    isNew: boolean,
     database?: Deno.FileInfo,
-    isNew = false,
   ) {
     this.#kv = kv;
     this.#location = location;
@@ -67,15 +68,15 @@ export class KvStore implements CommitStore, ObservedStore {
    * Opens the database at a location. A KV Connect server may take 30 s to fail.
    * @param isNew whether the database was created for this store
    */
-  static async open(location: StoreLocation, isNew = false): Promise<KvStore> {
+  static async open(location: StoreLocation, isNew: boolean): Promise<KvStore> {
     if (location.kind === "file") {
       const database = statOrUndefined(location.path);
       const kv = await Deno.openKv(location.path);
-      return new KvStore(kv, location, database, isNew);
+      return new KvStore(kv, location, isNew, database);
     }
     // Deno reads the token from the environment only.
     Deno.env.set("DENO_KV_ACCESS_TOKEN", location.token);
-    return new KvStore(await Deno.openKv(location.url), location);
+    return new KvStore(await Deno.openKv(location.url), location, isNew);
   }
 
   /** See {@link CommitStore}. @throws {StoreError} */
