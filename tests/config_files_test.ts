@@ -8,6 +8,7 @@ import {
   SECRET,
 } from "./support/settings.ts";
 import { TemporaryDirectory } from "./support/temporary.ts";
+import { test } from "./support/tests.ts";
 
 Deno.test("Settings.config() splits ACCESS_TOKEN at commas and ignores white space", () => {
   assert.deepEqual(readConfig({}, { ACCESS_TOKEN: "a" }).tokens, ["a"]);
@@ -49,8 +50,7 @@ for (
     ["a repeated token", "a\nb\na\n", ["a", "b"]],
   ] as const
 ) {
-  Deno.test(`Settings.config() and reloadTokenFile() read a token file with ${what}`, () => {
-    using directory = new TemporaryDirectory();
+  test(`Settings.config() and reloadTokenFile() read a token file with ${what}`, ({ directory }) => {
     const path = directory.file("tokens");
     Deno.writeTextFileSync(path, text);
     const config = readConfig({ "--token-file": path }, {
@@ -80,8 +80,7 @@ for (
     ["is missing", undefined, /^--token-file: cannot read .*: no such file$/],
   ] as const
 ) {
-  Deno.test(`Settings.config() and reloadTokenFile() refuse a token file that ${what}`, () => {
-    using directory = new TemporaryDirectory();
+  test(`Settings.config() and reloadTokenFile() refuse a token file that ${what}`, ({ directory }) => {
     const path = directory.file("tokens");
     if (typeof text === "string") Deno.writeTextFileSync(path, text);
     else if (text !== undefined) Deno.writeFileSync(path, text);
@@ -102,17 +101,12 @@ for (
     ["a file without end", "/dev/zero", /: it is larger than 1 MiB$/],
   ] as const
 ) {
-  Deno.test({
-    name:
-      `Settings.config() and reloadTokenFile() refuse ${what} as the token file`,
-    ignore: Deno.build.os === "windows",
-    fn() {
-      assertRefused({ "--token-file": path }, {}, problem);
-      assert.throws(
-        () => reloadTokenFile({ name: "--token-file", path }),
-        (error) => assertConfigError(error, /: it is not a regular file$/),
-      );
-    },
+  Deno.test(`Settings.config() and reloadTokenFile() refuse ${what} as the token file`, () => {
+    assertRefused({ "--token-file": path }, {}, problem);
+    assert.throws(
+      () => reloadTokenFile({ name: "--token-file", path }),
+      (error) => assertConfigError(error, /: it is not a regular file$/),
+    );
   });
 }
 

@@ -3,6 +3,7 @@ import { DatabaseSync } from "node:sqlite";
 import { findStore, requireStore } from "../../src/store/database_file.ts";
 import { storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { test } from "../support/tests.ts";
 
 /** Statements that make a database as the first start leaves it when cut. */
 const CUT_STARTS: Readonly<Record<string, string>> = {
@@ -22,9 +23,7 @@ function makeDatabase(path: string, statements: string, mode: string): void {
 
 for (const [what, statements] of Object.entries(CUT_STARTS)) {
   for (const mode of ["WAL", "DELETE"]) {
-    Deno.test(`a database ${what} in ${mode} mode is where a store can be created`, async () => {
-      using directory = new TemporaryDirectory();
-      const path = directory.file("plants.db");
+    test(`a database ${what} in ${mode} mode is where a store can be created`, async ({ directory, store: path }) => {
       makeDatabase(path, statements, mode);
       assert.equal(findStore(path), false);
       assert.throws(() => requireStore(path), storeError("missing"));
@@ -36,8 +35,7 @@ for (const [what, statements] of Object.entries(CUT_STARTS)) {
   }
 }
 
-Deno.test("findStore() accepts a store whose first start was killed, and its log", async () => {
-  using directory = new TemporaryDirectory();
+test("findStore() accepts a store whose first start was killed, and its log", async ({ directory }) => {
   const [path, killed] = [directory.file("a.db"), directory.file("b.db")];
   {
     using database = new DatabaseSync(path);

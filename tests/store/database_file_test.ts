@@ -16,10 +16,8 @@ import {
   testPlaces,
 } from "../support/places.ts";
 import { storeError } from "../support/stores.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
-
-const IS_WINDOWS = Deno.build.os === "windows";
+import { test } from "../support/tests.ts";
 
 testPlaces(
   (place) =>
@@ -89,9 +87,7 @@ testPlaces(
   },
 );
 
-Deno.test("an empty log beside a missing file or a backup is not foreign", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("an empty log beside a missing file or a backup is not foreign", async ({ store: path }) => {
   Deno.createSync(`${path}-wal`).close();
   assert.equal(findStore(path), false);
   Deno.removeSync(`${path}-wal`);
@@ -100,9 +96,7 @@ Deno.test("an empty log beside a missing file or a backup is not foreign", async
   assert.equal(findStore(path), true);
 });
 
-Deno.test("findStore() leaves no files beside a closed store, and keeps those beside an open one", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("findStore() leaves no files beside a closed store, and keeps those beside an open one", async ({ directory, store: path }) => {
   await makeStore(path);
   findStore(path);
   assert.deepEqual(directory.names(), ["plants.db"]);
@@ -114,9 +108,7 @@ Deno.test("findStore() leaves no files beside a closed store, and keeps those be
   assert.equal(names.length, 3);
 });
 
-Deno.test("leaveWalMode() makes a log beside a copy foreign, and leaves no files beside it", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("leaveWalMode() makes a log beside a copy foreign, and leaves no files beside it", async ({ directory, store: path }) => {
   await makeStore(path);
   await makeLog(`${path}-wal`);
   assert.equal(foreignLogOf(path), undefined);
@@ -127,38 +119,31 @@ Deno.test("leaveWalMode() makes a log beside a copy foreign, and leaves no files
   assert.equal(foreignLogOf(path), `${path}-wal`);
 });
 
-Deno.test({
-  name: "findStore() reports what it cannot examine, and opens no pipe",
-  ignore: IS_WINDOWS,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const link = (target: string, name: string) =>
-      Deno.symlinkSync(target, directory.file(name));
-    link("loop.db", "loop.db");
-    link("log.db-wal", "log.db-wal");
-    // The header of a directory cannot be read.
-    Deno.mkdirSync(directory.file("directory.db"));
-    Deno.writeTextFileSync(directory.file("directory.db-wal"), "a");
-    await runTool("mkfifo", [directory.file("pipe.db")]);
-    for (
-      const [name, problem, message] of [
-        ["loop.db", "denied", /^Too many levels of symbolic links/],
-        ["log.db", "denied", /^Too many levels of symbolic links/],
-        ["directory.db", "denied", "it is a directory"],
-        ["pipe.db", "not a store", "not a Deno KV store"],
-      ] as const
-    ) {
-      assert.throws(
-        () => findStore(directory.file(name)),
-        storeError(problem, message),
-      );
-    }
-  },
+test("findStore() reports what it cannot examine, and opens no pipe", async ({ directory }) => {
+  const link = (target: string, name: string) =>
+    Deno.symlinkSync(target, directory.file(name));
+  link("loop.db", "loop.db");
+  link("log.db-wal", "log.db-wal");
+  // The header of a directory cannot be read.
+  Deno.mkdirSync(directory.file("directory.db"));
+  Deno.writeTextFileSync(directory.file("directory.db-wal"), "a");
+  await runTool("mkfifo", [directory.file("pipe.db")]);
+  for (
+    const [name, problem, message] of [
+      ["loop.db", "denied", /^Too many levels of symbolic links/],
+      ["log.db", "denied", /^Too many levels of symbolic links/],
+      ["directory.db", "denied", "it is a directory"],
+      ["pipe.db", "not a store", "not a Deno KV store"],
+    ] as const
+  ) {
+    assert.throws(
+      () => findStore(directory.file(name)),
+      storeError(problem, message),
+    );
+  }
 });
 
-Deno.test("a file of no or one byte is where a store can be created, as SQLite sees it", () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("a file of no or one byte is where a store can be created, as SQLite sees it", ({ store: path }) => {
   for (const text of ["", "a"]) {
     Deno.writeTextFileSync(path, text);
     assert.equal(findStore(path), false);

@@ -14,8 +14,12 @@ import { withTimeout } from "../../src/store/waiting.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
 import { makeStore, PLANT } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
-import { storeError, testFileStore } from "../support/stores.ts";
+import { fileStore, storeError } from "../support/stores.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { test, testsIf, testsWith } from "../support/tests.ts";
+
+const byRoot = testsIf(Deno.uid() === 0);
+const onSmallDisk = testsWith(() => new SmallDisk(4), canMount());
 
 /** The plants of the stores that {@link makeStore} makes. */
 const PLANTS = [{ id: 1n, plant: PLANT }];
@@ -85,9 +89,7 @@ const NO_STORES: readonly [
 ];
 
 for (const [name, make, problem, message] of NO_STORES) {
-  Deno.test(`openStore() and openStoreToRead() refuse ${name}, and keep its content`, async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
+  test(`openStore() and openStoreToRead() refuse ${name}, and keep its content`, async ({ directory, store: path }) => {
     await make(path);
     const content = contentOf(path, problem);
     for (const open of [openStore, openStoreToRead]) {
@@ -99,8 +101,7 @@ for (const [name, make, problem, message] of NO_STORES) {
   });
 }
 
-Deno.test("openStore() refuses a file whose directory is missing, and openStoreToRead() a missing and an empty file; both create nothing", async () => {
-  using directory = new TemporaryDirectory();
+test("openStore() refuses a file whose directory is missing, and openStoreToRead() a missing and an empty file; both create nothing", async ({ directory }) => {
   const path = directory.file("missing/plants.db");
   await assert.rejects(
     openStore({ kind: "file", path }),
@@ -141,51 +142,39 @@ Deno.test("openStore() creates a store in a missing or an empty file, which open
   }
 });
 
-Deno.test({
-  name: "openStore() by root gives a new file to the owner of its directory",
-  ignore: Deno.build.os === "windows" || Deno.uid() !== 0,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    Deno.chownSync(directory.path, 65_534, 65_533);
-    const path = directory.file("plants.db");
-    const store = await openStore({ kind: "file", path });
-    for (const file of [path, `${path}-wal`, `${path}-shm`]) {
-      const { uid, gid } = Deno.statSync(file);
-      assert.deepEqual([uid, gid], [65_534, 65_533]);
-    }
-    store.close();
-  },
+byRoot.test("openStore() by root gives a new file to the owner of its directory", async ({ directory, store: path }) => {
+  Deno.chownSync(directory.path, 65_534, 65_533);
+  const store = await openStore({ kind: "file", path });
+  for (const file of [path, `${path}-wal`, `${path}-shm`]) {
+    const { uid, gid } = Deno.statSync(file);
+    assert.deepEqual([uid, gid], [65_534, 65_533]);
+  }
+  store.close();
 });
 
-testFileStore(
-  "commit() is busy and probe() fails while another process holds the lock, and write nothing",
-  async (store, path) => {
-    {
-      using _lock = new StoreLock(path);
-      assert.equal(await store.commit(PLANTS), "busy");
-      await assert.rejects(
-        store.probe(),
-        storeError("in use", "database is locked by another process"),
-      );
-    }
-    assert.deepEqual(await store.read([1n]), new Map());
-    await store.probe();
-    assert.equal(await store.commit(PLANTS), "committed");
-  },
-);
+fileStore.test("commit() is busy and probe() fails while another process holds the lock, and write nothing", async ({ store, path }) => {
+  {
+    using _lock = new StoreLock(path);
+    assert.equal(await store.commit(PLANTS), "busy");
+    await assert.rejects(
+      store.probe(),
+      storeError("in use", "database is locked by another process"),
+    );
+  }
+  assert.deepEqual(await store.read([1n]), new Map());
+  await store.probe();
+  assert.equal(await store.commit(PLANTS), "committed");
+});
 
-testFileStore(
-  "commit() does not wait for a probe while another process holds the lock",
-  async (store, path) => {
-    using lock = new StoreLock(path);
-    const probed = store.probe().catch(() => {});
-    const committed = store.commit(PLANTS);
-    // SQLite itself would wait for the lock, and block the commit, for 5 s.
-    assert.equal(await withTimeout(committed, 4_000), "busy");
-    lock[Symbol.dispose]();
-    await probed;
-  },
-);
+fileStore.test("commit() does not wait for a probe while another process holds the lock", async ({ store, path }) => {
+  using lock = new StoreLock(path);
+  const probed = store.probe().catch(() => {});
+  const committed = store.commit(PLANTS);
+  // SQLite itself would wait for the lock, and block the commit, for 5 s.
+  assert.equal(await withTimeout(committed, 4_000), "busy");
+  lock[Symbol.dispose]();
+  await probed;
+});
 
 /** Asserts that every operation on a store fails with a message. */
 async function assertFails(store: KvStore, message: string): Promise<void> {
@@ -201,40 +190,29 @@ async function assertFails(store: KvStore, message: string): Promise<void> {
   assert.equal(store.fileProblem(), message);
 }
 
-testFileStore(
-  "commit(), read() and probe() fail if the database file is gone",
-  async (store, path) => {
-    Deno.renameSync(path, `${path}.away`);
-    await assertFails(store, "it was deleted or moved");
-  },
-);
+fileStore.test("commit(), read() and probe() fail if the database file is gone", async ({ store, path }) => {
+  Deno.renameSync(path, `${path}.away`);
+  await assertFails(store, "it was deleted or moved");
+});
 
 const LOG_GONE = "its plants.db-wal was deleted or replaced";
 
-testFileStore(
-  "commit(), read() and probe() fail once fileProblem() has found the log gone",
-  async (store, path) => {
-    Deno.removeSync(`${path}-wal`);
-    assert.equal(store.fileProblem(), LOG_GONE);
-    await assertFails(store, LOG_GONE);
-    // Not even into the files that are open: another process may use them.
-    assert.deepEqual(await Array.fromAsync(store.pages()), [[]]);
-  },
-);
+fileStore.test("commit(), read() and probe() fail once fileProblem() has found the log gone", async ({ store, path }) => {
+  Deno.removeSync(`${path}-wal`);
+  assert.equal(store.fileProblem(), LOG_GONE);
+  await assertFails(store, LOG_GONE);
+  // Not even into the files that are open: another process may use them.
+  assert.deepEqual(await Array.fromAsync(store.pages()), [[]]);
+});
 
-testFileStore(
-  "probe() fails if fileProblem() finds the log gone meanwhile",
-  async (store, path) => {
-    const probed = assert.rejects(store.probe(), storeError("other", LOG_GONE));
-    Deno.removeSync(`${path}-wal`);
-    store.fileProblem();
-    await probed;
-  },
-);
+fileStore.test("probe() fails if fileProblem() finds the log gone meanwhile", async ({ store, path }) => {
+  const probed = assert.rejects(store.probe(), storeError("other", LOG_GONE));
+  Deno.removeSync(`${path}-wal`);
+  store.fileProblem();
+  await probed;
+});
 
-Deno.test("openStore() waits while another process holds the lock", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("openStore() waits while another process holds the lock", async ({ store: path }) => {
   await makeStore(path);
   const lock = new StoreLock(path);
   const opening = openStore({ kind: "file", path });
@@ -265,9 +243,7 @@ Deno.test("openStore() and openStoreToRead() open a store that a killed process 
   }
 });
 
-Deno.test("openStore() at the same time by several callers creates one store", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("openStore() at the same time by several callers creates one store", async ({ directory, store: path }) => {
   const stores = await Promise.all(
     Array.from({ length: 4 }, () => openStore({ kind: "file", path })),
   );
@@ -347,29 +323,23 @@ Deno.test("toFileError() distinguishes what an operator must change from what ma
   }
 });
 
-Deno.test({
-  name:
-    "openStore() finds why SQLite cannot open a file: a read-only file system, or no inode for its log",
-  ignore: !canMount(),
-  fn: async () => {
-    using disk = new SmallDisk(4);
-    const path = disk.file("plants.db");
-    await makeStore(path);
-    disk.remount("ro");
-    const location = { kind: "file", path } as const;
-    const readOnly = storeError("read-only", "the file system is read-only");
-    for (const open of [openStore, openStoreToRead]) {
-      await assert.rejects(open(location), readOnly);
-    }
-    // The root and the store.
-    disk.remount("rw,nr_inodes=2");
-    await assert.rejects(
-      openStore(location),
-      storeError("other", /^No space left/),
-    );
-    disk.remount("nr_inodes=10");
-    (await openStore(location)).close();
-  },
+onSmallDisk.test("openStore() finds why SQLite cannot open a file: a read-only file system, or no inode for its log", async (disk) => {
+  const path = disk.file("plants.db");
+  await makeStore(path);
+  disk.remount("ro");
+  const location = { kind: "file", path } as const;
+  const readOnly = storeError("read-only", "the file system is read-only");
+  for (const open of [openStore, openStoreToRead]) {
+    await assert.rejects(open(location), readOnly);
+  }
+  // The root and the store.
+  disk.remount("rw,nr_inodes=2");
+  await assert.rejects(
+    openStore(location),
+    storeError("other", /^No space left/),
+  );
+  disk.remount("nr_inodes=10");
+  (await openStore(location)).close();
 });
 
 Deno.test("toStoreError() describes what SQLite, Deno or anything else threw", () => {

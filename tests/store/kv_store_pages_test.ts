@@ -2,44 +2,38 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PAGE_KEYS } from "../../src/limits.ts";
 import { openStore } from "../../src/store/open_store.ts";
-import { commit, commitAll, newPlants, testStores } from "../support/stores.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { commit, commitAll, eachStore, newPlants } from "../support/stores.ts";
+import { test } from "../support/tests.ts";
 
 const PLANT = { name: "Monstera", tag: "climber" };
 
 for (const count of [0, 1, PAGE_KEYS, PAGE_KEYS + 1, 5 * PAGE_KEYS - 1]) {
-  testStores(
-    `pages() lists ${count} plants in the order of ids`,
-    async ({ store }) => {
-      const ids = Array.from({ length: count }, (_, i) => BigInt(i - 70) * 3n);
-      await commitAll(store, newPlants(ids));
-      const pages = await Array.fromAsync(store.pages());
-      assert.deepEqual(pages.flat(), newPlants(ids));
-      for (const { length } of pages) assert.ok(length <= PAGE_KEYS);
-    },
-  );
+  eachStore.test(`pages() lists ${count} plants in the order of ids`, async ({ store }) => {
+    const ids = Array.from({ length: count }, (_, i) => BigInt(i - 70) * 3n);
+    await commitAll(store, newPlants(ids));
+    const pages = await Array.fromAsync(store.pages());
+    assert.deepEqual(pages.flat(), newPlants(ids));
+    for (const { length } of pages) assert.ok(length <= PAGE_KEYS);
+  });
 }
 
-testStores(
-  "pages() names the keys of values that are not plants",
-  async ({ store, kv }) => {
-    await commit(store, [{ id: 2n, plant: PLANT }]);
-    await kv.set(["plants", 1n], "not a plant");
-    await kv.set(["plants", 3n, "x"], PLANT);
-    await kv.set(["plants", "text"], PLANT);
-    await kv.set(["plant", 4n], PLANT);
-    await kv.set(["plants"], PLANT);
-    const listed = (await Array.fromAsync(store.pages())).flat();
-    assert.deepEqual(listed, [
-      '[ "plants", "text" ]',
-      '[ "plants", 1n ]',
-      { id: 2n, plant: PLANT },
-      '[ "plants", 3n, "x" ]',
-    ]);
-  },
-);
+eachStore.test("pages() names the keys of values that are not plants", async ({ store, kv }) => {
+  await commit(store, [{ id: 2n, plant: PLANT }]);
+  await kv.set(["plants", 1n], "not a plant");
+  await kv.set(["plants", 3n, "x"], PLANT);
+  await kv.set(["plants", "text"], PLANT);
+  await kv.set(["plant", 4n], PLANT);
+  await kv.set(["plants"], PLANT);
+  const listed = (await Array.fromAsync(store.pages())).flat();
+  assert.deepEqual(listed, [
+    '[ "plants", "text" ]',
+    '[ "plants", 1n ]',
+    { id: 2n, plant: PLANT },
+    '[ "plants", 3n, "x" ]',
+  ]);
+});
 
-testStores("pages() can be stopped early", async ({ store }) => {
+eachStore.test("pages() can be stopped early", async ({ store }) => {
   const ids = Array.from({ length: 3 * PAGE_KEYS }, (_, i) => BigInt(i));
   await commitAll(store, newPlants(ids));
   for await (const page of store.pages()) {
@@ -51,9 +45,7 @@ testStores("pages() can be stopped early", async ({ store }) => {
   assert.equal(listed.flat().length, ids.length);
 });
 
-Deno.test("pages() that is stopped early ignores the failure of the next page", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("pages() that is stopped early ignores the failure of the next page", async ({ store: path }) => {
   const store = await openStore({ kind: "file", path });
   const ids = Array.from({ length: 3 * PAGE_KEYS }, (_, i) => BigInt(i));
   await commitAll(store, newPlants(ids));

@@ -12,9 +12,9 @@ import { entriesOf } from "../support/entries.ts";
 import {
   commit,
   commitAll,
+  eachStore,
   largestPlant,
   newPlants,
-  testStores,
 } from "../support/stores.ts";
 import { drawId } from "../support/transfer.ts";
 
@@ -48,60 +48,51 @@ const FOREIGN_VALUES: unknown[] = [
   { name: "Monstera", tag: null },
 ];
 
-testStores(
-  "commit() writes plants that another program can read",
-  async ({ store, kv }) => {
-    const plants: NewPlant[] = [
-      { id: 1n, plant: PLANT },
-      { id: -2n, plant: { name: "" } },
-      { id: 3n, plant: { name: "Олива\0🌿\n", tag: "" } },
-    ];
-    assert.equal(await commit(store, plants), "committed");
-    assert.deepEqual(await entriesOf(kv), [
-      [["plants", -2n], { name: "" }],
-      [["plants", 1n], PLANT],
-      [["plants", 3n], { name: "Олива\0🌿\n", tag: "" }],
-    ]);
-  },
-);
+eachStore.test("commit() writes plants that another program can read", async ({ store, kv }) => {
+  const plants: NewPlant[] = [
+    { id: 1n, plant: PLANT },
+    { id: -2n, plant: { name: "" } },
+    { id: 3n, plant: { name: "Олива\0🌿\n", tag: "" } },
+  ];
+  assert.equal(await commit(store, plants), "committed");
+  assert.deepEqual(await entriesOf(kv), [
+    [["plants", -2n], { name: "" }],
+    [["plants", 1n], PLANT],
+    [["plants", 3n], { name: "Олива\0🌿\n", tag: "" }],
+  ]);
+});
 
-testStores(
-  "commit() writes nothing if one id exists",
-  async ({ store, kv }) => {
-    await commit(store, [{ id: 5n, plant: PLANT }]);
-    await kv.set(["plants", 6n], "not a plant");
-    const entries = await entriesOf(kv);
-    for (const id of [5n, 6n]) {
-      const batch = newPlants([1n, 2n, 8n, 9n]).toSpliced(2, 0, {
-        id,
-        plant: PLANT,
-      });
-      assert.equal(await commit(store, batch), "exists");
-      assert.deepEqual(await entriesOf(kv), entries);
-    }
-  },
-);
+eachStore.test("commit() writes nothing if one id exists", async ({ store, kv }) => {
+  await commit(store, [{ id: 5n, plant: PLANT }]);
+  await kv.set(["plants", 6n], "not a plant");
+  const entries = await entriesOf(kv);
+  for (const id of [5n, 6n]) {
+    const batch = newPlants([1n, 2n, 8n, 9n]).toSpliced(2, 0, {
+      id,
+      plant: PLANT,
+    });
+    assert.equal(await commit(store, batch), "exists");
+    assert.deepEqual(await entriesOf(kv), entries);
+  }
+});
 
-testStores(
-  "commits of one id at the same time store one plant",
-  async ({ store, kv }) => {
-    const results = await Promise.all(
-      Array.from(
-        { length: 8 },
-        (_, i) => commit(store, [{ id: 1n, plant: { name: `Monstera ${i}` } }]),
-      ),
-    );
-    const winner = results.indexOf("committed");
-    assert.deepEqual(
-      results,
-      results.map((_, i) => i === winner ? "committed" : "exists"),
-    );
-    const name = `Monstera ${winner}`;
-    assert.deepEqual(await entriesOf(kv), [[["plants", 1n], { name }]]);
-  },
-);
+eachStore.test("commits of one id at the same time store one plant", async ({ store, kv }) => {
+  const results = await Promise.all(
+    Array.from(
+      { length: 8 },
+      (_, i) => commit(store, [{ id: 1n, plant: { name: `Monstera ${i}` } }]),
+    ),
+  );
+  const winner = results.indexOf("committed");
+  assert.deepEqual(
+    results,
+    results.map((_, i) => i === winner ? "committed" : "exists"),
+  );
+  const name = `Monstera ${winner}`;
+  assert.deepEqual(await entriesOf(kv), [[["plants", 1n], { name }]]);
+});
 
-testStores("every id of int64 is exact", async ({ store }) => {
+eachStore.test("every id of int64 is exact", async ({ store }) => {
   const plants = newPlants(IDS);
   await commitAll(store, plants);
   const found = await store.read(IDS);
@@ -110,140 +101,122 @@ testStores("every id of int64 is exact", async ({ store }) => {
   assert.deepEqual(listed, plants);
 });
 
-testStores(
-  "commit() takes the most plants that commitBytes() allows, of the largest size and as many as a commit can have",
-  async ({ store, kv }) => {
-    const largest = largestPlant();
-    const share = COMMIT_BYTES_MAX / store.commitPlantsMax;
-    const chars = Math.floor((share - commitBytes({ name: "" })) / 2);
-    const many = { name: "ж".repeat(Math.min(chars, largest.name.length)) };
-    const ids: bigint[] = [];
-    const counts: number[] = [];
-    for (const plant of [largest, many]) {
-      const count = Math.min(
-        store.commitPlantsMax,
-        Math.floor(COMMIT_BYTES_MAX / commitBytes(plant)),
-      );
-      counts.push(count);
-      const next = ID_MIN + BigInt(ids.length);
-      const plants = Array.from(
-        { length: count },
-        (_, i) => ({ id: next + BigInt(i), plant }),
-      );
-      ids.push(...plants.map(({ id }) => id));
-      assert.equal(await commit(store, plants), "committed");
-      assert.equal(await commit(store, plants), "exists");
-      const found = await store.read(ids);
-      for (const { id } of plants) assert.deepEqual(found.get(id), plant);
-    }
-    assert.ok(counts[0] !== undefined && counts[0] > 0);
-    assert.equal(counts[1], store.commitPlantsMax);
-    assert.equal((await entriesOf(kv)).length, ids.length);
-  },
-);
-
-testStores(
-  "read() returns the plants that exist, and null for values that are not plants",
-  async ({ store, kv }) => {
-    await commit(store, [{ id: 1n, plant: PLANT }]);
-    await kv.set(["plants", 2n], { name: "Ficus", height: 3, tag: "" });
-    for (const [i, value] of FOREIGN_VALUES.entries()) {
-      await kv.set(["plants", BigInt(100 + i)], value);
-      await kv.set(["plants", BigInt(1_000 * (1 + i))], value);
-    }
-    const listed = FOREIGN_VALUES.map((_, i) => BigInt(100 + i));
-    const single = FOREIGN_VALUES.map((_, i) => BigInt(1_000 * (1 + i)));
-    const found = await store.read([1n, 2n, ...listed, ...single]);
-    assert.deepEqual(found.get(1n), PLANT);
-    assert.deepEqual(found.get(2n), { name: "Ficus", tag: "" });
-    for (const id of [...listed, ...single]) assert.equal(found.get(id), null);
-  },
-);
-
-testStores(
-  "read() finds ids in sequences, with gaps, at both ends and far apart",
-  async ({ store, kv }) => {
-    const random = new Random(1);
-    const range = (first: bigint, count: number, step = 1n) =>
-      Array.from({ length: count }, (_, i) => first + BigInt(i) * step);
-    const randomIds = Array.from({ length: 100 }, () => drawId(random));
-    const cases: bigint[][] = [
-      [],
-      [5n],
-      range(0n, 100),
-      range(-50n, 100),
-      range(-7n, 30, 4n),
-      range(-7n, 30, 5n),
-      range(ID_MIN, 20),
-      range(ID_MAX - 19n, 20),
-      [...range(ID_MIN, 4), ...range(ID_MAX - 3n, 4), ...range(-2n, 4)],
-      [1n, 2n, 3n, 50n, 51n, 52n, 53n, 70n, 90n, 94n, 98n, 102n],
-      range(10n, 4).toReversed(),
-      [-30n, ...range(5n, 4)],
-      randomIds,
-    ];
-    const stored = new Map<bigint, Plant>();
-    for (const ids of cases) {
-      for (const { id, plant } of newPlants(ids)) {
-        if (random.chance(0.5)) stored.set(id, plant);
-      }
-    }
-    await commitAll(store, [...stored].map(([id, plant]) => ({ id, plant })));
-    assert.equal((await entriesOf(kv)).length, stored.size);
-
-    for (const ids of cases) {
-      const found = await store.read(ids);
-      for (const id of ids) assert.deepEqual(found.get(id), stored.get(id));
-      // Others may be found between neighbors, but a wide range has too many.
-      for (const [id, plant] of found) {
-        assert.deepEqual(plant, stored.get(id));
-        assert.ok(ids.some((it) => it - id >= -4n && it - id <= 4n), `${id}`);
-      }
-    }
-  },
-);
-
-testStores(
-  "read() finds a sequence of more ids than one listing returns",
-  async ({ store }) => {
-    const count = LIST_KEYS_MAX + 300;
-    const ids = Array.from({ length: count }, (_, i) => BigInt(i) - 400n);
-    await commitAll(store, newPlants(ids.filter((id) => id % 3n !== 0n)));
+eachStore.test("commit() takes the most plants that commitBytes() allows, of the largest size and as many as a commit can have", async ({ store, kv }) => {
+  const largest = largestPlant();
+  const share = COMMIT_BYTES_MAX / store.commitPlantsMax;
+  const chars = Math.floor((share - commitBytes({ name: "" })) / 2);
+  const many = { name: "ж".repeat(Math.min(chars, largest.name.length)) };
+  const ids: bigint[] = [];
+  const counts: number[] = [];
+  for (const plant of [largest, many]) {
+    const count = Math.min(
+      store.commitPlantsMax,
+      Math.floor(COMMIT_BYTES_MAX / commitBytes(plant)),
+    );
+    counts.push(count);
+    const next = ID_MIN + BigInt(ids.length);
+    const plants = Array.from(
+      { length: count },
+      (_, i) => ({ id: next + BigInt(i), plant }),
+    );
+    ids.push(...plants.map(({ id }) => id));
+    assert.equal(await commit(store, plants), "committed");
+    assert.equal(await commit(store, plants), "exists");
     const found = await store.read(ids);
+    for (const { id } of plants) assert.deepEqual(found.get(id), plant);
+  }
+  assert.ok(counts[0] !== undefined && counts[0] > 0);
+  assert.equal(counts[1], store.commitPlantsMax);
+  assert.equal((await entriesOf(kv)).length, ids.length);
+});
+
+eachStore.test("read() returns the plants that exist, and null for values that are not plants", async ({ store, kv }) => {
+  await commit(store, [{ id: 1n, plant: PLANT }]);
+  await kv.set(["plants", 2n], { name: "Ficus", height: 3, tag: "" });
+  for (const [i, value] of FOREIGN_VALUES.entries()) {
+    await kv.set(["plants", BigInt(100 + i)], value);
+    await kv.set(["plants", BigInt(1_000 * (1 + i))], value);
+  }
+  const listed = FOREIGN_VALUES.map((_, i) => BigInt(100 + i));
+  const single = FOREIGN_VALUES.map((_, i) => BigInt(1_000 * (1 + i)));
+  const found = await store.read([1n, 2n, ...listed, ...single]);
+  assert.deepEqual(found.get(1n), PLANT);
+  assert.deepEqual(found.get(2n), { name: "Ficus", tag: "" });
+  for (const id of [...listed, ...single]) assert.equal(found.get(id), null);
+});
+
+eachStore.test("read() finds ids in sequences, with gaps, at both ends and far apart", async ({ store, kv }) => {
+  const random = new Random(1);
+  const range = (first: bigint, count: number, step = 1n) =>
+    Array.from({ length: count }, (_, i) => first + BigInt(i) * step);
+  const randomIds = Array.from({ length: 100 }, () => drawId(random));
+  const cases: bigint[][] = [
+    [],
+    [5n],
+    range(0n, 100),
+    range(-50n, 100),
+    range(-7n, 30, 4n),
+    range(-7n, 30, 5n),
+    range(ID_MIN, 20),
+    range(ID_MAX - 19n, 20),
+    [...range(ID_MIN, 4), ...range(ID_MAX - 3n, 4), ...range(-2n, 4)],
+    [1n, 2n, 3n, 50n, 51n, 52n, 53n, 70n, 90n, 94n, 98n, 102n],
+    range(10n, 4).toReversed(),
+    [-30n, ...range(5n, 4)],
+    randomIds,
+  ];
+  const stored = new Map<bigint, Plant>();
+  for (const ids of cases) {
     for (const { id, plant } of newPlants(ids)) {
-      assert.deepEqual(found.get(id), id % 3n === 0n ? undefined : plant);
+      if (random.chance(0.5)) stored.set(id, plant);
     }
-  },
-);
+  }
+  await commitAll(store, [...stored].map(([id, plant]) => ({ id, plant })));
+  assert.equal((await entriesOf(kv)).length, stored.size);
 
-testStores(
-  "probe() leaves nothing behind, and works although another program has stored a probe key",
-  async ({ store, kv }) => {
-    await store.probe();
-    assert.deepEqual(await entriesOf(kv), []);
-    await kv.set(["probe"], "of another program");
-    await store.probe();
-    assert.deepEqual(await entriesOf(kv), [[["probe"], "of another program"]]);
-  },
-);
+  for (const ids of cases) {
+    const found = await store.read(ids);
+    for (const id of ids) assert.deepEqual(found.get(id), stored.get(id));
+    // Others may be found between neighbors, but a wide range has too many.
+    for (const [id, plant] of found) {
+      assert.deepEqual(plant, stored.get(id));
+      assert.ok(ids.some((it) => it - id >= -4n && it - id <= 4n), `${id}`);
+    }
+  }
+});
 
-testStores(
-  "read() ignores keys of another program between those of plants",
-  async ({ store, kv }) => {
-    await commit(store, [{ id: 1n, plant: PLANT }, { id: 5n, plant: PLANT }]);
-    await kv.set(["plants", 1n, "note"], "not a plant");
-    await kv.set(["plants", 3n, "note"], PLANT);
-    await kv.set(["plants", 3], PLANT);
-    await kv.set(["plants", "3"], PLANT);
-    await kv.set(["zzz", 4n], PLANT);
-    await kv.set(["plant", 2n], PLANT);
-    const found = await store.read([1n, 2n, 3n, 4n, 5n]);
-    assert.deepEqual(found, new Map([[1n, PLANT], [5n, PLANT]]));
-    assert.deepEqual(await store.read([3n]), new Map());
-  },
-);
+eachStore.test("read() finds a sequence of more ids than one listing returns", async ({ store }) => {
+  const count = LIST_KEYS_MAX + 300;
+  const ids = Array.from({ length: count }, (_, i) => BigInt(i) - 400n);
+  await commitAll(store, newPlants(ids.filter((id) => id % 3n !== 0n)));
+  const found = await store.read(ids);
+  for (const { id, plant } of newPlants(ids)) {
+    assert.deepEqual(found.get(id), id % 3n === 0n ? undefined : plant);
+  }
+});
 
-testStores("a store in use has no file problem", async ({ store }) => {
+eachStore.test("probe() leaves nothing behind, and works although another program has stored a probe key", async ({ store, kv }) => {
+  await store.probe();
+  assert.deepEqual(await entriesOf(kv), []);
+  await kv.set(["probe"], "of another program");
+  await store.probe();
+  assert.deepEqual(await entriesOf(kv), [[["probe"], "of another program"]]);
+});
+
+eachStore.test("read() ignores keys of another program between those of plants", async ({ store, kv }) => {
+  await commit(store, [{ id: 1n, plant: PLANT }, { id: 5n, plant: PLANT }]);
+  await kv.set(["plants", 1n, "note"], "not a plant");
+  await kv.set(["plants", 3n, "note"], PLANT);
+  await kv.set(["plants", 3], PLANT);
+  await kv.set(["plants", "3"], PLANT);
+  await kv.set(["zzz", 4n], PLANT);
+  await kv.set(["plant", 2n], PLANT);
+  const found = await store.read([1n, 2n, 3n, 4n, 5n]);
+  assert.deepEqual(found, new Map([[1n, PLANT], [5n, PLANT]]));
+  assert.deepEqual(await store.read([3n]), new Map());
+});
+
+eachStore.test("a store in use has no file problem", async ({ store }) => {
   await commit(store, [{ id: 1n, plant: PLANT }]);
   assert.equal(store.fileProblem(), undefined);
 });

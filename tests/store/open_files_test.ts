@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { OpenFiles } from "../../src/store/open_files.ts";
 import { KEY, makeBackup, PLANT, testPlaces } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { test, testsIf } from "../support/tests.ts";
+
+const onSmallDisk = testsIf(canMount());
 
 /** Opens a store with one plant, and returns its files. */
 async function openFiles(path: string) {
@@ -35,26 +37,20 @@ for (const accident of ["deleted or moved", "replaced"]) {
   );
 }
 
-Deno.test({
-  name:
-    "OpenFiles reports a database that was replaced by one with its inode number on another file system",
-  ignore: !canMount(),
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    using one = new SmallDisk(4);
-    using other = new SmallDisk(4);
-    const link = directory.file("plants.db");
-    Deno.symlinkSync(one.file("plants.db"), link);
-    const { kv, files } = await openFiles(link);
-    using _ = kv;
-    assert.equal(files.check(), undefined);
-    const { ino } = Deno.statSync(link);
-    Deno.createSync(other.file("plants.db")).close();
-    Deno.removeSync(link);
-    Deno.symlinkSync(other.file("plants.db"), link);
-    assert.equal(Deno.statSync(link).ino, ino);
-    assert.equal(files.check(), "it was replaced");
-  },
+onSmallDisk.test("OpenFiles reports a database that was replaced by one with its inode number on another file system", async ({ directory }) => {
+  using one = new SmallDisk(4);
+  using other = new SmallDisk(4);
+  const link = directory.file("plants.db");
+  Deno.symlinkSync(one.file("plants.db"), link);
+  const { kv, files } = await openFiles(link);
+  using _ = kv;
+  assert.equal(files.check(), undefined);
+  const { ino } = Deno.statSync(link);
+  Deno.createSync(other.file("plants.db")).close();
+  Deno.removeSync(link);
+  Deno.symlinkSync(other.file("plants.db"), link);
+  assert.equal(Deno.statSync(link).ino, ino);
+  assert.equal(files.check(), "it was replaced");
 });
 
 testPlaces(
@@ -79,9 +75,7 @@ testPlaces(
   },
 );
 
-Deno.test("OpenFiles reports a database that was replaced while it was opened", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("OpenFiles reports a database that was replaced while it was opened", async ({ directory, store: path }) => {
   await makeBackup(path);
   const before = Deno.statSync(path);
   await makeBackup(directory.file("other.db"));
@@ -93,9 +87,7 @@ Deno.test("OpenFiles reports a database that was replaced while it was opened", 
   );
 });
 
-Deno.test("removeOrphans() removes the log of a closed database that was replaced", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("removeOrphans() removes the log of a closed database that was replaced", async ({ directory, store: path }) => {
   const { kv, files } = await openFiles(path);
   await makeBackup(`${path}.other`);
   Deno.renameSync(`${path}.other`, path);
@@ -105,9 +97,7 @@ Deno.test("removeOrphans() removes the log of a closed database that was replace
   assert.deepEqual(directory.names(), ["plants.db"]);
 });
 
-Deno.test("removeOrphans() keeps the log of a database that was moved, or whose link was", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("removeOrphans() keeps the log of a database that was moved, or whose link was", async ({ directory, store: path }) => {
   const real = directory.file("real.db");
   Deno.symlinkSync(real, path);
   const { kv, files } = await openFiles(path);
@@ -124,9 +114,7 @@ Deno.test("removeOrphans() keeps the log of a database that was moved, or whose 
   assert.ok(names.includes("real.db-wal") && names.includes("real.db-shm"));
 });
 
-Deno.test("removeOrphans() keeps the log of a database that is in place, and one of another database", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("removeOrphans() keeps the log of a database that is in place, and one of another database", async ({ directory, store: path }) => {
   const { kv, files } = await openFiles(path);
   using _ = kv;
   files.removeOrphans();

@@ -5,6 +5,7 @@ import type { NewPlant } from "../../src/plant/plant.ts";
 import { releaseLog, Rescue, savedPlantsOf } from "../../src/store/rescue.ts";
 import { eventually } from "../support/load.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { test, testsWith } from "../support/tests.ts";
 
 const NAME = /^plants\.db\.rescued-\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z\.jsonl$/;
 
@@ -37,143 +38,129 @@ class FakeStore {
   }
 }
 
-/** Prepares a rescue, with a clock and the reports that it has made. */
-function setUpRescue(directory: TemporaryDirectory) {
-  const store = new FakeStore();
-  const clock = { now: 0 };
-  const reports: [path: string, ...(string | number)[]][] = [];
-  const rescue = new Rescue(store, directory.file("plants.db"), {
-    saved: (path, plants, foreign) => reports.push([path, plants, foreign]),
-    failed: (path, problem) => reports.push([path, problem]),
-  }, () => clock.now);
-  return { store, clock, reports, rescue };
+/** A rescue in an empty directory, with a clock and the reports it has made. */
+class RescuePlace extends TemporaryDirectory {
+  readonly store = new FakeStore();
+  readonly clock = { now: 0 };
+  readonly reports: [path: string, ...(string | number)[]][] = [];
+  readonly rescue = new Rescue(this.store, this.file("plants.db"), {
+    saved: (path, plants, foreign) =>
+      this.reports.push([path, plants, foreign]),
+    failed: (path, problem) => this.reports.push([path, problem]),
+  }, () => this.clock.now);
+
+  /** Lets time pass, and returns the report of the next attempt. */
+  async nextReport(afterMs = RESCUE_RETRY_MS) {
+    const { length } = this.reports;
+    this.clock.now += afterMs;
+    this.rescue.check();
+    const report = await eventually(
+      (report) => report !== undefined,
+      () => Promise.resolve(this.reports[length]),
+      { everyMs: 1 },
+    );
+    return report ?? [];
+  }
 }
 
-/** Lets time pass, and returns the report of the next attempt. */
-async function nextReport(
-  { clock, reports, rescue }: ReturnType<typeof setUpRescue>,
-  afterMs = RESCUE_RETRY_MS,
-) {
-  const { length } = reports;
-  clock.now += afterMs;
-  rescue.check();
-  const report = await eventually(
-    (report) => report !== undefined,
-    () => Promise.resolve(reports[length]),
-    { everyMs: 1 },
-  );
-  return report ?? [];
-}
+const withRescue = testsWith(() => new RescuePlace());
 
-Deno.test("Rescue does nothing while the files have no problem, or for a store without files", async () => {
-  using directory = new TemporaryDirectory();
-  const { store, reports, rescue } = setUpRescue(directory);
+withRescue.test("Rescue does nothing while the files have no problem, or for a store without files", async (place) => {
+  const { store, reports, rescue } = place;
   store.files.problem = undefined;
   rescue.check();
   await rescue.finish();
   const remote = new Rescue(
     { files: undefined, pages: () => store.pages() },
-    directory.file("plants.db"),
+    place.file("plants.db"),
     { saved: assert.fail, failed: assert.fail },
   );
   remote.check();
   await remote.finish();
   assert.deepEqual([store.reads, store.orphansRemoved, reports], [0, 0, []]);
-  assert.deepEqual(directory.names(), []);
+  assert.deepEqual(place.names(), []);
 });
 
-Deno.test("Rescue saves every plant once, in a file for its user only, and reports where, how many, and the other entries", async () => {
-  using directory = new TemporaryDirectory();
-  const setUp = setUpRescue(directory);
-  const { store, clock, reports, rescue } = setUp;
-  await nextReport(setUp);
+withRescue.test("Rescue saves every plant once, in a file for its user only, and reports where, how many, and the other entries", async (place) => {
+  const { store, clock, reports, rescue } = place;
+  await place.nextReport();
   clock.now += 10 * RESCUE_RETRY_MS;
   rescue.check();
   await rescue.finish();
   assert.equal(store.reads, 1);
-  const [name = "", ...others] = directory.names();
+  const [name = "", ...others] = place.names();
   assert.match(name, NAME);
   assert.deepEqual(others, []);
-  assert.deepEqual(reports, [[directory.file(name), 2, 1]]);
-  assert.equal(Deno.readTextFileSync(directory.file(name)), LINES);
-  const { mode } = Deno.statSync(directory.file(name));
+  assert.deepEqual(reports, [[place.file(name), 2, 1]]);
+  assert.equal(Deno.readTextFileSync(place.file(name)), LINES);
+  const { mode } = Deno.statSync(place.file(name));
   if (mode !== null) assert.equal(mode & 0o777, 0o600);
 });
 
-Deno.test("Rescue makes one attempt at a time, however long it takes, and its file has no final name meanwhile", async () => {
-  using directory = new TemporaryDirectory();
-  const setUp = setUpRescue(directory);
+withRescue.test("Rescue makes one attempt at a time, however long it takes, and its file has no final name meanwhile", async (place) => {
   const written = Promise.withResolvers<void>();
-  setUp.store.onPage = () => written.promise;
+  place.store.onPage = () => written.promise;
   for (let i = 0; i < 3; i++) {
-    setUp.rescue.check();
-    setUp.clock.now += RESCUE_RETRY_MS;
+    place.rescue.check();
+    place.clock.now += RESCUE_RETRY_MS;
   }
   // An attempt starts with a directory of its own.
-  assert.match(directory.names().join(), /^[^,]+\.partial$/);
+  assert.match(place.names().join(), /^[^,]+\.partial$/);
   written.resolve();
-  await nextReport(setUp);
-  assert.match(directory.names().join(), NAME);
+  await place.nextReport();
+  assert.match(place.names().join(), NAME);
 });
 
-Deno.test("Rescue tries again RESCUE_RETRY_MS after a failure, not earlier, and leaves nothing incomplete", async () => {
-  using directory = new TemporaryDirectory();
-  const setUp = setUpRescue(directory);
-  const { store, clock, rescue } = setUp;
+withRescue.test("Rescue tries again RESCUE_RETRY_MS after a failure, not earlier, and leaves nothing incomplete", async (place) => {
+  const { store, clock, rescue } = place;
   let pages = 0;
   store.onPage = () => {
     // The second page of each attempt.
     if (++pages % 2 === 0) throw new Error("disk I/O error");
   };
   for (let failures = 1; failures <= 3; failures++) {
-    const [path, problem] = await nextReport(setUp, 1);
+    const [path, problem] = await place.nextReport(1);
     assert.match(basename(`${path}`), NAME);
     assert.equal(problem, "disk I/O error");
     clock.now += RESCUE_RETRY_MS - 1;
     rescue.check();
-    assert.deepEqual(directory.names(), []);
+    assert.deepEqual(place.names(), []);
   }
   store.onPage = () => {};
-  await nextReport(setUp, 1);
-  assert.match(directory.names().join(), NAME);
+  await place.nextReport(1);
+  assert.match(place.names().join(), NAME);
 });
 
-Deno.test("Rescue never overwrites a file, and tries again under a later name", async () => {
-  using directory = new TemporaryDirectory();
-  const setUp = setUpRescue(directory);
-  setUp.store.onPage = () => {
+withRescue.test("Rescue never overwrites a file, and tries again under a later name", async (place) => {
+  place.store.onPage = () => {
     // Every name that the attempt can have.
-    setUp.store.onPage = () => {};
+    place.store.onPage = () => {};
     const nowMs = Date.now();
     for (let ms = nowMs - 1_000; ms <= nowMs; ms++) {
       const time = new Date(ms).toISOString().replaceAll(":", "");
-      const path = directory.file(`plants.db.rescued-${time}.jsonl`);
+      const path = place.file(`plants.db.rescued-${time}.jsonl`);
       Deno.writeTextFileSync(path, "other");
     }
   };
-  const [other, problem] = await nextReport(setUp);
+  const [other, problem] = await place.nextReport();
   assert.equal(problem, "the file exists");
   assert.equal(Deno.readTextFileSync(`${other}`), "other");
-  const [path] = await nextReport(setUp);
+  const [path] = await place.nextReport();
   assert.notEqual(path, other);
   assert.equal(Deno.readTextFileSync(`${path}`), LINES);
 });
 
-Deno.test("Rescue reports a missing directory, and saves the plants when it exists again", async () => {
-  using directory = new TemporaryDirectory();
-  const setUp = setUpRescue(directory);
-  Deno.removeSync(directory.path);
-  const [, problem] = await nextReport(setUp);
-  assert.equal(problem, `no directory ${directory.path}`);
-  Deno.mkdirSync(directory.path);
-  await nextReport(setUp);
-  assert.match(directory.names().join(), NAME);
+withRescue.test("Rescue reports a missing directory, and saves the plants when it exists again", async (place) => {
+  Deno.removeSync(place.path);
+  const [, problem] = await place.nextReport();
+  assert.equal(problem, `no directory ${place.path}`);
+  Deno.mkdirSync(place.path);
+  await place.nextReport();
+  assert.match(place.names().join(), NAME);
 });
 
-Deno.test("finish() waits for a later attempt if one fails, and removes the orphans when the plants are saved", async () => {
-  using directory = new TemporaryDirectory();
-  const setUp = setUpRescue(directory);
-  const { store, rescue } = setUp;
+withRescue.test("finish() waits for a later attempt if one fails, and removes the orphans when the plants are saved", async (place) => {
+  const { store, rescue } = place;
   store.onPage = () => {
     assert.equal(store.orphansRemoved, 0);
     if (store.reads === 1) throw new Error("disk I/O error");
@@ -181,18 +168,16 @@ Deno.test("finish() waits for a later attempt if one fails, and removes the orph
   let isFinished = false;
   const finished = rescue.finish().then(() => isFinished = true);
   // It has started an attempt itself.
-  assert.match(directory.names().join(), /\.partial$/);
-  await nextReport(setUp);
+  assert.match(place.names().join(), /\.partial$/);
+  await place.nextReport();
   assert.deepEqual([isFinished, store.orphansRemoved], [false, 0]);
-  await nextReport(setUp);
+  await place.nextReport();
   await finished;
-  assert.match(directory.names().join(), NAME);
+  assert.match(place.names().join(), NAME);
   assert.equal(store.orphansRemoved, 1);
 });
 
-Deno.test("savedPlantsOf() returns the files of a missing store in their order, and no other file", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("savedPlantsOf() returns the files of a missing store in their order, and no other file", async ({ directory, store: path }) => {
   assert.deepEqual(savedPlantsOf(directory.file("missing/plants.db")), []);
   for (
     const name of [
@@ -217,9 +202,7 @@ Deno.test("savedPlantsOf() returns the files of a missing store in their order, 
   assert.deepEqual(savedPlantsOf(path), []);
 });
 
-Deno.test("releaseLog() renames the log of a missing store whose saved plants are imported, and no other log", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("releaseLog() renames the log of a missing store whose saved plants are imported, and no other log", async ({ directory, store: path }) => {
   const saved = `${path}.rescued-2026-01-01T000000.000Z.jsonl`;
   const other = directory.file("other.jsonl");
   const kept = [path, `${path}-shm`, `${path}-wal`, saved, other];

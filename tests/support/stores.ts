@@ -8,8 +8,10 @@ import { openStore } from "../../src/store/open_store.ts";
 import { StoreError, type StoreProblem } from "../../src/store/store_error.ts";
 import { DENOKV, KV_ENV, KvServer } from "./kv_server.ts";
 import { inParallel } from "./load.ts";
-import { TemporaryDirectory } from "./temporary.ts";
+import { test, testsIf } from "./tests.ts";
 import { toBytes } from "./wire.ts";
+
+const withServer = testsIf(DENOKV !== undefined);
 
 /** A store, and the same data as another program sees it. */
 export interface OpenedStore {
@@ -17,37 +19,31 @@ export interface OpenedStore {
   readonly kv: Deno.Kv;
 }
 
-/** Registers a test of a new store in a file. */
-export function testFileStore(
-  name: string,
-  run: (store: KvStore, path: string) => Promise<void>,
-): void {
-  Deno.test(name, async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const store = await openStore({ kind: "file", path });
-    try {
-      await run(store, path);
-    } finally {
-      store.close();
-    }
-  });
-}
+/** Tests of a new store in a file. */
+export const fileStore = {
+  test(
+    name: string,
+    run: (opened: { store: KvStore; path: string }) => Promise<void>,
+  ): void {
+    test(name, async ({ store: path }) => {
+      const store = await openStore({ kind: "file", path });
+      try {
+        await run({ store, path });
+      } finally {
+        store.close();
+      }
+    });
+  },
+};
 
-/** Registers a test for each kind of store. */
-export function testStores(
-  name: string,
-  run: (opened: OpenedStore) => Promise<void>,
-): void {
-  testFileStore(`${name}, in a file`, async (store, path) => {
-    using kv = await Deno.openKv(path);
-    await run({ store, kv });
-  });
-  Deno.test({
-    name: `${name}, on a KV Connect server`,
-    ignore: DENOKV === undefined,
-    fn: async () => {
-      using directory = new TemporaryDirectory();
+/** Tests of each kind of store. */
+export const eachStore = {
+  test(name: string, run: (opened: OpenedStore) => Promise<void>): void {
+    fileStore.test(`${name}, in a file`, async ({ store, path }) => {
+      using kv = await Deno.openKv(path);
+      await run({ store, kv });
+    });
+    withServer.test(`${name}, on a KV Connect server`, async ({ directory }) => {
       await using server = await KvServer.start(directory.file("kv.db"));
       const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
       const { url } = server;
@@ -59,9 +55,9 @@ export function testStores(
       } finally {
         store.close();
       }
-    },
-  });
-}
+    });
+  },
+};
 
 /** Returns a check of an error, for `assert.throws()` and `assert.rejects()`. */
 export function storeError(
