@@ -10,13 +10,13 @@ import {
   CREATES_WAITING_MAX,
 } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
-import { Http2Clients } from "../support/http2_clients.ts";
 import {
   eventually,
   inParallel,
   isStored,
   PLANT,
   residentBytes,
+  send,
   Tally,
   toBody,
 } from "../support/load.ts";
@@ -43,6 +43,9 @@ const CONNECTIONS = 4_000;
 
 /** More creates than may wait, and 340 MB if all have the largest size. */
 const CREATES = CREATES_WAITING_MAX + 500;
+
+/** Maximum concurrent requests that the service accepts on one connection. */
+const STREAMS_MAX = 200;
 
 /** Floods, to compare the memory of the second half with that of the first. */
 const FLOODS = 4;
@@ -87,14 +90,20 @@ async function flood(
   [firstId, plant]: [bigint, Plant],
   observe: (waiting: number) => Promise<void>,
 ): Promise<void> {
-  using clients = new Http2Clients(program.origin, CREATES);
+  using clients = new DisposableStack();
+  const connections = Array.from(
+    { length: Math.ceil(CREATES / STREAMS_MAX) },
+    () => clients.use(Deno.createHttpClient({ http1: false, http2: true })),
+  );
   using lock = new StoreLock(store);
   const tally = new Tally();
   const ids = Array.from({ length: CREATES }, (_, i) => firstId + BigInt(i));
-  const replies = Promise.all(ids.map(async (id) => {
+  const replies = Promise.all(ids.map(async (id, i) => {
+    const client = connections[i % connections.length];
+    assert.ok(client !== undefined);
     const reply = await ledger.record(
       { id, plant },
-      (newPlant) => clients.send(newPlant),
+      (newPlant) => send(program, newPlant, { client }),
     );
     tally.add(reply);
     assert.ok(isStored(reply) || reply.status === 503);

@@ -1,5 +1,4 @@
-import { eventually } from "./load.ts";
-import { freePort } from "./tools.ts";
+import { freePort, listens } from "./tools.ts";
 
 /** The path of denokv, a KV Connect server; without it tests are ignored. */
 export const DENOKV = Deno.env.get("DENOKV");
@@ -11,24 +10,20 @@ export const KV_ENV = { DENO_KV_ACCESS_TOKEN: KV_TOKEN };
 
 /** A KV Connect server on a free port, which it keeps over restarts. */
 export class KvServer implements AsyncDisposable {
-  readonly port: number;
+  readonly port = freePort();
+  readonly url = `http://127.0.0.1:${this.port}`;
   readonly #file: string;
   #process: Deno.ChildProcess;
 
   private constructor(file: string) {
     this.#file = file;
-    this.port = freePort();
     this.#process = this.#spawn();
   }
 
   static async start(file: string): Promise<KvServer> {
     const server = new KvServer(file);
-    await server.#responds();
+    await listens(server.port);
     return server;
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${this.port}`;
   }
 
   async kill(): Promise<void> {
@@ -52,7 +47,7 @@ export class KvServer implements AsyncDisposable {
 
   async restart(): Promise<void> {
     this.#process = this.#spawn();
-    await this.#responds();
+    await listens(this.port);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -60,29 +55,16 @@ export class KvServer implements AsyncDisposable {
   }
 
   #spawn(): Deno.ChildProcess {
-    const serve = ["serve", "--access-token", KV_TOKEN];
+    const address = `127.0.0.1:${this.port}`;
     return new Deno.Command(DENOKV ?? "", {
-      args: ["--sqlite-path", this.#file, ...serve, "--addr", this.#address],
+      args: [
+        ...["--sqlite-path", this.#file, "serve"],
+        ...["--access-token", KV_TOKEN, "--addr", address],
+      ],
       stdin: "null",
       stdout: "null",
       stderr: "null",
     }).spawn();
-  }
-
-  get #address(): string {
-    return `127.0.0.1:${this.port}`;
-  }
-
-  async #responds(): Promise<void> {
-    await eventually((it) => it, async () => {
-      try {
-        const { body } = await fetch(this.url);
-        await body?.cancel();
-        return true;
-      } catch {
-        return false;
-      }
-    });
   }
 }
 

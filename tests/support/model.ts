@@ -23,6 +23,7 @@ interface WaitingCreate extends NewPlant {
 /** One instance of the service, seen as a black box. */
 export class InstanceModel {
   readonly #world: World;
+  readonly #expect: World["expect"];
   readonly #waiting = new Set<WaitingCreate>();
   readonly #operations = new Set<Operation>();
   /** The commits that wait for a lock. */
@@ -41,6 +42,7 @@ export class InstanceModel {
 
   constructor(world: World) {
     this.#world = world;
+    this.#expect = world.expect;
   }
 
   get isFailing(): boolean {
@@ -75,22 +77,22 @@ export class InstanceModel {
     this.#waiting.delete(create);
     const isAtOnce = create.step === step;
     if (outcome === "queue_full") {
-      this.#world.expect(isAtOnce, "refused a create that it had accepted");
+      this.#expect(isAtOnce, "refused a create that it had accepted");
       const isIdle = this.#inFlight.length + this.#waiting.size === 0;
-      this.#world.expect(!isIdle, "refused a create with an idle store");
+      this.#expect(!isIdle, "refused a create with an idle store");
     } else if (outcome === "failed") {
       // The creates of one id have the deadline of the first one.
       if (nowMs >= sinceMs + COMMIT_MS_MAX) {
         this.#expiredMs.set(id, nowMs);
         this.#lastFailedMs = nowMs;
       }
-      this.#world.expect(
+      this.#expect(
         this.#expiredMs.get(id) === nowMs ||
           (this.#failedMs.get(id) ?? -1) >= sinceMs,
         "answered failed before the deadline, and its commit did not fail",
       );
     } else {
-      this.#world.expect(!isAtOnce, "answered without the store");
+      this.#expect(!isAtOnce, "answered without the store");
       this.#world.assertOnDisk(outcome, create);
     }
   }
@@ -101,16 +103,13 @@ export class InstanceModel {
     for (const other of this.#inFlight.flatMap(({ ids }) => ids)) {
       // The operation of an expired create may still be in flight.
       const isNew = !ids.includes(other) || this.#expiredMs.has(other);
-      this.#world.expect(isNew, `${other} is in two operations`);
+      this.#expect(isNew, `${other} is in two operations`);
     }
-    this.#world.expect(!this.isFull, "too many operations in flight");
+    this.#expect(!this.isFull, "too many operations in flight");
     this.#operations.add(operation);
-    this.#world.expect(ids.length > 0, "an empty operation");
-    this.#world.expect(
-      new Set(ids).size === ids.length,
-      "an id twice in a batch",
-    );
-    this.#world.expect(
+    this.#expect(ids.length > 0, "an empty operation");
+    this.#expect(new Set(ids).size === ids.length, "an id twice in a batch");
+    this.#expect(
       ids.length <= this.#world.shape.plantsMax,
       `${ids.length} ids`,
     );
@@ -118,10 +117,7 @@ export class InstanceModel {
       const isWaiting = this.#waiting.values().some((create) =>
         create.id === id && isDeepStrictEqual(create.plant, plant)
       );
-      this.#world.expect(
-        isWaiting,
-        "committed a plant that no create waits for",
-      );
+      this.#expect(isWaiting, "committed a plant that no create waits for");
     }
   }
 
@@ -137,10 +133,7 @@ export class InstanceModel {
 
   /** Records that a commit waits for a lock. @returns to be called at the end */
   sleeps(ms: number): () => void {
-    this.#world.expect(
-      ms >= 0 && ms <= LOCK_RETRY_MS_MAX,
-      `slept for ${ms} ms`,
-    );
+    this.#expect(ms >= 0 && ms <= LOCK_RETRY_MS_MAX, `slept for ${ms} ms`);
     const last = this.#last;
     this.#sleeping.add(last);
     return () => void this.#sleeping.delete(last);
@@ -148,8 +141,8 @@ export class InstanceModel {
 
   /** Records a report of the health. */
   reported(problem: string | undefined): void {
-    this.#world.expect(problem !== this.#problem, `reported ${problem} twice`);
-    this.#world.expect(
+    this.#expect(problem !== this.#problem, `reported ${problem} twice`);
+    this.#expect(
       problem !== undefined ||
         this.#world.time.nowMs >= this.#lastFailedMs + RECOVERY_MS_MIN,
       "reported a recovery too early",
@@ -160,15 +153,12 @@ export class InstanceModel {
   /** Checks what holds after every event. */
   assertStep(waiting: number): void {
     const { size } = this.#waiting;
-    this.#world.expect(
-      waiting === size,
-      `${waiting} creates waiting, not ${size}`,
-    );
-    this.#world.expect(
+    this.#expect(waiting === size, `${waiting} creates waiting, not ${size}`);
+    this.#expect(
       size === 0 || this.#inFlight.length > 0,
       "creates waited for an idle store",
     );
-    this.#world.expect(
+    this.#expect(
       this.isFailing || !this.#hasFailed,
       "an operation failed, and the health is good",
     );
@@ -179,7 +169,7 @@ export class InstanceModel {
   assertNoneOverdue(): void {
     for (const { sinceMs } of this.#waiting) {
       const ageMs = this.#world.time.nowMs - sinceMs;
-      this.#world.expect(ageMs < COMMIT_MS_MAX, "not answered at its deadline");
+      this.#expect(ageMs < COMMIT_MS_MAX, "not answered at its deadline");
     }
   }
 }

@@ -1,8 +1,7 @@
 /** nginx with the configuration in src/deploy/. */
 import assert from "node:assert/strict";
-import { eventually } from "./load.ts";
 import { TemporaryDirectory } from "./temporary.ts";
-import { freePort, makeCertificate } from "./tools.ts";
+import { freePort, listens, makeCertificate } from "./tools.ts";
 
 /** The path of nginx; without it tests are ignored. */
 export const NGINX = Deno.env.get("NGINX") ?? "";
@@ -27,33 +26,26 @@ include DIRECTORY/plant-store.conf;
 }
 `;
 
-/** How the configuration differs from that in src/deploy/. */
-interface Substitutes {
-  readonly port: number;
-  readonly instancePorts: readonly number[];
-  readonly cert: string;
-  readonly key: string;
-}
-
 /** Returns the configuration in src/deploy/, with other ports and files. */
 function configuration(
-  { port, instancePorts, cert, key }: Substitutes,
+  port: number,
+  instancePorts: readonly number[],
+  { cert, key }: { readonly cert: string; readonly key: string },
 ): string {
-  const text = Deno.readTextFileSync(CONFIGURATION);
-  const lines = text.split("\n").flatMap((line) => {
+  const text = Deno.readTextFileSync(CONFIGURATION)
     // The lines of the first instance are repeated for every other one.
-    if (/^ +server 127\.0\.0\.1:8002\b/.test(line)) return [];
-    return /^ +server 127\.0\.0\.1:8001\b/.test(line)
-      ? instancePorts.map((port) => line.replace("8001", String(port)))
-      : [line];
-  });
-  const substituted = lines.join("\n")
+    .replace(/^ +server 127\.0\.0\.1:8002\b.*\n/gm, "")
+    .replace(
+      /^ +server 127\.0\.0\.1:8001\b.*\n/gm,
+      (line) =>
+        instancePorts.map((it) => line.replace("8001", `${it}`)).join(""),
+    )
     .replace(/\blisten 443 /, `listen 127.0.0.1:${port} `)
     .replace(/\b(ssl_certificate +)\/.*;/, `$1${cert};`)
     .replace(/\b(ssl_certificate_key +)\/.*;/, `$1${key};`);
   const expected = [port, ...instancePorts, cert, key];
-  for (const text of expected) assert.ok(substituted.includes(String(text)));
-  return substituted;
+  for (const it of expected) assert.ok(text.includes(String(it)));
+  return text;
 }
 
 /** A running nginx. */
@@ -97,7 +89,7 @@ export class Nginx implements AsyncDisposable {
     Deno.chmodSync(directory.path, 0o755);
     const files = await makeCertificate(directory, "nginx");
     const port = freePort();
-    const text = edit(configuration({ port, instancePorts, ...files }));
+    const text = edit(configuration(port, instancePorts, files));
     Deno.writeTextFileSync(directory.file("plant-store.conf"), text);
     Deno.writeTextFileSync(
       directory.file("nginx.conf"),
@@ -105,7 +97,7 @@ export class Nginx implements AsyncDisposable {
     );
     await checkConfiguration(directory.file("nginx.conf"));
     const nginx = new Nginx(port, files.cert, directory);
-    await eventually((it) => it, () => accepts(port));
+    await listens(port);
     return nginx;
   }
 
@@ -137,13 +129,4 @@ async function checkConfiguration(file: string): Promise<void> {
   }).output();
   const text = new TextDecoder().decode(stderr);
   assert.ok(success && !/\[(warn|error|emerg)\]/.test(text), text);
-}
-
-async function accepts(port: number): Promise<boolean> {
-  try {
-    using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -5,49 +5,27 @@ import { TemporaryDirectory } from "./temporary.ts";
 export const KEY = ["plants", 1n];
 export const PLANT = { name: "Monstera" };
 
-/** A path behind which a database can be, with what leads to it. */
-interface Place {
-  readonly name: string;
-  /** The file itself; files beside it belong to it. */
-  readonly real: string;
-  /** Makes the links that lead to the file. @returns the path to use */
-  link(directory: TemporaryDirectory): string;
-}
-
-const PLACES: readonly Place[] = [
-  {
-    name: "a path",
-    real: "data/plants.db",
-    link: (directory) => directory.file("data/plants.db"),
+/** Each makes what leads to `data/plants.db`, and returns the path to use. */
+const PLACES: Readonly<
+  Record<string, (directory: TemporaryDirectory) => string>
+> = {
+  "a path": (directory) => directory.file("data/plants.db"),
+  "a link"(directory) {
+    const path = directory.file("plants.db");
+    Deno.symlinkSync(directory.file("data/plants.db"), path);
+    return path;
   },
-  {
-    name: "a link",
-    real: "data/plants.db",
-    link(directory) {
-      const path = directory.file("plants.db");
-      Deno.symlinkSync(directory.file("data/plants.db"), path);
-      return path;
-    },
+  "a chain of relative links of other names"(directory) {
+    const path = directory.file("first.db");
+    Deno.symlinkSync("data/second.db", path);
+    Deno.symlinkSync("../data/plants.db", directory.file("data/second.db"));
+    return path;
   },
-  {
-    name: "a chain of relative links of other names",
-    real: "data/plants.db",
-    link(directory) {
-      const path = directory.file("first.db");
-      Deno.symlinkSync("data/second.db", path);
-      Deno.symlinkSync("../data/plants.db", directory.file("data/second.db"));
-      return path;
-    },
+  "a linked directory"(directory) {
+    Deno.symlinkSync("data", directory.file("linked"));
+    return directory.file("linked/plants.db");
   },
-  {
-    name: "a linked directory",
-    real: "data/plants.db",
-    link(directory) {
-      Deno.symlinkSync("data", directory.file("linked"));
-      return directory.file("linked/plants.db");
-    },
-  },
-];
+};
 
 /** Makes a store with one plant, closed. */
 export async function makeStore(path: string): Promise<void> {
@@ -79,12 +57,12 @@ export function testPlaces(
   title: (place: string) => string,
   run: (path: string, real: string) => void | Promise<void>,
 ): void {
-  for (const { name, real, link } of PLACES) {
+  for (const [name, link] of Object.entries(PLACES)) {
     Deno.test(title(name), async () => {
       using directory = new TemporaryDirectory();
       Deno.mkdirSync(directory.file("data"));
       const path = link(directory);
-      await run(path, `${Deno.realPathSync(directory.path)}/${real}`);
+      await run(path, `${Deno.realPathSync(directory.path)}/data/plants.db`);
     });
   }
 }

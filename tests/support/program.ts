@@ -30,8 +30,6 @@ export interface ProgramOptions {
   readonly ownToken?: boolean;
   /** The port of {@link Program.start}; a free one if absent. */
   readonly port?: number;
-  /** Its limit of file descriptors; that of the test if absent. */
-  readonly openFilesMax?: number;
   /** A script of the shell to run it with, as `"$0" "$@"`. */
   readonly shell?: string;
 }
@@ -61,18 +59,15 @@ function startCommand(): { env: Record<string, string>; args: string[] } {
 /** Returns the command of the program: the binary, or `deno task start`. */
 function command(
   args: readonly string[],
-  { env = {}, cwd, stdin = "null", openFilesMax, shell }: ProgramOptions,
+  { env = {}, cwd, stdin = "null", shell }: ProgramOptions,
 ): Deno.Command {
   const start = startCommand();
   const program = BINARY === undefined
     ? [Deno.execPath(), ...start.args, ...args]
     : [BINARY, ...args];
-  const script = openFilesMax === undefined
-    ? shell
-    : `ulimit -n ${openFilesMax}; exec "$0" "$@"`;
-  const [first = "", ...rest] = script === undefined
+  const [first = "", ...rest] = shell === undefined
     ? program
-    : ["/bin/sh", "-c", script, ...program];
+    : ["/bin/sh", "-c", shell, ...program];
   const home = Deno.env.get("HOME");
   const cache = Deno.env.get("DENO_DIR");
   return new Deno.Command(first, {
@@ -152,7 +147,8 @@ export class Program implements AsyncDisposable {
   /** The address that it listens on. */
   origin = "";
   readonly #ended: Promise<Ended>;
-  #watchers: (() => void)[] = [];
+  /** Resolves when it writes to stderr again. */
+  #written = Promise.withResolvers<void>();
 
   private constructor(process: Deno.ChildProcess) {
     this.process = process;
@@ -189,26 +185,18 @@ export class Program implements AsyncDisposable {
 
   /**
    * Waits for output on stderr that matches a pattern; throws if the program
-   * ends first, or after {@link WAIT_MS_MAX}.
+   * ends first, or writes nothing for {@link WAIT_MS_MAX}.
    * @param from length of the earlier output to ignore
    */
   async printed(pattern: RegExp, from = 0): Promise<RegExpExecArray> {
-    let hasEnded = false;
-    const end = () => {
-      hasEnded = true;
-      this.#notify();
-    };
-    this.#ended.then(end);
-    const timer = setTimeout(end, WAIT_MS_MAX);
-    try {
-      for (;;) {
-        const match = pattern.exec(this.stderr.slice(from));
-        if (match !== null) return match;
-        if (hasEnded) throw new Error(`no ${pattern} in: ${this.stderr}`);
-        await new Promise<void>((resolve) => this.#watchers.push(resolve));
-      }
-    } finally {
-      clearTimeout(timer);
+    for (let hasEnded = false;;) {
+      const match = pattern.exec(this.stderr.slice(from));
+      if (match !== null) return match;
+      if (hasEnded) throw new Error(`no ${pattern} in: ${this.stderr}`);
+      hasEnded = await this.#soon(Promise.race([
+        this.#written.promise.then(() => false),
+        this.#ended.then(() => true),
+      ]));
     }
   }
 
@@ -220,19 +208,9 @@ export class Program implements AsyncDisposable {
     return line;
   }
 
-  /**
-   * Waits until it has ended, and every other process that has its stderr.
-   * Throws after {@link WAIT_MS_MAX}.
-   */
-  async ended(): Promise<Ended> {
-    const late = Promise.withResolvers<never>();
-    const error = new Error(`it has not ended: ${this.stderr}`);
-    const timer = setTimeout(() => late.reject(error), WAIT_MS_MAX);
-    try {
-      return await Promise.race([this.#ended, late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
+  /** Waits until it has ended, and every other process that has its stderr. */
+  ended(): Promise<Ended> {
+    return this.#soon(this.#ended);
   }
 
   /** Waits for something that it causes; throws if it ends first. */
@@ -304,17 +282,24 @@ export class Program implements AsyncDisposable {
     const decoder = new TextDecoder();
     for await (const chunk of this.process.stderr) {
       this.stderr += decoder.decode(chunk, { stream: true });
-      this.#notify();
+      this.#written.resolve();
+      this.#written = Promise.withResolvers();
     }
     const { code, signal } = await this.process.status;
     const { stderr } = this;
     return { status: code, signal, stdout: await stdout, stderr };
   }
 
-  #notify(): void {
-    const watchers = this.#watchers;
-    this.#watchers = [];
-    for (const watcher of watchers) watcher();
+  /** Waits for a promise; throws after {@link WAIT_MS_MAX}. */
+  async #soon<T>(promise: Promise<T>): Promise<T> {
+    const late = Promise.withResolvers<never>();
+    const error = new Error(`nothing has happened after: ${this.stderr}`);
+    const timer = setTimeout(() => late.reject(error), WAIT_MS_MAX);
+    try {
+      return await Promise.race([promise, late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
   }
 }
 

@@ -64,10 +64,10 @@ export class World {
   }
 
   /** Records a violation of what the service promises; the first one counts. */
-  expect(holds: boolean, otherwise: string): void {
+  readonly expect = (holds: boolean, otherwise: string): void => {
     if (holds) return;
     this.#violation ??= `at ${this.time.nowMs.toFixed(1)} ms: ${otherwise}`;
-  }
+  };
 
   /** Throws if there was a violation: the committer would catch it earlier. */
   assertNone(): void {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { eventually } from "./load.ts";
 import { has } from "./program.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 
@@ -90,4 +91,16 @@ export function freePort(): number {
       if (!(error instanceof Deno.errors.AddrInUse)) throw error;
     }
   }
+}
+
+/** Waits until a program listens on a port. */
+export async function listens(port: number): Promise<void> {
+  await eventually((it) => it, async () => {
+    try {
+      using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
+      return true;
+    } catch {
+      return false;
+    }
+  });
 }

@@ -1,3 +1,4 @@
+import { Buffer } from "node:buffer";
 import { TOKEN } from "./program.ts";
 
 /** A reply as received. */
@@ -35,16 +36,7 @@ export function toBytes(text: string | Uint8Array): Uint8Array {
 export function concatenate(
   ...parts: (string | Uint8Array)[]
 ): Uint8Array<ArrayBuffer> {
-  const chunks = parts.map(toBytes);
-  const bytes = new Uint8Array(
-    chunks.reduce((length, chunk) => length + chunk.length, 0),
-  );
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
+  return Buffer.concat(parts.map(toBytes));
 }
 
 /** Returns the bytes of a create, with a Content-Length unless one is given. */
