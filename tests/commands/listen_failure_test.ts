@@ -3,9 +3,8 @@ import { listenFailure } from "../../src/commands/listen_failure.ts";
 import type { Config } from "../../src/config.ts";
 import { HttpServer, tryToListen } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
 import { readConfig } from "../support/settings.ts";
-import { HAS_OPENSSL, makeTls } from "../support/tools.ts";
+import { makeTls, withOpenssl } from "../support/tools.ts";
 
 /** Asserts how errors of the runtime are described to the operator. */
 function assertFailures(
@@ -90,37 +89,31 @@ Deno.test("listenFailure() repeats any other error of the runtime", () => {
   assertFailures(["Too many open files"], 1, "Too many open files");
 });
 
-Deno.test({
-  name:
-    "listenFailure() names a certificate and a key that cannot be used, apart from problems of the address",
-  ignore: !HAS_OPENSSL,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const { cert, key } = await makeTls(directory, "plants");
-    const other = await makeTls(directory, "other");
-    const garbage = (label: string) =>
-      `-----BEGIN ${label}-----\nAAAA\n-----END ${label}-----\n`;
-    for (
-      const [tls, message] of [
-        [
-          { cert, key: other.key },
-          /^the key does not belong to the certificate: check --tls-cert/,
-        ],
-        [{ cert: "", key: "" }, /: check --tls-cert and --tls-key$/],
-        [{ cert: "text", key }, /certificate.*: check --tls-cert/],
-        [{ cert, key: "text" }, /key.*: check --tls-cert/],
-        [{ cert: key, key: cert }, /certificate.*: check --tls-cert/],
-        [{ cert: garbage("CERTIFICATE"), key }, /certificate.*: check --tls/],
-        [{ cert, key: garbage("PRIVATE KEY") }, /key.*: check --tls-cert/],
-      ] as const
-    ) assertFailures(listenErrors("127.0.0.1", 0, tls), 2, message);
+withOpenssl.test("listenFailure() names a certificate and a key that cannot be used, apart from problems of the address", async ({ directory }) => {
+  const { cert, key } = await makeTls(directory, "plants");
+  const other = await makeTls(directory, "other");
+  const garbage = (label: string) =>
+    `-----BEGIN ${label}-----\nAAAA\n-----END ${label}-----\n`;
+  for (
+    const [tls, message] of [
+      [
+        { cert, key: other.key },
+        /^the key does not belong to the certificate: check --tls-cert/,
+      ],
+      [{ cert: "", key: "" }, /: check --tls-cert and --tls-key$/],
+      [{ cert: "text", key }, /certificate.*: check --tls-cert/],
+      [{ cert, key: "text" }, /key.*: check --tls-cert/],
+      [{ cert: key, key: cert }, /certificate.*: check --tls-cert/],
+      [{ cert: garbage("CERTIFICATE"), key }, /certificate.*: check --tls/],
+      [{ cert, key: garbage("PRIVATE KEY") }, /key.*: check --tls-cert/],
+    ] as const
+  ) assertFailures(listenErrors("127.0.0.1", 0, tls), 2, message);
 
-    const address = listenErrors("192.0.2.1", 0, { cert, key });
-    assertFailures(address, 1, /: choose another --host$/);
-    assertFailures(
-      listenErrors("plants..test", 0, { cert, key }),
-      1,
-      /invalid/,
-    );
-  },
+  const address = listenErrors("192.0.2.1", 0, { cert, key });
+  assertFailures(address, 1, /: choose another --host$/);
+  assertFailures(
+    listenErrors("plants..test", 0, { cert, key }),
+    1,
+    /invalid/,
+  );
 });

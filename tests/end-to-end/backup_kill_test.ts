@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { FILE_SYSTEMS, killPoints, trace } from "../support/kills.ts";
 import { assertOneLine } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { HAS_STRACE } from "../support/strace.ts";
+import { withStrace } from "../support/strace.ts";
 import {
   assertSameLines,
   createStore,
@@ -17,60 +17,53 @@ const LEFTOVER = /^copy\.db\.[0-9a-f]{8}\.partial$/;
 const WRITE_KILLS_MAX = 2;
 
 for (const [where, expressions] of FILE_SYSTEMS) {
-  Deno.test({
-    name:
-      `a backup${where} is complete, or missing after a kill at any write, sync, link, rename or removal`,
-    ignore: !HAS_STRACE,
-    fn: async () => {
-      using directory = new TemporaryDirectory();
-      using away = new TemporaryDirectory();
-      const store = directory.file("plants.db");
-      const lines = await createStore(store, 100);
-      Deno.chmodSync(store, 0o600);
-      const copy = away.file(COPY);
-      const backUp = (store: string, copy: string, kill: string[] = []) =>
-        trace(["backup", copy, "--kv", store], [...expressions, ...kill]);
-      // The first run fills the caches of Deno, with calls of its own.
-      await backUp(store, directory.file("first.db"));
-      const { ended, trace: calls } = await backUp(store, copy);
-      assert.equal(ended.stderr, `${copy} is a complete copy, 100 plants\n`);
-      assert.equal(ended.status, 0);
-      assert.deepEqual(away.names(), [COPY]);
-      assertSameLines(await exportLines(copy), lines);
-      const isWithout = expressions.length > 0;
-      assert.equal(/EPERM .*INJECTED/.test(calls), isWithout, calls);
-      assertOneLine(
-        (await backUp(store, copy)).ended,
-        2,
-        `${copy} already exists: name a new file`,
-      );
+  withStrace.test(`a backup${where} is complete, or missing after a kill at any write, sync, link, rename or removal`, async ({ directory, store }) => {
+    using away = new TemporaryDirectory();
+    const lines = await createStore(store, 100);
+    Deno.chmodSync(store, 0o600);
+    const copy = away.file(COPY);
+    const backUp = (store: string, copy: string, kill: string[] = []) =>
+      trace(["backup", copy, "--kv", store], [...expressions, ...kill]);
+    // The first run fills the caches of Deno, with calls of its own.
+    await backUp(store, directory.file("first.db"));
+    const { ended, trace: calls } = await backUp(store, copy);
+    assert.equal(ended.stderr, `${copy} is a complete copy, 100 plants\n`);
+    assert.equal(ended.status, 0);
+    assert.deepEqual(away.names(), [COPY]);
+    assertSameLines(await exportLines(copy), lines);
+    const isWithout = expressions.length > 0;
+    assert.equal(/EPERM .*INJECTED/.test(calls), isWithout, calls);
+    assertOneLine(
+      (await backUp(store, copy)).ended,
+      2,
+      `${copy} already exists: name a new file`,
+    );
 
-      let [kills, copies] = [0, 0];
-      const points = killPoints(calls, isWithout ? 0 : WRITE_KILLS_MAX);
-      for (const [i, { name: where, expression }] of points.entries()) {
-        using target = new TemporaryDirectory();
-        const copy = target.file(COPY);
-        // The files that a kill leaves beside a store change the next calls.
-        const fresh = directory.file(`${i}.db`);
-        Deno.copyFileSync(store, fresh);
-        const { ended } = await backUp(fresh, copy, [expression]);
-        if (ended.signal === null) {
-          assert.equal(ended.status, 0, `${where}: ${ended.stderr}`);
-        } else kills++;
-        const names = target.names();
-        if (names.includes(COPY)) {
-          copies++;
-          assertSameLines(await exportLines(copy), lines);
-        }
-        for (const name of names.filter((name) => name !== COPY)) {
-          assert.match(name, LEFTOVER, where);
-          const mode = Deno.statSync(target.file(name)).mode ?? 0;
-          assert.equal(mode & 0o077, 0, `others may read ${name}, ${where}`);
-        }
+    let [kills, copies] = [0, 0];
+    const points = killPoints(calls, isWithout ? 0 : WRITE_KILLS_MAX);
+    for (const [i, { name: where, expression }] of points.entries()) {
+      using target = new TemporaryDirectory();
+      const copy = target.file(COPY);
+      // The files that a kill leaves beside a store change the next calls.
+      const fresh = directory.file(`${i}.db`);
+      Deno.copyFileSync(store, fresh);
+      const { ended } = await backUp(fresh, copy, [expression]);
+      if (ended.signal === null) {
+        assert.equal(ended.status, 0, `${where}: ${ended.stderr}`);
+      } else kills++;
+      const names = target.names();
+      if (names.includes(COPY)) {
+        copies++;
+        assertSameLines(await exportLines(copy), lines);
       }
-      // The caches of Deno need some calls of their own in some runs.
-      assert.ok(kills >= points.length - 3, `${kills} of ${points.length}`);
-      assert.ok(copies > 0, "no kill came after the copy had its name");
-    },
+      for (const name of names.filter((name) => name !== COPY)) {
+        assert.match(name, LEFTOVER, where);
+        const mode = Deno.statSync(target.file(name)).mode ?? 0;
+        assert.equal(mode & 0o077, 0, `others may read ${name}, ${where}`);
+      }
+    }
+    // The caches of Deno need some calls of their own in some runs.
+    assert.ok(kills >= points.length - 3, `${kills} of ${points.length}`);
+    assert.ok(copies > 0, "no kill came after the copy had its name");
   });
 }

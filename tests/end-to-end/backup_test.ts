@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { inParallel, isStored, send } from "../support/load.ts";
 import { assertOneLine, assertSucceeded, Program } from "../support/program.ts";
 import { snapshot } from "../support/snapshot.ts";
-import { HAS_STRACE, traced } from "../support/strace.ts";
+import { traced, withStrace } from "../support/strace.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
-import { test, testsIf } from "../support/tests.ts";
+import { test } from "../support/tests.ts";
 import {
   assertSameLines,
   backUp,
@@ -14,8 +14,6 @@ import {
   exportLines,
   toLine,
 } from "../support/transfer.ts";
-
-const withStrace = testsIf(HAS_STRACE);
 
 test("backup writes every plant of a store to one file, with the permissions of the store", async ({ store }) => {
   using away = new TemporaryDirectory();

@@ -4,9 +4,7 @@ import { ALL_SETTINGS } from "../../src/config.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import { KV_ENV } from "../support/kv_server.ts";
 import { assertOneLine, runProgram } from "../support/program.ts";
-import { test, testsIf } from "../support/tests.ts";
-
-const onLinux = testsIf(Deno.build.os === "linux");
+import { onLinux, test } from "../support/tests.ts";
 
 /** Returns the outcome of a program that succeeds with some output. */
 function printing(stdout: string) {

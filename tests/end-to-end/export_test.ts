@@ -10,7 +10,7 @@ import {
   runProgram,
 } from "../support/program.ts";
 import { Random, seedOfRun } from "../support/random.ts";
-import { test, testsIf } from "../support/tests.ts";
+import { fromSource, test } from "../support/tests.ts";
 import {
   assertSameLines,
   drawId,
@@ -22,8 +22,6 @@ import {
   toLine,
   writeLines,
 } from "../support/transfer.ts";
-
-const fromSource = testsIf(!Deno.env.has("PLANT_STORE"));
 
 /** Exports all plants of a store, or those with these ids. */
 function runExport(store: string, ...ids: string[]): Promise<Ended> {

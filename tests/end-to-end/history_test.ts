@@ -4,7 +4,7 @@ import { API_ERRORS } from "../../src/errors.ts";
 import { type Create, findViolations } from "../support/history.ts";
 import { HISTORY_S, runHistory } from "../support/history_run.ts";
 import { Instance } from "../support/instances.ts";
-import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
+import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import { Ledger } from "../support/load.ts";
 import { seedOfRun } from "../support/random.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
@@ -59,16 +59,10 @@ Deno.test("creates through two instances on one file are exact when these are ki
 });
 
 for (const count of [2, 3]) {
-  Deno.test({
-    name:
-      `creates through ${count} instances on one KV Connect server are exact when these and the server are killed, stopped and restarted`,
-    ignore: DENOKV === undefined,
-    fn: async () => {
-      using directory = new TemporaryDirectory();
-      const file = directory.file("kv.db");
-      await using server = await KvServer.start(file);
-      await assertExact(count, file, server);
-    },
+  withServer.test(`creates through ${count} instances on one KV Connect server are exact when these and the server are killed, stopped and restarted`, async ({ directory }) => {
+    const file = directory.file("kv.db");
+    await using server = await KvServer.start(file);
+    await assertExact(count, file, server);
   });
 }
 

@@ -6,7 +6,7 @@ import {
   LINE_BYTES_MAX,
   VALUE_BYTES_MAX,
 } from "../../src/limits.ts";
-import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
+import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import { eventually, inParallel, isStored, send } from "../support/load.ts";
 import {
   assertSucceeded,
@@ -16,7 +16,7 @@ import {
 } from "../support/program.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import type { TemporaryDirectory } from "../support/temporary.ts";
-import { test, testsIf } from "../support/tests.ts";
+import { test } from "../support/tests.ts";
 import {
   assertSameLines,
   drawLines,
@@ -26,8 +26,6 @@ import {
   toLine,
   writeLines,
 } from "../support/transfer.ts";
-
-const withServer = testsIf(DENOKV !== undefined);
 
 const BYTE_ORDER_MARK = "\ufeff";
 

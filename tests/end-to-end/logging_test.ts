@@ -2,9 +2,7 @@ import assert from "node:assert/strict";
 import { eventually } from "../support/load.ts";
 import { statusOf, TOKEN } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";
-import { TestPlace, testsIf } from "../support/tests.ts";
-
-const fromSource = testsIf(!Deno.env.has("PLANT_STORE"));
+import { fromSource, TestPlace } from "../support/tests.ts";
 
 const PLANT = '{"id":1,"name":"Monstera"}';
 

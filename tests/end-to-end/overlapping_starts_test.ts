@@ -2,10 +2,8 @@
 import assert from "node:assert/strict";
 import { isStored, PLANT, send } from "../support/load.ts";
 import { Program } from "../support/program.ts";
-import { assertInjected, HAS_STRACE } from "../support/strace.ts";
-import { test, testsIf } from "../support/tests.ts";
-
-const withStrace = testsIf(HAS_STRACE);
+import { assertInjected, withStrace } from "../support/strace.ts";
+import { test } from "../support/tests.ts";
 
 for (const isNew of [true, false]) {
   for (const look of [1, 2]) {

@@ -14,7 +14,7 @@ import {
   type Recording,
 } from "../support/power_cuts.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
-import { HAS_STRACE } from "../support/strace.ts";
+import { withStrace } from "../support/strace.ts";
 
 // SEED repeats the plants and the choices, but not the schedule of a run.
 const POWER_CUTS = numberFromEnv("POWER_CUTS", 150);
@@ -40,56 +40,44 @@ function firstRecording(): Promise<Recording> {
   return recorded ??= record(new Random(SEED));
 }
 
-Deno.test({
-  name:
-    "after a power cut at any moment every acknowledged plant is stored, a backup is complete, or missing if it was not reported, and a restore leaves the old store or the new one",
-  ignore: !HAS_STRACE,
-  fn: async () => {
-    for (let run = 0; run < POWER_CUTS / CUTS_MAX; run++) {
-      const random = new Random(SEED + run);
-      const recording = run === 0
-        ? await firstRecording()
-        : await record(random);
-      const cuts = drawPowerCuts(recording.root, recording.stages, random)
-        .take(Math.min(CUTS_MAX, POWER_CUTS - run * CUTS_MAX));
-      let isServed = false;
-      await inParallel(cuts, async (cut) => {
-        try {
-          await assertSurvives(recording, cut);
-          if (isServed) return;
-          isServed = true;
-          await assertServes(cut);
-        } catch (cause) {
-          const { path } = new ImageDirectory(cut.image);
-          const where = `${cut.stage}, ${cut.at}, SEED=${SEED}`;
-          throw new Error(`${where}: the files are in ${path}`, { cause });
-        }
-      }, AT_A_TIME);
-    }
-  },
+withStrace.test("after a power cut at any moment every acknowledged plant is stored, a backup is complete, or missing if it was not reported, and a restore leaves the old store or the new one", async () => {
+  for (let run = 0; run < POWER_CUTS / CUTS_MAX; run++) {
+    const random = new Random(SEED + run);
+    const recording = run === 0 ? await firstRecording() : await record(random);
+    const cuts = drawPowerCuts(recording.root, recording.stages, random)
+      .take(Math.min(CUTS_MAX, POWER_CUTS - run * CUTS_MAX));
+    let isServed = false;
+    await inParallel(cuts, async (cut) => {
+      try {
+        await assertSurvives(recording, cut);
+        if (isServed) return;
+        isServed = true;
+        await assertServes(cut);
+      } catch (cause) {
+        const { path } = new ImageDirectory(cut.image);
+        const where = `${cut.stage}, ${cut.at}, SEED=${SEED}`;
+        throw new Error(`${where}: the files are in ${path}`, { cause });
+      }
+    }, AT_A_TIME);
+  }
 });
 
-Deno.test({
-  name:
-    "power cuts lose acknowledged plants if one sync in thirty has no effect",
-  ignore: !HAS_STRACE,
-  fn: async () => {
-    const random = new Random(SEED);
-    const recording = await firstRecording();
-    let losses = 0;
-    for (let cuts = 0; losses < LOSSES_MIN; cuts += 50) {
-      assert.ok(cuts < LOSSY_CUTS_MAX, "no power cut finds dropped syncs");
-      const lossy = recording.stages.slice(0, 1).map(({ name, calls }) => ({
-        name,
-        calls: calls.filter((call) =>
-          !/^f(data)?sync$/.test(call.name) || !random.chance(DROPPED_SHARE)
-        ),
-      }));
-      const images = drawPowerCuts(recording.root, lossy, random).take(50);
-      await inParallel(images, async (cut) => {
-        if (losses >= LOSSES_MIN) return;
-        await assertSurvives(recording, cut).catch(() => losses++);
-      }, AT_A_TIME);
-    }
-  },
+withStrace.test("power cuts lose acknowledged plants if one sync in thirty has no effect", async () => {
+  const random = new Random(SEED);
+  const recording = await firstRecording();
+  let losses = 0;
+  for (let cuts = 0; losses < LOSSES_MIN; cuts += 50) {
+    assert.ok(cuts < LOSSY_CUTS_MAX, "no power cut finds dropped syncs");
+    const lossy = recording.stages.slice(0, 1).map(({ name, calls }) => ({
+      name,
+      calls: calls.filter((call) =>
+        !/^f(data)?sync$/.test(call.name) || !random.chance(DROPPED_SHARE)
+      ),
+    }));
+    const images = drawPowerCuts(recording.root, lossy, random).take(50);
+    await inParallel(images, async (cut) => {
+      if (losses >= LOSSES_MIN) return;
+      await assertSurvives(recording, cut).catch(() => losses++);
+    }, AT_A_TIME);
+  }
 });

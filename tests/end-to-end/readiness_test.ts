@@ -2,22 +2,20 @@ import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX } from "../../src/limits.ts";
 import {
-  DENOKV,
   FakeKvServer,
   KV_ENV,
   KvServer,
+  withServer,
 } from "../support/kv_server.ts";
 import { eventually, pause } from "../support/load.ts";
 import { errorOf, Program, statusOf } from "../support/program.ts";
-import { test, testsIf, testsWith } from "../support/tests.ts";
+import { onLinux, test, testsWith } from "../support/tests.ts";
 import { freePort, runTool } from "../support/tools.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { StoreLock } from "../support/temporary.ts";
 import { Wire } from "../support/wire.ts";
 
-const onLinux = testsIf(Deno.build.os === "linux");
 const onSmallDisk = testsWith(() => new SmallDisk(4), canMount());
-const withServer = testsIf(DENOKV !== undefined);
 
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 

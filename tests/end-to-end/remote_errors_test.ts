@@ -2,17 +2,15 @@
 import assert from "node:assert/strict";
 import { API_ERRORS, MAY_BE_STORED } from "../../src/errors.ts";
 import {
-  DENOKV,
   FakeKvServer,
   KV_ENV,
   KvServer,
+  withServer,
 } from "../support/kv_server.ts";
 import { isStored, PLANT, send } from "../support/load.ts";
 import { assertOneLine, Program, runProgram } from "../support/program.ts";
-import { test, testsIf } from "../support/tests.ts";
+import { test } from "../support/tests.ts";
 import { writeLines } from "../support/transfer.ts";
-
-const withServer = testsIf(DENOKV !== undefined);
 
 const TOKEN = KV_ENV.DENO_KV_ACCESS_TOKEN;
 

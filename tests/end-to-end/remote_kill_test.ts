@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import { COMMIT_MS_MAX } from "../../src/limits.ts";
-import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
+import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import {
   drawPlant,
   eventually,
@@ -17,7 +17,6 @@ import {
 } from "../support/load.ts";
 import { Program } from "../support/program.ts";
 import { Random, seedOfRun } from "../support/random.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** A compiled binary prints what Deno's own client prints. */
 const IS_BINARY = Deno.env.has("PLANT_STORE");
@@ -31,90 +30,84 @@ const CONNECTIONS = 400;
 const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
-Deno.test({
-  name:
-    "a KV Connect server that is killed under load causes 503 for creates in bounded memory, and loses nothing",
-  ignore: DENOKV === undefined,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const seed = seedOfRun();
-    const random = new Random(seed);
-    const ledger = new Ledger();
-    const file = directory.file("kv.db");
-    await using server = await KvServer.start(file);
-    await using program = await Program.start(["--kv", server.url], {
-      env: KV_ENV,
-    });
+withServer.test("a KV Connect server that is killed under load causes 503 for creates in bounded memory, and loses nothing", async ({ directory }) => {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  const ledger = new Ledger();
+  const file = directory.file("kv.db");
+  await using server = await KvServer.start(file);
+  await using program = await Program.start(["--kv", server.url], {
+    env: KV_ENV,
+  });
 
-    // The load continues while the server is away.
-    const tally = new Tally();
-    const killAt = random.int(500, 2_000);
-    let id = 0n;
-    let isRunning = true;
-    let away: Promise<void> | undefined;
+  // The load continues while the server is away.
+  const tally = new Tally();
+  const killAt = random.int(500, 2_000);
+  let id = 0n;
+  let isRunning = true;
+  let away: Promise<void> | undefined;
 
-    async function bringDown(): Promise<void> {
-      await server.kill();
-      // By then the first waiting creates have reached their deadline.
-      await pause(COMMIT_MS_MAX + 1_000);
-      const before = await residentBytes(program);
-      for (let i = 0; i < AWAY_REQUESTS; i++) {
-        const { status, body } = await fetch(`${program.origin}/nowhere`);
-        await body?.cancel();
-        assert.equal(status, 404);
-        await pause(100);
-      }
-      const grownBytes = await residentBytes(program) - before;
-      assert.ok(grownBytes < 64 * 2 ** 20, `grew by ${grownBytes} bytes`);
-    }
-
-    const load = Array.from({ length: CONNECTIONS }, async () => {
-      while (isRunning) {
-        const newPlant = { id: ++id, plant: drawPlant(random) };
-        const reply = await ledger.send(program, newPlant);
-        tally.add(reply);
-        if (reply.status === 0) isRunning = false;
-        // A refused client waits, though less than Retry-After demands.
-        if (reply.error === QUEUE_FULL) await pause(200);
-        if (tally.of(200) >= killAt && away === undefined) {
-          away = bringDown().finally(() => isRunning = false);
-          // It is awaited below, and may fail before.
-          away.catch(() => {});
-        }
-      }
-    });
-    await Promise.all(load);
-    await away;
-
-    assert.deepEqual(
-      Object.keys(tally.counts),
-      ["200", String(QUEUE_FULL), String(STORE_FAILED)],
-      `SEED=${seed}`,
-    );
-    assert.ok(tally.of(STORE_FAILED) > 0);
-    assert.ok(tally.of(QUEUE_FULL) >= CONNECTIONS);
-    const lines = program.stderr.trim().split("\n");
-    const clients = lines.filter((line) => line.startsWith("KV Connect"));
-    assert.ok(lines.length - clients.length < 20, program.stderr);
-    // Deno's client prints at every retry, unless the start task disables it.
-    if (!IS_BINARY) assert.deepEqual(clients.slice(0, 3), []);
-
-    await server.restart();
-    await eventually(
-      isStored,
-      () => ledger.send(program, { id: ++id, plant: PLANT }),
-    );
-    // A create that was answered 503 can be repeated.
-    await inParallel(ledger.ambiguous, async ([id, plant]) => {
-      const { status } = await ledger.send(program, { id, plant });
-      assert.equal(status, 200, `a repeated create of ${id}, SEED=${seed}`);
-    });
-    await ledger.replay(program);
-    await program.printed(/the store has recovered/);
-    const failing = occurrences(program.stderr, /the store fails/g);
-    assert.equal(failing, 1, program.stderr);
-    assert.equal((await program.stop()).status, 0);
+  async function bringDown(): Promise<void> {
     await server.kill();
-    await ledger.assertFile(file);
-  },
+    // By then the first waiting creates have reached their deadline.
+    await pause(COMMIT_MS_MAX + 1_000);
+    const before = await residentBytes(program);
+    for (let i = 0; i < AWAY_REQUESTS; i++) {
+      const { status, body } = await fetch(`${program.origin}/nowhere`);
+      await body?.cancel();
+      assert.equal(status, 404);
+      await pause(100);
+    }
+    const grownBytes = await residentBytes(program) - before;
+    assert.ok(grownBytes < 64 * 2 ** 20, `grew by ${grownBytes} bytes`);
+  }
+
+  const load = Array.from({ length: CONNECTIONS }, async () => {
+    while (isRunning) {
+      const newPlant = { id: ++id, plant: drawPlant(random) };
+      const reply = await ledger.send(program, newPlant);
+      tally.add(reply);
+      if (reply.status === 0) isRunning = false;
+      // A refused client waits, though less than Retry-After demands.
+      if (reply.error === QUEUE_FULL) await pause(200);
+      if (tally.of(200) >= killAt && away === undefined) {
+        away = bringDown().finally(() => isRunning = false);
+        // It is awaited below, and may fail before.
+        away.catch(() => {});
+      }
+    }
+  });
+  await Promise.all(load);
+  await away;
+
+  assert.deepEqual(
+    Object.keys(tally.counts),
+    ["200", String(QUEUE_FULL), String(STORE_FAILED)],
+    `SEED=${seed}`,
+  );
+  assert.ok(tally.of(STORE_FAILED) > 0);
+  assert.ok(tally.of(QUEUE_FULL) >= CONNECTIONS);
+  const lines = program.stderr.trim().split("\n");
+  const clients = lines.filter((line) => line.startsWith("KV Connect"));
+  assert.ok(lines.length - clients.length < 20, program.stderr);
+  // Deno's client prints at every retry, unless the start task disables it.
+  if (!IS_BINARY) assert.deepEqual(clients.slice(0, 3), []);
+
+  await server.restart();
+  await eventually(
+    isStored,
+    () => ledger.send(program, { id: ++id, plant: PLANT }),
+  );
+  // A create that was answered 503 can be repeated.
+  await inParallel(ledger.ambiguous, async ([id, plant]) => {
+    const { status } = await ledger.send(program, { id, plant });
+    assert.equal(status, 200, `a repeated create of ${id}, SEED=${seed}`);
+  });
+  await ledger.replay(program);
+  await program.printed(/the store has recovered/);
+  const failing = occurrences(program.stderr, /the store fails/g);
+  assert.equal(failing, 1, program.stderr);
+  assert.equal((await program.stop()).status, 0);
+  await server.kill();
+  await ledger.assertFile(file);
 });

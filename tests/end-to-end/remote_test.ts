@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import { QUEUE_MS_MAX } from "../../src/limits.ts";
-import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
+import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import {
   eventually,
   inParallel,
@@ -11,9 +11,6 @@ import {
   PLANT,
 } from "../support/load.ts";
 import { Program } from "../support/program.ts";
-import { testsIf } from "../support/tests.ts";
-
-const withServer = testsIf(DENOKV !== undefined);
 
 const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;

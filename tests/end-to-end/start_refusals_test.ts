@@ -17,12 +17,10 @@ import {
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { snapshot } from "../support/snapshot.ts";
 import { StoreLock } from "../support/temporary.ts";
-import { test, testsIf, testsWith } from "../support/tests.ts";
-import { HAS_STRACE } from "../support/strace.ts";
+import { onLinux, test, testsWith } from "../support/tests.ts";
+import { withStrace } from "../support/strace.ts";
 
-const onLinux = testsIf(Deno.build.os === "linux");
 const onSmallDisk = testsWith(() => new SmallDisk(4), canMount());
-const withStrace = testsIf(HAS_STRACE);
 
 /** A value that no output may contain. */
 const SECRET = "hush-hush";

@@ -3,11 +3,9 @@ import config from "../../deno.json" with { type: "json" };
 import { API_ERRORS } from "../../src/errors.ts";
 import { has, Program, statusOf } from "../support/program.ts";
 import { makeStore } from "../support/places.ts";
-import { assertInjected, HAS_STRACE, traced } from "../support/strace.ts";
-import { test, testsIf } from "../support/tests.ts";
+import { assertInjected, traced, withStrace } from "../support/strace.ts";
+import { test } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
-
-const withStrace = testsIf(HAS_STRACE);
 
 const HAS_CURL = await has("curl", "--version");
 

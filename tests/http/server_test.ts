@@ -8,8 +8,7 @@ import {
 import { LISTEN_AGAIN_MS_MAX } from "../../src/limits.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { eventually, pause } from "../support/load.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
-import { HAS_OPENSSL, makeTls } from "../support/tools.ts";
+import { makeTls, withOpenssl } from "../support/tools.ts";
 import { Wire } from "../support/wire.ts";
 
 const GET = "GET / HTTP/1.1\r\nHost: plants.test\r\n\r\n";
@@ -76,17 +75,12 @@ Deno.test("HttpServer and tryToListen() throw the error of the runtime if they c
   for (let i = 0; i < 2; i++) tryToListen(listening);
 });
 
-Deno.test({
-  name: "HttpServer with a certificate has an https address and origin",
-  ignore: !HAS_OPENSSL,
-  fn: async () => {
-    using directory = new TemporaryDirectory();
-    const tls = await makeTls(directory, "plants");
-    const server = start({ tls });
-    assert.equal(server.address, `https://127.0.0.1:${portOf(server)}`);
-    assert.equal(server.origin, server.address);
-    await server.shutdown();
-  },
+withOpenssl.test("HttpServer with a certificate has an https address and origin", async ({ directory }) => {
+  const tls = await makeTls(directory, "plants");
+  const server = start({ tls });
+  assert.equal(server.address, `https://127.0.0.1:${portOf(server)}`);
+  assert.equal(server.origin, server.address);
+  await server.shutdown();
 });
 
 Deno.test("shutdown() ends idle connections, refuses new ones, and resolves when running requests have their replies", async () => {

@@ -1,7 +1,10 @@
+import { testsIf } from "./tests.ts";
 import { freePort, listens } from "./tools.ts";
 
 /** The path of denokv, a KV Connect server; without it tests are ignored. */
 export const DENOKV = Deno.env.get("DENOKV");
+
+export const withServer = testsIf(DENOKV !== undefined);
 
 const KV_TOKEN = "a-token-for-tests";
 

@@ -6,12 +6,10 @@ import type { CommitResult } from "../../src/store/committer.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import { openStore } from "../../src/store/open_store.ts";
 import { StoreError, type StoreProblem } from "../../src/store/store_error.ts";
-import { DENOKV, KV_ENV, KvServer } from "./kv_server.ts";
+import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
 import { inParallel } from "./load.ts";
-import { test, testsIf } from "./tests.ts";
+import { test } from "./tests.ts";
 import { toBytes } from "./wire.ts";
-
-const withServer = testsIf(DENOKV !== undefined);
 
 /** A store, and the same data as another program sees it. */
 export interface OpenedStore {

@@ -1,9 +1,12 @@
 /** Runs programs under strace, and reads what it wrote. */
 import assert from "node:assert/strict";
 import { has, type ProgramOptions } from "./program.ts";
+import { testsIf } from "./tests.ts";
 
 /** Whether this machine has strace and permits it. */
 export const HAS_STRACE = await has("strace", "-f", "-o", "/dev/null", "true");
+
+export const withStrace = testsIf(HAS_STRACE);
 
 /** More than any write has. */
 const STRING_BYTES_MAX = 4_000_000;

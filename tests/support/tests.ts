@@ -54,3 +54,8 @@ export function testsIf(isPossible: boolean): Tests<TestPlace> {
 }
 
 export const { test } = testsIf(true);
+
+export const onLinux = testsIf(Deno.build.os === "linux");
+
+/** For tests that a compiled program, which may have another Deno, cannot pass. */
+export const fromSource = testsIf(!Deno.env.has("PLANT_STORE"));

@@ -2,6 +2,9 @@ import assert from "node:assert/strict";
 import config from "../../deno.json" with { type: "json" };
 import { type Gauges, Metrics } from "../../src/telemetry/metrics.ts";
 import { checkMetrics, PROMTOOL } from "../support/tools.ts";
+import { testsIf } from "../support/tests.ts";
+
+const withPromtool = testsIf(PROMTOOL !== "");
 
 const IDLE: Gauges = {
   createsWaiting: 0,
@@ -116,22 +119,18 @@ Deno.test("Metrics.text() shows the versions of the program and of Deno", () => 
   assert.equal(valueOf(new Metrics().text(IDLE), series), 1);
 });
 
-Deno.test({
-  name: "Metrics.text() has no problem that promtool finds",
-  ignore: PROMTOOL === "",
-  async fn() {
-    const metrics = new Metrics();
-    assert.equal(await checkMetrics(metrics.text(IDLE)), "");
-    metrics.request(200, 0.00123);
-    metrics.request(503, 12);
-    metrics.create("stored");
-    metrics.commit(0.0019, 7);
-    const text = metrics.text({
-      createsWaiting: 3,
-      bodiesReservedBytes: 180,
-      isStoreHealthy: false,
-    });
-    assert.equal(await checkMetrics(text), "");
-    await assert.rejects(checkMetrics(`${text}x x\n`));
-  },
+withPromtool.test("Metrics.text() has no problem that promtool finds", async () => {
+  const metrics = new Metrics();
+  assert.equal(await checkMetrics(metrics.text(IDLE)), "");
+  metrics.request(200, 0.00123);
+  metrics.request(503, 12);
+  metrics.create("stored");
+  metrics.commit(0.0019, 7);
+  const text = metrics.text({
+    createsWaiting: 3,
+    bodiesReservedBytes: 180,
+    isStoreHealthy: false,
+  });
+  assert.equal(await checkMetrics(text), "");
+  await assert.rejects(checkMetrics(`${text}x x\n`));
 });
