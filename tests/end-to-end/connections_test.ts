@@ -1,6 +1,7 @@
 /** What a connection does between and after requests. */
 import assert from "node:assert/strict";
 import type { Entry } from "../support/entries.ts";
+import { range } from "../support/load.ts";
 import { testsOfOneService } from "../support/observed_program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { chunked, concatenate, request, Wire } from "../support/wire.ts";
@@ -29,7 +30,7 @@ const REFUSED = [
 const { test } = testsOfOneService();
 
 test("requests that are sent at once on one connection get their replies in order, refusals too", async (service) => {
-  const ids = Array.from({ length: 20 }, (_, i) => 200n + BigInt(i));
+  const ids = range(200n, 20);
   using wire = await Wire.connect(service.port);
   await wire.send(concatenate(
     ...ids.flatMap((id, i) => {

@@ -1,7 +1,7 @@
 /** The replies of the service, compared with those of its description. */
 import assert from "node:assert/strict";
 import { API_ERRORS, statusOf } from "../../src/errors.ts";
-import { BODY_BYTES_MAX, BODY_MS_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
+import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
 import { exampleMessage } from "../../src/reference/api.ts";
 import { runProgram } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
@@ -51,12 +51,7 @@ const SITUATIONS: Readonly<
     return service.create(CREATE);
   },
   "50302": async (service) => {
-    service.store.pause();
-    // One in a commit, and one in the queue.
-    const waiting = [CREATE, '{"id":3,"name":"Aloe"}']
-      .map((body) => service.create(body));
-    await service.createsWaiting(2);
-    service.clock.advance(QUEUE_MS_MAX + 1);
+    const waiting = await service.becomeBusy();
     const reply = await service.create('{"id":2,"name":"Fern"}');
     service.store.resume();
     await Promise.all(waiting);

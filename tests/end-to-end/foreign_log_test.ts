@@ -3,7 +3,7 @@
  * replay it into the wrong database. A kill leaves the log of the service.
  */
 import assert from "node:assert/strict";
-import { inParallel, pause, PLANT, send } from "../support/load.ts";
+import { inParallel, pause, PLANT, range, send } from "../support/load.ts";
 import {
   assertOneLine,
   assertSucceeded,
@@ -100,7 +100,7 @@ test("a backup that is moved over the store of a running service is opened entir
     {
       await using program = await Program.start(["--kv", path]);
       let isRunning = true;
-      const creating = inParallel(ids(2_000), async (id) => {
+      const creating = inParallel(range(1n, 2_000), async (id) => {
         if (isRunning) await send(program, { id, plant: PLANT });
       }, 8);
       await pause(random.int(0, 50));
@@ -133,8 +133,4 @@ async function tryToStart(path: string): Promise<Ended> {
   const listens = program.printed(/listens on/).catch(() => {});
   await Promise.race([program.ended(), listens]);
   return await program.stop();
-}
-
-function ids(count: number): bigint[] {
-  return Array.from({ length: count }, (_, i) => BigInt(i + 1));
 }

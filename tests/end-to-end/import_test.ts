@@ -7,7 +7,13 @@ import {
   VALUE_BYTES_MAX,
 } from "../../src/limits.ts";
 import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
-import { eventually, inParallel, isStored, send } from "../support/load.ts";
+import {
+  eventually,
+  inParallel,
+  isStored,
+  range,
+  send,
+} from "../support/load.ts";
 import {
   assertSucceeded,
   Program,
@@ -31,7 +37,6 @@ const BYTE_ORDER_MARK = "\ufeff";
 
 const encoder = new TextEncoder();
 
-/** Returns the summary of an import. */
 function summary({ created = 0, stored = 0, conflicting = 0, refused = 0 }) {
   return `${created} created, ${stored} already stored, ` +
     `${conflicting} conflicting, ${refused} refused\n`;
@@ -129,10 +134,7 @@ test("import stops when the store fails, and names the problem once", async ({ s
   await writer.write(encoder.encode(`${toLine(1n, "one")}\n`));
   await eventually((lines) => lines === 1, () => countPlants(store));
   Deno.removeSync(store);
-  const lines = Array.from(
-    { length: 300 },
-    (_, i) => toLine(2n + BigInt(i), "x"),
-  );
+  const lines = range(2n, 300).map((id) => toLine(id, "x"));
   await writer.write(encoder.encode(`${lines.join("\n")}\n`));
   // It ends although its input does not.
   const { status, stderr } = await program.ended();
@@ -147,7 +149,7 @@ test("import stops when the store fails, and names the problem once", async ({ s
 test("an import and the creates of a running service lose nothing of each other", async ({ directory, store, start }) => {
   await using program = await start();
   const lines = drawLines(new Random(seedOfRun()), 3_000);
-  const ids = Array.from({ length: 300 }, (_, i) => 10n + BigInt(i));
+  const ids = range(10n, 300);
   const [ended] = await Promise.all([
     importFile(store, writeLines(directory.file("in"), lines)),
     inParallel(ids, async (id) => {

@@ -9,6 +9,7 @@ import {
   occurrences,
   PLANT,
   raceForIds,
+  range,
 } from "../support/load.ts";
 import { Program } from "../support/program.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
@@ -43,7 +44,7 @@ async function testLock(kind: "IMMEDIATE" | "EXCLUSIVE"): Promise<void> {
   const ledger = new Ledger();
   await using program = await Program.start(["--kv", path]);
   assert.ok(isStored(await ledger.send(program, { id: 0n, plant: PLANT })));
-  const ids = Array.from({ length: 50 }, (_, i) => BigInt(i + 1));
+  const ids = range(1n, 50);
   const create = (id: bigint) => ledger.send(program, { id, plant: PLANT });
 
   {

@@ -1,6 +1,6 @@
 /** A store in a directory that the user may only read. */
 import assert from "node:assert/strict";
-import { PLANT } from "../support/load.ts";
+import { PLANT, range } from "../support/load.ts";
 import {
   assertOneLine,
   assertSucceeded,
@@ -119,10 +119,8 @@ for (const [name, make] of CLOSED) {
 
 asOtherUser.test("export and backup read a log that the user may only read", async (place) => {
   await createAndKill(place.store, 100);
-  const lines = Array.from(
-    { length: 100 },
-    (_, i) => toLine(BigInt(i + 1), PLANT.name, PLANT.tag),
-  );
+  const lines = range(1n, 100)
+    .map((id) => toLine(id, PLANT.name, PLANT.tag));
   place.protect();
   const before = snapshot(place.data);
   assertSameLines(await exportLines(place.store, place.options), lines);

@@ -7,6 +7,7 @@ import {
   Ledger,
   occurrences,
   PLANT,
+  range,
   toBody,
 } from "../support/load.ts";
 import {
@@ -60,7 +61,7 @@ async function savedBy(program: Program, plants: Ledger): Promise<Advice> {
 
 /** Asserts that every create fails from now on, and the readiness. */
 async function assertFails(program: Program, ledger: Ledger): Promise<void> {
-  await inParallel(ids(1_000_001, 20), async (id) => {
+  await inParallel(range(1_000_001n, 20), async (id) => {
     const { error } = await ledger.send(program, { id, plant: PLANT });
     assert.equal(error, STORE_FAILED);
   });
@@ -107,16 +108,12 @@ async function assertImported(
 async function create(
   program: Program,
   ledger: Ledger,
-  first: number,
+  first: bigint,
 ): Promise<void> {
-  await inParallel(ids(first, 100), async (id) => {
+  await inParallel(range(first, 100), async (id) => {
     const plant = { name: `Monstera ${id}` };
     assert.ok(isStored(await ledger.send(program, { id, plant })));
   });
-}
-
-function ids(first: number, count: number): bigint[] {
-  return Array.from({ length: count }, (_, i) => BigInt(first + i));
 }
 
 /** The plant in a store that replaces another one. */
@@ -178,11 +175,11 @@ for (const [accident, act, problem, leaves] of ACCIDENTS) {
   test(`${accident} under load fails creates, and no acknowledged plant is lost by doing what the log says, twice in a row`, async ({ store, start, ledger }) => {
     Deno.symlinkSync("real.db", store);
     await ledger.record(OTHER, () => Promise.resolve({ status: 0 }));
-    for (let round = 0; round < 2; round++) {
+    for (const first of [0n, 1_000n]) {
       await using program = await start();
-      await create(program, ledger, 1_000 * round);
+      await create(program, ledger, first);
       let isOver = false;
-      const load = inParallel(ids(1_000 * round + 100, 800), async (id) => {
+      const load = inParallel(range(first + 100n, 800), async (id) => {
         if (!isOver) await ledger.send(program, { id, plant: PLANT });
       }, 4);
       await act(store);
@@ -211,7 +208,7 @@ for (const isRunning of [true, false]) {
   test(`a database that is moved away under a service, and back ${until}, has every plant`, async ({ directory, store, start, ledger }) => {
     const away = directory.file("away.db");
     await using program = await start();
-    await create(program, ledger, 1);
+    await create(program, ledger, 1n);
     Deno.renameSync(store, away);
     const advice = await savedBy(program, ledger);
     if (isRunning) {
@@ -229,7 +226,7 @@ for (const isRunning of [true, false]) {
 
 test("a service that is stopped right after its store was deleted saves the plants before it ends", async ({ store, start, ledger }) => {
   await using program = await start();
-  await create(program, ledger, 1);
+  await create(program, ledger, 1n);
   Deno.removeSync(store);
   assertSucceeded(await program.stop());
   assert.match(program.stderr, /info: stopped\n$/);
@@ -241,7 +238,7 @@ test("a service that is stopped right after its store was deleted saves the plan
 for (const [what, suffix] of [["database", ""], ["log", "-wal"]]) {
   test(`a service whose ${what} was deleted, and that is killed after it has saved the plants, leaves advice that leads to them`, async ({ directory, store, start, ledger }) => {
     await using program = await start();
-    await create(program, ledger, 1);
+    await create(program, ledger, 1n);
     Deno.removeSync(`${store}${suffix}`);
     const advice = await savedBy(program, ledger);
     await program.stop("SIGKILL");
@@ -268,8 +265,8 @@ for (const [what, suffix] of [["database", ""], ["log", "-wal"]]) {
 test("two instances whose store is deleted save a complete file each, and one of them is enough", async ({ store, start, ledger }) => {
   await using one = await start();
   await using two = await start();
-  await create(one, ledger, 1);
-  await create(two, ledger, 1_001);
+  await create(one, ledger, 1n);
+  await create(two, ledger, 1_001n);
   Deno.removeSync(store);
   const first = await savedBy(one, ledger);
   const second = await savedBy(two, ledger);
@@ -299,7 +296,7 @@ async function assertStopsSaved(
 ): Promise<void> {
   const ledger = new Ledger();
   await using program = await Program.start(["--kv", store]);
-  await create(program, ledger, 1);
+  await create(program, ledger, 1n);
   lose();
   await stopUnsaved(program, problem);
   correct();

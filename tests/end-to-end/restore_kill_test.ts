@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { FILE_SYSTEMS, killPoints, trace } from "../support/kills.ts";
-import { eventually, pause, PLANT } from "../support/load.ts";
+import { eventually, pause, PLANT, range } from "../support/load.ts";
 import { Program } from "../support/program.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
 import { withStrace } from "../support/strace.ts";
@@ -41,10 +41,8 @@ class Stores implements Disposable {
   static async create(): Promise<Stores> {
     const stores = new Stores();
     const store = stores.#directory.file("plants.db");
-    stores.#old = Array.from(
-      { length: 50 },
-      (_, i) => toLine(BigInt(i + 1), PLANT.name, PLANT.tag),
-    );
+    stores.#old = range(1n, 50)
+      .map((id) => toLine(id, PLANT.name, PLANT.tag));
     await createAndKill(store, stores.#old.length);
     const other = stores.#directory.file("other.db");
     stores.#new = await createStore(other, 40, "Restored");

@@ -4,8 +4,8 @@
  * everything that is refused.
  */
 import assert from "node:assert/strict";
-import { DatabaseSync } from "node:sqlite";
 import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
+import { makeOtherDatabase } from "../support/damage.ts";
 import {
   assertOneEntry,
   assertOneLine,
@@ -25,7 +25,6 @@ const onSmallDisk = testsWith(() => new SmallDisk(4), canMount());
 /** A value that no output may contain. */
 const SECRET = "hush-hush";
 
-/** Runs a start on a store. */
 function startOn(store: string, options?: ProgramOptions): Promise<Ended> {
   return runProgram(["--port", "0", "--kv", store], options);
 }
@@ -49,10 +48,7 @@ test("serve refuses a token file with an invalid line, which it does not show, i
 });
 
 test("serve refuses another database with one line, and leaves it unchanged", async ({ directory, store }) => {
-  {
-    using other = new DatabaseSync(store);
-    other.exec("CREATE TABLE plants (id INTEGER)");
-  }
+  makeOtherDatabase(store);
   const before = snapshot(directory.path);
   assertOneLine(
     await runProgram(["--port", "0"], { env: { KV_PATH: store } }),

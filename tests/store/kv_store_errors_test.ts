@@ -11,6 +11,13 @@ import {
   toStoreError,
 } from "../../src/store/store_error.ts";
 import { withTimeout } from "../../src/store/waiting.ts";
+import {
+  leaveJournal,
+  makeNewer,
+  makeOtherDatabase,
+  overwrite,
+  writeText,
+} from "../support/damage.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
 import { makeStore, PLANT } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
@@ -29,13 +36,6 @@ const TOKEN = KV_ENV.DENO_KV_ACCESS_TOKEN;
 const FILE: StoreLocation = { kind: "file", path: "/plants.db" };
 const SERVER = { kind: "server", url: "http://kv.test", token: TOKEN } as const;
 
-/** Runs statements on a database that is not open. */
-function execute(path: string, sql: string): void {
-  const database = new DatabaseSync(path);
-  database.exec(sql);
-  database.close();
-}
-
 /** Returns the rows of a store, or the bytes of any other file. */
 function contentOf(path: string, problem: StoreProblem): unknown {
   if (problem === "directory") return undefined;
@@ -51,16 +51,11 @@ const NO_STORES: readonly [
   problem: StoreProblem,
   message: RegExp,
 ][] = [
-  ["a directory", (path) => Deno.mkdirSync(path), "directory", /directory/],
-  [
-    "a text",
-    (path) => Deno.writeTextFileSync(path, "Monstera\n".repeat(1_000)),
-    "not a store",
-    /^not a Deno KV store$/,
-  ],
+  ["a directory", Deno.mkdirSync, "directory", /directory/],
+  ["a text", writeText, "not a store", /^not a Deno KV store$/],
   [
     "another database",
-    (path) => execute(path, "CREATE TABLE plants (id)"),
+    makeOtherDatabase,
     "not a store",
     /^not a Deno KV store$/,
   ],
@@ -68,8 +63,7 @@ const NO_STORES: readonly [
     "a store that a newer Deno wrote",
     async (path) => {
       await makeStore(path);
-      // V8 refuses a value with a version above its own.
-      execute(path, "UPDATE kv SET v = CAST(x'FF7F' || substr(v, 3) AS BLOB)");
+      makeNewer(path);
     },
     "newer format",
     /^a newer Deno stored plants in it$/,
@@ -78,10 +72,7 @@ const NO_STORES: readonly [
     "a corrupt store",
     async (path) => {
       await makeStore(path);
-      using file = Deno.openSync(path, { write: true });
-      const { size } = Deno.statSync(path);
-      file.seekSync(1_024, Deno.SeekMode.Start);
-      file.writeSync(new Uint8Array(size - 1_024).fill(0xaa));
+      overwrite(path, 1_024);
     },
     "corrupt",
     /^the database is corrupt: restore a backup$/,
@@ -226,20 +217,13 @@ Deno.test("openStore() and openStoreToRead() open a store that a killed process 
   for (const open of [openStore, openStoreToRead]) {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
-    const killed = directory.file("killed.db");
     await makeStore(path);
-    {
-      // As an earlier version that was killed while it entered WAL mode.
-      using database = new DatabaseSync(path);
-      database.exec("PRAGMA journal_mode = DELETE; PRAGMA cache_size = 1");
-      database.exec("BEGIN; UPDATE kv SET v = zeroblob(100000)");
-      Deno.copyFileSync(path, killed);
-      Deno.copyFileSync(`${path}-journal`, `${killed}-journal`);
-    }
-    const store = await open({ kind: "file", path: killed });
+    // As an earlier version that was killed while it entered WAL mode.
+    leaveJournal(path, "UPDATE kv SET v = zeroblob(100000)");
+    const store = await open({ kind: "file", path });
     assert.deepEqual(await Array.fromAsync(store.pages()), [PLANTS]);
     store.close();
-    assert.deepEqual(directory.names(), ["killed.db", "plants.db"]);
+    assert.deepEqual(directory.names(), ["plants.db"]);
   }
 });
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PAGE_KEYS } from "../../src/limits.ts";
 import { openStore } from "../../src/store/open_store.ts";
+import { range } from "../support/load.ts";
 import { commit, commitAll, eachStore, newPlants } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 
@@ -9,7 +10,7 @@ const PLANT = { name: "Monstera", tag: "climber" };
 
 for (const count of [0, 1, PAGE_KEYS, PAGE_KEYS + 1, 5 * PAGE_KEYS - 1]) {
   eachStore.test(`pages() lists ${count} plants in the order of ids`, async ({ store }) => {
-    const ids = Array.from({ length: count }, (_, i) => BigInt(i - 70) * 3n);
+    const ids = range(-70n, count).map((id) => 3n * id);
     await commitAll(store, newPlants(ids));
     const pages = await Array.fromAsync(store.pages());
     assert.deepEqual(pages.flat(), newPlants(ids));
@@ -34,7 +35,7 @@ eachStore.test("pages() names the keys of values that are not plants", async ({ 
 });
 
 eachStore.test("pages() can be stopped early", async ({ store }) => {
-  const ids = Array.from({ length: 3 * PAGE_KEYS }, (_, i) => BigInt(i));
+  const ids = range(0n, 3 * PAGE_KEYS);
   await commitAll(store, newPlants(ids));
   for await (const page of store.pages()) {
     assert.deepEqual(page, newPlants(ids.slice(0, page.length)));
@@ -47,7 +48,7 @@ eachStore.test("pages() can be stopped early", async ({ store }) => {
 
 test("pages() that is stopped early ignores the failure of the next page", async ({ store: path }) => {
   const store = await openStore({ kind: "file", path });
-  const ids = Array.from({ length: 3 * PAGE_KEYS }, (_, i) => BigInt(i));
+  const ids = range(0n, 3 * PAGE_KEYS);
   await commitAll(store, newPlants(ids));
   const rejected: unknown[] = [];
   const listener = (event: PromiseRejectionEvent) => {

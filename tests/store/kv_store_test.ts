@@ -8,6 +8,7 @@ import {
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { commitBytes } from "../../src/store/committer.ts";
 import { Random } from "../support/random.ts";
+import { range } from "../support/load.ts";
 import { entriesOf } from "../support/entries.ts";
 import {
   commit,
@@ -115,10 +116,7 @@ eachStore.test("commit() takes the most plants that commitBytes() allows, of the
     );
     counts.push(count);
     const next = ID_MIN + BigInt(ids.length);
-    const plants = Array.from(
-      { length: count },
-      (_, i) => ({ id: next + BigInt(i), plant }),
-    );
+    const plants = range(next, count).map((id) => ({ id, plant }));
     ids.push(...plants.map(({ id }) => id));
     assert.equal(await commit(store, plants), "committed");
     assert.equal(await commit(store, plants), "exists");
@@ -147,16 +145,14 @@ eachStore.test("read() returns the plants that exist, and null for values that a
 
 eachStore.test("read() finds ids in sequences, with gaps, at both ends and far apart", async ({ store, kv }) => {
   const random = new Random(1);
-  const range = (first: bigint, count: number, step = 1n) =>
-    Array.from({ length: count }, (_, i) => first + BigInt(i) * step);
   const randomIds = Array.from({ length: 100 }, () => drawId(random));
   const cases: bigint[][] = [
     [],
     [5n],
     range(0n, 100),
     range(-50n, 100),
-    range(-7n, 30, 4n),
-    range(-7n, 30, 5n),
+    range(0n, 30).map((i) => -7n + 4n * i),
+    range(0n, 30).map((i) => -7n + 5n * i),
     range(ID_MIN, 20),
     range(ID_MAX - 19n, 20),
     [...range(ID_MIN, 4), ...range(ID_MAX - 3n, 4), ...range(-2n, 4)],
@@ -187,7 +183,7 @@ eachStore.test("read() finds ids in sequences, with gaps, at both ends and far a
 
 eachStore.test("read() finds a sequence of more ids than one listing returns", async ({ store }) => {
   const count = LIST_KEYS_MAX + 300;
-  const ids = Array.from({ length: count }, (_, i) => BigInt(i) - 400n);
+  const ids = range(-400n, count);
   await commitAll(store, newPlants(ids.filter((id) => id % 3n !== 0n)));
   const found = await store.read(ids);
   for (const { id, plant } of newPlants(ids)) {

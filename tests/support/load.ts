@@ -147,6 +147,11 @@ export class Ledger {
   }
 }
 
+/** Returns successive ids. */
+export function range(first: bigint, count: number): bigint[] {
+  return Array.from({ length: count }, (_, i) => first + BigInt(i));
+}
+
 /** Calls a function for each item, several at a time. */
 export async function inParallel<T>(
   items: Iterable<T>,
@@ -235,7 +240,7 @@ export async function raceForIds(
 ): Promise<number> {
   const seed = seedOfRun();
   const random = new Random(seed);
-  const ids = Array.from({ length: 1_000 }, (_, i) => BigInt(i) - 500n);
+  const ids = range(-500n, 1_000);
   const winners = new Set<number>();
   await inParallel(ids, async (id) => {
     const replies = await Promise.all(instances.map((instance, i) => {

@@ -1,4 +1,4 @@
-import { DatabaseSync } from "node:sqlite";
+import { leaveWalMode } from "./damage.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
 /** The key of the plant in the stores of these tests. */
@@ -44,9 +44,7 @@ export async function makeLog(path: string): Promise<void> {
 /** Makes a store of one file that is not in WAL mode, as a backup is. */
 export async function makeBackup(path: string): Promise<void> {
   await makeStore(path);
-  const database = new DatabaseSync(path);
-  database.exec("PRAGMA journal_mode = DELETE");
-  database.close();
+  leaveWalMode(path);
 }
 
 /**

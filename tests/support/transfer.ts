@@ -1,7 +1,14 @@
 /** Plants as lines, for tests of import, export and backup. */
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
-import { eventually, inParallel, isStored, Ledger, PLANT } from "./load.ts";
+import {
+  eventually,
+  inParallel,
+  isStored,
+  Ledger,
+  PLANT,
+  range,
+} from "./load.ts";
 import {
   assertSucceeded,
   type Ended,
@@ -66,23 +73,18 @@ export function writeLines(path: string, lines: readonly string[]): string {
   return path;
 }
 
-/** Imports a file into a store. */
-export function importFile(
-  store: string,
-  file: string,
-  options: ProgramOptions = {},
-): Promise<Ended> {
-  return runProgram(["import", file, "--kv", store], options);
+/** Returns a function that runs a command with a store and a file. */
+function runner(command: "import" | "backup" | "restore") {
+  return (
+    store: string,
+    file: string,
+    options: ProgramOptions = {},
+  ): Promise<Ended> => runProgram([command, file, "--kv", store], options);
 }
 
-/** Backs up a store. */
-export function backUp(
-  store: string,
-  target: string,
-  options: ProgramOptions = {},
-): Promise<Ended> {
-  return runProgram(["backup", target, "--kv", store], options);
-}
+export const importFile = runner("import");
+export const backUp = runner("backup");
+export const restore = runner("restore");
 
 /** Returns the size of the copy that is being made in a directory. */
 function partialBytes(directory: TemporaryDirectory): number {
@@ -100,15 +102,6 @@ export async function copyBegun(directory: TemporaryDirectory): Promise<void> {
     (bytes) => bytes > 0,
     () => Promise.resolve(partialBytes(directory)),
   );
-}
-
-/** Restores a backup. */
-export function restore(
-  store: string,
-  file: string,
-  options: ProgramOptions = {},
-): Promise<Ended> {
-  return runProgram(["restore", file, "--kv", store], options);
 }
 
 /** Exports a store, which must succeed without a message. */
@@ -130,10 +123,7 @@ export async function createStore(
   count: number,
   name = "Plant",
 ): Promise<string[]> {
-  const lines = Array.from(
-    { length: count },
-    (_, i) => toLine(BigInt(i + 1), `${name} ${i + 1}`),
-  );
+  const lines = range(1n, count).map((id) => toLine(id, `${name} ${id}`));
   await storeLines(path, lines);
   return lines;
 }
@@ -155,8 +145,7 @@ export async function createAndKill(
 ): Promise<Ledger> {
   const ledger = new Ledger();
   await using program = await Program.start(["--kv", path]);
-  const ids = Array.from({ length: count }, (_, i) => BigInt(i + 1));
-  await inParallel(ids, async (id) => {
+  await inParallel(range(1n, count), async (id) => {
     // A busy machine may refuse a create for a moment.
     await eventually(
       isStored,

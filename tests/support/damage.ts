@@ -1,0 +1,57 @@
+/** Files that are no stores, and stores as programs and accidents leave them. */
+import { DatabaseSync } from "node:sqlite";
+
+/** Runs statements on a database that is not open. */
+export function execute(path: string, sql: string): void {
+  using database = new DatabaseSync(path);
+  database.exec(sql);
+}
+
+/** Overwrites bytes of a file, to its end if there is no number of bytes. */
+export function overwrite(
+  path: string,
+  offset: number,
+  bytes = Deno.statSync(path).size - offset,
+): void {
+  using file = Deno.openSync(path, { write: true });
+  file.seekSync(offset, Deno.SeekMode.Start);
+  file.writeSync(new Uint8Array(bytes).fill(0xaa));
+}
+
+/** Writes a text of several pages of a database. */
+export function writeText(path: string): void {
+  Deno.writeTextFileSync(path, "Monstera\n".repeat(1_000));
+}
+
+/** Makes a database of another program. */
+export function makeOtherDatabase(path: string): void {
+  execute(path, "CREATE TABLE plants (id)");
+}
+
+/** Makes the plants of a store such as a newer Deno would write. */
+export function makeNewer(path: string): void {
+  // V8 refuses a value with a version above its own.
+  execute(path, "UPDATE kv SET v = CAST(x'FF7F' || substr(v, 3) AS BLOB)");
+}
+
+/** Makes a store such as the previous version closed it, or as a backup is. */
+export function leaveWalMode(path: string): void {
+  execute(path, "PRAGMA journal_mode = DELETE");
+}
+
+/**
+ * Leaves the journal of a killed process beside a store.
+ * @param change a statement whose change is in the store, larger than a page
+ */
+export function leaveJournal(path: string, change: string): void {
+  leaveWalMode(path);
+  using database = new DatabaseSync(path);
+  database.exec(`PRAGMA cache_size = 1; BEGIN; ${change}`);
+  for (const suffix of ["", "-journal"]) {
+    Deno.copyFileSync(path + suffix, `${path}.killed${suffix}`);
+  }
+  database.close();
+  for (const suffix of ["", "-journal"]) {
+    Deno.renameSync(`${path}.killed${suffix}`, path + suffix);
+  }
+}
