@@ -1,7 +1,7 @@
 /** The replies of the service, compared with those of its description. */
 import assert from "node:assert/strict";
 import { API_ERRORS, statusOf } from "../../src/errors.ts";
-import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
+import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import { exampleMessage } from "../../src/reference/api.ts";
 import { runProgram } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
@@ -10,11 +10,9 @@ import {
   isValid,
   readDescription,
 } from "../support/schema.ts";
-import { TestService } from "../support/service.ts";
+import { SITUATIONS, TestService } from "../support/service.ts";
 import { test } from "../support/tests.ts";
 import { exchange, type Reply, request } from "../support/wire.ts";
-
-const CREATE = '{"id":1,"name":"Monstera","tag":"climber"}';
 
 /** Examples in the description, and requests with these replies. */
 const REQUESTS: readonly (readonly [example: string, Uint8Array])[] = [
@@ -28,40 +26,6 @@ const REQUESTS: readonly (readonly [example: string, Uint8Array])[] = [
   ["41501", request("{}", { headers: ["content-type: text/plain"] })],
   ["41502", request("{}", { headers: ["content-encoding: gzip"] })],
 ];
-
-/** Examples of a slow client, and of a service that fails or stops. */
-const SITUATIONS: Readonly<
-  Record<string, (service: TestService) => Promise<Reply>>
-> = {
-  "40801": (service) => {
-    const reply = service.create(new ReadableStream());
-    service.clock.advance(BODY_MS_MAX);
-    service.handler.expire();
-    return reply;
-  },
-  "50001": async (service) => {
-    await service.create(CREATE);
-    service.committer.create = () => {
-      throw new Error("a bug of this test");
-    };
-    return service.create(CREATE);
-  },
-  "50301": async (service) => {
-    await service.handler.drain();
-    return service.create(CREATE);
-  },
-  "50302": async (service) => {
-    const waiting = await service.becomeBusy();
-    const reply = await service.create('{"id":2,"name":"Fern"}');
-    service.store.resume();
-    await Promise.all(waiting);
-    return reply;
-  },
-  "50303": (service) => {
-    service.store.problem = "out of order";
-    return service.create(CREATE);
-  },
-};
 
 /** Headers that a reply has only if the description says so. */
 const DOCUMENTED_HEADERS = [

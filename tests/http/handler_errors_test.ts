@@ -4,7 +4,11 @@ import { API_ERRORS } from "../../src/errors.ts";
 import { RequestHandler } from "../../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
 import { assertRefusal, CONTRACT_HEADERS } from "../support/refusals.ts";
-import { type RequestOptions, TestService } from "../support/service.ts";
+import {
+  type RequestOptions,
+  SITUATIONS,
+  TestService,
+} from "../support/service.ts";
 import type { Reply } from "../support/wire.ts";
 
 /** A request to which faults are added. */
@@ -94,46 +98,27 @@ const ROWS: readonly Row[] = [
   [
     40801,
     `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
-    (service) => {
-      const reply = service.create(new ReadableStream());
-      service.clock.advance(BODY_MS_MAX);
-      service.handler.expire();
-      return reply;
-    },
+    SITUATIONS[40801],
   ],
   [
     50001,
     /^internal error, logged as [0-9a-f-]{36}$/,
-    (service) => {
-      service.committer.create = () => {
-        throw new TypeError("a bug of this test");
-      };
-      return send(service, VALID);
-    },
+    SITUATIONS[50001],
   ],
   [
     50301,
     "the service is shutting down: send the same request again",
-    async (service) => {
-      await service.handler.drain();
-      return await send(service, VALID);
-    },
+    SITUATIONS[50301],
   ],
   [
     50302,
     "the service is busy: send the same request again",
-    async (service) => {
-      await service.becomeBusy();
-      return await send(service, VALID);
-    },
+    SITUATIONS[50302],
   ],
   [
     50303,
     "the store failed or timed out, so the plant may or may not be stored: send the same request again",
-    (service) => {
-      service.store.problem = "out of order";
-      return send(service, VALID);
-    },
+    SITUATIONS[50303],
   ],
 ];
 

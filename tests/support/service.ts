@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptedTokens } from "../../src/http/auth.ts";
 import { BodyReader } from "../../src/http/body.ts";
 import { RequestHandler } from "../../src/http/handler.ts";
-import { QUEUE_MS_MAX } from "../../src/limits.ts";
+import { BODY_MS_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
 import { Committer } from "../../src/store/committer.ts";
 import { StoreHealth } from "../../src/store/health.ts";
 import { Log } from "../../src/telemetry/log.ts";
@@ -142,3 +142,33 @@ export class TestService {
     return byId.map(([id, plant]) => [["plants", id], plant]);
   }
 }
+
+const VALID = '{"id":2,"name":"Fern"}';
+
+/** How to get the errors that no request alone causes, by their numbers. */
+export const SITUATIONS = {
+  40801: (service) => {
+    const reply = service.create(new ReadableStream());
+    service.clock.advance(BODY_MS_MAX);
+    service.handler.expire();
+    return reply;
+  },
+  50001: (service) => {
+    service.committer.create = () => {
+      throw new TypeError("a bug of this test");
+    };
+    return service.create(VALID);
+  },
+  50301: async (service) => {
+    await service.handler.drain();
+    return await service.create(VALID);
+  },
+  50302: async (service) => {
+    await service.becomeBusy();
+    return await service.create(VALID);
+  },
+  50303: (service) => {
+    service.store.problem = "out of order";
+    return service.create(VALID);
+  },
+} as const satisfies Record<number, (service: TestService) => Promise<Reply>>;
