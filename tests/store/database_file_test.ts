@@ -8,84 +8,71 @@ import {
   sidecarsOf,
 } from "../../src/store/database_file.ts";
 import {
+  eachPlace,
   KEY,
   makeBackup,
   makeLog,
   makeStore,
   PLANT,
-  testPlaces,
 } from "../support/places.ts";
 import { storeError } from "../support/stores.ts";
 import { runTool } from "../support/tools.ts";
 import { test } from "../support/tests.ts";
 
-testPlaces(
-  (place) =>
-    `findStore() refuses ${place} to a missing or an empty file beside a log`,
-  async (path, real) => {
-    for (const exists of [false, true]) {
-      if (exists) Deno.createSync(real).close();
-      assert.equal(findStore(path), false);
-      await makeLog(`${real}-wal`);
-      const message = `${
-        basename(path)
-      } is missing or empty, but its log is here: ${real}-wal`;
-      const missing = storeError("missing database", message);
-      assert.throws(() => findStore(path), missing);
-      assert.throws(() => requireStore(path), missing);
-      assert.equal(foreignLogOf(path), `${real}-wal`);
-      Deno.removeSync(`${real}-wal`);
-      assert.equal(findStore(path), false);
-      assert.deepEqual(sidecarsOf(path), []);
-    }
-  },
-);
-
-testPlaces(
-  (place) => `findStore() refuses ${place} to a backup beside a log`,
-  async (path, real) => {
-    await makeBackup(real);
-    assert.equal(findStore(path), true);
+eachPlace.test("findStore() refuses a missing or an empty file beside a log", async ({ path, real }) => {
+  for (const exists of [false, true]) {
+    if (exists) Deno.createSync(real).close();
+    assert.equal(findStore(path), false);
     await makeLog(`${real}-wal`);
-    const content = Deno.readFileSync(real);
-    const message = `${real}-wal belongs to another database`;
-    const foreign = storeError("foreign log", message);
-    assert.throws(() => findStore(path), foreign);
-    assert.throws(() => requireStore(path), foreign);
+    const message = `${
+      basename(path)
+    } is missing or empty, but its log is here: ${real}-wal`;
+    const missing = storeError("missing database", message);
+    assert.throws(() => findStore(path), missing);
+    assert.throws(() => requireStore(path), missing);
     assert.equal(foreignLogOf(path), `${real}-wal`);
-    assert.deepEqual(Deno.readFileSync(real), content);
-  },
-);
+    Deno.removeSync(`${real}-wal`);
+    assert.equal(findStore(path), false);
+    assert.deepEqual(sidecarsOf(path), []);
+  }
+});
 
-testPlaces(
-  (place) => `findStore() accepts ${place} to a store and its own log`,
-  async (path, real) => {
-    using kv = await Deno.openKv(path);
-    await kv.set(KEY, PLANT);
-    assert.ok(Deno.statSync(`${real}-wal`).size > 0);
-    assert.equal(findStore(path), true);
-    assert.equal(foreignLogOf(path), undefined);
-  },
-);
+eachPlace.test("findStore() refuses a backup beside a log", async ({ path, real }) => {
+  await makeBackup(real);
+  assert.equal(findStore(path), true);
+  await makeLog(`${real}-wal`);
+  const content = Deno.readFileSync(real);
+  const message = `${real}-wal belongs to another database`;
+  const foreign = storeError("foreign log", message);
+  assert.throws(() => findStore(path), foreign);
+  assert.throws(() => requireStore(path), foreign);
+  assert.equal(foreignLogOf(path), `${real}-wal`);
+  assert.deepEqual(Deno.readFileSync(real), content);
+});
 
-testPlaces(
-  (place) => `sidecarsOf() finds the files beside the file behind ${place}`,
-  (path, real) => {
-    for (const exists of [false, true]) {
-      if (exists) Deno.createSync(real).close();
-      assert.deepEqual(sidecarsOf(path), []);
-      for (const sidecar of ["-wal", "-shm", "-journal"]) {
-        Deno.createSync(real + sidecar).close();
-        assert.deepEqual(sidecarsOf(path), [real + sidecar]);
-        Deno.removeSync(real + sidecar);
-      }
-      for (const other of ["-wal2", ".wal", "wal"]) {
-        Deno.createSync(real + other).close();
-      }
-      assert.deepEqual(sidecarsOf(path), []);
+eachPlace.test("findStore() accepts a store and its own log", async ({ path, real }) => {
+  using kv = await Deno.openKv(path);
+  await kv.set(KEY, PLANT);
+  assert.ok(Deno.statSync(`${real}-wal`).size > 0);
+  assert.equal(findStore(path), true);
+  assert.equal(foreignLogOf(path), undefined);
+});
+
+eachPlace.test("sidecarsOf() finds the files beside the database", ({ path, real }) => {
+  for (const exists of [false, true]) {
+    if (exists) Deno.createSync(real).close();
+    assert.deepEqual(sidecarsOf(path), []);
+    for (const sidecar of ["-wal", "-shm", "-journal"]) {
+      Deno.createSync(real + sidecar).close();
+      assert.deepEqual(sidecarsOf(path), [real + sidecar]);
+      Deno.removeSync(real + sidecar);
     }
-  },
-);
+    for (const other of ["-wal2", ".wal", "wal"]) {
+      Deno.createSync(real + other).close();
+    }
+    assert.deepEqual(sidecarsOf(path), []);
+  }
+});
 
 test("an empty log beside a missing file or a backup is not foreign", async ({ store: path }) => {
   Deno.createSync(`${path}-wal`).close();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { OpenFiles } from "../../src/store/open_files.ts";
-import { KEY, makeBackup, PLANT, testPlaces } from "../support/places.ts";
+import { eachPlace, KEY, makeBackup, PLANT } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { test, testsIf } from "../support/tests.ts";
 
@@ -14,27 +14,23 @@ async function openFiles(path: string) {
 }
 
 for (const accident of ["deleted or moved", "replaced"]) {
-  testPlaces(
-    (place) =>
-      `OpenFiles reports a database behind ${place} that was ${accident}`,
-    async (path, real) => {
-      await makeBackup(`${real}.other`);
-      const { kv, files } = await openFiles(path);
-      using _ = kv;
-      assert.equal(files.checkDatabase(), undefined);
-      assert.equal(files.check(), undefined);
-      assert.equal(files.problem, undefined);
-      Deno.renameSync(real, `${real}.away`);
-      if (accident === "replaced") Deno.renameSync(`${real}.other`, real);
-      const problem = `it was ${accident}`;
-      assert.equal(files.checkDatabase(), problem);
-      // The problem lasts: plants may be lost by now.
-      Deno.renameSync(`${real}.away`, real);
-      assert.equal(files.checkDatabase(), problem);
-      assert.equal(files.check(), problem);
-      assert.equal(files.problem, problem);
-    },
-  );
+  eachPlace.test(`OpenFiles reports a database that was ${accident}`, async ({ path, real }) => {
+    await makeBackup(`${real}.other`);
+    const { kv, files } = await openFiles(path);
+    using _ = kv;
+    assert.equal(files.checkDatabase(), undefined);
+    assert.equal(files.check(), undefined);
+    assert.equal(files.problem, undefined);
+    Deno.renameSync(real, `${real}.away`);
+    if (accident === "replaced") Deno.renameSync(`${real}.other`, real);
+    const problem = `it was ${accident}`;
+    assert.equal(files.checkDatabase(), problem);
+    // The problem lasts: plants may be lost by now.
+    Deno.renameSync(`${real}.away`, real);
+    assert.equal(files.checkDatabase(), problem);
+    assert.equal(files.check(), problem);
+    assert.equal(files.problem, problem);
+  });
 }
 
 onSmallDisk.test("OpenFiles reports a database that was replaced by one with its inode number on another file system", async ({ directory }) => {
@@ -53,27 +49,23 @@ onSmallDisk.test("OpenFiles reports a database that was replaced by one with its
   assert.equal(files.check(), "it was replaced");
 });
 
-testPlaces(
-  (place) =>
-    `OpenFiles reports a log of the database behind ${place}, or its index, that was deleted or replaced`,
-  async (path, real) => {
-    for (const suffix of ["-wal", "-shm"]) {
-      for (const isReplaced of [false, true]) {
-        const { kv, files } = await openFiles(path);
-        const sidecar = real + suffix;
-        Deno.renameSync(sidecar, `${real}.away`);
-        if (isReplaced) Deno.createSync(sidecar).close();
-        assert.equal(files.checkDatabase(), undefined);
-        const problem = `its plants.db${suffix} was deleted or replaced`;
-        assert.equal(files.check(), problem);
-        assert.equal(files.checkDatabase(), problem);
-        Deno.renameSync(`${real}.away`, sidecar);
-        assert.equal(files.check(), problem);
-        kv.close();
-      }
+eachPlace.test("OpenFiles reports a log of the database, or its index, that was deleted or replaced", async ({ path, real }) => {
+  for (const suffix of ["-wal", "-shm"]) {
+    for (const isReplaced of [false, true]) {
+      const { kv, files } = await openFiles(path);
+      const sidecar = real + suffix;
+      Deno.renameSync(sidecar, `${real}.away`);
+      if (isReplaced) Deno.createSync(sidecar).close();
+      assert.equal(files.checkDatabase(), undefined);
+      const problem = `its plants.db${suffix} was deleted or replaced`;
+      assert.equal(files.check(), problem);
+      assert.equal(files.checkDatabase(), problem);
+      Deno.renameSync(`${real}.away`, sidecar);
+      assert.equal(files.check(), problem);
+      kv.close();
     }
-  },
-);
+  }
+});
 
 test("OpenFiles reports a database that was replaced while it was opened", async ({ directory, store: path }) => {
   await makeBackup(path);

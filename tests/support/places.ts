@@ -1,5 +1,6 @@
 import { leaveWalMode } from "./damage.ts";
 import { TemporaryDirectory } from "./temporary.ts";
+import { test } from "./tests.ts";
 
 /** The key of the plant in the stores of these tests. */
 export const KEY = ["plants", 1n];
@@ -47,20 +48,22 @@ export async function makeBackup(path: string): Promise<void> {
   leaveWalMode(path);
 }
 
-/**
- * Registers a test for each place, with an empty directory "data" and the links.
- * @param run gets the path to use, and the one of the file itself
- */
-export function testPlaces(
-  title: (place: string) => string,
-  run: (path: string, real: string) => void | Promise<void>,
-): void {
-  for (const [name, link] of Object.entries(PLACES)) {
-    Deno.test(title(name), async () => {
-      using directory = new TemporaryDirectory();
-      Deno.mkdirSync(directory.file("data"));
-      const path = link(directory);
-      await run(path, `${Deno.realPathSync(directory.path)}/data/plants.db`);
-    });
-  }
+/** What a test of a place gets: the path to use, and that of the file itself. */
+interface Place {
+  readonly path: string;
+  readonly real: string;
 }
+
+/** Tests of each place, with an empty directory "data" and the links. */
+export const eachPlace = {
+  test(name: string, run: (place: Place) => void | Promise<void>): void {
+    for (const [place, link] of Object.entries(PLACES)) {
+      test(`${name}, by ${place}`, async ({ directory }) => {
+        Deno.mkdirSync(directory.file("data"));
+        const path = link(directory);
+        const real = `${Deno.realPathSync(directory.path)}/data/plants.db`;
+        await run({ path, real });
+      });
+    }
+  },
+};
