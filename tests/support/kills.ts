@@ -31,6 +31,8 @@ export async function trace(
   const options = [`trace=${CALLS}`, ...expressions].map((it) => `-e '${it}'`);
   if (threads === "all") options.push("-f");
   const ended = await runProgram(args, {
+    // Without the caches of Deno, whose calls differ from run to run.
+    env: { DENO_DIR: "/dev/null" },
     shell: `exec strace -qq -o ${file} ${options.join(" ")} "$0" "$@"`,
   });
   return { ended, trace: Deno.readTextFileSync(file) };
