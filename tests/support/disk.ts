@@ -41,13 +41,7 @@ export const TRACED_CALLS = "trace=openat,write,writev,pwrite64,ftruncate," +
 type Bytes = Uint8Array<ArrayBuffer>;
 
 /** Files by path. */
-export type Image = ReadonlyMap<string, Bytes>;
-
-/** Files by path, and contents by file, which can be resized. */
-interface State {
-  readonly names: Map<string, symbol>;
-  readonly contents: Map<symbol, Bytes>;
-}
+export type Image = Map<string, Bytes>;
 
 /** How much of the changes of a file or a directory survives a power cut. */
 interface Survival {
@@ -67,8 +61,15 @@ interface Change {
   /** When it became durable. */
   durableAt: number;
   /** What to sync: a file, or the path of a directory. */
-  readonly target: symbol | string;
-  apply(state: State, survival: Survival): void;
+  readonly target: Bytes | string;
+  /** Does to the content of the file, or to the names, what survives. */
+  readonly apply: (survival: Survival, names: Image) => void;
+}
+
+/** What was sent to a client, or printed. */
+export interface Output {
+  readonly at: number;
+  readonly text: string;
 }
 
 /** A file descriptor, and what it refers to. */
@@ -78,11 +79,10 @@ const decoder = new TextDecoder();
 
 /** The files below a directory while programs work on them. */
 export class Disk {
-  /** What was sent to clients, or printed. */
-  readonly sent: { readonly at: number; readonly text: string }[] = [];
+  readonly sent: Output[] = [];
   readonly #root: string;
-  /** The files as every program sees them. */
-  readonly #names = new Map<string, symbol>();
+  /** The names that every program sees; the contents are made for each image. */
+  readonly #names: Image = new Map();
   readonly #changes: Change[] = [];
 
   /** @param root the directory to observe, by its real path */
@@ -94,97 +94,118 @@ export class Disk {
    * Adds a call; they come in the order in which they returned.
    * @returns whether it is one that matters
    */
-  add({ name, args, strings, result, startedAt, returnedAt }: Call): boolean {
+  add(
+    { name, args, strings, result, startedAt, returnedAt: at }: Call,
+  ): boolean {
     const [, descriptor = "", target = ""] = DESCRIPTOR.exec(args) ?? [];
+    const texts = strings.map((it) => decoder.decode(it));
     if (/^[12]$/.test(descriptor) || target.startsWith("socket:")) {
-      const text = strings.map((it) => decoder.decode(it)).join("");
-      this.sent.push({ at: startedAt, text });
+      this.sent.push({ at: startedAt, text: texts.join("") });
       return true;
     }
     if (result.startsWith("?") || result.startsWith("-1")) return false;
-    const [path = this.#observe(target), to = ""] = strings.map((it) => {
-      const text = decoder.decode(it);
+    const [path = this.#observe(target), to = ""] = texts.map((text) => {
       const isRelative = name === "unlinkat" && !text.startsWith("/");
       return this.#observe(isRelative ? `${target}/${text}` : text);
     });
     if (path === undefined) return false;
+
+    const change = (target: Bytes | string, apply: Change["apply"]) => {
+      this.#changes.push({ at, durableAt: Infinity, target, apply });
+    };
+    const rename = (path: string, apply: (names: Image) => void) => {
+      apply(this.#names);
+      change(dirname(path), ({ keep }, names) => {
+        if (keep(at)) apply(names);
+      });
+    };
     const last = Number(/(\d+)$/.exec(args)?.[1]);
-    const at = returnedAt;
     switch (name.replace(/at2?$/, "")) {
-      case "open":
+      case "open": {
         assert.doesNotMatch(args, /O_APPEND|O_TMPFILE|O_TRUNC/);
         if (!args.includes("O_CREAT") || this.#names.has(path)) return false;
-        this.#rename(at, path, Symbol(path));
+        const buffer = new ArrayBuffer(0, { maxByteLength: FILE_BYTES_MAX });
+        const file = new Uint8Array(buffer);
+        rename(path, (names) => names.set(path, file));
         break;
+      }
       case "link":
-        this.#rename(at, to, this.#file(path));
+      case "rename": {
+        const file = this.#file(path);
+        const isMoved = name.startsWith("rename");
+        rename(to, (names) => {
+          names.set(to, file);
+          if (isMoved && names.get(path) === file) names.delete(path);
+        });
         break;
-      case "rename":
-        this.#rename(at, to, this.#file(path), path);
-        break;
+      }
       case "unlink":
-        this.#rename(at, path);
+        rename(path, (names) => names.delete(path));
         break;
       case "pwrite64": {
         const [bytes = new Uint8Array()] = strings;
         assert.equal(bytes.length, parseInt(result), "a short write");
-        this.#write(at, path, last, bytes);
+        const file = this.#file(path);
+        change(file, (survival) => write(file, at, last, bytes, survival));
         break;
       }
-      case "ftruncate":
-        this.#change(at, path, (content, { keep }) => {
-          if (keep(at)) content.buffer.resize(last);
+      case "ftruncate": {
+        const file = this.#file(path);
+        change(file, ({ keep }) => {
+          if (keep(at)) file.buffer.resize(last);
         });
         break;
+      }
       case "fsync":
-      case "fdatasync":
-        this.#sync(this.#names.get(path) ?? path, startedAt, returnedAt);
+      case "fdatasync": {
+        const synced = this.#names.get(path) ?? path;
+        for (const change of this.#changes) {
+          if (change.target === synced && change.at < startedAt) {
+            change.durableAt = Math.min(change.durableAt, at);
+          }
+        }
         break;
+      }
       default:
         assert.fail(`${name} is not supported: ${args}`);
     }
     return true;
   }
 
-  /** Returns the files as every program sees them. */
-  files(): Image {
-    return this.#image(Infinity, () => ALL);
+  /**
+   * Returns the files as every program sees them; with parameters, as the disk
+   * has them after a power cut.
+   * @param draw called for each file and directory
+   */
+  image(at = Infinity, draw = () => ALL): Image {
+    const names: Image = new Map();
+    const survivals = new Map<Bytes | string, Survival>();
+    for (const { target } of this.#changes) {
+      if (typeof target !== "string") target.buffer.resize(0);
+    }
+    for (const { at: changedAt, durableAt, target, apply } of this.#changes) {
+      if (changedAt >= at) break;
+      const isDurable = durableAt < at;
+      apply(isDurable ? ALL : getOrInsert(survivals, target, draw), names);
+    }
+    return new Map(names.entries().map(([path, file]) => [path, file.slice()]));
   }
 
   /** Returns what the disk may hold if the power is cut at a time. */
   afterPowerCut(at: number, random: Random): Image {
-    const shares = random.pick(
-      [[0], [1], [0.1, 0.5, 0.9, 0.98]],
-    );
+    const shares = random.pick([[0], [1], [0.1, 0.5, 0.9, 0.98]]);
     const pieceBytes = random.pick([Infinity, Infinity, SECTOR_BYTES]);
     const times = this.#changes
       .filter((change) => change.at < at && change.durableAt >= at)
       .map((change) => change.at);
     // Of the changes since then, only durable ones survive.
     const end = random.chance(0.25) ? random.pick([at, ...times]) : at;
-    return this.#image(at, () => {
+    return this.image(at, () => {
       const share = random.pick(shares);
       const old = random.pick([undefined, 0, OLD_BYTE]);
       const keep = (time: number) => time < end && random.chance(share);
       return { keep, pieceBytes, old };
     });
-  }
-
-  /** @param draw called for each file and directory */
-  #image(at: number, draw: () => Survival): Image {
-    const state: State = { names: new Map(), contents: new Map() };
-    const survivals = new Map<symbol | string, Survival>();
-    for (const change of this.#changes) {
-      if (change.at >= at) break;
-      const survival = change.durableAt < at
-        ? ALL
-        : getOrInsert(survivals, change.target, draw);
-      change.apply(state, survival);
-    }
-    return new Map(
-      state.names.entries()
-        .map(([path, file]) => [path, contentOf(state, file).slice()]),
-    );
   }
 
   /** Returns a path from the observed directory on. */
@@ -195,77 +216,29 @@ export class Disk {
     return isObserved ? path.slice(this.#root.length) : undefined;
   }
 
-  #file(path: string): symbol {
+  #file(path: string): Bytes {
     const file = this.#names.get(path);
     assert.ok(file !== undefined, `${path} was never opened`);
     return file;
   }
-
-  /** Gives a name to a file, or removes it; a moved file loses another one. */
-  #rename(at: number, path: string, file?: symbol, from?: string): void {
-    const rename = (names: Map<string, symbol>) => {
-      if (file === undefined) names.delete(path);
-      else names.set(path, file);
-      if (from !== undefined && names.get(from) === file) names.delete(from);
-    };
-    rename(this.#names);
-    this.#changes.push({
-      at,
-      durableAt: Infinity,
-      target: dirname(path),
-      apply({ names }, { keep }) {
-        if (keep(at)) rename(names);
-      },
-    });
-  }
-
-  #write(at: number, path: string, offset: number, bytes: Bytes): void {
-    const end = offset + bytes.length;
-    this.#change(at, path, (content, { keep, pieceBytes, old }) => {
-      for (let from = offset, to; from < end; from = to) {
-        to = Math.min(end, from - from % pieceBytes + pieceBytes);
-        const isKept = keep(at);
-        if (!isKept && old === undefined) continue;
-        const { length } = content;
-        if (to > length) content.buffer.resize(to);
-        if (isKept) {
-          content.set(bytes.subarray(from - offset, to - offset), from);
-        } else if (to > length) content.fill(old ?? 0, length);
-      }
-    });
-  }
-
-  #change(
-    at: number,
-    path: string,
-    change: (content: Bytes, survival: Survival) => void,
-  ): void {
-    const target = this.#file(path);
-    this.#changes.push({
-      at,
-      durableAt: Infinity,
-      target,
-      apply: (state, survival) => change(contentOf(state, target), survival),
-    });
-  }
-
-  /** Makes durable what was done to a file or a directory before a sync. */
-  #sync(target: symbol | string, startedAt: number, returnedAt: number): void {
-    for (const change of this.#changes) {
-      if (change.target === target && change.at < startedAt) {
-        change.durableAt = Math.min(change.durableAt, returnedAt);
-      }
-    }
-  }
 }
 
-function contentOf({ contents }: State, file: symbol): Bytes {
-  return getOrInsert(
-    contents,
-    file,
-    () =>
-      new Uint8Array(
-        new ArrayBuffer(0, { maxByteLength: FILE_BYTES_MAX }),
-      ),
-  );
+/** Writes what survives of some bytes to a file, piece by piece. */
+function write(
+  file: Bytes,
+  at: number,
+  offset: number,
+  bytes: Bytes,
+  { keep, pieceBytes, old }: Survival,
+): void {
+  const end = offset + bytes.length;
+  for (let from = offset, to; from < end; from = to) {
+    to = Math.min(end, from - from % pieceBytes + pieceBytes);
+    const isKept = keep(at);
+    if (!isKept && old === undefined) continue;
+    const { length } = file;
+    if (to > length) file.buffer.resize(to);
+    if (isKept) file.set(bytes.subarray(from - offset, to - offset), from);
+    else if (to > length) file.fill(old ?? 0, length);
+  }
 }

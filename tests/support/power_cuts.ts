@@ -3,22 +3,15 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import type { NewPlant } from "../../src/plant/plant.ts";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { openStore, openStoreToRead } from "../../src/store/open_store.ts";
-import { Disk, type Image, TRACED_CALLS } from "./disk.ts";
+import { Disk, type Image, type Output, TRACED_CALLS } from "./disk.ts";
 import { drawPlant, inParallel, isStored, Ledger, send } from "./load.ts";
-import { Program, type ProgramOptions } from "./program.ts";
+import { Program, type ProgramOptions, runProgram } from "./program.ts";
 import type { Random } from "./random.ts";
 import { type Call, parseTrace, traced } from "./strace.ts";
 import { TemporaryDirectory } from "./temporary.ts";
-import {
-  backUp,
-  drawId,
-  importFile,
-  restore,
-  toLine,
-  writeLines,
-} from "./transfer.ts";
+import { drawId, toLine, writeLines } from "./transfer.ts";
 import { getOrInsert } from "./maps.ts";
 
 const CONNECTIONS = 24;
@@ -40,11 +33,11 @@ const EDGE_CALLS = 100;
 /** The plant of a reply to a create: its name starts with the id and a number. */
 const REPLY = /(?:^|\r\n\r\n)\{"name":"(-?\d+ \d) /;
 
+/** The report of a restore. */
+const RESTORED = /^restored (\d+) plants/;
+
 /** A plant to create after a power cut. */
 const LAST_PLANT = { id: 1n, plant: { name: "After the power cut" } };
-
-/** Bytes of the index of a log: memory that SQLite processes share. */
-const INDEX_BYTES = 32 * 1024;
 
 /** The second name that a restore gives the old store. */
 const OLD_STORE = /^plants\.db\.replaced-[^-]+-[^-]+-[^-]+$/;
@@ -53,15 +46,11 @@ const OLD_STORE = /^plants\.db\.replaced-[^-]+-[^-]+-[^-]+$/;
 const STORE = "/data/plants.db";
 const BACKUP = "/copies/stopped.db";
 
-/** What one program did, by its name. */
+/** What one program did, and the time after that. */
 interface Stage {
   readonly name: string;
   readonly calls: readonly Call[];
-}
-
-/** A plant that was sent, and when it was first acknowledged, if it was. */
-interface Sent extends NewPlant {
-  acknowledgedAt: number;
+  readonly end: number;
 }
 
 /** A complete backup, and when it was reported. */
@@ -76,10 +65,12 @@ export interface Recording {
   /** The directory, by its path at that time. */
   readonly root: string;
   readonly stages: readonly Stage[];
-  readonly sent: readonly Sent[];
+  readonly sent: Ledger["sent"];
+  /** When plants were first acknowledged, by the start of their names. */
+  readonly acknowledgedAt: ReadonlyMap<string, number>;
   readonly copies: readonly Copy[];
-  /** The plants of the last copy, and when it was reported as restored. */
-  readonly restored: { readonly plants: number; readonly at: number };
+  /** The report of the restore. */
+  readonly restored: Output;
 }
 
 /** What the disk may hold if the power is cut at a time in a stage. */
@@ -95,27 +86,62 @@ export interface PowerCut {
  * and the restore of the second backup.
  */
 export async function record(random: Random): Promise<Recording> {
-  using recorder = new Recorder();
-  const { root, stages, disk } = recorder;
-  const ledger = new Ledger();
+  using directory = new TemporaryDirectory();
+  const root = Deno.realPathSync(directory.path);
   const store = root + STORE;
+  for (const path of [STORE, BACKUP]) Deno.mkdirSync(dirname(root + path));
+  const disk = new Disk(root);
+  const stages: Stage[] = [];
+  const ledger = new Ledger();
+
+  /** Records a program, and returns a report that it printed. */
+  async function run(
+    name: string,
+    report: RegExp,
+    program: (options: ProgramOptions) => Promise<unknown>,
+    ...injection: string[]
+  ): Promise<Output> {
+    const trace = directory.file("trace");
+    await program(traced(trace, TRACED_CALLS, ...injection));
+    const begin = stages.at(-1)?.end ?? 0;
+    const calls = parseTrace(trace, begin).filter((it) => disk.add(it));
+    const end = (calls.at(-1)?.returnedAt ?? begin) + 1;
+    stages.push({ name, calls, end });
+    assertComplete(disk, directory);
+    const output = disk.sent
+      .find(({ at, text }) => at >= begin && report.test(text));
+    assert.ok(output !== undefined, `${name} has not sent ${report}`);
+    return output;
+  }
+
+  function command(report: RegExp, ...args: string[]): Promise<Output> {
+    return run(
+      args.join(" "),
+      report,
+      (options) => runProgram([...args, "--kv", store], options),
+    );
+  }
 
   async function serve(
     name: string,
     newPlants: Iterable<NewPlant>,
     ...injection: string[]
   ): Promise<void> {
-    const options = recorder.options(...injection);
-    await using program = await Program.start(["--kv", store], options);
-    await load(program, ledger, newPlants);
-    const { status, signal } = await program.stop();
-    assert.equal(signal ?? status, injection.length > 0 ? "SIGKILL" : 0);
-    recorder.collect(name, /listens on/);
+    await run(name, /listens on/, async (options) => {
+      await using program = await Program.start(["--kv", store], options);
+      let hasEnded = false;
+      await inParallel(newPlants, async (newPlant) => {
+        if (hasEnded) return;
+        const { status } = await ledger.send(program, newPlant);
+        hasEnded ||= status === 0;
+      }, CONNECTIONS);
+      const { status, signal } = await program.stop();
+      assert.equal(signal ?? status, injection.length > 0 ? "SIGKILL" : 0);
+    }, ...injection);
   }
 
   async function copy(path: string): Promise<Copy> {
-    await backUp(store, root + path, recorder.options());
-    const at = recorder.collect(`backup to ${path}`, / is a complete copy/);
+    const { at } = await command(/ is a complete copy/, "backup", root + path);
     return { path, content: Deno.readFileSync(root + path), at };
   }
 
@@ -130,43 +156,27 @@ export async function record(random: Random): Promise<Recording> {
   const others = drawPlants(random, PLANTS_AFTER_RESTART);
   await serve("recovery", [...cutOff, ...others]);
   copies.push(await copy(BACKUP));
-  const sent = findAcknowledgements(disk, ledger);
+  const acknowledgedAt = findAcknowledgements(disk, ledger);
 
   const imported = [...drawPlants(random, PLANTS_IMPORTED, 0)];
   const lines = writeLines(
-    recorder.file("lines"),
+    directory.file("lines"),
     imported.map(({ id, plant }) => toLine(id, plant.name, plant.tag)),
   );
-  await importFile(store, lines, recorder.options());
-  const acknowledgedAt = recorder.collect("import", /\d created, /);
-  sent.push(...imported.map((it) => ({ ...it, acknowledgedAt })));
+  const { at } = await command(/\d created, /, "import", lines);
+  for (const newPlant of imported) {
+    await ledger.record(newPlant, () => Promise.resolve({ status: 200 }));
+    acknowledgedAt.set(keyOf(newPlant.plant), at);
+  }
 
   // Each syncs the database once, as its creation does.
   const checkpoints = stages.flatMap(({ calls }) => calls)
     .filter(({ name, args }) => name === "fsync" && args.endsWith(`${STORE}>`));
   assert.ok(checkpoints.length > 3, "too few checkpoints");
 
-  const { stderr } = await restore(store, root + BACKUP, recorder.options());
-  const report = /^restored (\d+) plants/;
-  const restored = {
-    plants: Number(report.exec(stderr)?.[1]),
-    at: recorder.collect("restore", report),
-  };
-  return { root, stages, sent, copies, restored };
-}
-
-/** Sends creates on several connections until the program ends. */
-function load(
-  program: Program,
-  ledger: Ledger,
-  newPlants: Iterable<NewPlant>,
-): Promise<void> {
-  let hasEnded = false;
-  return inParallel(newPlants, async (newPlant) => {
-    if (hasEnded) return;
-    const { status } = await ledger.send(program, newPlant);
-    hasEnded ||= status === 0;
-  }, CONNECTIONS);
+  const restored = await command(RESTORED, "restore", root + BACKUP);
+  const { sent } = ledger;
+  return { root, stages, sent, acknowledgedAt, copies, restored };
 }
 
 /** Returns plants whose names are unique, and some ids sent as two of them. */
@@ -185,111 +195,63 @@ function* drawPlants(
   }
 }
 
-/** Returns every plant that was sent; the replies to clients are recorded. */
-function findAcknowledgements(disk: Disk, ledger: Ledger): Sent[] {
-  const sent = new Map<string, Sent>();
-  for (const [id, creates] of ledger.sent) {
-    for (const { plant } of creates) {
-      const key = plant.name.split(" ", 2).join(" ");
-      sent.set(key, { id, plant, acknowledgedAt: Infinity });
-    }
-  }
+/** Returns the start of the name of a plant, which no other one has. */
+function keyOf({ name }: Plant): string {
+  return name.split(" ", 2).join(" ");
+}
+
+/** Returns when plants were first acknowledged to a client. */
+function findAcknowledgements(disk: Disk, ledger: Ledger): Map<string, number> {
+  const times = new Map<string, number>();
   for (const { at, text } of disk.sent) {
     const [, key] = REPLY.exec(text) ?? [];
-    if (key === undefined) continue;
-    const found = sent.get(key);
-    assert.ok(found !== undefined, `${text} was never sent`);
-    found.acknowledgedAt = Math.min(found.acknowledgedAt, at);
+    if (key !== undefined) getOrInsert(times, key, () => at);
   }
-  const missing = sent.values().find(({ id, plant, acknowledgedAt }) =>
-    ledger.acknowledged.get(id) === plant && acknowledgedAt === Infinity
-  );
-  assert.equal(missing, undefined, "an unrecorded reply");
-  return [...sent.values()];
+  const creates = ledger.sent.values().flatMap((it) => it);
+  const sent = new Set(creates.map(({ plant }) => keyOf(plant)));
+  const acknowledged = new Set(ledger.acknowledged.values().map(keyOf));
+  const recorded = new Set(times.keys());
+  assert.deepEqual(recorded.difference(sent), new Set(), "never sent");
+  assert.deepEqual(acknowledged.difference(recorded), new Set(), "unrecorded");
+  return times;
 }
 
-/** The directory of a run, and what programs did there. */
-class Recorder extends TemporaryDirectory {
-  readonly root = `${Deno.realPathSync(this.path)}/run`;
-  readonly stages: Stage[] = [];
-  readonly disk = new Disk(this.root);
-  readonly #trace = this.file("trace");
-  /** The time after the last call. */
-  #now = 0;
-
-  constructor() {
-    super();
-    for (const path of [STORE, BACKUP]) {
-      Deno.mkdirSync(dirname(this.root + path), { recursive: true });
-    }
+/** Asserts that the recorded changes make the files that are there. */
+function assertComplete(disk: Disk, directory: TemporaryDirectory): void {
+  const paths = [dirname(BACKUP), dirname(STORE)]
+    .flatMap((it) => directory.names(it).map((name) => `${it}/${name}`))
+    .filter((path) => !path.endsWith("-shm"));
+  const files = disk.image();
+  assert.deepEqual([...files.keys()].toSorted(), paths.toSorted());
+  for (const [path, content] of files) {
+    const file = Deno.readFileSync(directory.path + path);
+    // Much faster than an assertion that compares bytes.
+    const order = Buffer.compare(content, file);
+    assert.equal(order, 0, `a change of ${path} was not recorded`);
   }
-
-  /** Returns how to start a program to be recorded. */
-  options(...injection: readonly string[]): ProgramOptions {
-    return traced(this.#trace, TRACED_CALLS, ...injection);
-  }
-
-  /**
-   * Adds what a program did that has ended.
-   * @returns when it sent or printed a text
-   */
-  collect(name: string, pattern: RegExp): number {
-    const begin = this.#now;
-    const calls = parseTrace(this.#trace, begin);
-    this.#now = (calls.at(-1)?.returnedAt ?? 0) + 1;
-    this.stages.push({ name, calls: calls.filter((it) => this.disk.add(it)) });
-    this.#assertComplete();
-    const report = this.disk.sent
-      .find(({ at, text }) => at >= begin && pattern.test(text));
-    assert.ok(report !== undefined, `${name} has not sent ${pattern}`);
-    return report.at;
-  }
-
-  /** Asserts that the recorded changes make the files that are there. */
-  #assertComplete(): void {
-    const paths: string[] = [];
-    for (const directory of [dirname(STORE), dirname(BACKUP)]) {
-      for (const { name } of Deno.readDirSync(this.root + directory)) {
-        if (!name.endsWith("-shm")) paths.push(`${directory}/${name}`);
-      }
-    }
-    const files = this.disk.files();
-    assert.deepEqual([...files.keys()].toSorted(), paths.toSorted());
-    for (const [path, content] of files) {
-      const isSame = areEqual(content, Deno.readFileSync(this.root + path));
-      assert.ok(isSame, `a change of ${path} was not recorded`);
-    }
-  }
-}
-
-/** Whether two files are the same; much faster than an assertion. */
-function areEqual(a: Uint8Array, b: Uint8Array): boolean {
-  return Buffer.compare(a, b) === 0;
 }
 
 /** Draws power cuts in some stages of a recording. */
 export function* drawPowerCuts(
-  root: string,
-  stages: readonly Stage[],
+  { root, stages }: Recording,
   random: Random,
 ): Generator<PowerCut> {
   const disk = new Disk(root);
   for (const call of stages.flatMap(({ calls }) => calls)) disk.add(call);
   for (;;) {
-    const { name: stage, calls } = random.pick(stages);
-    const { length } = calls;
-    const [from, to] = random.pick([
-      [0, length],
-      [0, EDGE_CALLS],
-      [length - EDGE_CALLS, length],
-      [length, length],
-    ]);
-    const last = (calls.at(-1)?.returnedAt ?? 0) + 1;
-    const at = calls[random.int(Math.max(0, from), to)]?.returnedAt ?? last;
-    const image = new Map(disk.afterPowerCut(at, random));
-    // The disk may hold anything of the index of a log.
+    const { name: stage, calls, end } = random.pick(stages);
+    const times = calls.map(({ returnedAt }) => returnedAt);
+    const at = random.pick(random.pick([
+      [...times, end],
+      times.slice(0, EDGE_CALLS),
+      [...times.slice(-EDGE_CALLS), end],
+      [end],
+    ]));
+    const image = disk.afterPowerCut(at, random);
+    // The disk may hold anything of the index of a log, which is memory that
+    // SQLite processes share.
     if (image.has(`${STORE}-wal`) && random.chance(0.5)) {
-      const index = new Uint8Array(INDEX_BYTES).fill(random.int(0, 255));
+      const index = new Uint8Array(32 * 1024).fill(random.int(0, 255));
       image.set(`${STORE}-shm`, index);
     }
     yield { stage, at, image };
@@ -324,7 +286,7 @@ export async function assertSurvives(
     const found = image.get(copy.path);
     const isValid = found === undefined
       ? at <= copy.at
-      : areEqual(found, copy.content);
+      : Buffer.compare(found, copy.content) === 0;
     assert.ok(isValid, `the backup ${copy.path} is missing or not complete`);
   }
   if (image.has(STORE)) {
@@ -338,16 +300,17 @@ export async function assertSurvives(
   const location = { kind: "file", path: directory.store } as const;
   const store = await openStore(location);
   try {
-    const begin = Math.min(at, copies.at(-1)?.at ?? 0);
-    const stored = await ledgerAt(recording, begin).assertFile(location.path);
-    const ledger = ledgerAt(recording, at);
-    if (at > restored.at) {
-      assert.equal(stored, restored.plants, "not restored");
-      const old = directory.names("data").find((it) => OLD_STORE.test(it));
-      await ledger.assertFile(directory.file(`data/${old}`));
-    } else if (stage !== "restore" || stored !== restored.plants) {
-      await ledger.assertFile(location.path);
+    let old = location.path;
+    if (stage.startsWith("restore")) {
+      const backedUp = ledgerAt(recording, copies.at(-1)?.at ?? 0);
+      const stored = await backedUp.assertFile(location.path);
+      const [, plants] = RESTORED.exec(restored.text) ?? [];
+      const isRestored = stored === Number(plants);
+      assert.ok(isRestored || at <= restored.at, "not restored");
+      const name = directory.names("data").find((it) => OLD_STORE.test(it));
+      if (isRestored) old = directory.file(`data/${name}`);
     }
+    await ledgerAt(recording, at).assertFile(old);
     assert.equal(await store.commit([LAST_PLANT]), "committed");
   } finally {
     store.close();
@@ -366,12 +329,14 @@ export async function assertServes({ image }: PowerCut): Promise<void> {
 }
 
 /** Returns what was sent, and what was acknowledged before a time. */
-function ledgerAt({ sent }: Recording, time: number): Ledger {
+function ledgerAt({ sent, acknowledgedAt }: Recording, time: number): Ledger {
   const ledger = new Ledger();
-  for (const { id, plant, acknowledgedAt } of sent) {
-    const answer = acknowledgedAt < time ? 200 : 0;
-    const create = { plant, sentAt: 0, answeredAt: 1, answer };
-    getOrInsert(ledger.sent, id, () => []).push(create);
+  for (const [id, creates] of sent) {
+    const known = creates.map(({ plant }) => {
+      const at = acknowledgedAt.get(keyOf(plant)) ?? Infinity;
+      return { plant, sentAt: 0, answeredAt: 1, answer: at < time ? 200 : 0 };
+    });
+    ledger.sent.set(id, known);
   }
   return ledger;
 }
