@@ -7,7 +7,7 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { openStore, openStoreToRead } from "../../src/store/open_store.ts";
 import { Disk, type Image, type Output, TRACED_CALLS } from "./disk.ts";
 import { drawPlant, inParallel, isStored, Ledger, send } from "./load.ts";
-import { Program, type ProgramOptions, runProgram } from "./program.ts";
+import { Program, runProgram } from "./program.ts";
 import type { Random } from "./random.ts";
 import { type Call, parseTrace, traced } from "./strace.ts";
 import { TemporaryDirectory } from "./temporary.ts";
@@ -90,19 +90,13 @@ export async function record(random: Random): Promise<Recording> {
   const root = Deno.realPathSync(directory.path);
   const store = root + STORE;
   for (const path of [STORE, BACKUP]) Deno.mkdirSync(dirname(root + path));
+  const trace = directory.file("trace");
   const disk = new Disk(root);
   const stages: Stage[] = [];
   const ledger = new Ledger();
 
-  /** Records a program, and returns a report that it printed. */
-  async function run(
-    name: string,
-    report: RegExp,
-    program: (options: ProgramOptions) => Promise<unknown>,
-    ...injection: string[]
-  ): Promise<Output> {
-    const trace = directory.file("trace");
-    await program(traced(trace, TRACED_CALLS, ...injection));
+  /** Adds what a program did that has ended; returns what it reported. */
+  function collect(name: string, report: RegExp): Output {
     const begin = stages.at(-1)?.end ?? 0;
     const calls = parseTrace(trace, begin).filter((it) => disk.add(it));
     const end = (calls.at(-1)?.returnedAt ?? begin) + 1;
@@ -114,12 +108,10 @@ export async function record(random: Random): Promise<Recording> {
     return output;
   }
 
-  function command(report: RegExp, ...args: string[]): Promise<Output> {
-    return run(
-      args.join(" "),
-      report,
-      (options) => runProgram([...args, "--kv", store], options),
-    );
+  async function run(report: RegExp, ...args: string[]): Promise<Output> {
+    const options = traced(trace, TRACED_CALLS);
+    await runProgram([...args, "--kv", store], options);
+    return collect(args.join(" "), report);
   }
 
   async function serve(
@@ -127,21 +119,21 @@ export async function record(random: Random): Promise<Recording> {
     newPlants: Iterable<NewPlant>,
     ...injection: string[]
   ): Promise<void> {
-    await run(name, /listens on/, async (options) => {
-      await using program = await Program.start(["--kv", store], options);
-      let hasEnded = false;
-      await inParallel(newPlants, async (newPlant) => {
-        if (hasEnded) return;
-        const { status } = await ledger.send(program, newPlant);
-        hasEnded ||= status === 0;
-      }, CONNECTIONS);
-      const { status, signal } = await program.stop();
-      assert.equal(signal ?? status, injection.length > 0 ? "SIGKILL" : 0);
-    }, ...injection);
+    const options = traced(trace, TRACED_CALLS, ...injection);
+    await using program = await Program.start(["--kv", store], options);
+    let hasEnded = false;
+    await inParallel(newPlants, async (newPlant) => {
+      if (hasEnded) return;
+      const { status } = await ledger.send(program, newPlant);
+      hasEnded ||= status === 0;
+    }, CONNECTIONS);
+    const { status, signal } = await program.stop();
+    assert.equal(signal ?? status, injection.length > 0 ? "SIGKILL" : 0);
+    collect(name, /listens on/);
   }
 
   async function copy(path: string): Promise<Copy> {
-    const { at } = await command(/ is a complete copy/, "backup", root + path);
+    const { at } = await run(/ is a complete copy/, "backup", root + path);
     return { path, content: Deno.readFileSync(root + path), at };
   }
 
@@ -163,7 +155,7 @@ export async function record(random: Random): Promise<Recording> {
     directory.file("lines"),
     imported.map(({ id, plant }) => toLine(id, plant.name, plant.tag)),
   );
-  const { at } = await command(/\d created, /, "import", lines);
+  const { at } = await run(/\d created, /, "import", lines);
   for (const newPlant of imported) {
     await ledger.record(newPlant, () => Promise.resolve({ status: 200 }));
     acknowledgedAt.set(keyOf(newPlant.plant), at);
@@ -174,7 +166,7 @@ export async function record(random: Random): Promise<Recording> {
     .filter(({ name, args }) => name === "fsync" && args.endsWith(`${STORE}>`));
   assert.ok(checkpoints.length > 3, "too few checkpoints");
 
-  const restored = await command(RESTORED, "restore", root + BACKUP);
+  const restored = await run(RESTORED, "restore", root + BACKUP);
   const { sent } = ledger;
   return { root, stages, sent, acknowledgedAt, copies, restored };
 }
