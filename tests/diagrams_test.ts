@@ -27,7 +27,7 @@ Deno.test({
   name: "Mermaid draws every diagram in the documents",
   ignore: CHROMIUM === "" || MERMAID === "",
   fn: async () => {
-    await using browser = await Browser.start();
+    await using browser = new Browser();
     await using tab = await browser.openTab();
     await tab.evaluate(Deno.readTextFileSync(MERMAID));
     const problems: string[] = [];

@@ -4,7 +4,7 @@
  * million creates.
  */
 import type { Options } from "./main.ts";
-import { metric, type Running, service, start, stop } from "./servers.ts";
+import { metric, type Running, service, start } from "./servers.ts";
 import { median, printTable } from "./tables.ts";
 import { load } from "./wrk.ts";
 
@@ -20,7 +20,7 @@ export async function benchFootprint(options: Options): Promise<boolean> {
     const running = await start(service(), `${options.directory}/${round}.db`);
     await (await fetch(`${running.url}/livez`)).body?.cancel();
     startsMs.push(performance.now() - startMs);
-    await stop(running);
+    await running.child.stop("SIGKILL");
   }
 
   const running = await start(service(), `${options.directory}/creates.db`);
@@ -31,7 +31,6 @@ export async function benchFootprint(options: Options): Promise<boolean> {
     await load(running, { ids: "rising" }, size);
   }
   const loaded = await residentMb(running);
-  await stop(running);
 
   const megabytes = (await Deno.stat(binary)).size / 1e6;
   printTable([

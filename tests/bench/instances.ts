@@ -13,7 +13,6 @@ import {
   type Server,
   service,
   start,
-  stop,
 } from "./servers.ts";
 import { median, medianRatio, printTable, shuffled } from "./tables.ts";
 import { load, type Size, WARM_UP_SECONDS } from "./wrk.ts";
@@ -92,7 +91,7 @@ async function measure(
   const file = `${directory}/plants.db`;
   const started = async (server: Server, store: string): Promise<Running> => {
     const running = await start(server, store, KV_ENV);
-    stack.defer(() => stop(running));
+    stack.use(running.child);
     return running;
   };
   const denokv = store === "denokv"
@@ -108,14 +107,14 @@ async function measure(
   if (first === undefined) throw new Error("no instance");
   const target = nginx === undefined
     ? first
-    : { name: "nginx", url: nginx.origin, child: nginx.process };
+    : { name: "nginx", url: nginx.origin, child: nginx };
 
   const ids = { ids: "rising" } as const;
   await load(target, ids, { connections, seconds: WARM_UP_SECONDS });
   const kinds = [
-    services.map(({ child }) => child.pid),
+    services.map(({ child }) => child.process.pid),
     nginx === undefined ? [] : withWorkers(nginx.process.pid),
-    denokv === undefined ? [] : [denokv.child.pid],
+    denokv === undefined ? [] : [denokv.child.process.pid],
   ];
   const before = kinds.map(cpuUs);
   const { rate, p99Ms, errors } = await load(target, ids, {

@@ -63,7 +63,7 @@ end
 function done(summary, latency, _)
   local errors = summary.errors
   io.write(string.format(
-    "result rate=%.1f p50=%d p99=%d refused=%d broken=%d\n",
+    'result {"rate":%.1f,"p50":%d,"p99":%d,"refused":%d,"broken":%d}\n',
     summary.requests / summary.duration * 1e6,
     latency:percentile(50),
     latency:percentile(99),

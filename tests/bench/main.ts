@@ -1,5 +1,6 @@
 /** The benches: `deno task bench [NAME] [options]`. */
 import { parseArgs } from "node:util";
+import { has } from "../support/program.ts";
 import { benchCreates } from "./creates.ts";
 import { benchFootprint } from "./footprint.ts";
 import { benchInstances } from "./instances.ts";
@@ -60,15 +61,6 @@ function readNumber(flag: string, text: string, min: number): number {
   throw new TypeError(`${flag}: expected a whole number, got ${text}`);
 }
 
-async function hasWrk(): Promise<boolean> {
-  try {
-    await new Deno.Command("wrk", { args: ["-v"] }).output();
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 async function main(args: string[]): Promise<number> {
   let directory: string | undefined;
   async function cleanUp(): Promise<void> {
@@ -99,7 +91,7 @@ async function main(args: string[]): Promise<number> {
       console.log(USAGE);
       return values.help ? 0 : 2;
     }
-    if (name !== "transfer" && !await hasWrk()) {
+    if (name !== "transfer" && !await has("sh", "-c", "command -v wrk")) {
       console.error("wrk is not installed: apt-get install wrk");
       return 1;
     }

@@ -5,7 +5,7 @@
  * retries. A create uses an idle connection, or opens one.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { TOKEN } from "./servers.ts";
+import { request } from "../support/wire.ts";
 
 /** Time from the arrival of a create until its client gives up. */
 const DEADLINE_MS = 1_000;
@@ -21,7 +21,6 @@ const TICK_MS = 5;
 /** More than a reply to a create has. */
 const REPLY_BYTES_MAX = 4096;
 
-const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
 /** A constant rate of creates. */
@@ -125,15 +124,15 @@ export class OpenLoop {
 
   #start(second: Second): void {
     const id = this.#creates.length;
-    const body = `{"id":${id},"name":"Monstera deliciosa","tag":"climber"}`;
-    const request = encoder.encode(
-      `POST /plants HTTP/1.1\r\nHost: localhost\r\n` +
-        `Authorization: Bearer ${TOKEN}\r\nContent-Type: application/json\r\n` +
-        `Content-Length: ${body.length}\r\n\r\n${body}`,
-    );
-    const deadlineMs = performance.now() + DEADLINE_MS;
-    const hangUp = () => {};
-    const create = { request, second, deadlineMs, hangUp, isOver: false };
+    const create = {
+      request: request(
+        `{"id":${id},"name":"Monstera deliciosa","tag":"climber"}`,
+      ),
+      second,
+      deadlineMs: performance.now() + DEADLINE_MS,
+      hangUp: () => {},
+      isOver: false,
+    };
     this.#creates.push(create);
     this.#send(create).catch((error) => {
       if (!create.isOver) this.#failure = error;

@@ -7,14 +7,7 @@ import { NGINX, Nginx } from "../support/nginx.ts";
 import { CpuQuota } from "./cpu_quota.ts";
 import type { Options } from "./main.ts";
 import { OpenLoop } from "./open_loop.ts";
-import {
-  ECHO,
-  type Server,
-  service,
-  services,
-  start,
-  stop,
-} from "./servers.ts";
+import { ECHO, type Server, service, services, start } from "./servers.ts";
 import { median, printTable, shuffled } from "./tables.ts";
 import { load } from "./wrk.ts";
 
@@ -65,7 +58,8 @@ export async function benchOverload(options: Options): Promise<boolean> {
     for (const [subject, own] of shuffled([...results])) {
       for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
         const result = await measure(subject, options);
-        console.error(`${toText(subject)}: ${JSON.stringify(result)}`);
+        const name = `${subject.title} at ${subject.overload}`;
+        console.error(`${name}: ${JSON.stringify(result)}`);
         if (result.lagMs > LAG_MS_MAX) continue;
         own.push(result);
         break;
@@ -111,11 +105,11 @@ async function measure(
   const quota = stack.use(new CpuQuota(share));
   const store = await Deno.makeTempFile({ dir: directory });
   const running = await start(server, store);
-  stack.defer(() => stop(running));
+  stack.use(running.child);
   const rising = { ids: "rising" } as const;
   // Compile the code before the quota applies.
   await load(running, rising, { connections, seconds: 3 });
-  quota.add(running.child.pid);
+  quota.add(running.child.process.pid);
   const { rate } = await load(running, rising, { connections, seconds: 5 });
   let { url } = running;
   if (proxy !== "none") {
@@ -147,10 +141,6 @@ function withoutTls(text: string): string {
 
 function withoutLimit(text: string): string {
   return text.replaceAll(/ max_conns=\d+/g, "");
-}
-
-function toText({ title, overload }: Subject): string {
-  return `${title} at ${overload}`;
 }
 
 function toRow(

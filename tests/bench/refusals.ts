@@ -4,16 +4,10 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { QUEUE_MS_MAX } from "../../src/limits.ts";
+import { PLANT, send } from "../support/load.ts";
 import { StoreLock } from "../support/temporary.ts";
 import type { Options } from "./main.ts";
-import {
-  metric,
-  type Running,
-  services,
-  start,
-  stop,
-  TOKEN,
-} from "./servers.ts";
+import { metric, type Running, services, start } from "./servers.ts";
 import { median, medianRatio, printTable } from "./tables.ts";
 import { load, type Result, type Size, WARM_UP_SECONDS } from "./wrk.ts";
 
@@ -23,7 +17,8 @@ const RATIO_MAX = 0.45;
 /** Creates without an outcome. */
 const WAITING = "plant_store_creates_waiting";
 
-let lastId = 0;
+/** The id of the last create outside a load, whose ids are positive. */
+let lastId = 0n;
 
 /** A server, and its results by turns. */
 interface Subject {
@@ -56,7 +51,6 @@ export async function benchRefusals(options: Options): Promise<boolean> {
     }
     console.error(`round ${round} is done`);
   }
-  await Promise.all(subjects.map(({ server }) => stop(server)));
   printTable([
     ["server", "µs of a create", "µs of a refusal", "ratio"],
     ...subjects.map(({ server, creates, refusals }) => [
@@ -84,7 +78,8 @@ async function loadBusy(
     using _lock = new StoreLock(store);
     // One waits in a commit, one in the queue.
     for (const count of [1, 2]) {
-      waiting.push(create(server));
+      const newPlant = { id: --lastId, plant: PLANT };
+      waiting.push(send({ origin: server.url }, newPlant));
       await hasWaiting(count);
     }
     await sleep(2 * QUEUE_MS_MAX);
@@ -98,19 +93,6 @@ async function loadBusy(
   } finally {
     await Promise.all(waiting);
   }
-}
-
-/** Sends a create with an id of its own; those of a load are positive. */
-async function create({ url }: Running): Promise<void> {
-  const response = await fetch(`${url}/plants`, {
-    method: "POST",
-    headers: {
-      "authorization": `Bearer ${TOKEN}`,
-      "content-type": "application/json",
-    },
-    body: `{"id":${--lastId},"name":"Monstera deliciosa","tag":"climber"}`,
-  });
-  await response.body?.cancel();
 }
 
 function ofProcess({ cpu }: Result): number {

@@ -1,11 +1,8 @@
 /** Starts the servers that the benches measure, and reads their CPU times. */
-
-const START_MS_MAX = 10_000;
+import { BackgroundProcess } from "../support/background.ts";
+import { inheritedEnv, TOKEN } from "../support/program.ts";
 
 const HERE = import.meta.dirname ?? ".";
-
-/** The token of every server of a bench. */
-export const TOKEN = "bench";
 
 /** A program to measure. */
 export interface Server {
@@ -18,7 +15,7 @@ export interface Server {
 export interface Running {
   readonly name: string;
   readonly url: string;
-  readonly child: Deno.ChildProcess;
+  readonly child: BackgroundProcess;
 }
 
 /** CPU times of a process, in microseconds. */
@@ -61,7 +58,7 @@ export function services(against: string | undefined): Server[] {
   return against === undefined ? [service()] : [service(), service(against)];
 }
 
-const running = new Set<Deno.ChildProcess>();
+const started: BackgroundProcess[] = [];
 
 function deno(...args: string[]): string[] {
   return [Deno.execPath(), "run", "--no-prompt", "--allow-all", ...args];
@@ -74,50 +71,20 @@ export async function start(
   env: Readonly<Record<string, string>> = {},
 ): Promise<Running> {
   const [program = "", ...args] = command(store);
-  const inherited = ["HOME", "DENO_DIR"].flatMap((variable) => {
-    const value = Deno.env.get(variable);
-    return value === undefined ? [] : [[variable, value]];
-  });
-  const child = new Deno.Command(program, {
+  const child = new BackgroundProcess(program, {
     args,
     cwd: `${HERE}/../..`,
     clearEnv: true,
-    env: { ...Object.fromEntries(inherited), ACCESS_TOKEN: TOKEN, ...env },
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).spawn();
-  running.add(child);
-  const timer = setTimeout(() => child.kill("SIGKILL"), START_MS_MAX);
-  const lines = child.stderr.pipeThrough(new TextDecoderStream());
-  let printed = "";
-  let url: string | undefined;
-  for await (const text of lines.values({ preventCancel: true })) {
-    printed += text;
-    url = /http:\/\/127\.0\.0\.1:\d+(?=\s)/.exec(printed)?.[0];
-    if (url !== undefined) break;
-  }
-  clearTimeout(timer);
-  if (url === undefined) throw new Error(`cannot start ${name}: ${printed}`);
-  // Keep reading: a full pipe would stop the program.
-  lines.pipeTo(new WritableStream()).catch(() => {});
+    env: { ...inheritedEnv(), ACCESS_TOKEN: TOKEN, ...env },
+  });
+  started.push(child);
+  const [url] = await child.printed(/http:\/\/127\.0\.0\.1:\d+(?=\s)/);
   return { name, url, child };
-}
-
-/** Kills a program. */
-export async function stop({ child }: Pick<Running, "child">): Promise<void> {
-  try {
-    child.kill("SIGKILL");
-  } catch {
-    // It has ended already.
-  }
-  await child.status;
-  running.delete(child);
 }
 
 /** Kills every program that still runs. */
 export async function stopAll(): Promise<void> {
-  await Promise.all([...running].map((child) => stop({ child })));
+  await Promise.all(started.map((child) => child.stop("SIGKILL")));
 }
 
 /**

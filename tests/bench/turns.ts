@@ -3,7 +3,7 @@
  * slices: on a noisy machine ratios are useful, and rates hardly are.
  */
 import type { Options } from "./main.ts";
-import { type Running, stop } from "./servers.ts";
+import type { Running } from "./servers.ts";
 import { median, medianRatio, printTable, shuffled } from "./tables.ts";
 import { type Load, load, type Result, WARM_UP_SECONDS } from "./wrk.ts";
 
@@ -34,8 +34,6 @@ export async function compareByTurns(
     }
     console.error(`round ${round} is done`);
   }
-  const servers = new Set(subjects.map(({ server }) => server));
-  await Promise.all([...servers].map(stop));
   printResults(results);
   return [...results.values()].flat().every(({ errors }) => errors === 0);
 }

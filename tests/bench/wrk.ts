@@ -1,5 +1,6 @@
 /** Puts load on a server with wrk. */
-import { type CpuTimes, cpuTimes, type Running, TOKEN } from "./servers.ts";
+import { TOKEN } from "../support/program.ts";
+import { type CpuTimes, cpuTimes, type Running } from "./servers.ts";
 
 /** How ids are chosen. */
 export interface Load {
@@ -31,6 +32,9 @@ export interface Result {
   readonly cpu: CpuTimes;
 }
 
+/** What load.lua prints. */
+type Printed = Record<"rate" | "p50" | "p99" | "refused" | "broken", number>;
+
 /** Time to load a server before it is measured. */
 export const WARM_UP_SECONDS = 2;
 
@@ -46,7 +50,7 @@ export async function load(
   { connections, seconds }: Size,
 ): Promise<Result> {
   const from = ++runs * IDS_PER_RUN;
-  const before = cpuTimes(child.pid);
+  const before = cpuTimes(child.process.pid);
   const { stdout, stderr } = await new Deno.Command("wrk", {
     args: [
       ...["-t1", `-c${connections}`, `-d${seconds}s`],
@@ -54,18 +58,13 @@ export async function load(
       ...[ids, from, TOKEN, repeats, of, preloaded].map(String),
     ],
   }).output();
-  const after = cpuTimes(child.pid);
+  const after = cpuTimes(child.process.pid);
   const text = new TextDecoder().decode(stdout);
-  const [, ...numbers] =
-    /^result rate=(\S+) p50=(\S+) p99=(\S+) refused=(\S+) broken=(\S+)$/m
-      .exec(text) ?? [];
-  const [rate, p50, p99, refused, broken] = numbers.map(Number);
-  if (
-    rate === undefined || p50 === undefined || p99 === undefined ||
-    refused === undefined || broken === undefined
-  ) {
+  const [, json] = /^result (.+)$/m.exec(text) ?? [];
+  if (json === undefined) {
     throw new Error(`wrk failed: ${text}${new TextDecoder().decode(stderr)}`);
   }
+  const { rate, p50, p99, refused, broken }: Printed = JSON.parse(json);
   const replies = rate * seconds;
   return {
     replies,

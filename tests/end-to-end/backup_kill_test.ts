@@ -39,11 +39,11 @@ for (const [where, expressions] of FILE_SYSTEMS) {
 
     let copies = 0;
     const points = killPoints(calls, isWithout ? 0 : WRITE_KILLS_MAX);
-    for (const [i, { name: where, expression }] of points.entries()) {
+    for (const [where, expression] of points) {
       using target = new TemporaryDirectory();
       const copy = target.file(COPY);
       // The files that a kill leaves beside a store change the next calls.
-      const fresh = directory.file(`${i}.db`);
+      const fresh = directory.file(`${where}.db`);
       Deno.copyFileSync(store, fresh);
       const { ended } = await backUp(fresh, copy, [expression]);
       assert.equal(ended.signal, "SIGKILL", `${where}: ${ended.stderr}`);

@@ -4,12 +4,13 @@ import { once } from "node:events";
 import http2 from "node:http2";
 import { BODY_BYTES_MAX, BODY_DISCARD_BYTES_MAX } from "../../src/limits.ts";
 import { eventually, residentBytes } from "../support/load.ts";
-import { testsOfOneService } from "../support/observed_program.ts";
+import { testsOfOneService } from "../support/one_service.ts";
 import { TOKEN } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import {
   chunked,
   concatenate,
+  exchange,
   type Reply,
   request,
   toBytes,
@@ -70,22 +71,22 @@ const FRAMINGS: Readonly<Record<string, (body: string) => Uint8Array>> = {
 };
 
 for (const [name, frame] of Object.entries(FRAMINGS)) {
-  test(`a body of the largest size ${name} is stored, and a larger one refused`, async (service) => {
+  test(`a body of the largest size ${name} is stored, and a larger one refused`, async (program) => {
     const id = nextId++;
     const plant = { name: nameOf(BODY_BYTES_MAX) };
     const body = (name: string) => `{"id":${id},"name":"${name}"}`;
     assertRefusal(
-      await service.exchange(frame(body(`${plant.name}x`))),
+      await exchange(program.port, frame(body(`${plant.name}x`))),
       TOO_LARGE,
     );
-    const reply = await service.exchange(frame(body(plant.name)));
+    const reply = await exchange(program.port, frame(body(plant.name)));
     assert.equal(reply?.status, 200, reply?.text);
     assert.deepEqual(JSON.parse(reply.text), plant);
     return [[["plants", BigInt(id)], plant]];
   });
 }
 
-test("an incomplete body of a client that stops sending is refused", async (service) => {
+test("an incomplete body of a client that stops sending is refused", async (program) => {
   for (
     const bytes of [
       request(VALID, { headers: ["content-length: 23"] }),
@@ -96,7 +97,7 @@ test("an incomplete body of a client that stops sending is refused", async (serv
       inChunks(VALID, 10).subarray(0, -9),
     ]
   ) {
-    using wire = await Wire.connect(service.port);
+    using wire = await Wire.connect(program.port);
     await wire.send(bytes);
     await wire.closeWrite();
     assertRefusal(await wire.reply(), INCOMPLETE);
@@ -104,9 +105,9 @@ test("an incomplete body of a client that stops sending is refused", async (serv
   }
 });
 
-test("a client that disconnects before the end of its request stores nothing, and is counted apart from bad requests", async (service) => {
+test("a client that disconnects before the end of its request stores nothing, and is counted apart from bad requests", async (program) => {
   const counted = (status: number) =>
-    service.program.metric(
+    program.metric(
       `plant_store_http_requests_total{code="${status}"}`,
     );
   const [bad, left] = [await counted(400), await counted(499)];
@@ -117,7 +118,7 @@ test("a client that disconnects before the end of its request stores nothing, an
       request(VALID).subarray(0, 40),
     ]
   ) {
-    using wire = await Wire.connect(service.port);
+    using wire = await Wire.connect(program.port);
     await wire.send(bytes);
   }
   // The last one has not sent a complete head.
@@ -125,11 +126,10 @@ test("a client that disconnects before the end of its request stores nothing, an
   assert.equal(await counted(400), bad);
 });
 
-test("an HTTP/2 client that resets its stream before the end of a body stores nothing, although the part is a plant", async (service) => {
-  const metric = (name: string) =>
-    service.program.metric(`plant_store_${name}`);
+test("an HTTP/2 client that resets its stream before the end of a body stores nothing, although the part is a plant", async (program) => {
+  const metric = (name: string) => program.metric(`plant_store_${name}`);
   const left = await metric(LEFT);
-  const session = http2.connect(service.program.origin);
+  const session = http2.connect(program.origin);
   const open = (headers: http2.OutgoingHttpHeaders) => {
     const stream = session.request(headers);
     // Before 2.9, Deno reports the end of its own streams as errors.
@@ -172,7 +172,7 @@ async function assertEnds(wire: Wire, part: Uint8Array): Promise<void> {
   assert.ok(sentBytes < ENDLESS_BYTES, `${sentBytes} bytes were accepted`);
 }
 
-test("a refused body is not read to its end", async (service) => {
+test("a refused body is not read to its end", async (program) => {
   const part = new Uint8Array(64 * 1024);
   for (
     const differences of [
@@ -181,7 +181,7 @@ test("a refused body is not read to its end", async (service) => {
       {},
     ]
   ) {
-    using wire = await Wire.connect(service.port);
+    using wire = await Wire.connect(program.port);
     const headers = ["content-length: 1000000000"];
     await wire.send(request("", { headers, ...differences }));
     assert.notEqual((await wire.reply())?.status, 200);
@@ -201,10 +201,11 @@ for (
     ["transfer-encoding: chunked", "content-length: 22"],
   ]
 ) {
-  test(`a create with "${framing.join('" before "')}" is stored as its chunks say, or refused with a bare 400`, async (service) => {
+  test(`a create with "${framing.join('" before "')}" is stored as its chunks say, or refused with a bare 400`, async (program) => {
     const id = nextId++;
     const body = `{"id":${id},"name":"longer than the length"}`;
-    const reply = await service.exchange(
+    const reply = await exchange(
+      program.port,
       request(chunked(body, 5), { headers: framing }),
     );
     if (reply?.status === 200) {
@@ -213,22 +214,25 @@ for (
     assert.deepEqual([reply?.status, reply?.text], [400, ""]);
   });
 
-  test(`chunks without an end after "${framing.join('" before "')}" are refused, and not kept in memory`, async (service) => {
-    const beforeBytes = await residentBytes(service.program);
-    using wire = await Wire.connect(service.port);
+  test(`chunks without an end after "${framing.join('" before "')}" are refused, and not kept in memory`, async (program) => {
+    const beforeBytes = await residentBytes(program);
+    using wire = await Wire.connect(program.port);
     await wire.send(request("", { headers: framing }));
     const chunk = concatenate("10000\r\n", new Uint8Array(65_536), "\r\n");
     await assertEnds(wire, chunk);
-    const grownBytes = await residentBytes(service.program) - beforeBytes;
+    const grownBytes = await residentBytes(program) - beforeBytes;
     assert.ok(grownBytes < 32 * 2 ** 20, `memory grew by ${grownBytes} bytes`);
     // A reply can be lost with the connection of a client that still sends.
     const reply = await wire.reply();
     if (reply !== undefined) assertRefusedFraming(reply);
   });
 
-  test(`a body of ${BODY_DISCARD_BYTES_MAX} bytes in chunks after "${framing.join('" before "')}" gets its refusal`, async (service) => {
+  test(`a body of ${BODY_DISCARD_BYTES_MAX} bytes in chunks after "${framing.join('" before "')}" gets its refusal`, async (program) => {
     const chunks = chunked(new Uint8Array(BODY_DISCARD_BYTES_MAX), 65_536);
-    const reply = await service.exchange(request(chunks, { headers: framing }));
+    const reply = await exchange(
+      program.port,
+      request(chunks, { headers: framing }),
+    );
     assertRefusedFraming(reply);
   });
 }

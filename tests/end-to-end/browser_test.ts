@@ -35,7 +35,7 @@ if (CHROMIUM !== "") {
   // Tests share the browser and the service: each has its own tab and id, and
   // reads messages of the browser that another test began to wait for.
   Deno.test.beforeAll(async () => {
-    browser = cleanup.use(await Browser.start());
+    browser = cleanup.use(new Browser());
     program = await startProgram(cleanup);
   });
   Deno.test.afterAll(() => cleanup.disposeAsync());

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Entry } from "../support/entries.ts";
 import { range } from "../support/load.ts";
-import { testsOfOneService } from "../support/observed_program.ts";
+import { testsOfOneService } from "../support/one_service.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { chunked, concatenate, request, Wire } from "../support/wire.ts";
 
@@ -29,9 +29,9 @@ const REFUSED = [
 
 const { test } = testsOfOneService();
 
-test("requests that are sent at once on one connection get their replies in order, refusals too", async (service) => {
+test("requests that are sent at once on one connection get their replies in order, refusals too", async (program) => {
   const ids = range(200n, 20);
-  using wire = await Wire.connect(service.port);
+  using wire = await Wire.connect(program.port);
   await wire.send(concatenate(
     ...ids.flatMap((id, i) => {
       const [, refused] = REFUSED[i % REFUSED.length] ?? [0, ""];
@@ -46,8 +46,8 @@ test("requests that are sent at once on one connection get their replies in orde
   return ids.map((id): Entry => [["plants", id], { name: `plant ${id}` }]);
 });
 
-test("the bytes after a body, or after its last chunk, are a separate request", async (service) => {
-  using wire = await Wire.connect(service.port);
+test("the bytes after a body, or after its last chunk, are a separate request", async (program) => {
+  using wire = await Wire.connect(program.port);
   await wire.send(concatenate(
     request('{"id":300,"name":"a"}'),
     request(chunked('{"id":301,"name":"a"}', 7), {
@@ -66,7 +66,7 @@ test("the bytes after a body, or after its last chunk, are a separate request", 
   return [[["plants", 300n], { name: "a" }], [["plants", 301n], { name: "a" }]];
 });
 
-test("a request inside a refused body is not answered", async (service) => {
+test("a request inside a refused body is not answered", async (program) => {
   const inner = request('{"id":303,"name":"smuggled"}');
   for (
     const outer of [
@@ -79,7 +79,7 @@ test("a request inside a refused body is not answered", async (service) => {
       }),
     ]
   ) {
-    using wire = await Wire.connect(service.port);
+    using wire = await Wire.connect(program.port);
     await wire.send(outer);
     const reply = await wire.reply();
     assert.ok(reply !== undefined && reply.status >= 400, reply?.text);
@@ -94,7 +94,7 @@ test("a request inside a refused body is not answered", async (service) => {
   }
 });
 
-test("a connection closes after the reply if the client asks for that or uses HTTP/1.0", async (service) => {
+test("a connection closes after the reply if the client asks for that or uses HTTP/1.0", async (program) => {
   const differences = [
     { headers: ["connection: close"] },
     { line: "POST /plants HTTP/1.0" },
@@ -102,7 +102,7 @@ test("a connection closes after the reply if the client asks for that or uses HT
   const bodies = [['{"id":302,"name":"a"}', 200], ["[]", 400]] as const;
   for (const [body, status] of bodies) {
     for (const difference of differences) {
-      using wire = await Wire.connect(service.port);
+      using wire = await Wire.connect(program.port);
       await wire.send(request(body, difference));
       const reply = await wire.reply();
       assert.equal(reply?.status, status, reply?.text);
@@ -112,9 +112,9 @@ test("a connection closes after the reply if the client asks for that or uses HT
   return [[["plants", 302n], { name: "a" }]];
 });
 
-test("100 Continue is sent before the body, and the reply after it", async (service) => {
+test("100 Continue is sent before the body, and the reply after it", async (program) => {
   const body = '{"id":304,"name":"a"}';
-  using wire = await Wire.connect(service.port);
+  using wire = await Wire.connect(program.port);
   await wire.send(request("", {
     headers: [`content-length: ${body.length}`, "expect: 100-continue"],
   }));
@@ -124,7 +124,7 @@ test("100 Continue is sent before the body, and the reply after it", async (serv
   return [[["plants", 304n], { name: "a" }]];
 });
 
-test("a client that expects 100 Continue gets a refusal instead, if the headers are refused", async (service) => {
+test("a client that expects 100 Continue gets a refusal instead, if the headers are refused", async (program) => {
   const line = "POST /ferns HTTP/1.1";
   for (
     const [error, headers, differences] of [
@@ -134,7 +134,7 @@ test("a client that expects 100 Continue gets a refusal instead, if the headers 
       [41301, ["content-length: 32769"], {}],
     ] as const
   ) {
-    using wire = await Wire.connect(service.port);
+    using wire = await Wire.connect(program.port);
     await wire.send(request("", {
       ...differences,
       headers: ["expect: 100-continue", ...headers],

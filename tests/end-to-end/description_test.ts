@@ -4,7 +4,7 @@ import { API_ERRORS, statusOf } from "../../src/errors.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import { exampleMessage } from "../../src/reference/api.ts";
 import { runProgram } from "../support/program.ts";
-import { assertRefusal } from "../support/refusals.ts";
+import { assertRefusal, ERROR_HEADERS } from "../support/refusals.ts";
 import {
   type Description,
   isValid,
@@ -25,11 +25,6 @@ const REQUESTS: readonly (readonly [example: string, Uint8Array])[] = [
   ["41301", request(" ".repeat(BODY_BYTES_MAX + 1))],
   ["41501", request("{}", { headers: ["content-type: text/plain"] })],
   ["41502", request("{}", { headers: ["content-encoding: gzip"] })],
-];
-
-/** Headers that a reply has only if the description says so. */
-const DOCUMENTED_HEADERS = [
-  ...["accept-encoding", "allow", "retry-after", "www-authenticate"],
 ];
 
 const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
@@ -65,7 +60,7 @@ function assertDocumented(
     expectedHeaders.set(name.toLowerCase(), String(value));
   }
   const sent = new Map(
-    [...headers].filter(([name]) => DOCUMENTED_HEADERS.includes(name)),
+    [...headers].filter(([name]) => ERROR_HEADERS.includes(name)),
   );
   assert.deepEqual(sent, expectedHeaders, example);
 }

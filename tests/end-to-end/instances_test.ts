@@ -99,7 +99,7 @@ async function prove(
     );
     await test({ instances, load, ledger });
   } catch (cause) {
-    const log = nginx.log.slice(-LOG_CHARS);
+    const log = nginx.stderr.slice(-LOG_CHARS);
     throw new Error(`with SEED=${seed}; nginx logged: ${log}`, { cause });
   }
 }
@@ -156,7 +156,7 @@ async function killServer(
     // Creates that wait for the server are refused only after a while.
     await eventually(
       (refused) => refused > 0,
-      () => Promise.resolve(tally.of(QUEUE_FULL) + tally.of(STORE_FAILED)),
+      () => tally.of(QUEUE_FULL) + tally.of(STORE_FAILED),
     );
     await server.restart();
     for (const instance of instances) await instance.ready();
@@ -170,7 +170,7 @@ async function killServer(
   const after = await load.during((tally) =>
     eventually(
       (replies) => replies >= REPLIES,
-      () => Promise.resolve(totalOf(tally)),
+      () => totalOf(tally),
     )
   );
   assertAllStored(after);

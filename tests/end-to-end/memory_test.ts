@@ -16,7 +16,6 @@ import {
   isStored,
   PLANT,
   residentBytes,
-  send,
   Tally,
   toBody,
 } from "../support/load.ts";
@@ -101,10 +100,7 @@ async function flood(
   const replies = Promise.all(ids.map(async (id, i) => {
     const client = connections[i % connections.length];
     assert.ok(client !== undefined);
-    const reply = await ledger.record(
-      { id, plant },
-      (newPlant) => send(program, newPlant, { client }),
-    );
+    const reply = await ledger.send(program, { id, plant }, { client });
     tally.add(reply);
     assert.ok(isStored(reply) || reply.status === 503);
   }));

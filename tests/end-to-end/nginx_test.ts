@@ -63,7 +63,7 @@ behindNginx.test("nginx accepts a body of the largest size and refuses larger bo
     await assertError(await fetch(url, { client }), BAD_REQUEST);
   }
   // Warnings mean a directive that does not fit, such as a small buffer.
-  assert.doesNotMatch(nginx.log, /\[warn\]/);
+  assert.doesNotMatch(nginx.stderr, /\[warn\]/);
 });
 
 behindNginx.test("nginx answers 503 with an Error and Retry-After while no instance runs", async () => {

@@ -1,11 +1,12 @@
 /** Request lines and headers as only a socket can send them. */
 import assert from "node:assert/strict";
-import { testsOfOneService } from "../support/observed_program.ts";
+import { testsOfOneService } from "../support/one_service.ts";
 import { TOKEN } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import {
   chunked,
   type Differences,
+  exchange,
   request,
   toBytes,
 } from "../support/wire.ts";
@@ -137,17 +138,17 @@ const DOUBTFUL = [
 const { test } = testsOfOneService();
 
 for (const [name, bytes, error, message] of REFUSED) {
-  test(`a request with ${name} is refused with ${error}`, async (service) => {
-    const reply = await service.exchange(bytes);
+  test(`a request with ${name} is refused with ${error}`, async (program) => {
+    const reply = await exchange(program.port, bytes);
     assertRefusal(reply, { error, message }, ["tökén"]);
   });
 }
 
 for (const [i, [name, differences]] of ACCEPTED.entries()) {
-  test(`a create with ${name} is stored`, async (service) => {
+  test(`a create with ${name} is stored`, async (program) => {
     const id = 100n + BigInt(i);
     const body = `{"id":${id},"name":"Fern"}`;
-    const reply = await service.exchange(request(body, differences));
+    const reply = await exchange(program.port, request(body, differences));
     assert.equal(reply?.status, 200, reply?.text);
     assert.equal(reply.headers.get("content-type"), "application/json");
     assert.equal(reply.text, '{"name":"Fern"}');
@@ -155,19 +156,19 @@ for (const [i, [name, differences]] of ACCEPTED.entries()) {
   });
 }
 
-test("the runtime replies to a request that is not HTTP with a bare 400", async (service) => {
+test("the runtime replies to a request that is not HTTP with a bare 400", async (program) => {
   for (const [name, bytes] of Object.entries(MALFORMED)) {
-    const reply = await service.exchange(bytes);
+    const reply = await exchange(program.port, bytes);
     assert.deepEqual([reply?.status, reply?.text], [400, ""], name);
   }
 });
 
 for (const [i, [name, differences]] of DOUBTFUL.entries()) {
-  test(`a create with ${name} is stored as it was sent, or refused with a bare 400`, async (service) => {
+  test(`a create with ${name} is stored as it was sent, or refused with a bare 400`, async (program) => {
     const id = 200n + BigInt(i);
     const body = `{"id":${id},"name":"Fern"}`;
     const sent = "isChunked" in differences ? chunked(body, 5) : body;
-    const reply = await service.exchange(request(sent, differences));
+    const reply = await exchange(program.port, request(sent, differences));
     if (reply?.status === 200) return [[["plants", id], { name: "Fern" }]];
     assert.deepEqual([reply?.status, reply?.text], [400, ""]);
   });

@@ -107,7 +107,7 @@ for (const [where, expressions] of FILE_SYSTEMS) {
 
     const points = killPoints(calls, WRITE_KILLS_MAX);
     let [kills, restored] = [0, 0];
-    for (const { name, expression } of points) {
+    for (const [name, expression] of points) {
       const { ended, isNew } = await run([expression], name);
       if (ended.signal === null) {
         assert.equal(ended.status, 0, `${name}: ${ended.stderr}`);
@@ -117,7 +117,7 @@ for (const [where, expressions] of FILE_SYSTEMS) {
       if (isNew) restored++;
     }
     // This thread, or one of Deno, removes the two files beside the copy.
-    assert.ok(kills >= points.length - 2, `${kills} of ${points.length}`);
+    assert.ok(kills >= points.size - 2, `${kills} of ${points.size}`);
     assert.ok(
       restored > 0,
       "no kill came after the new store was in place",

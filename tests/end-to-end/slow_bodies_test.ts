@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { BODY_MS_MAX } from "../../src/limits.ts";
 import { eventually } from "../support/load.ts";
-import { ObservedProgram } from "../support/observed_program.ts";
+import { testsOfOneService } from "../support/one_service.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { request, Wire } from "../support/wire.ts";
+import { exchange, request, Wire } from "../support/wire.ts";
 
 const BODY = '{"id":2,"name":"Fern"}';
 
@@ -55,10 +55,11 @@ async function trickle(wire: Wire): Promise<void> {
   assertRefusal(await reply, TIMED_OUT);
 }
 
-Deno.test("a body that has not arrived within 10 s is refused with 40801, and its connection ends with the rest of it", async () => {
-  await using service = await ObservedProgram.start();
+const { test } = testsOfOneService();
+
+test("a body that has not arrived within 10 s is refused with 40801, and its connection ends with the rest of it", async (program) => {
   const slow = SLOW.map(async ([name, part, rest]) => {
-    using wire = await Wire.connect(service.port);
+    using wire = await Wire.connect(program.port);
     await wire.send(part);
     const reply = await wire.reply();
     assertRefusal(reply, TIMED_OUT);
@@ -68,23 +69,23 @@ Deno.test("a body that has not arrived within 10 s is refused with 40801, and it
     await wire.send(rest);
     assert.equal(await wire.rest(), "", name);
   });
-  using trickling = await Wire.connect(service.port);
+  using trickling = await Wire.connect(program.port);
   slow.push(trickle(trickling));
 
   // Others are served meanwhile, even one whose body arrives in two parts.
-  using wire = await Wire.connect(service.port);
+  using wire = await Wire.connect(program.port);
   const body = '{"id":3,"name":"slow but in time"}';
   await wire.send(
     request(body.slice(0, 9), { headers: [`content-length: ${body.length}`] }),
   );
-  const other = await service.exchange(request('{"id":1,"name":"Aloe"}'));
+  const other = await exchange(program.port, request('{"id":1,"name":"Aloe"}'));
   assert.equal(other?.status, 200, other?.text);
   await wire.send(body.slice(9));
   assert.equal((await wire.reply())?.status, 200);
 
   await Promise.all(slow);
-  assert.deepEqual(await service.stored(), [
+  return [
     [["plants", 1n], { name: "Aloe" }],
     [["plants", 3n], { name: "slow but in time" }],
-  ]);
+  ];
 });

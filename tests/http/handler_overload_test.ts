@@ -38,7 +38,7 @@ Deno.test("handle() refuses creates with 50302 while BODIES_RESERVED_BYTES_MAX o
   const { text } = await service.get("/metrics");
   assert.match(text, /_creates_total\{outcome="queue_full"\} 2\n/);
 
-  service.clock.advance(BODY_MS_MAX);
+  service.clock.now += BODY_MS_MAX;
   service.handler.expire();
   for (const reply of await Promise.all(arriving)) {
     assertRefusal(reply, { error: 40801 });

@@ -145,13 +145,13 @@ for (const method of ["GET", "HEAD"]) {
     }
     await assertUp(true);
     service.store.problem = "database or disk is full";
-    service.clock.advance(PROBE_MS);
+    service.clock.now += PROBE_MS;
     await assertUp(false);
     assert.equal((await service.get("/livez", { method })).text, OK);
 
     // No create has arrived meanwhile.
     service.store.problem = undefined;
-    service.clock.advance(RECOVERY_MS_MIN);
+    service.clock.now += RECOVERY_MS_MIN;
     await assertUp(true);
     assert.deepEqual(service.stored(), []);
   });

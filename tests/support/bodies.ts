@@ -1,26 +1,13 @@
 type Bytes = Uint8Array<ArrayBuffer>;
 
-/** How the stream of a body behaves after its last part. */
-export type StreamEnd = "ends" | "fails" | "hangs";
-
-/** The stream of a body, and what a reader does with it. */
-export interface ObservedStream {
-  readonly stream: ReadableStream<Bytes>;
-  /** Bytes that were read. */
-  readonly readBytes: () => number;
-  /** Resolves when all parts were read and the next one is requested. */
-  readonly exhausted: Promise<void>;
-  /** Adds a part to a stream that hangs. */
-  readonly send: (part: Bytes) => void;
-  /** Resolves when the reader cancels the stream. */
-  readonly cancelled: Promise<void>;
-}
-
-/** Returns a stream of parts, which are read one by one. */
+/**
+ * Returns a stream of parts, which are read one by one, and what its reader does.
+ * @param end how it behaves after the last part
+ */
 export function streamOf(
   parts: Iterable<string | Bytes>,
-  end: StreamEnd = "ends",
-): ObservedStream {
+  end: "ends" | "fails" | "hangs" = "ends",
+) {
   const encoder = new TextEncoder();
   const iterator = parts[Symbol.iterator]();
   const exhausted = Promise.withResolvers<void>();
@@ -48,15 +35,19 @@ export function streamOf(
   }, { highWaterMark: 0 });
   return {
     stream,
+    /** Returns how many bytes were read. */
     readBytes: () => readBytes,
+    /** Resolves when all parts were read and the next one is requested. */
     exhausted: exhausted.promise,
-    send: (part) => controller?.enqueue(part),
+    /** Adds a part to a stream that hangs. */
+    send: (part: Bytes) => controller?.enqueue(part),
+    /** Resolves when the reader cancels the stream. */
     cancelled: cancelled.promise,
   };
 }
 
 /** Returns an endless stream, in parts of some bytes. */
-export function endlessStream(partBytes: number): ObservedStream {
+export function endlessStream(partBytes: number) {
   const part = new Uint8Array(partBytes);
   return streamOf(function* () {
     for (;;) yield part;

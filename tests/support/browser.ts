@@ -1,6 +1,7 @@
 /** A real Chromium, whose path the environment variable CHROMIUM names. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { BackgroundProcess } from "./background.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
 /** The path of Chromium, empty if the environment names none. */
@@ -26,41 +27,26 @@ function memberAt(value: unknown, ...path: readonly string[]): unknown {
 
 /** A headless Chromium, driven over the DevTools protocol. */
 export class Browser implements AsyncDisposable {
-  readonly #process: Deno.ChildProcess;
   readonly #profile = new TemporaryDirectory();
-  /** Where it listens, and when its output has ended. */
-  readonly #stderr: ReturnType<typeof readHost>;
-
-  private constructor() {
-    this.#process = new Deno.Command(CHROMIUM, {
-      args: [
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-quic",
-        "--disable-dev-shm-usage",
-        "--no-first-run",
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--remote-debugging-port=0",
-        `--user-data-dir=${this.#profile.path}`,
-      ],
-      stdout: "null",
-      stderr: "piped",
-    }).spawn();
-    this.#stderr = readHost(this.#process.stderr);
-  }
-
-  /** Starts Chromium. */
-  static async start(): Promise<Browser> {
-    const browser = new Browser();
-    await browser.#stderr.host;
-    return browser;
-  }
+  readonly #process = new BackgroundProcess(CHROMIUM, {
+    args: [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--disable-quic",
+      "--disable-dev-shm-usage",
+      "--no-first-run",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--disable-sync",
+      "--remote-debugging-port=0",
+      `--user-data-dir=${this.#profile.path}`,
+    ],
+  });
 
   async openTab(): Promise<Tab> {
-    const url = `http://${await this.#stderr.host}/json/new?about:blank`;
+    const [, host = ""] = await this.#process.printed(DEVTOOLS_HOST);
+    const url = `http://${host}/json/new?about:blank`;
     const response = await fetch(url, { method: "PUT" });
     const tab = new Tab((await response.json()).webSocketDebuggerUrl);
     for (const domain of ["Page", "Runtime", "Log"]) {
@@ -71,12 +57,10 @@ export class Browser implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     // It stops its own processes, which use the profile.
-    this.#process.kill("SIGTERM");
-    const kill = () => this.#process.kill("SIGKILL");
+    const kill = () => this.#process.process.kill("SIGKILL");
     const timer = setTimeout(kill, COMMAND_MS_MAX);
-    await this.#process.status;
+    await this.#process.stop();
     clearTimeout(timer);
-    await this.#stderr.ended;
     this.#profile[Symbol.dispose]();
   }
 }
@@ -242,23 +226,4 @@ export class Tab implements AsyncDisposable {
         }
     }
   }
-}
-
-/** Reads stderr to its end, and finds where DevTools listens. */
-function readHost(
-  stderr: Deno.ChildProcess["stderr"],
-): { host: Promise<string>; ended: Promise<void> } {
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
-  let text = "";
-  const ended = stderr.pipeThrough(new TextDecoderStream()).pipeTo(
-    new WritableStream({
-      write(chunk) {
-        text += chunk;
-        const [, host] = DEVTOOLS_HOST.exec(text) ?? [];
-        if (host !== undefined) resolve(host);
-      },
-      close: () => reject(new Error(`Chromium did not start: ${text}`)),
-    }),
-  );
-  return { host: promise, ended };
 }

@@ -30,8 +30,6 @@ export class FakeStore implements CommitStore, ObservedStore {
   readonly commitsInFlightMax: number;
   /** The operations so far, in order, with their ids. */
   readonly operations: (readonly ["commit" | "read", ...bigint[]])[] = [];
-  /** The commits so far, in order. */
-  readonly batches: (readonly NewPlant[])[] = [];
   /** The commits of a paused store. */
   readonly pending: PendingCommit[] = [];
   /** What is on disk; `null` for the value of another program. */
@@ -56,13 +54,12 @@ export class FakeStore implements CommitStore, ObservedStore {
 
   resume(): void {
     this.#isPaused = false;
-    while (this.pending.length > 0) this.#carryOut();
+    while (this.pending.length > 0) this.write();
   }
 
   commit(plants: readonly NewPlant[]): Promise<CommitResult> {
     const batch = plants.map(({ id, plant }) => ({ id, plant }));
     this.operations.push(["commit", ...batch.map(({ id }) => id)]);
-    this.batches.push(batch);
     const { promise, resolve, reject } = Promise.withResolvers<CommitResult>();
     this.pending.push({
       plants: batch,
@@ -75,7 +72,7 @@ export class FakeStore implements CommitStore, ObservedStore {
         return settled();
       },
     });
-    if (!this.#isPaused) this.#carryOut();
+    if (!this.#isPaused) this.write();
     return promise;
   }
 
@@ -105,7 +102,13 @@ export class FakeStore implements CommitStore, ObservedStore {
 
   /** Carries out the oldest pending commit as a store does. */
   write(): Promise<void> {
-    return this.#carryOut();
+    const { plants, resolve, fail } = this.next();
+    if (this.problem !== undefined) return fail(this.problem);
+    const exists = plants.some(({ id }) => this.plants.has(id));
+    if (!exists) {
+      for (const { id, plant } of plants) this.plants.set(id, plant);
+    }
+    return resolve(exists ? "exists" : "committed");
   }
 
   /** Carries out commits until none is pending. */
@@ -114,17 +117,8 @@ export class FakeStore implements CommitStore, ObservedStore {
   }
 
   get batchPlantsMax(): number {
-    return Math.max(...this.batches.map((batch) => batch.length));
-  }
-
-  #carryOut(): Promise<void> {
-    const { plants, resolve, fail } = this.next();
-    if (this.problem !== undefined) return fail(this.problem);
-    const exists = plants.some(({ id }) => this.plants.has(id));
-    if (!exists) {
-      for (const { id, plant } of plants) this.plants.set(id, plant);
-    }
-    return resolve(exists ? "exists" : "committed");
+    const commits = this.operations.filter(([kind]) => kind === "commit");
+    return Math.max(...commits.map(([, ...ids]) => ids.length));
   }
 }
 
@@ -135,10 +129,6 @@ export class FakeClock implements Clock {
 
   nowMs(): number {
     return this.now;
-  }
-
-  advance(ms: number): void {
-    this.now += ms;
   }
 
   sleep(ms: number): Promise<void> {

@@ -10,7 +10,7 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { isUnsettled } from "./history.ts";
 import type { KvServer } from "./kv_server.ts";
 import type { Instance } from "./instances.ts";
-import { type Ledger, pause, send, toBody } from "./load.ts";
+import { type Ledger, pause, toBody } from "./load.ts";
 import { SIMILAR_PLANTS } from "./plants.ts";
 import { numberFromEnv, Random } from "./random.ts";
 
@@ -146,10 +146,8 @@ async function sendCreates(
     const instance = instances[turn % instances.length];
     assert.ok(instance !== undefined);
     const signal = AbortSignal.timeout(random.pick(PATIENCE_MS));
-    const { status, error = status } = await ledger.record(
-      newPlant,
-      () => send(instance, newPlant, { signal }),
-    );
+    const reply = await ledger.send(instance, newPlant, { signal });
+    const { status, error = status } = reply;
     if (isUnsettled(error)) {
       turn++;
       await pause(random.int(...RETRY_MS));

@@ -7,7 +7,6 @@ import {
   eventually,
   type Ledger,
   pause,
-  send,
   Tally,
 } from "./load.ts";
 import type { Nginx } from "./nginx.ts";
@@ -128,10 +127,7 @@ export class ConstantLoad implements Disposable {
   /** Sends a create and records it with its reply. */
   create(newPlant: NewPlant, client = this.#clients[0]): Promise<Answer> {
     const { ledger, nginx } = this.#options;
-    const reply = ledger.record(
-      newPlant,
-      (newPlant) => send(nginx, newPlant, { ...(client && { client }) }),
-    );
+    const reply = ledger.send(nginx, newPlant, { ...(client && { client }) });
     this.#inFlight.add(reply);
     const end = () => this.#inFlight.delete(reply);
     reply.then(end, end);

@@ -38,25 +38,20 @@ export async function trace(
   return { ended, trace: Deno.readTextFileSync(file) };
 }
 
-/** A moment to kill a program at. */
-export interface KillPoint {
-  /** For messages. */
-  readonly name: string;
-  /** The expression for strace. */
-  readonly expression: string;
-}
-
 /**
- * Returns each call of the threads that made a copy, which is in a directory
- * `.partial`.
+ * Returns expressions for strace, which kill at each call of the threads that
+ * made a copy, in a directory `.partial`; and their names for messages.
  * @param writesMax the first writes of each thread; its others do the same
  */
-export function killPoints(trace: string, writesMax: number): KillPoint[] {
+export function killPoints(
+  trace: string,
+  writesMax: number,
+): ReadonlyMap<string, string> {
   const threads = Map.groupBy(
     [...trace.matchAll(/^(?:(\d+) +)?(\w+)\((.*)$/gm)],
     ([, thread = "main"]) => thread,
   );
-  const points = new Map<string, KillPoint>();
+  const points = new Map<string, string>();
   for (const calls of threads.values()) {
     if (!calls.some(([line]) => line.includes(".partial"))) continue;
     const counts = new Map<string, number>();
@@ -65,11 +60,10 @@ export function killPoints(trace: string, writesMax: number): KillPoint[] {
       counts.set(call, nth);
       if (rest.includes("INJECTED")) continue;
       if (call === "pwrite64" && nth > writesMax) continue;
-      const name = `${call} ${nth}`;
       const expression = `inject=${call}:signal=SIGKILL:when=${nth}`;
-      points.set(name, { name, expression });
+      points.set(`${call} ${nth}`, expression);
     }
   }
   assert.ok(points.size > 5, trace);
-  return [...points.values()];
+  return points;
 }

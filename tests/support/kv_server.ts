@@ -1,3 +1,4 @@
+import { BackgroundProcess } from "./background.ts";
 import { testsIf } from "./tests.ts";
 import { freePort, listens } from "./tools.ts";
 
@@ -16,58 +17,45 @@ export class KvServer implements AsyncDisposable {
   readonly port = freePort();
   readonly url = `http://127.0.0.1:${this.port}`;
   readonly #file: string;
-  #process: Deno.ChildProcess;
+  #running: BackgroundProcess | undefined;
 
   private constructor(file: string) {
     this.#file = file;
-    this.#process = this.#spawn();
   }
 
   static async start(file: string): Promise<KvServer> {
     const server = new KvServer(file);
-    await listens(server.port);
+    await server.restart();
     return server;
   }
 
   async kill(): Promise<void> {
-    try {
-      this.#process.kill("SIGKILL");
-    } catch {
-      // It has ended already.
-    }
-    await this.#process.status;
+    await this.#running?.stop("SIGKILL");
   }
 
   /** Stops the process without closing its connections. */
   freeze(): void {
-    this.#process.kill("SIGSTOP");
+    this.#running?.process.kill("SIGSTOP");
   }
 
   /** Continues after {@link freeze}. */
   thaw(): void {
-    this.#process.kill("SIGCONT");
+    this.#running?.process.kill("SIGCONT");
   }
 
   async restart(): Promise<void> {
-    this.#process = this.#spawn();
-    await listens(this.port);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.kill();
-  }
-
-  #spawn(): Deno.ChildProcess {
     const address = `127.0.0.1:${this.port}`;
-    return new Deno.Command(DENOKV ?? "", {
+    this.#running = new BackgroundProcess(DENOKV ?? "", {
       args: [
         ...["--sqlite-path", this.#file, "serve"],
         ...["--access-token", KV_TOKEN, "--addr", address],
       ],
-      stdin: "null",
-      stdout: "null",
-      stderr: "null",
-    }).spawn();
+    });
+    await this.#running.causes(listens(this.port));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
   }
 }
 
@@ -111,13 +99,11 @@ export class FakeKvServer implements AsyncDisposable {
   }
 
   #reply(path: string): Response | Promise<Response> {
-    if (path === "/") return this.metadata() ?? this.#describe();
-    const name = path.split("/").at(-1) ?? "";
-    return this.data() ?? new Response(EMPTY_STORE[name]);
-  }
-
-  #describe(): Response {
-    return Response.json({
+    if (path !== "/") {
+      const name = path.split("/").at(-1) ?? "";
+      return this.data() ?? new Response(EMPTY_STORE[name]);
+    }
+    return this.metadata() ?? Response.json({
       version: 2,
       databaseId: "11111111-2222-3333-4444-555555555555",
       endpoints: [{ url: this.url, consistency: "strong" }],

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { API_ERRORS } from "../../src/errors.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import { BackgroundProcess } from "./background.ts";
 import { type Create, findViolations } from "./history.ts";
 import { Random, seedOfRun } from "./random.ts";
 import { type Program, TOKEN } from "./program.ts";
@@ -95,19 +96,19 @@ export class Ledger {
   send(
     program: Pick<Program, "origin">,
     newPlant: NewPlant,
+    init?: Parameters<typeof send>[2],
   ): Promise<Answer> {
-    return this.record(newPlant, () => send(program, newPlant));
+    return this.record(newPlant, () => send(program, newPlant, init));
   }
 
   /** Records a create that is sent in any way, with its reply. */
   async record(
-    newPlant: NewPlant,
-    send: (newPlant: NewPlant) => Promise<Answer>,
+    { id, plant }: NewPlant,
+    send: () => Promise<Answer>,
   ): Promise<Answer> {
-    const { id, plant } = newPlant;
     const create = { plant, sentAt: this.events++, answeredAt: NaN, answer: 0 };
     getOrInsert(this.sent, id, () => []).push(create);
-    const reply = await send(newPlant);
+    const reply = await send();
     create.answeredAt = this.events++;
     create.answer = reply.error ?? reply.status;
     if (reply.status === 200) this.acknowledged.set(id, plant);
@@ -195,11 +196,9 @@ export async function residentBytes(
 ): Promise<number> {
   if (Deno.build.os !== "linux") return 0;
   // With another process: Deno itself needs all permissions to read /proc.
-  const { stdout } = await new Deno.Command("cat", {
-    args: [`/proc/${process.pid}/status`],
-  }).output();
-  const found = new RegExp(`^${field}:\\s+(\\d+) kB$`, "m")
-    .exec(new TextDecoder().decode(stdout));
+  const args = [`/proc/${process.pid}/status`];
+  const { stdout } = await new BackgroundProcess("cat", { args }).ended();
+  const found = new RegExp(`^${field}:\\s+(\\d+) kB$`, "m").exec(stdout);
   assert.ok(found !== null, "the program has ended");
   return 1_024 * Number(found[1]);
 }
@@ -215,7 +214,7 @@ export function occurrences(text: string, pattern: RegExp): number {
 /** Repeats something until its result is as expected; throws after minutes. */
 export async function eventually<T>(
   isExpected: (reply: T) => boolean,
-  attempt: () => Promise<T>,
+  attempt: () => T | Promise<T>,
   { everyMs = 50 } = {},
 ): Promise<T> {
   const untilMs = performance.now() + EVENT_MS_MAX;
@@ -246,7 +245,7 @@ export async function raceForIds(
     const replies = await Promise.all(instances.map((instance, i) => {
       const { name } = drawPlant(random);
       const newPlant = { id, plant: { name: `${i} ${name}` } };
-      return ledger.record(newPlant, (it) => sendPatiently(instance, it));
+      return ledger.record(newPlant, () => sendPatiently(instance, newPlant));
     }));
     const winner = replies.findIndex(isStored);
     const expected = instances.map((_, i) => i === winner ? 200 : 409);

@@ -1,5 +1,6 @@
 /** nginx with the configuration in src/deploy/. */
 import assert from "node:assert/strict";
+import { BackgroundProcess } from "./background.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { freePort, listens, makeCertificate } from "./tools.ts";
 
@@ -48,32 +49,22 @@ function configuration(
   return text;
 }
 
-/** A running nginx. */
-export class Nginx implements AsyncDisposable {
+/** A running nginx, which writes errors and warnings to stderr. */
+export class Nginx extends BackgroundProcess {
   readonly origin: string;
-  readonly process: Deno.ChildProcess;
-  /** The errors and warnings that it has logged. */
-  log = "";
   readonly #cert: string;
   readonly #directory: TemporaryDirectory;
-  readonly #logRead: Promise<void>;
 
   private constructor(
     port: number,
     cert: string,
     directory: TemporaryDirectory,
   ) {
+    const args = ["-c", directory.file("nginx.conf")];
+    super(NGINX, { args, clearEnv: true });
     this.origin = `https://127.0.0.1:${port}`;
     this.#cert = cert;
     this.#directory = directory;
-    this.process = new Deno.Command(NGINX, {
-      args: ["-c", directory.file("nginx.conf")],
-      clearEnv: true,
-      stdin: "null",
-      stdout: "null",
-      stderr: "piped",
-    }).spawn();
-    this.#logRead = this.#readLog();
   }
 
   /**
@@ -97,7 +88,7 @@ export class Nginx implements AsyncDisposable {
     );
     await checkConfiguration(directory.file("nginx.conf"));
     const nginx = new Nginx(port, files.cert, directory);
-    await listens(port);
+    await nginx.causes(listens(port));
     return nginx;
   }
 
@@ -108,25 +99,19 @@ export class Nginx implements AsyncDisposable {
   }
 
   /** Stops it and its worker processes. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.process.kill("SIGTERM");
-    await Promise.all([this.process.status, this.#logRead]);
+  override async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
     this.#directory[Symbol.dispose]();
-  }
-
-  async #readLog(): Promise<void> {
-    const stderr = this.process.stderr.pipeThrough(new TextDecoderStream());
-    for await (const text of stderr) this.log += text;
   }
 }
 
 /** Runs `nginx -t`; warnings count as errors. */
 async function checkConfiguration(file: string): Promise<void> {
-  const { success, stderr } = await new Deno.Command(NGINX, {
+  const check = new BackgroundProcess(NGINX, {
     args: ["-t", "-c", file],
     // nginx itself uses the variable NGINX.
     clearEnv: true,
-  }).output();
-  const text = new TextDecoder().decode(stderr);
-  assert.ok(success && !/\[(warn|error|emerg)\]/.test(text), text);
+  });
+  const { status, stderr } = await check.ended();
+  assert.ok(status === 0 && !/\[(warn|error|emerg)\]/.test(stderr), stderr);
 }

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import tasks from "../../deno.json" with { type: "json" };
+import { BackgroundProcess, type Ended } from "./background.ts";
+
+export type { Ended };
 
 /** The token that a program under test accepts by default. */
 export const TOKEN = "test-token";
@@ -9,9 +12,6 @@ const PROJECT = new URL("../../", import.meta.url).pathname;
 
 /** The compiled binary to test, if the environment names one. */
 const BINARY = Deno.env.get("PLANT_STORE");
-
-/** Time limit for a line or the end of a program, for busy machines. */
-const WAIT_MS_MAX = 120_000;
 
 /** The address that a service listens on, and the end of its banner. */
 const BANNER =
@@ -34,14 +34,6 @@ export interface ProgramOptions {
   readonly shell?: string;
 }
 
-/** The outcome of a program that has ended. */
-export interface Ended {
-  readonly status: number;
-  readonly signal: Deno.Signal | null;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
 /** Returns what `deno task start` runs: environment, flags and main.ts. */
 function startCommand(): { env: Record<string, string>; args: string[] } {
   const words = tasks.tasks.start.command.split(" ");
@@ -56,11 +48,20 @@ function startCommand(): { env: Record<string, string>; args: string[] } {
   };
 }
 
+/** Returns the variables that Deno needs to find its cache. */
+export function inheritedEnv(): Record<string, string> {
+  const { HOME, DENO_DIR } = Deno.env.toObject();
+  return {
+    ...(HOME !== undefined && { HOME }),
+    ...(DENO_DIR !== undefined && { DENO_DIR }),
+  };
+}
+
 /** Returns the command of the program: the binary, or `deno task start`. */
 function command(
   args: readonly string[],
   { env = {}, cwd, stdin = "null", shell }: ProgramOptions,
-): Deno.Command {
+): [command: string, options: Deno.CommandOptions] {
   const start = startCommand();
   const program = BINARY === undefined
     ? [Deno.execPath(), ...start.args, ...args]
@@ -68,39 +69,26 @@ function command(
   const [first = "", ...rest] = shell === undefined
     ? program
     : ["/bin/sh", "-c", shell, ...program];
-  const home = Deno.env.get("HOME");
-  const cache = Deno.env.get("DENO_DIR");
-  return new Deno.Command(first, {
+  return [first, {
     args: rest,
     clearEnv: true,
     env: {
-      ...(BINARY === undefined && home !== undefined && { HOME: home }),
-      ...(BINARY === undefined && cache !== undefined && { DENO_DIR: cache }),
+      ...(BINARY === undefined && inheritedEnv()),
       ...start.env,
       NO_COLOR: "1",
       ...env,
     },
     ...(cwd !== undefined && { cwd }),
     stdin,
-    stdout: "piped",
-    stderr: "piped",
-  });
+  }];
 }
 
 /** Runs the program until it ends. */
-export async function runProgram(
+export function runProgram(
   args: readonly string[],
   options: ProgramOptions = {},
 ): Promise<Ended> {
-  const { code, signal, stdout, stderr } = await command(args, options)
-    .output();
-  const decoder = new TextDecoder();
-  return {
-    status: code,
-    signal,
-    stdout: decoder.decode(stdout),
-    stderr: decoder.decode(stderr),
-  };
+  return new BackgroundProcess(...command(args, options)).ended();
 }
 
 /** Asserts that a program has succeeded. */
@@ -124,36 +112,24 @@ export function assertOneLine(
 
 /** Asserts the same of a program with `--log-format json`. */
 export function assertOneEntry(
-  { status, stdout, stderr }: Ended,
+  ended: Ended,
   expectedStatus: number,
   message: RegExp,
 ): void {
-  assert.match(stderr, /^[^\n]+\n$/);
-  assert.doesNotMatch(stderr, STACK);
-  const entry = JSON.parse(stderr);
+  assert.match(ended.stderr, /^[^\n]+\n$/);
+  const entry = JSON.parse(ended.stderr);
   assert.equal(new Date(entry.time).toISOString(), entry.time);
   assert.match(entry.message, message);
   assert.deepEqual([entry.level, entry.event], ["error", "failed"]);
   assert.deepEqual(Object.keys(entry).length, 4);
-  assert.equal(stdout, "");
-  assert.equal(status, expectedStatus, stderr);
+  const stderr = `plant-store: ${entry.message}\n`;
+  assertOneLine({ ...ended, stderr }, expectedStatus, entry.message);
 }
 
 /** A running service. */
-export class Program implements AsyncDisposable {
-  readonly process: Deno.ChildProcess;
-  /** Everything it has written to stderr. */
-  stderr = "";
+export class Program extends BackgroundProcess {
   /** The address that it listens on. */
   origin = "";
-  readonly #ended: Promise<Ended>;
-  /** Resolves when it writes to stderr again. */
-  #written = Promise.withResolvers<void>();
-
-  private constructor(process: Deno.ChildProcess) {
-    this.process = process;
-    this.#ended = this.#collect();
-  }
 
   /** Starts the service and waits for the end of its banner. */
   static async start(
@@ -175,29 +151,12 @@ export class Program implements AsyncDisposable {
     const env = { ACCESS_TOKEN: TOKEN, ...options.env };
     const { ownToken = "ACCESS_TOKEN_FILE" in env } = options;
     if (ownToken) Reflect.deleteProperty(env, "ACCESS_TOKEN");
-    return new Program(command(args, { ...options, env }).spawn());
+    return new Program(...command(args, { ...options, env }));
   }
 
   /** The port it listens on. */
   get port(): number {
     return Number(new URL(this.origin).port);
-  }
-
-  /**
-   * Waits for output on stderr that matches a pattern; throws if the program
-   * ends first, or writes nothing for {@link WAIT_MS_MAX}.
-   * @param from length of the earlier output to ignore
-   */
-  async printed(pattern: RegExp, from = 0): Promise<RegExpExecArray> {
-    for (let hasEnded = false;;) {
-      const match = pattern.exec(this.stderr.slice(from));
-      if (match !== null) return match;
-      if (hasEnded) throw new Error(`no ${pattern} in: ${this.stderr}`);
-      hasEnded = await this.#soon(Promise.race([
-        this.#written.promise.then(() => false),
-        this.#ended.then(() => true),
-      ]));
-    }
   }
 
   /** Sends SIGHUP, and returns the line that it logs. */
@@ -206,34 +165,6 @@ export class Program implements AsyncDisposable {
     this.process.kill("SIGHUP");
     const [line] = await this.printed(/[^\n]*\n/, length);
     return line;
-  }
-
-  /** Waits until it has ended, and every other process that has its stderr. */
-  ended(): Promise<Ended> {
-    return this.#soon(this.#ended);
-  }
-
-  /** Waits for something that it causes; throws if it ends first. */
-  causes<T>(event: Promise<T>): Promise<T> {
-    const early = this.#ended.then(({ stderr }) => {
-      throw new Error(`it has ended: ${stderr}`);
-    });
-    return Promise.race([event, early]);
-  }
-
-  /** Sends a signal and waits until it ends. */
-  stop(signal: Deno.Signal = "SIGTERM"): Promise<Ended> {
-    try {
-      this.process.kill(signal);
-    } catch {
-      // It has ended already.
-    }
-    return this.ended();
-  }
-
-  /** Kills it. */
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.stop("SIGKILL");
   }
 
   /** Sends POST /plants with a body, as text or as a JSON value. */
@@ -275,31 +206,6 @@ export class Program implements AsyncDisposable {
     const value = (await this.metrics()).get(name);
     assert.ok(value !== undefined, `no metric ${name}`);
     return value;
-  }
-
-  async #collect(): Promise<Ended> {
-    const stdout = new Response(this.process.stdout).text();
-    const decoder = new TextDecoder();
-    for await (const chunk of this.process.stderr) {
-      this.stderr += decoder.decode(chunk, { stream: true });
-      this.#written.resolve();
-      this.#written = Promise.withResolvers();
-    }
-    const { code, signal } = await this.process.status;
-    const { stderr } = this;
-    return { status: code, signal, stdout: await stdout, stderr };
-  }
-
-  /** Waits for a promise; throws after {@link WAIT_MS_MAX}. */
-  async #soon<T>(promise: Promise<T>): Promise<T> {
-    const late = Promise.withResolvers<never>();
-    const error = new Error(`nothing has happened after: ${this.stderr}`);
-    const timer = setTimeout(() => late.reject(error), WAIT_MS_MAX);
-    try {
-      return await Promise.race([promise, late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
   }
 }
 

@@ -18,11 +18,8 @@ export const CONTRACT_HEADERS: Readonly<
 };
 
 /** Headers that a reply has only if its error says so. */
-const HEADER_NAMES = [
-  "www-authenticate",
-  "allow",
-  "accept-encoding",
-  "retry-after",
+export const ERROR_HEADERS: readonly string[] = [
+  ...["www-authenticate", "allow", "accept-encoding", "retry-after"],
 ];
 
 /** Longest message, in UTF-16 code units. */
@@ -62,7 +59,7 @@ export function assertRefusal(
   const expected = allow === undefined
     ? CONTRACT_HEADERS[error] ?? {}
     : { allow };
-  for (const name of HEADER_NAMES) {
+  for (const name of ERROR_HEADERS) {
     assert.equal(headers.get(name), expected[name] ?? null, name);
   }
 

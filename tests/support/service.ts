@@ -45,7 +45,7 @@ class RawRequest extends Request {
  * Returns a create as the runtime passes it on. A stream as its body has no
  * Content-Length, unless the headers give one.
  */
-export function newRequest(
+function newRequest(
   body: string | Uint8Array | ReadableStream<Uint8Array<ArrayBuffer>>,
   { target = "/plants", method = "POST", url, headers }: RequestOptions = {},
 ): Request {
@@ -93,27 +93,20 @@ export class TestService {
     }, new BodyReader(nowMs));
   }
 
-  /** Sends a request and reads the reply. */
-  async send(request: Request): Promise<Reply> {
-    const response = await this.handler.handle(request);
-    const { status, headers } = response;
-    return { status, headers, text: await response.text() };
-  }
-
-  /** Sends a create. */
-  create(
+  /** Sends a create and reads the reply. */
+  async create(
     body: Parameters<typeof newRequest>[0],
     options?: RequestOptions,
   ): Promise<Reply> {
-    return this.send(newRequest(body, options));
+    const response = await this.handler.handle(newRequest(body, options));
+    const { status, headers } = response;
+    return { status, headers, text: await response.text() };
   }
 
   /** Sends a request without a body. */
   get(target: string, options: RequestOptions = {}): Promise<Reply> {
     const headers = { "content-type": [], "content-length": [] };
-    return this.send(
-      newRequest("", { method: "GET", target, headers, ...options }),
-    );
+    return this.create("", { method: "GET", target, headers, ...options });
   }
 
   /** Waits until so many creates have no outcome. */
@@ -132,7 +125,7 @@ export class TestService {
       this.create(`{"id":${id},"name":"Aloe"}`)
     );
     await this.createsWaiting(2);
-    this.clock.advance(QUEUE_MS_MAX + 1);
+    this.clock.now += QUEUE_MS_MAX + 1;
     return waiting;
   }
 
@@ -149,7 +142,7 @@ const VALID = '{"id":2,"name":"Fern"}';
 export const SITUATIONS = {
   40801: (service) => {
     const reply = service.create(new ReadableStream());
-    service.clock.advance(BODY_MS_MAX);
+    service.clock.now += BODY_MS_MAX;
     service.handler.expire();
     return reply;
   },

@@ -49,7 +49,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   readonly #model: InstanceModel;
   #problem: string | undefined;
   /** Whether the process has ended. */
-  #isKilled = false;
+  isKilled = false;
   /** Whether operations of the ended process still have an effect. */
   #landsLate = false;
 
@@ -108,7 +108,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
 
   /** Ends the process: nothing is answered, and some of it may still land. */
   kill(): void {
-    this.#isKilled = true;
+    this.isKilled = true;
     this.#landsLate = this.#world.random.chance(0.5);
   }
 
@@ -126,13 +126,13 @@ export class SimulatedStore implements CommitStore, ObservedStore {
     };
     if (course.effect !== undefined) {
       time.after(afterMs[course.effect], () => {
-        if (!this.#isKilled || this.#landsLate) effect();
+        if (!this.isKilled || this.#landsLate) effect();
       });
     }
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     if (course.answer !== undefined) {
       time.after(afterMs[course.answer] + random.int(0, 10), () => {
-        if (this.#isKilled) return;
+        if (this.isKilled) return;
         const { instead } = course;
         // Nothing was written to a busy store, so its file does not matter.
         const problem = instead === "busy" ? undefined : this.fileProblem();

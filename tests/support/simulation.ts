@@ -204,7 +204,6 @@ class SimulatedInstance {
   readonly #store: SimulatedStore;
   readonly #health: StoreHealth;
   readonly #committer: Committer;
-  #isKilled = false;
 
   /** Opens the file, which is created if it is missing. */
   constructor(world: World) {
@@ -233,7 +232,7 @@ class SimulatedInstance {
   create(newPlant: NewPlant, onOutcome: (outcome: Outcome) => void): void {
     const create = this.model.create(newPlant);
     this.#committer.create(newPlant).then((outcome) => {
-      if (this.#isKilled) return;
+      if (this.#store.isKilled) return;
       this.model.answered(create, outcome);
       this.#world.seen.push(outcome);
       onOutcome(outcome);
@@ -246,13 +245,12 @@ class SimulatedInstance {
 
   /** Ends the process. @returns the creates without an outcome */
   kill(): readonly NewPlant[] {
-    this.#isKilled = true;
     this.#store.kill();
     return this.model.waiting;
   }
 
   #sweep(): void {
-    if (this.#isKilled) return;
+    if (this.#store.isKilled) return;
     const { time } = this.#world;
     this.#committer.expire();
     this.#health.check();
@@ -262,7 +260,7 @@ class SimulatedInstance {
     );
     // Answers reach their clients before the next event.
     time.after(0, () => {
-      if (!this.#isKilled) this.model.assertNoneOverdue();
+      if (!this.#store.isKilled) this.model.assertNoneOverdue();
     });
     time.after(CHECK_MS, () => this.#sweep());
   }
@@ -273,7 +271,7 @@ class SimulatedInstance {
     const wake = this.model.sleeps(ms);
     return new Promise((resolve) => {
       time.after(random.int(0, 20), () => {
-        if (this.#isKilled) return;
+        if (this.#store.isKilled) return;
         wake();
         resolve();
       });

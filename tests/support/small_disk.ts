@@ -1,9 +1,10 @@
-/** A small file system in memory, unmounted when disposed of. */
-export class SmallDisk implements Disposable {
-  readonly path = Deno.makeTempDirSync({ prefix: "plant-store-disk-" });
+import { TemporaryDirectory } from "./temporary.ts";
 
+/** A small file system in memory, unmounted when disposed of. */
+export class SmallDisk extends TemporaryDirectory {
   /** @throws if this machine does not permit mounting */
   constructor(megabytes: number) {
+    super();
     const args = ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs"];
     const mount = new Deno.Command("mount", {
       args: [...args, this.path],
@@ -12,14 +13,9 @@ export class SmallDisk implements Disposable {
     try {
       if (!mount.outputSync().success) throw new Error("cannot mount");
     } catch (error) {
-      Deno.removeSync(this.path);
+      super[Symbol.dispose]();
       throw error;
     }
-  }
-
-  /** Returns a path on the disk. */
-  file(name: string): string {
-    return `${this.path}/${name}`;
   }
 
   /** Changes its options, as `mount -o remount`. */
@@ -43,9 +39,9 @@ export class SmallDisk implements Disposable {
     return path;
   }
 
-  [Symbol.dispose](): void {
+  override [Symbol.dispose](): void {
     new Deno.Command("umount", { args: ["-l", this.path] }).outputSync();
-    Deno.removeSync(this.path);
+    super[Symbol.dispose]();
   }
 }
 

@@ -100,7 +100,7 @@ function partialBytes(directory: TemporaryDirectory): number {
 export async function copyBegun(directory: TemporaryDirectory): Promise<void> {
   await eventually(
     (bytes) => bytes > 0,
-    () => Promise.resolve(partialBytes(directory)),
+    () => partialBytes(directory),
   );
 }
 

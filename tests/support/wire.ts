@@ -190,9 +190,8 @@ function isDisconnect(error: unknown): boolean {
 export async function exchange(
   port: number,
   bytes: string | Uint8Array,
-  options: { readonly isToHead?: boolean } = {},
 ): Promise<Reply | undefined> {
   using wire = await Wire.connect(port);
   await wire.send(bytes);
-  return await wire.reply(options);
+  return await wire.reply();
 }

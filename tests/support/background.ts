@@ -1,0 +1,100 @@
+/** Time limit for a line or the end of a process, for busy machines. */
+const WAIT_MS_MAX = 120_000;
+
+/** The outcome of a process that has ended. */
+export interface Ended {
+  readonly status: number;
+  readonly signal: Deno.Signal | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** A process in the background, whose output is collected. */
+export class BackgroundProcess implements AsyncDisposable {
+  readonly process: Deno.ChildProcess;
+  /** Everything it has written to stderr. */
+  stderr = "";
+  readonly #ended: Promise<Ended>;
+  /** Resolves when it writes to stderr again. */
+  #written = Promise.withResolvers<void>();
+
+  constructor(command: string, options: Deno.CommandOptions) {
+    this.process = new Deno.Command(command, {
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+      ...options,
+    }).spawn();
+    this.#ended = this.#collect();
+  }
+
+  /**
+   * Waits for output on stderr that matches a pattern; throws if the program
+   * ends first, or writes nothing for {@link WAIT_MS_MAX}.
+   * @param from length of the earlier output to ignore
+   */
+  async printed(pattern: RegExp, from = 0): Promise<RegExpExecArray> {
+    for (let hasEnded = false;;) {
+      const match = pattern.exec(this.stderr.slice(from));
+      if (match !== null) return match;
+      if (hasEnded) throw new Error(`no ${pattern} in: ${this.stderr}`);
+      hasEnded = await this.#soon(Promise.race([
+        this.#written.promise.then(() => false),
+        this.#ended.then(() => true),
+      ]));
+    }
+  }
+
+  /** Waits until it has ended, and every other process that has its stderr. */
+  ended(): Promise<Ended> {
+    return this.#soon(this.#ended);
+  }
+
+  /** Waits for something that it causes; throws if it ends first. */
+  causes<T>(event: Promise<T>): Promise<T> {
+    const early = this.#ended.then(({ stderr }) => {
+      throw new Error(`it has ended: ${stderr}`);
+    });
+    return Promise.race([event, early]);
+  }
+
+  /** Sends a signal and waits until it ends. */
+  stop(signal: Deno.Signal = "SIGTERM"): Promise<Ended> {
+    try {
+      this.process.kill(signal);
+    } catch {
+      // It has ended already.
+    }
+    return this.ended();
+  }
+
+  /** Kills it. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop("SIGKILL");
+  }
+
+  async #collect(): Promise<Ended> {
+    const stdout = new Response(this.process.stdout).text();
+    const decoder = new TextDecoder();
+    for await (const chunk of this.process.stderr) {
+      this.stderr += decoder.decode(chunk, { stream: true });
+      this.#written.resolve();
+      this.#written = Promise.withResolvers();
+    }
+    const { code, signal } = await this.process.status;
+    const { stderr } = this;
+    return { status: code, signal, stdout: await stdout, stderr };
+  }
+
+  /** Waits for a promise; throws after {@link WAIT_MS_MAX}. */
+  async #soon<T>(promise: Promise<T>): Promise<T> {
+    const late = Promise.withResolvers<never>();
+    const error = new Error(`nothing has happened after: ${this.stderr}`);
+    const timer = setTimeout(() => late.reject(error), WAIT_MS_MAX);
+    try {
+      return await Promise.race([promise, late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}
