@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import {
   eventually,
-  inParallel,
   isStored,
   Ledger,
   occurrences,
@@ -64,9 +63,7 @@ async function testLock(kind: "IMMEDIATE" | "EXCLUSIVE"): Promise<void> {
     await Promise.all(waiting);
   }
 
-  await inParallel(ledger.ambiguous, async ([id]) => {
-    assert.ok(isStored(await create(id)));
-  });
+  await ledger.settle(program);
   // The sweep reports the recovery, if no commit has done so.
   await program.printed(/the store has recovered/);
   const { stderr } = program;

@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
 import {
   inParallel,
-  isStored,
   Ledger,
+  newPlants,
   occurrences,
   PLANT,
   range,
@@ -87,9 +87,7 @@ async function assertStartNames(
 async function assertRestored(path: string, ledger: Ledger): Promise<void> {
   await using program = await Program.start(["--kv", path]);
   await ledger.replay(program);
-  await inParallel(ledger.ambiguous, async ([id, plant]) => {
-    assert.ok(isStored(await ledger.send(program, { id, plant })));
-  });
+  await ledger.settle(program);
   assert.equal((await program.stop()).status, 0);
   await ledger.assertFile(path);
 }
@@ -105,15 +103,12 @@ async function assertImported(
 }
 
 /** Creates plants and waits for them. */
-async function create(
+function create(
   program: Program,
   ledger: Ledger,
   first: bigint,
 ): Promise<void> {
-  await inParallel(range(first, 100), async (id) => {
-    const plant = { name: `Monstera ${id}` };
-    assert.ok(isStored(await ledger.send(program, { id, plant })));
-  });
+  return ledger.store(program, newPlants(range(first, 100)));
 }
 
 /** The plant in a store that replaces another one. */

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PAGE_KEYS } from "../../src/limits.ts";
 import { openStore } from "../../src/store/open_store.ts";
-import { range } from "../support/load.ts";
-import { commit, commitAll, eachStore, newPlants } from "../support/stores.ts";
+import { newPlants, range } from "../support/load.ts";
+import { commit, commitAll, eachStore } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 
 const PLANT = { name: "Monstera", tag: "climber" };

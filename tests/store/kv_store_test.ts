@@ -11,14 +11,13 @@ import { commitBytes } from "../../src/store/committer.ts";
 import { isLocked } from "../../src/store/store_error.ts";
 import { retryWhile } from "../../src/store/waiting.ts";
 import { Random } from "../support/random.ts";
-import { range } from "../support/load.ts";
+import { newPlants, range } from "../support/load.ts";
 import { entriesOf } from "../support/entries.ts";
 import {
   commit,
   commitAll,
   eachStore,
   largestPlant,
-  newPlants,
 } from "../support/stores.ts";
 import { drawId } from "../support/transfer.ts";
 

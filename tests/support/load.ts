@@ -116,6 +116,24 @@ export class Ledger {
     return reply;
   }
 
+  /** Creates plants: each is answered 200. */
+  async store(
+    program: Pick<Program, "origin">,
+    newPlants: Iterable<NewPlant>,
+  ): Promise<void> {
+    await inParallel(newPlants, async (newPlant) => {
+      const send = () => sendPatiently(program, newPlant);
+      const { status, error } = await this.record(newPlant, send);
+      assert.equal(status, 200, `a create of ${newPlant.id}: ${error}`);
+    });
+  }
+
+  /** Repeats the creates that had no reply, or a 503: each is answered 200. */
+  async settle(program: Pick<Program, "origin">): Promise<void> {
+    const creates = this.ambiguous.entries();
+    await this.store(program, creates.map(([id, plant]) => ({ id, plant })));
+  }
+
   /** Repeats acknowledged creates: each is answered 200. */
   async replay(
     program: Pick<Program, "origin">,
@@ -151,6 +169,11 @@ export class Ledger {
 /** Returns successive ids. */
 export function range(first: bigint, count: number): bigint[] {
   return Array.from({ length: count }, (_, i) => first + BigInt(i));
+}
+
+/** Returns a plant for each id. */
+export function newPlants(ids: readonly bigint[]): NewPlant[] {
+  return ids.map((id) => ({ id, plant: { name: `Monstera ${id}` } }));
 }
 
 /** Calls a function for each item, several at a time. */

@@ -71,11 +71,6 @@ export function storeError(
   };
 }
 
-/** Returns a plant for each id. */
-export function newPlants(ids: readonly bigint[]): NewPlant[] {
-  return ids.map((id) => ({ id, plant: { name: `Monstera ${id}` } }));
-}
-
 /** Commits plants; retries while the other connection has the lock. */
 export async function commit(
   store: KvStore,

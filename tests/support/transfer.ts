@@ -1,14 +1,7 @@
 /** Plants as lines, for tests of import, export and backup. */
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
-import {
-  eventually,
-  inParallel,
-  isStored,
-  Ledger,
-  PLANT,
-  range,
-} from "./load.ts";
+import { eventually, Ledger, PLANT, range } from "./load.ts";
 import {
   assertSucceeded,
   type Ended,
@@ -145,13 +138,8 @@ export async function createAndKill(
 ): Promise<Ledger> {
   const ledger = new Ledger();
   await using program = await Program.start(["--kv", path]);
-  await inParallel(range(1n, count), async (id) => {
-    // A busy machine may refuse a create for a moment.
-    await eventually(
-      isStored,
-      () => ledger.send(program, { id, plant: PLANT }),
-    );
-  });
+  const ids = range(1n, count);
+  await ledger.store(program, ids.map((id) => ({ id, plant: PLANT })));
   await program.stop("SIGKILL");
   return ledger;
 }
