@@ -51,6 +51,7 @@ Deno.test("parseArguments() refuses an unknown or a repeated flag, and one witho
       [["--kv", "--odd"], "--kv needs a value, got the flag --odd"],
       [["--port=", "--port=1"], "--port is given twice: give it once"],
       [["--frob", "--kv"], "unknown flag --frob: see --help"],
+      [["--port=", "--port=1", "-p"], "--port is given twice: give it once"],
     ] as const
   ) assert.equal(parse(...args).problem, problem);
 });
