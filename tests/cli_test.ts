@@ -52,6 +52,8 @@ Deno.test("parseArguments() refuses an unknown or a repeated flag, and one witho
       [["--port=", "--port=1"], "--port is given twice: give it once"],
       [["--frob", "--kv"], "unknown flag --frob: see --help"],
       [["--port=", "--port=1", "-p"], "--port is given twice: give it once"],
+      [["-p", "--port=", "--port=1"], "unknown flag -p: see --help"],
+      [["-p", "--kv", "--port", "1"], "unknown flag -p: see --help"],
     ] as const
   ) assert.equal(parse(...args).problem, problem);
 });
