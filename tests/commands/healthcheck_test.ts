@@ -3,6 +3,7 @@ import { checkHealth } from "../../src/commands/healthcheck.ts";
 import type { Address } from "../../src/config.ts";
 import { HEALTHCHECK_MS_MAX } from "../../src/limits.ts";
 import { OperatorError } from "../../src/operator_error.ts";
+import { testsIf } from "../support/tests.ts";
 
 /** Returns the address of a service on a port of this machine. */
 function on(port: number, rest: Partial<Address> = {}): Address {
@@ -11,6 +12,16 @@ function on(port: number, rest: Partial<Address> = {}): Address {
     port,
     ...rest,
   };
+}
+
+/** Whether this machine has an address. */
+function canListen(hostname: string): boolean {
+  try {
+    Deno.listen({ hostname, port: 0 }).close();
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** Asserts that a health check fails, and with which line and status. */
@@ -29,12 +40,12 @@ async function assertFails(
 }
 
 /** Answers every request with a status, and records the requests. */
-function serve(status: number) {
+function serve(status: number, hostname = "127.0.0.1") {
   const requests: string[] = [];
   const server = Deno.serve(
-    { hostname: "127.0.0.1", port: 0, onListen: () => {} },
+    { hostname, port: 0, onListen: () => {} },
     ({ method, url }) => {
-      requests.push(`${method} ${url.slice(url.indexOf("/", 8))}`);
+      requests.push(`${method} ${url}`);
       return Response.json({}, { status });
     },
   );
@@ -45,16 +56,30 @@ function serve(status: number) {
   };
 }
 
-Deno.test("checkHealth() requests /readyz below the path of the base URL, from the loopback address for all addresses", async () => {
-  await using server = serve(200);
-  for (const host of ["127.0.0.1", "0.0.0.0"]) {
-    for (const path of ["", "/api"]) {
-      const baseUrl = `https://plants.example${path}`;
-      assert.equal(await checkHealth(on(server.port, { host, baseUrl })), 0);
-      assert.equal(server.requests.pop(), `GET ${path}/readyz`);
-    }
-  }
-});
+for (
+  const [hostname, all, authority] of [
+    ["127.0.0.1", "0.0.0.0", "127.0.0.1"],
+    ["::1", "::", "[::1]"],
+  ] as const
+) {
+  testsIf(canListen(hostname)).test(
+    `checkHealth() requests /readyz below the path of the base URL, from ${hostname} for all addresses`,
+    async () => {
+      await using server = serve(200, hostname);
+      for (const host of [hostname, all]) {
+        for (const path of ["", "/api"]) {
+          const baseUrl = `https://plants.example${path}`;
+          assert.equal(
+            await checkHealth(on(server.port, { host, baseUrl })),
+            0,
+          );
+          const url = `http://${authority}${path}/readyz`;
+          assert.equal(server.requests.pop(), `GET ${url}`);
+        }
+      }
+    },
+  );
+}
 
 for (
   const [status, advice] of [
