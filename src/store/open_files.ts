@@ -77,10 +77,7 @@ export class OpenFiles {
     const other = this.#stat(this.#real);
     if (other === undefined || isSameFile(other, this.#database)) return;
     for (const [path, file] of this.#sidecars) {
-      const found = this.#stat(path);
-      if (found !== undefined && isSameFile(found, file)) {
-        removeIfPossible(path);
-      }
+      if (isSameFile(this.#stat(path), file)) removeIfPossible(path);
     }
   }
 
