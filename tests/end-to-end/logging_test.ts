@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/load.ts";
-import { statusOf, TOKEN } from "../support/program.ts";
+import { Program, statusOf, TOKEN } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";
-import { fromSource, TestPlace } from "../support/tests.ts";
+import { fromSource, test, TestPlace } from "../support/tests.ts";
 
 const PLANT = '{"id":1,"name":"Monstera"}';
 
@@ -54,6 +54,11 @@ async function logOfEverything(
   return { banner, lines: stderr.slice(banner.length).trimEnd().split("\n") };
 }
 
+/** Returns what identifies an entry in JSON. */
+function toEvent({ level, event }: Record<"level" | "event", string>): string {
+  return `${level} ${event}`;
+}
+
 Deno.test("the log has one line for each event, in text and in JSON, and none for an ordinary request", async () => {
   const [text, json] = await Promise.all([
     logOfEverything("text"),
@@ -72,7 +77,7 @@ Deno.test("the log has one line for each event, in text and in JSON, and none fo
 
   const entries = [json.banner.trimEnd(), ...json.lines]
     .map((line) => JSON.parse(line));
-  assert.deepEqual(entries.map(({ level, event }) => `${level} ${event}`), [
+  assert.deepEqual(entries.map(toEvent), [
     "info started",
     "info tokens reloaded",
     "error tokens kept",
@@ -85,6 +90,29 @@ Deno.test("the log has one line for each event, in text and in JSON, and none fo
     assert.equal(new Date(time).toISOString(), time);
     assert.match(message, /^[^\n]+$/);
   }
+});
+
+test("the log in JSON names the events of a lost store, and of SIGHUP without a token file", async ({ directory }) => {
+  const data = directory.file("data");
+  Deno.mkdirSync(data);
+  const env = { KV_PATH: `${data}/plants.db`, LOG_FORMAT: "json" };
+  await using program = await Program.start([], { env });
+  await program.reload();
+  Deno.removeSync(data, { recursive: true });
+  await program.printed(/cannot save the plants/);
+  Deno.mkdirSync(data);
+  await program.printed(/saved all plants/);
+  const { stderr } = await program.stop();
+  const entries = stderr.trimEnd().split("\n").map((line) => JSON.parse(line));
+  assert.deepEqual(entries.map(toEvent), [
+    "info started",
+    "info tokens kept",
+    "error store failing",
+    "error plants not saved",
+    "error plants saved",
+    "info stopping",
+    "info stopped",
+  ]);
 });
 
 /**
