@@ -8,7 +8,14 @@ import {
   overwrite,
   writeText,
 } from "../support/damage.ts";
-import { eventually, isStored, PLANT, send } from "../support/load.ts";
+import {
+  eventually,
+  isStored,
+  Ledger,
+  PLANT,
+  range,
+  send,
+} from "../support/load.ts";
 import { makeLog } from "../support/places.ts";
 import {
   assertOneLine,
@@ -453,6 +460,27 @@ onSmallDisk.test("restore without room for the copy fails with one line", async 
   assert.deepEqual(snapshot(disk.path), before);
   Deno.removeSync(disk.file("ballast"));
   assertSameLines(await exportLines(store), lines);
+});
+
+onSmallDisk.test("restore without room for the log in the old store fails with one line, and that store keeps its plants", async (disk) => {
+  using directory = new TemporaryDirectory();
+  const backup = directory.file("backup.db");
+  await createStore(backup, 10);
+  const store = disk.file("plants.db");
+  const ledger = new Ledger();
+  {
+    await using program = await Program.start(["--kv", store]);
+    const plant = { name: "x".repeat(15_000) };
+    await ledger.store(program, range(1n, 24).map((id) => ({ id, plant })));
+    await program.stop("SIGKILL");
+  }
+  const ballast = disk.fill("ballast");
+  // Room for the copy only.
+  Deno.truncateSync(ballast, Deno.statSync(ballast).size - 250_000);
+  const ended = await restore(store, backup);
+  assertOneLine(ended, 1, /: cannot replace \S+plants\.db: .*full/);
+  Deno.removeSync(ballast);
+  assert.equal(await ledger.assertFile(store), 24);
 });
 
 withStrace.test("restore on a file system without hard links copies the old store", async (place) => {
