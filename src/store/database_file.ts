@@ -36,6 +36,7 @@ export function findStore(path: string): boolean {
   if (file.isDirectory) throw new StoreError("directory", "it is a directory");
   // Opening a pipe to create a store in it would never return.
   if (!file.isFile) throw notAStore();
+  if (file.size === 0) return false;
   const tables = tablesOf(path);
   if (tables.includes(TABLE)) return true;
   if (tables.every((table) => table === FIRST_TABLE)) return false;
