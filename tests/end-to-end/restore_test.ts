@@ -8,14 +8,7 @@ import {
   overwrite,
   writeText,
 } from "../support/damage.ts";
-import {
-  eventually,
-  isStored,
-  Ledger,
-  PLANT,
-  range,
-  send,
-} from "../support/load.ts";
+import { eventually, isStored, PLANT, send } from "../support/load.ts";
 import { makeLog } from "../support/places.ts";
 import {
   assertOneLine,
@@ -467,13 +460,8 @@ onSmallDisk.test("restore without room for the log in the old store fails with o
   const backup = directory.file("backup.db");
   await createStore(backup, 10);
   const store = disk.file("plants.db");
-  const ledger = new Ledger();
-  {
-    await using program = await Program.start(["--kv", store]);
-    const plant = { name: "x".repeat(15_000) };
-    await ledger.store(program, range(1n, 24).map((id) => ({ id, plant })));
-    await program.stop("SIGKILL");
-  }
+  const plant = { name: "x".repeat(15_000) };
+  const ledger = await createAndKill(store, 24, plant);
   const ballast = disk.fill("ballast");
   // Room for the copy only.
   Deno.truncateSync(ballast, Deno.statSync(ballast).size - 250_000);

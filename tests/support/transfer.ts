@@ -1,6 +1,7 @@
 /** Plants as lines, for tests of import, export and backup. */
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
+import type { Plant } from "../../src/plant/plant.ts";
 import { eventually, Ledger, PLANT, range } from "./load.ts";
 import {
   assertSucceeded,
@@ -135,11 +136,12 @@ export async function storeLines(
 export async function createAndKill(
   path: string,
   count: number,
+  plant: Plant = PLANT,
 ): Promise<Ledger> {
   const ledger = new Ledger();
   await using program = await Program.start(["--kv", path]);
   const ids = range(1n, count);
-  await ledger.store(program, ids.map((id) => ({ id, plant: PLANT })));
+  await ledger.store(program, ids.map((id) => ({ id, plant })));
   await program.stop("SIGKILL");
   return ledger;
 }
