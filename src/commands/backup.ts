@@ -1,11 +1,11 @@
 import { resolve } from "node:path";
 import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
-import { copyStore } from "../store/copy.ts";
-import { sidecarsOf } from "../store/database_file.ts";
+import { copyStore } from "../store/files/copy.ts";
+import { sidecarsOf } from "../store/files/inspect.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { exists, setMode, statOrUndefined } from "../store/files.ts";
-import { publish, withPartialFile } from "../store/new_file.ts";
+import { exists, setMode, statOrUndefined } from "../store/files/paths.ts";
+import { publish, withPartialFile } from "../store/files/publish.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { orStopped } from "./signals.ts";
 import { copyFailure } from "./store.ts";

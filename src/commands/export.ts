@@ -4,7 +4,7 @@ import { formatNewPlant } from "../plant/plant.ts";
 import { exportPages } from "../store/export_pages.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { withTimeout } from "../store/waiting.ts";
+import { withTimeout } from "../store/retry.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { Progress } from "./progress.ts";
 import { writeStdout } from "./stdout.ts";

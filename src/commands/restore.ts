@@ -1,14 +1,18 @@
 import { resolve } from "node:path";
 import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
-import { copyStore } from "../store/copy.ts";
-import { leaveWalMode } from "../store/database_file.ts";
-import { isSameFile, resolveLinks, statOrUndefined } from "../store/files.ts";
+import { copyStore } from "../store/files/copy.ts";
+import { leaveWalMode } from "../store/files/inspect.ts";
+import {
+  isSameFile,
+  resolveLinks,
+  statOrUndefined,
+} from "../store/files/paths.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { withPartialFile } from "../store/new_file.ts";
-import { openStoreToRead } from "../store/open_store.ts";
-import { replaceStore } from "../store/replace_store.ts";
-import { StoreError } from "../store/store_error.ts";
+import { withPartialFile } from "../store/files/publish.ts";
+import { openStoreToRead } from "../store/open.ts";
+import { replaceStore } from "../store/files/replace.ts";
+import { StoreError } from "../store/errors.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { orStopped } from "./signals.ts";
 import { copyFailure, RESTORE_ADVICE, storeFailure } from "./store.ts";

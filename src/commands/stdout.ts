@@ -1,6 +1,6 @@
 import { errorMessage } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-import { writeAll } from "../store/files.ts";
+import { writeAll } from "../store/files/paths.ts";
 
 /**
  * Writes all of a text to stdout.

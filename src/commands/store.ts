@@ -6,13 +6,13 @@ import {
   OperatorError,
 } from "../operator_error.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import { openStore, openStoreToRead } from "../store/open_store.ts";
+import { openStore, openStoreToRead } from "../store/open.ts";
 import type { StoreLocation } from "../store/location.ts";
 import {
   StoreError,
   type StoreProblem,
   toStoreError,
-} from "../store/store_error.ts";
+} from "../store/errors.ts";
 
 /** Problems that can disappear without a change of the configuration. */
 const TRANSIENT: readonly StoreProblem[] = [

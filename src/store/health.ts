@@ -1,7 +1,7 @@
 import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
-import { isLocked } from "./store_error.ts";
-import { retryWhile } from "./waiting.ts";
+import { isLocked } from "./errors.ts";
+import { retryWhile } from "./retry.ts";
 
 /** The part of the store that the health checks use. */
 export interface ObservedStore {

@@ -10,12 +10,12 @@ import {
 } from "../limits.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
 import type { CommitResult, CommitStore } from "./committer.ts";
-import { statOrUndefined } from "./files.ts";
+import { statOrUndefined } from "./files/paths.ts";
 import type { ObservedStore } from "./health.ts";
 import type { StoreLocation } from "./location.ts";
-import { OpenFiles } from "./open_files.ts";
-import { isLocked, StoreError, toStoreError } from "./store_error.ts";
-import { withTimeout } from "./waiting.ts";
+import { OpenFiles } from "./files/watch.ts";
+import { isLocked, StoreError, toStoreError } from "./errors.ts";
+import { withTimeout } from "./retry.ts";
 
 /** First part of the key of a plant; the second is its id. */
 const PLANTS = "plants";

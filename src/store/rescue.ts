@@ -1,7 +1,7 @@
 import { basename, dirname, join } from "node:path";
 import { RESCUE_RETRY_MS } from "../limits.ts";
 import { fileProblem } from "../messages.ts";
-import { findStore, moveSidecars } from "./database_file.ts";
+import { findStore, moveSidecars } from "./files/inspect.ts";
 import { exportPages } from "./export_pages.ts";
 import {
   isSameFile,
@@ -9,10 +9,10 @@ import {
   statOrUndefined,
   timeInName,
   writeAll,
-} from "./files.ts";
+} from "./files/paths.ts";
 import type { KvStore } from "./kv_store.ts";
-import { publish, withPartialFile } from "./new_file.ts";
-import type { OpenFiles } from "./open_files.ts";
+import { publish, withPartialFile } from "./files/publish.ts";
+import type { OpenFiles } from "./files/watch.ts";
 
 /** What follows the name of the database in the name of a file of its plants. */
 const SAVED_INFIX = ".rescued-";

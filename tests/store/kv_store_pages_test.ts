@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PAGE_KEYS } from "../../src/limits.ts";
-import { openStore } from "../../src/store/open_store.ts";
+import { openStore } from "../../src/store/open.ts";
 import { newPlants, range } from "../support/load.ts";
 import { commit, commitAll, eachStore } from "../support/stores.ts";
 import { test } from "../support/tests.ts";

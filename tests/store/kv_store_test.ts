@@ -8,8 +8,8 @@ import {
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { commitBytes } from "../../src/store/committer.ts";
-import { isLocked } from "../../src/store/store_error.ts";
-import { retryWhile } from "../../src/store/waiting.ts";
+import { isLocked } from "../../src/store/errors.ts";
+import { retryWhile } from "../../src/store/retry.ts";
 import { Random } from "../support/random.ts";
 import { newPlants, range } from "../support/load.ts";
 import { entriesOf } from "../support/entries.ts";

@@ -4,7 +4,7 @@ import { Buffer } from "node:buffer";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import { openStore, openStoreToRead } from "../../src/store/open_store.ts";
+import { openStore, openStoreToRead } from "../../src/store/open.ts";
 import { Disk, type Image, type Output, TRACED_CALLS } from "./disk.ts";
 import { drawPlant, inParallel, isStored, Ledger, send } from "./load.ts";
 import { Program, runProgram } from "./program.ts";

@@ -4,11 +4,11 @@
  */
 import { backup, DatabaseSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
-import { STORE_OPEN_MS_MAX } from "../limits.ts";
-import { fileProblem } from "../messages.ts";
-import { leaveWalMode, openToRead, requireStore } from "./database_file.ts";
-import { toOpenError } from "./open_error.ts";
-import { CORRUPT, StoreError, type StoreProblem } from "./store_error.ts";
+import { STORE_OPEN_MS_MAX } from "../../limits.ts";
+import { fileProblem } from "../../messages.ts";
+import { leaveWalMode, openToRead, requireStore } from "./inspect.ts";
+import { toOpenError } from "./diagnose.ts";
+import { CORRUPT, StoreError, type StoreProblem } from "../errors.ts";
 
 /** What the thread copies. */
 export interface CopyTask {

@@ -6,7 +6,7 @@ import {
   leaveWalMode,
   requireStore,
   sidecarsOf,
-} from "../../src/store/database_file.ts";
+} from "../../../src/store/files/inspect.ts";
 import {
   eachPlace,
   KEY,
@@ -14,10 +14,10 @@ import {
   makeLog,
   makeStore,
   PLANT,
-} from "../support/places.ts";
-import { storeError } from "../support/stores.ts";
-import { runTool } from "../support/tools.ts";
-import { test } from "../support/tests.ts";
+} from "../../support/places.ts";
+import { storeError } from "../../support/stores.ts";
+import { runTool } from "../../support/tools.ts";
+import { test } from "../../support/tests.ts";
 
 eachPlace.test("findStore() refuses a missing or an empty file beside a log", async ({ path, real }) => {
   for (const exists of [false, true]) {

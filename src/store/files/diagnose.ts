@@ -1,13 +1,8 @@
 import { DatabaseSync } from "node:sqlite";
-import { errorMessage } from "../messages.ts";
-import { resolveLinks } from "./files.ts";
-import type { StoreLocation } from "./location.ts";
-import {
-  isLocked,
-  StoreError,
-  toFileError,
-  toStoreError,
-} from "./store_error.ts";
+import { errorMessage } from "../../messages.ts";
+import { resolveLinks } from "./paths.ts";
+import type { StoreLocation } from "../location.ts";
+import { isLocked, StoreError, toFileError, toStoreError } from "../errors.ts";
 
 /** SQLite's messages for a file that it may not open or write. */
 const DENIED = /unable to open database file|readonly database/;

@@ -1,6 +1,6 @@
 /** Paths and files, whatever they contain. */
 import { basename, dirname, isAbsolute, join } from "node:path";
-import { toFileError } from "./store_error.ts";
+import { toFileError } from "../errors.ts";
 
 /** Maximum symbolic links to follow, as in Linux. */
 const LINKS_MAX = 40;

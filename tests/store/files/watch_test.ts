@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { OpenFiles } from "../../src/store/open_files.ts";
-import { eachPlace, KEY, makeBackup, PLANT } from "../support/places.ts";
-import { canMount, SmallDisk } from "../support/small_disk.ts";
-import { test, testsIf } from "../support/tests.ts";
+import { OpenFiles } from "../../../src/store/files/watch.ts";
+import { eachPlace, KEY, makeBackup, PLANT } from "../../support/places.ts";
+import { canMount, SmallDisk } from "../../support/small_disk.ts";
+import { test, testsIf } from "../../support/tests.ts";
 
 const onSmallDisk = testsIf(canMount());
 

@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path";
-import { exists, removeIfPossible, sync } from "./files.ts";
+import { exists, removeIfPossible, sync } from "./paths.ts";
 
 /**
  * Runs a function that writes a file under a name of its own, and removes what

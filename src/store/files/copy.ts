@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import type { CopyResult, CopyTask } from "./copy_worker.ts";
-import { StoreError } from "./store_error.ts";
+import { StoreError } from "../errors.ts";
 
 /**
  * Copies a store with its log to one file: its state at one point in time, even

@@ -1,17 +1,17 @@
 /** Puts a copy of a store in place of a store. */
 import { dirname } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
-import { errorMessage } from "../messages.ts";
-import { foreignLogOf, moveSidecars, openToRead } from "./database_file.ts";
+import { errorMessage } from "../../messages.ts";
+import { foreignLogOf, moveSidecars, openToRead } from "./inspect.ts";
 import {
   setMode,
   setOwner,
   statOrUndefined,
   sync,
   timeInName,
-} from "./files.ts";
-import { toOpenError } from "./open_error.ts";
-import { isLocked, StoreError } from "./store_error.ts";
+} from "./paths.ts";
+import { toOpenError } from "./diagnose.ts";
+import { isLocked, StoreError } from "../errors.ts";
 
 /** SQLite's messages for a database that it cannot read. */
 const UNREADABLE = /malformed|not a database/;

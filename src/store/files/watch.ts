@@ -1,12 +1,12 @@
 import { basename } from "node:path";
-import { errorMessage } from "../messages.ts";
-import { SHM_SUFFIX, WAL_SUFFIX } from "./database_file.ts";
+import { errorMessage } from "../../messages.ts";
+import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 import {
   isSameFile,
   removeIfPossible,
   resolveLinks,
   statOrUndefined,
-} from "./files.ts";
+} from "./paths.ts";
 
 /** Files that belong to an open database, beside it. */
 const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];

@@ -1,13 +1,13 @@
 /** Opens stores, and creates the file of a new one. */
 import { dirname } from "node:path";
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
-import { findStore, requireStore } from "./database_file.ts";
-import { resolveLinks, setOwner, statOrUndefined } from "./files.ts";
+import { findStore, requireStore } from "./files/inspect.ts";
+import { resolveLinks, setOwner, statOrUndefined } from "./files/paths.ts";
 import { KvStore } from "./kv_store.ts";
 import type { StoreLocation } from "./location.ts";
-import { isLocked, StoreError, toFileError } from "./store_error.ts";
-import { toOpenError } from "./open_error.ts";
-import { retryWhile } from "./waiting.ts";
+import { isLocked, StoreError, toFileError } from "./errors.ts";
+import { toOpenError } from "./files/diagnose.ts";
+import { retryWhile } from "./retry.ts";
 
 /** Permissions of a new file: plants are for the user of the service only. */
 const FILE_MODE = 0o600;

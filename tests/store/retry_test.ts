@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
-import { retryWhile, withTimeout } from "../../src/store/waiting.ts";
+import { retryWhile, withTimeout } from "../../src/store/retry.ts";
 
 const LOCKED = new Error("locked");
 

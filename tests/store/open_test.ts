@@ -3,14 +3,14 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import type { StoreLocation } from "../../src/store/location.ts";
-import { openStore, openStoreToRead } from "../../src/store/open_store.ts";
+import { openStore, openStoreToRead } from "../../src/store/open.ts";
 import {
   StoreError,
   type StoreProblem,
   toFileError,
   toStoreError,
-} from "../../src/store/store_error.ts";
-import { withTimeout } from "../../src/store/waiting.ts";
+} from "../../src/store/errors.ts";
+import { withTimeout } from "../../src/store/retry.ts";
 import {
   leaveJournal,
   makeNewer,

@@ -1,9 +1,9 @@
 /** Database files: what is at a path before a store is opened there. */
 import { basename } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { errorMessage } from "../messages.ts";
-import { resolveLinks, statOrUndefined } from "./files.ts";
-import { StoreError, toFileError } from "./store_error.ts";
+import { errorMessage } from "../../messages.ts";
+import { resolveLinks, statOrUndefined } from "./paths.ts";
+import { StoreError, toFileError } from "../errors.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import { findStore, requireStore } from "../../src/store/database_file.ts";
-import { storeError } from "../support/stores.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
-import { test } from "../support/tests.ts";
+import { findStore, requireStore } from "../../../src/store/files/inspect.ts";
+import { storeError } from "../../support/stores.ts";
+import { TemporaryDirectory } from "../../support/temporary.ts";
+import { test } from "../../support/tests.ts";
 
 /** Statements that make a database as the first start leaves it when cut. */
 const CUT_STARTS: Readonly<Record<string, string>> = {
