@@ -4,7 +4,7 @@ import { checkHealth } from "./commands/healthcheck.ts";
 import { importPlants } from "./commands/import.ts";
 import { restore } from "./commands/restore.ts";
 import { serve } from "./commands/serve.ts";
-import { writeStdout } from "./commands/stdout.ts";
+import { writeStdout } from "./console/stdout.ts";
 import { ALL_SETTINGS, Settings } from "./config.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { toLine } from "./messages.ts";

@@ -106,6 +106,15 @@ export const STORE_OPEN_MS_MAX = 9_000;
 /** Interval between two attempts to save the plants of a lost store. */
 export const RESCUE_RETRY_MS = 10_000;
 
+/** Pages that a copy of a store reads before it looks for a signal: 4 MiB. */
+export const COPY_PAGES = 1_000;
+
+/**
+ * Maximum length of the name of a store. A file system allows 255 bytes, and a
+ * partial file of saved plants has 54 more: `.rescued-TIME.jsonl.ID.partial`.
+ */
+export const STORE_NAME_BYTES_MAX = 200;
+
 /** Time for a probe write, and the minimum interval between two of them. */
 export const PROBE_MS = 1_000;
 

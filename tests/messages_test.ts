@@ -31,8 +31,8 @@ Deno.test("fileProblem() describes why a file cannot be used", () => {
 });
 
 Deno.test("countOf() uses the singular for 1 alone", () => {
-  const texts = [0, 1, 2].map((count) => countOf(count, "plant"));
-  assert.deepEqual(texts, ["0 plants", "1 plant", "2 plants"]);
+  const texts = [0, 1, 2].map((count) => countOf(count, "entry", "entries"));
+  assert.deepEqual(texts, ["0 entries", "1 entry", "2 entries"]);
 });
 
 Deno.test("truncate() cuts a text above the limit, but no surrogate pair, and appends an ellipsis", () => {

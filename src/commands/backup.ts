@@ -1,20 +1,21 @@
 import { resolve } from "node:path";
+import { fileFailure, storeFailure } from "../console/failures.ts";
+import { abortOnSignal } from "../console/signals.ts";
 import { countOf } from "../messages.ts";
-import { OperatorError } from "../operator_error.ts";
+import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
+import { StoreError } from "../store/errors.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { sidecarsOf } from "../store/files/inspect.ts";
-import type { StoreLocation } from "../store/location.ts";
 import { exists, setMode, statOrUndefined } from "../store/files/paths.ts";
 import { publish, withPartialFile } from "../store/files/publish.ts";
+import type { StoreLocation } from "../store/location.ts";
 import { writeStderr } from "../telemetry/log.ts";
-import { orStopped } from "./signals.ts";
-import { copyFailure } from "./store.ts";
 
 /**
  * Writes a complete copy of the store to a new file: its state at one point in
  * time, even while a service writes to it. The copy gets its name when it is
  * verified and on disk.
- * @returns the exit status
+ * @returns the exit status: 1 if a power cut may take the name away
  * @throws {OperatorError} if the copy cannot be made
  */
 export async function backUp(
@@ -27,20 +28,30 @@ export async function backUp(
         "write its plants to a file with export",
     );
   }
+  const { path } = location;
+  const stop = abortOnSignal();
   const target = resolve(file);
   if (exists(target)) throw alreadyExists(target);
   try {
-    await withPartialFile(target, async (partial) => {
+    return await withPartialFile(target, async (partial) => {
       refuseSidecars(target);
-      const plants = await orStopped(copyStore(location.path, partial));
-      setMode(partial, statOrUndefined(location.path));
-      if (!publish(partial, target)) throw alreadyExists(target);
-      writeStderr(`${target} is a complete copy, ${countOf(plants, "plant")}`);
+      const entries = await copyStore(path, partial, stop).catch((error) => {
+        if (!(error instanceof StoreError)) throw error;
+        throw storeFailure("read", location, error);
+      });
+      setMode(partial, statOrUndefined(path));
+      const unsynced = publish(partial, target);
+      const copy = `${target} is a complete copy, ${
+        countOf(entries, "entry", "entries")
+      }`;
+      writeStderr(unsynced === undefined ? copy : `${copy}: ${unsynced}`);
+      return unsynced === undefined ? 0 : EXIT_FAILURE;
     });
   } catch (error) {
-    throw copyFailure("read", location, target, error);
+    const isTaken = error instanceof StoreError && error.problem === "exists";
+    if (isTaken) throw alreadyExists(target);
+    throw fileFailure("write", target, error);
   }
-  return 0;
 }
 
 function alreadyExists(path: string): OperatorError {

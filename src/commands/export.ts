@@ -6,9 +6,9 @@ import type { KvStore } from "../store/kv_store.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { withTimeout } from "../store/retry.ts";
 import { writeStderr } from "../telemetry/log.ts";
-import { Progress } from "./progress.ts";
-import { writeStdout } from "./stdout.ts";
-import { openForExport, storeFailure } from "./store.ts";
+import { Progress } from "../console/progress.ts";
+import { writeStdout } from "../console/stdout.ts";
+import { openForExport, storeFailure } from "../console/failures.ts";
 
 /** What an export has written, and what it could not write. */
 interface Counts {

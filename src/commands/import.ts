@@ -1,4 +1,10 @@
 import { serialize } from "node:v8";
+import {
+  fileFailure,
+  openForCreates,
+  storeFailure,
+} from "../console/failures.ts";
+import { Progress } from "../console/progress.ts";
 import { ApiError } from "../errors.ts";
 import {
   BODY_BYTES_MAX,
@@ -6,8 +12,7 @@ import {
   COMMIT_MS_MAX,
   VALUE_BYTES_MAX,
 } from "../limits.ts";
-import { fileProblem } from "../messages.ts";
-import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
+import { EXIT_FAILURE, type OperatorError } from "../operator_error.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
 import {
   type Clock,
@@ -17,11 +22,9 @@ import {
   SYSTEM_CLOCK,
 } from "../store/committer.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { releaseLog } from "../store/rescue.ts";
+import { findSavedFile, markImported } from "../store/rescue.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { type LineProblem, readLines } from "./lines.ts";
-import { Progress } from "./progress.ts";
-import { openForCreates } from "./store.ts";
 
 /**
  * Creates the plants in a file with one NewPlant per line. A plant that is already
@@ -45,8 +48,8 @@ export async function importPlants(
     return count;
   }
 
-  if (location.kind === "file") releaseLog(location.path, path);
-  const store = await openForCreates(location);
+  const saved = findSaved(location, path);
+  const store = await openForCreates(location, saved);
   const progress = new Progress();
   const run = new Import(store, progress);
   const checking = setInterval(() => run.expire(), CHECK_MS);
@@ -64,7 +67,28 @@ export async function importPlants(
     // If the input cannot be read any further, report the preceding lines.
     run.report();
   }
-  return run.isComplete ? 0 : EXIT_FAILURE;
+  if (!run.isComplete) return EXIT_FAILURE;
+  if (saved !== undefined) rename(saved);
+  return 0;
+}
+
+/** Returns the file of saved plants beside the store, if it is the input. */
+function findSaved(location: StoreLocation, path: string): string | undefined {
+  if (location.kind === "server" || path === "-") return undefined;
+  try {
+    return findSavedFile(location.path, path);
+  } catch (error) {
+    throw storeFailure("store plants in", location, error);
+  }
+}
+
+/** Renames a file of saved plants that are all in the store now. */
+function rename(saved: string): void {
+  try {
+    writeStderr(`renamed ${saved} to ${markImported(saved)}`);
+  } catch (error) {
+    throw fileFailure("rename", `${saved}, whose plants are stored`, error);
+  }
 }
 
 /** An import in progress. */
@@ -207,6 +231,5 @@ function openInput(path: string): {
 }
 
 function readFailure(path: string, error: unknown): OperatorError {
-  const name = path === "-" ? "stdin" : path;
-  return new OperatorError(`cannot read ${name}: ${fileProblem(error)}`);
+  return fileFailure("read", path === "-" ? "stdin" : path, error);
 }

@@ -1,6 +1,9 @@
 import { resolve } from "node:path";
+import { fileFailure, storeFailure } from "../console/failures.ts";
+import { abortOnSignal } from "../console/signals.ts";
 import { countOf } from "../messages.ts";
-import { OperatorError } from "../operator_error.ts";
+import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
+import { StoreError, toFileError } from "../store/errors.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { leaveWalMode } from "../store/files/inspect.ts";
 import {
@@ -8,22 +11,20 @@ import {
   resolveLinks,
   statOrUndefined,
 } from "../store/files/paths.ts";
-import type { StoreLocation } from "../store/location.ts";
 import { withPartialFile } from "../store/files/publish.ts";
+import { type Replaced, replaceStore } from "../store/files/replace.ts";
+import type { StoreLocation } from "../store/location.ts";
 import { openStoreToRead } from "../store/open.ts";
-import { replaceStore } from "../store/files/replace.ts";
-import { StoreError } from "../store/errors.ts";
 import { writeStderr } from "../telemetry/log.ts";
-import { orStopped } from "./signals.ts";
-import { copyFailure, RESTORE_ADVICE, storeFailure } from "./store.ts";
 
 /**
  * Puts a backup in place of the store, which no other process may have open. The
  * old store keeps a second name. A kill at any time leaves the old store or the
  * new one.
  * @param file a backup, or a copy of a stopped store with its log
- * @returns the exit status
- * @throws {OperatorError} if nothing was restored; then the store is unchanged
+ * @returns the exit status: 1 if a power cut may bring the old store back
+ * @throws {OperatorError} if nothing was restored; then the store has the same
+ * plants as before, but its log may have been written into it
  */
 export async function restore(
   location: StoreLocation,
@@ -36,50 +37,81 @@ export async function restore(
         "its plants there",
     );
   }
+  const stop = abortOnSignal();
   const real = resolveLinks(location.path);
+  refuseSameFile(from, real, location);
   try {
-    await withPartialFile(real, async (copy) => {
-      const plants = await orStopped(copyReadable(from, copy, real));
-      const old = await replaceStore(real, copy);
-      const aboutOld = old === undefined ? "" : `; the old store is ${old}`;
-      writeStderr(
-        `restored ${
-          countOf(plants, "plant")
-        } from ${from} to ${real}${aboutOld}`,
-      );
+    return await withPartialFile(real, async (copy) => {
+      const entries = await copyReadable(from, copy, stop);
+      const replaced = await replaceStore(real, copy).catch((error) => {
+        throw storeFailure("replace", location, error);
+      });
+      const what = `${countOf(entries, "entry", "entries")} from ${from}`;
+      writeStderr(`restored ${what} to ${real}${describe(replaced)}`);
+      return replaced.unsynced === undefined ? 0 : EXIT_FAILURE;
     });
   } catch (error) {
-    throw copyFailure("replace", location, real, error);
+    throw fileFailure("write", real, error);
   }
-  return 0;
 }
 
-/**
- * Copies a backup that this Deno can read, and returns its number of plants.
- * @param store what the backup must not be
- */
+/** Refuses to restore the store itself. @throws {OperatorError} */
+function refuseSameFile(
+  from: string,
+  real: string,
+  location: StoreLocation,
+): void {
+  const store = examine(
+    real,
+    (error) => storeFailure("replace", location, error),
+  );
+  const source = examine(from, (error) => backupFailure(from, error));
+  if (source === undefined || !isSameFile(source, store)) return;
+  throw new OperatorError(`${from} is the store itself: name a backup of it`);
+}
+
+function examine(path: string, failure: (error: unknown) => OperatorError) {
+  try {
+    return statOrUndefined(path);
+  } catch (error) {
+    throw failure(error);
+  }
+}
+
+/** Copies a backup that this Deno can read; returns its number of entries. */
 async function copyReadable(
   from: string,
   to: string,
-  store: string,
+  stop: AbortSignal,
 ): Promise<number> {
   try {
-    const source = statOrUndefined(from);
-    if (source !== undefined && isSameFile(source, statOrUndefined(store))) {
-      throw new OperatorError(
-        `${from} is the store itself: name a backup of it`,
-      );
-    }
-    const plants = await copyStore(from, to);
+    const entries = await copyStore(from, to, stop);
     (await openStoreToRead({ kind: "file", path: to })).close();
     leaveWalMode(to);
-    return plants;
+    return entries;
   } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    const source = { kind: "file", path: from } as const;
-    const shown = error.problem === "corrupt"
-      ? new StoreError("corrupt", "it is corrupt")
-      : error;
-    throw storeFailure("restore", source, shown, RESTORE_ADVICE);
+    throw error instanceof StoreError ? backupFailure(from, error) : error;
   }
+}
+
+/** Converts an error of a backup. */
+function backupFailure(from: string, error: unknown): OperatorError {
+  const converted = toFileError(error);
+  const shown = converted.problem === "corrupt"
+    ? new StoreError("corrupt", "it is corrupt")
+    : converted;
+  const source = { kind: "file", path: from } as const;
+  return storeFailure("restore", source, shown, "backup");
+}
+
+/** Completes the message about a restored store. */
+function describe({ old, log, unsynced }: Replaced): string {
+  const parts = [
+    old === undefined
+      ? ", a new store: there was none"
+      : `; the old store is ${old}`,
+    log === undefined ? "" : `; the log of a missing one is ${log}`,
+    unsynced === undefined ? "" : `; ${unsynced}`,
+  ];
+  return parts.join("");
 }

@@ -1,21 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config.ts";
+import { printBanner } from "../console/banner.ts";
+import { importAdvice, nameOf, openForCreates } from "../console/failures.ts";
+import { listenFailure } from "../console/listen_failure.ts";
+import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { RequestHandler } from "../http/handler.ts";
 import { HttpServer, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX, RESCUE_RETRY_MS } from "../limits.ts";
-import { Committer } from "../store/committer.ts";
+import { Committer, SYSTEM_CLOCK } from "../store/committer.ts";
 import { StoreHealth } from "../store/health.ts";
-import { OperatorError } from "../operator_error.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import type { StoreLocation } from "../store/location.ts";
-import { Rescue, savedPlantsOf } from "../store/rescue.ts";
+import { Rescue } from "../store/rescue.ts";
 import { Log } from "../telemetry/log.ts";
 import { Metrics } from "../telemetry/metrics.ts";
-import { printBanner } from "./banner.ts";
-import { listenFailure } from "./listen_failure.ts";
-import { stopSignal } from "./signals.ts";
-import { nameOf, openForCreates } from "./store.ts";
 import { generateToken, reloadOnHangup } from "./tokens.ts";
 
 const RETRY_S = RESCUE_RETRY_MS / 1000;
@@ -35,7 +33,6 @@ export async function serve(config: Config): Promise<number> {
   );
   reloadOnHangup(config.tokenFile, tokens, log);
 
-  refuseEmptyStore(config.store);
   // Before the store: a start that cannot listen creates none.
   orListenFailure(config, () => tryToListen(config));
   const store = await Promise.race([
@@ -152,32 +149,16 @@ function logHealth(log: Log, name: string, problem: string | undefined): void {
   } else log.error("store failing", `the store fails: ${name}: ${problem}`);
 }
 
-/**
- * Refuses to create an empty store in place of a lost one whose plants were
- * saved: their ids would be free again.
- * @throws {OperatorError}
- */
-function refuseEmptyStore(store: StoreLocation): void {
-  if (store.kind === "server") return;
-  const { path } = store;
-  const saved = savedPlantsOf(path).at(-1);
-  if (saved === undefined) return;
-  const command = importCommand(saved, path);
-  throw new OperatorError(
-    `cannot store plants in ${path}: it is missing or empty, and its plants ` +
-      `are in ${saved}: ${command}, or move that file away`,
-  );
-}
-
 /** Prepares to save the plants of a lost store, and to log where they are. */
 function prepareRescue(store: KvStore, name: string, log: Log): Rescue {
-  return new Rescue(store, name, {
-    saved(path, plants, foreign) {
+  return new Rescue(store, {
+    saved(path, plants, foreign, unsynced) {
       const others = foreign === 0 ? "" : `, other entries lost: ${foreign}`;
+      const warning = unsynced === undefined ? "" : `, ${unsynced}`;
       log.error(
         "plants saved",
-        `saved all plants (${plants}) in ${path}${others}: stop the service, ` +
-          `${importCommand(path, name)}, and start it again`,
+        `saved all plants (${plants}) in ${path}${others}${warning}: ` +
+          importAdvice(path, name),
       );
     },
     failed(path, problem) {
@@ -188,10 +169,5 @@ function prepareRescue(store: KvStore, name: string, log: Log): Rescue {
           "only when they are saved",
       );
     },
-  });
-}
-
-/** Returns the command that imports saved plants. */
-function importCommand(path: string, name: string): string {
-  return `run "plant-store import ${path} --kv ${name}" as the user of the service`;
+  }, SYSTEM_CLOCK);
 }

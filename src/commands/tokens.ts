@@ -3,7 +3,7 @@ import type { AcceptedTokens } from "../http/auth.ts";
 import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import type { Log } from "../telemetry/log.ts";
-import { onHangup } from "./signals.ts";
+import { onHangup } from "../console/signals.ts";
 
 /** Bytes of a generated token: 128 random bits cannot be guessed. */
 const TOKEN_BYTES = 16;
@@ -28,7 +28,7 @@ export function reloadOnHangup(
     try {
       const reloaded = reloadTokenFile(file);
       tokens.replace(reloaded);
-      const count = countOf(reloaded.length, "token");
+      const count = countOf(reloaded.length, "token", "tokens");
       log.info("tokens reloaded", `reloaded ${count} from ${file.path}`);
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;

@@ -1,112 +1,157 @@
-import { errorMessage, fileProblem, toLine, truncate } from "../messages.ts";
+import { errorMessage, toLine, truncate } from "../messages.ts";
 import type { StoreLocation } from "./location.ts";
 
-/** Why a store cannot be used. */
-export type StoreProblem =
-  /** There is no file. */
-  | "missing"
-  /** There is no directory for the file. */
-  | "no directory"
-  | "directory"
-  | "not a store"
-  /** There is no database, but its log. */
-  | "missing database"
-  /** The log of another database is beside the file. */
-  | "foreign log"
-  | "denied"
-  /** The file system is mounted read-only. */
-  | "read-only"
-  /** Deno does not open files at this path, such as below /dev. */
-  | "special path"
-  | "corrupt"
-  | "full"
-  /** Another process has the store open. */
-  | "in use"
-  /** A newer Deno wrote values that this one cannot read. */
-  | "newer format"
-  /** A KV Connect server cannot be used. */
-  | "server"
-  | "other";
-
-/** The store cannot be used. */
-export class StoreError extends Error {
-  override readonly name = "StoreError";
-  readonly problem: StoreProblem;
-
-  /** @param message what is wrong, without the name of the store */
-  constructor(problem: StoreProblem, message: string) {
-    super(message);
-    this.problem = problem;
-  }
+/** A kind of problem of a store, or of any other file. */
+interface Row<Problem = string> {
+  readonly problem: Problem;
+  /** Matches the name and the message of an error of Deno or SQLite. */
+  readonly pattern?: RegExp;
+  /** Defaults to the message of the error. */
+  readonly words?: string;
+  /** Whether it can pass without a change of the configuration or the files. */
+  readonly isPassing?: true;
 }
+
+/** Every problem. The first pattern that matches an error counts. */
+const TABLE = [
+  {
+    problem: "missing",
+    pattern: /^Not(Found|ADirectory):/,
+    words: "no such file",
+  },
+  /** There is no directory for a new file. */
+  { problem: "no directory" },
+  {
+    problem: "directory",
+    pattern: /^IsADirectory:/,
+    words: "it is a directory",
+  },
+  /** Another file has the name of a new one. */
+  { problem: "exists", words: "it already exists" },
+  /** A path below /dev, /proc or /sys, or not a regular file. */
+  {
+    problem: "special path",
+    pattern: /^NotCapable:/,
+    words: "Deno does not open special files of the system",
+  },
+  /** The path is too long, or its links form a loop. */
+  { problem: "bad path", pattern: /name too long|levels of symbolic links/ },
+  {
+    problem: "read-only",
+    pattern: /Read-only file system/,
+    words: "the file system is read-only",
+  },
+  {
+    problem: "denied",
+    pattern: /^PermissionDenied:/,
+    words: "permission denied",
+  },
+  {
+    problem: "not a store",
+    pattern: /not a database/,
+    words: "not a Deno KV store",
+  },
+  /** There is no database, but its log. */
+  { problem: "missing database" },
+  /** There is a database, but its log is gone. */
+  { problem: "missing log" },
+  /** The log of another database is beside the file. */
+  { problem: "foreign log" },
+  /** Plants that may not be in the store are in a file beside it. */
+  { problem: "saved plants" },
+  {
+    problem: "corrupt",
+    pattern: /malformed/,
+    words: "the database is corrupt: restore a backup",
+  },
+  /** A newer Deno wrote values that this one cannot read. */
+  {
+    problem: "newer format",
+    pattern: /could not deserialize/,
+    words: "a newer Deno stored plants in it",
+  },
+  {
+    problem: "full",
+    pattern: /disk is full|No space left|quota exceeded/,
+    words: "the disk is full: free some space",
+    isPassing: true,
+  },
+  /** Another process has the store open, and nothing was written. */
+  {
+    problem: "in use",
+    pattern: /database is locked/,
+    words: "database is locked by another process",
+    isPassing: true,
+  },
+  /** A KV Connect server cannot be used. */
+  { problem: "server", isPassing: true },
+  { problem: "other", isPassing: true },
+] as const satisfies readonly Row[];
+
+/** Why a store, or any other file, cannot be used. */
+export type StoreProblem = typeof TABLE[number]["problem"];
+
+const ROWS: ReadonlyMap<StoreProblem, Row<StoreProblem>> = new Map(
+  TABLE.map((row) => [row.problem, row]),
+);
 
 /** Maximum length of a message of a KV Connect server, in UTF-16 code units. */
 const SERVER_MESSAGE_CHARS_MAX = 200;
 
-/** Deno's message for a value that a newer Deno wrote. */
-const NEWER_FORMAT = /could not deserialize/;
+/** A store, or any other file, cannot be used. */
+export class StoreError extends Error {
+  override readonly name = "StoreError";
+  readonly problem: StoreProblem;
+  /** The file to act on, if it is not the store. */
+  readonly file: string;
 
-/** SQLite's message while another process has the lock; nothing was written. */
-const LOCKED = /database is locked/;
+  /** @param message what is wrong, without the name of the store */
+  constructor(problem: StoreProblem, message?: string, file = "") {
+    super(message ?? ROWS.get(problem)?.words);
+    this.problem = problem;
+    this.file = file;
+  }
 
-/** What to do about a corrupt database. */
-export const CORRUPT = "the database is corrupt: restore a backup";
-
-/**
- * Messages of SQLite, with their problem, and a clearer message and a remedy,
- * which the log of a running service needs as well.
- */
-const FILE_PROBLEMS: readonly [RegExp, StoreProblem, string][] = [
-  [/malformed/, "corrupt", CORRUPT],
-  [/database or disk is full/, "full", "the disk is full: free some space"],
-  [LOCKED, "in use", "database is locked by another process"],
-];
-
-/** Numbers of errors in Linux and macOS: ENOMEM, ENFILE, EMFILE, ENOSPC. */
-const PASSING_OS_ERROR = /\(os error (12|23|24|28)\)/;
-
-/** EROFS. */
-const READ_ONLY_OS_ERROR = /\(os error 30\)/;
+  /** Whether it can pass without a change of the configuration or the files. */
+  get isPassing(): boolean {
+    return ROWS.get(this.problem)?.isPassing ?? false;
+  }
+}
 
 /** Returns whether an operation failed because another process has the lock. */
 export function isLocked(error: unknown): boolean {
-  return LOCKED.test(errorMessage(error));
+  return toFileError(error).problem === "in use";
 }
 
-/** Converts an error of Deno's file system to a StoreError. */
+/** Converts an error of Deno's file system or of SQLite. */
 export function toFileError(error: unknown): StoreError {
-  const message = errorMessage(error);
-  if (error instanceof Deno.errors.NotCapable) {
-    return new StoreError("special path", fileProblem(error));
+  if (error instanceof StoreError) return error;
+  // Deno appends the path, which may contain anything.
+  const text = String(error).replace(/ \(os error \d+\).*/s, "");
+  for (const { problem, pattern, words } of ROWS.values()) {
+    if (pattern?.test(text)) {
+      return new StoreError(problem, words ?? errorMessage(error));
+    }
   }
-  if (READ_ONLY_OS_ERROR.test(message)) {
-    return new StoreError("read-only", "the file system is read-only");
-  }
-  const isPassing = PASSING_OS_ERROR.test(message);
-  return new StoreError(isPassing ? "other" : "denied", fileProblem(error));
+  return new StoreError("other", errorMessage(error));
 }
 
 /**
- * Converts an error of Deno or SQLite to a StoreError. The message of a KV
- * Connect server can contain anything, even the token, so the token is masked and
- * the message truncated and put on one line.
+ * Converts an error of a store. The message of a KV Connect server can contain
+ * anything, even the token, so the token is masked and the message truncated and
+ * put on one line.
  */
 export function toStoreError(
   error: unknown,
   location: StoreLocation,
 ): StoreError {
-  if (error instanceof StoreError) return error;
-  if (error instanceof Deno.errors.NotCapable) return toFileError(error);
-  const message = errorMessage(error);
-  if (NEWER_FORMAT.test(message)) {
-    return new StoreError("newer format", "a newer Deno stored plants in it");
-  }
-  if (location.kind === "server") {
-    const masked = toLine(message.replaceAll(location.token, "[token]"));
-    return new StoreError("server", truncate(masked, SERVER_MESSAGE_CHARS_MAX));
-  }
-  for (const [pattern, problem, words] of FILE_PROBLEMS) {
-    if (pattern.test(message)) return new StoreError(problem, words);
-  }
-  return new StoreError("other", message);
+  const converted = toFileError(error);
+  if (
+    location.kind === "file" || error instanceof StoreError ||
+    converted.problem === "newer format"
+  ) return converted;
+  const masked = toLine(
+    errorMessage(error).replaceAll(location.token, "[token]"),
+  );
+  return new StoreError("server", truncate(masked, SERVER_MESSAGE_CHARS_MAX));
 }

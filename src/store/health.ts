@@ -5,8 +5,8 @@ import { retryWhile } from "./retry.ts";
 
 /** The part of the store that the health checks use. */
 export interface ObservedStore {
-  /** Returns the problem of the files, if any; it lasts until a restart. */
-  fileProblem(): string | undefined;
+  /** Returns the problem of the files, if any; one that lasts is the loss. */
+  checkFiles(): string | undefined;
   /** Performs a no-op write; rejects on failure. May never settle. */
   probe(): Promise<void>;
 }
@@ -64,9 +64,11 @@ export class StoreHealth {
 
   /** Checks the files, and probes a failing store. Call it regularly. */
   check(): void {
-    const problem = this.#store.fileProblem();
-    if (problem !== undefined) this.#set(problem);
-    else if (this.#problem !== undefined) this.probe();
+    const problem = this.#store.checkFiles();
+    if (problem !== undefined) {
+      this.#failedMs = this.#nowMs();
+      this.#set(problem);
+    } else if (this.#problem !== undefined) this.probe();
   }
 
   /**

@@ -13,7 +13,7 @@ import type { CommitResult, CommitStore } from "./committer.ts";
 import { statOrUndefined } from "./files/paths.ts";
 import type { ObservedStore } from "./health.ts";
 import type { StoreLocation } from "./location.ts";
-import { OpenFiles } from "./files/watch.ts";
+import { WatchedFiles } from "./files/watch.ts";
 import { isLocked, StoreError, toStoreError } from "./errors.ts";
 import { withTimeout } from "./retry.ts";
 
@@ -36,7 +36,7 @@ export class KvStore implements CommitStore, ObservedStore {
   /** Whether the store was created when it was opened. */
   readonly isNew: boolean;
   /** The open files; `undefined` for a KV Connect server. */
-  readonly files: OpenFiles | undefined;
+  readonly files: WatchedFiles | undefined;
   readonly #kv: Deno.Kv;
   readonly #location: StoreLocation;
 
@@ -55,7 +55,7 @@ export class KvStore implements CommitStore, ObservedStore {
     this.#location = location;
     this.isNew = isNew;
     if (location.kind === "file") {
-      this.files = new OpenFiles(location.path, database);
+      this.files = new WatchedFiles(location.path, database);
       this.commitPlantsMax = COMMIT_PLANTS_MAX_FILE;
       this.commitsInFlightMax = COMMITS_IN_FLIGHT_MAX_FILE;
     } else {
@@ -82,7 +82,7 @@ export class KvStore implements CommitStore, ObservedStore {
   /** See {@link CommitStore}. @throws {StoreError} */
   async commit(plants: readonly NewPlant[]): Promise<CommitResult> {
     // The files may belong to another process by now.
-    this.#assertNone(this.files?.problem);
+    this.#assertNone(this.files?.loss);
     const operation = this.#kv.atomic();
     for (const { id, plant } of plants) {
       const key = [PLANTS, id];
@@ -181,14 +181,14 @@ export class KvStore implements CommitStore, ObservedStore {
   /** See {@link ObservedStore}. @throws {StoreError} */
   async probe(): Promise<void> {
     try {
-      this.#assertNone(this.fileProblem());
+      this.#assertNone(this.checkFiles());
       // Without a check, SQLite itself waits for the lock, up to 5 s, and
       // blocks every commit meanwhile.
       const { ok } = await this.#kv.atomic()
         .check({ key: PROBE_KEY, versionstamp: null })
         .delete(PROBE_KEY).commit();
       if (!ok) throw new StoreError("other", "the probe key has a value");
-      this.#assertNone(this.files?.problem);
+      this.#assertNone(this.files?.loss);
     } catch (error) {
       throw toStoreError(error, this.#location);
     }
@@ -200,7 +200,7 @@ export class KvStore implements CommitStore, ObservedStore {
   }
 
   /** See {@link ObservedStore}. */
-  fileProblem(): string | undefined {
+  checkFiles(): string | undefined {
     return this.files?.check();
   }
 

@@ -1,12 +1,13 @@
 /** Opens stores, and creates the file of a new one. */
-import { dirname } from "node:path";
-import { STORE_OPEN_MS_MAX } from "../limits.ts";
+import { basename, dirname } from "node:path";
+import { STORE_NAME_BYTES_MAX, STORE_OPEN_MS_MAX } from "../limits.ts";
+import { isLocked, StoreError, toStoreError } from "./errors.ts";
+import { diagnose } from "./files/diagnose.ts";
 import { findStore, requireStore } from "./files/inspect.ts";
 import { resolveLinks, setOwner, statOrUndefined } from "./files/paths.ts";
 import { KvStore } from "./kv_store.ts";
 import type { StoreLocation } from "./location.ts";
-import { isLocked, StoreError, toFileError } from "./errors.ts";
-import { toOpenError } from "./files/diagnose.ts";
+import { savedFilesOf } from "./rescue.ts";
 import { retryWhile } from "./retry.ts";
 
 /** Permissions of a new file: plants are for the user of the service only. */
@@ -14,11 +15,25 @@ const FILE_MODE = 0o600;
 
 /**
  * Opens a store to create plants, and probes it, within
- * {@link STORE_OPEN_MS_MAX}. A missing file is created.
+ * {@link STORE_OPEN_MS_MAX}. A missing file is created. A file of saved plants
+ * beside it refuses that, since they may not be in the store.
+ * @param imported the file of saved plants to import, which lets it be opened
  * @throws {StoreError}
  */
-export function openStore(location: StoreLocation): Promise<KvStore> {
-  return open(location, prepareFile, async (store) => {
+export function openStore(
+  location: StoreLocation,
+  imported?: string,
+): Promise<KvStore> {
+  function prepare(path: string): boolean {
+    const [saved] = imported === undefined ? savedFilesOf(path) : [];
+    if (saved === undefined) return prepareFile(path);
+    throw new StoreError(
+      "saved plants",
+      `plants that may not be in it were saved in ${saved}`,
+      saved,
+    );
+  }
+  return open(location, prepare, async (store) => {
     // A read-only file opens without an error and fails at the first write.
     await store.probe();
     await store.checkReadable();
@@ -58,7 +73,9 @@ async function open(
   try {
     return await retryWhile(isLocked, STORE_OPEN_MS_MAX, tryToOpen);
   } catch (error) {
-    throw toOpenError(error, location);
+    throw location.kind === "file"
+      ? diagnose(error, location.path)
+      : toStoreError(error, location);
   }
 }
 
@@ -66,17 +83,19 @@ async function open(
 function prepareFile(path: string): boolean {
   if (findStore(path)) return false;
   const real = resolveLinks(path);
+  if (new TextEncoder().encode(basename(real)).length > STORE_NAME_BYTES_MAX) {
+    throw new StoreError(
+      "bad path",
+      `its name is longer than ${STORE_NAME_BYTES_MAX} bytes`,
+    );
+  }
   const directory = statOrUndefined(dirname(real));
   if (!directory?.isDirectory) {
     throw new StoreError("no directory", `no directory ${dirname(real)}`);
   }
   const isAbsent = statOrUndefined(real) === undefined;
-  try {
-    // SQLite would create it at a path that Deno refuses at the next start.
-    Deno.openSync(real, { write: true, create: true, mode: FILE_MODE }).close();
-  } catch (error) {
-    throw toFileError(error);
-  }
+  // SQLite would create it at a path that Deno refuses at the next start.
+  Deno.openSync(real, { write: true, create: true, mode: FILE_MODE }).close();
   // An import by root must not create a store that the service cannot open.
   if (isAbsent) setOwner(real, directory);
   return true;

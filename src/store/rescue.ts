@@ -1,32 +1,39 @@
 import { basename, dirname, join } from "node:path";
 import { RESCUE_RETRY_MS } from "../limits.ts";
-import { fileProblem } from "../messages.ts";
-import { findStore, moveSidecars } from "./files/inspect.ts";
+import type { Clock } from "./committer.ts";
+import { StoreError, toFileError } from "./errors.ts";
 import { exportPages } from "./export_pages.ts";
-import {
-  isSameFile,
-  resolveLinks,
-  statOrUndefined,
-  timeInName,
-  writeAll,
-} from "./files/paths.ts";
+import { isSameFile, statOrUndefined, timeInName } from "./files/paths.ts";
+import { publish, syncDirectory, withPartialFile } from "./files/publish.ts";
+import type { WatchedFiles } from "./files/watch.ts";
 import type { KvStore } from "./kv_store.ts";
-import { publish, withPartialFile } from "./files/publish.ts";
-import type { OpenFiles } from "./files/watch.ts";
 
 /** What follows the name of the database in the name of a file of its plants. */
 const SAVED_INFIX = ".rescued-";
 const SAVED_SUFFIX = ".jsonl";
 
+/** What follows that name when its plants are in a store. */
+const IMPORTED_SUFFIX = ".imported";
+
 /** The part of a store that a rescue uses; without files, it does nothing. */
 export interface RescuedStore extends Pick<KvStore, "pages"> {
-  readonly files: Pick<OpenFiles, "problem" | "removeOrphans"> | undefined;
+  readonly files:
+    | Pick<WatchedFiles, "path" | "loss" | "removeOrphans">
+    | undefined;
 }
 
 /** Called when the plants are saved, or could not be saved. */
 export interface RescueObserver {
-  /** @param foreign number of entries that are not plants of this service */
-  saved(path: string, plants: number, foreign: number): void;
+  /**
+   * @param foreign number of entries that are not plants of this service
+   * @param unsynced why the directory could not be synced, if it could not
+   */
+  saved(
+    path: string,
+    plants: number,
+    foreign: number,
+    unsynced: string | undefined,
+  ): void;
   failed(path: string, problem: string): void;
 }
 
@@ -34,115 +41,128 @@ export interface RescueObserver {
  * Saves the plants of a store whose files were deleted or replaced while it is
  * open: the process can still read all of them. It writes them as an export to
  * `PATH.rescued-TIME.jsonl`, complete when it has that name, and repeats that
- * until it succeeds.
+ * until it succeeds, and if that file is deleted.
  */
 export class Rescue {
   readonly #store: RescuedStore;
-  readonly #path: string;
   readonly #observer: RescueObserver;
-  readonly #nowMs: () => number;
-  readonly #saved = Promise.withResolvers<void>();
+  readonly #clock: Clock;
   #isSaving = false;
+  /** The file with the plants. */
+  #path: string | undefined;
+  #saved = Promise.withResolvers<void>();
   /** The earliest time of the next attempt. */
   #nextMs = -Infinity;
 
-  /** @param path the database file of the store */
-  constructor(
-    store: RescuedStore,
-    path: string,
-    observer: RescueObserver,
-    nowMs: () => number = () => performance.now(),
-  ) {
+  constructor(store: RescuedStore, observer: RescueObserver, clock: Clock) {
     this.#store = store;
-    this.#path = path;
     this.#observer = observer;
-    this.#nowMs = nowMs;
+    this.#clock = clock;
   }
 
-  /**
-   * Saves the plants if the health check has found a problem of the files. Call
-   * it regularly.
-   */
+  /** Saves the plants of a lost store. Call it regularly. */
   check(): void {
-    if (this.#store.files?.problem === undefined) return;
-    if (!this.#isSaving && this.#nowMs() >= this.#nextMs) this.#save();
+    const { files } = this.#store;
+    if (files?.loss === undefined || this.#isSaving) return;
+    if (this.#path !== undefined) {
+      if (!isMissing(this.#path)) return;
+      this.#path = undefined;
+      this.#saved = Promise.withResolvers();
+    }
+    if (this.#clock.nowMs() >= this.#nextMs) this.#save(files.path);
   }
 
   /**
-   * Waits until the plants are saved, if the files have a problem, and removes
-   * the log of a replaced database. Call it before the store is closed, and
-   * {@link check} regularly until it resolves: a store that cannot be saved
-   * would be lost, so only a second signal or the supervisor bounds the wait.
+   * Waits until the plants of a lost store are saved, and removes the log of a
+   * replaced database. Call it before the store is closed, and {@link check}
+   * regularly until it resolves: a store that cannot be saved would be lost, so
+   * only a second signal or the supervisor bounds the wait.
    */
   async finish(): Promise<void> {
+    const { files } = this.#store;
+    if (files?.loss === undefined) return;
     this.check();
-    if (this.#store.files?.problem === undefined) return;
     await this.#saved.promise;
-    this.#store.files.removeOrphans();
+    files.removeOrphans();
   }
 
-  async #save(): Promise<void> {
+  /** @param database the database file of the store */
+  async #save(database: string): Promise<void> {
     this.#isSaving = true;
-    const path = `${this.#path}${SAVED_INFIX}${timeInName()}${SAVED_SUFFIX}`;
+    const path = `${database}${SAVED_INFIX}${timeInName()}${SAVED_SUFFIX}`;
     try {
       let plants = 0;
       let foreign = 0;
-      await withPartialFile(path, async (partial) => {
-        using file = await Deno.open(partial, { write: true });
+      const unsynced = await withPartialFile(path, async (partial) => {
         for await (const page of exportPages(this.#store.pages())) {
-          await writeAll(file, page.text);
+          await Deno.writeTextFile(partial, page.text, { append: true });
           plants += page.plants;
           foreign += page.foreign.length;
         }
-        if (!publish(partial, path)) throw new Error("the file exists");
+        return publish(partial, path);
       });
-      this.#nextMs = Infinity;
-      this.#observer.saved(path, plants, foreign);
+      this.#path = path;
+      this.#observer.saved(path, plants, foreign, unsynced);
       this.#saved.resolve();
     } catch (error) {
-      this.#nextMs = this.#nowMs() + RESCUE_RETRY_MS;
-      this.#observer.failed(path, fileProblem(error));
+      this.#nextMs = this.#clock.nowMs() + RESCUE_RETRY_MS;
+      this.#observer.failed(path, toFileError(error).message);
     } finally {
       this.#isSaving = false;
     }
   }
 }
 
-/**
- * Returns the files with the plants of a lost store, oldest first, if no store is
- * in its place: a kill may leave a database whose plants were in a deleted log.
- * @param path the database file of the store
- */
-export function savedPlantsOf(path: string): readonly string[] {
-  const prefix = basename(path) + SAVED_INFIX;
+/** Returns whether saved plants were deleted, and not imported. */
+function isMissing(saved: string): boolean {
   try {
-    if (statOrUndefined(path) !== undefined && findStore(path)) return [];
-    return [...Deno.readDirSync(dirname(path))].map(({ name }) => name)
-      .filter((name) => name.startsWith(prefix) && name.endsWith(SAVED_SUFFIX))
-      .toSorted().map((name) => join(dirname(path), name));
+    return [saved, saved + IMPORTED_SUFFIX]
+      .every((path) => statOrUndefined(path) === undefined);
   } catch {
-    // Opening the store reports why it, or its directory, cannot be read.
-    return [];
+    // It cannot be examined now, which is no reason to write another one.
+    return false;
   }
 }
 
 /**
- * Renames the log of a lost store to `PATH.lost-TIME-wal` if the file to import
- * has its plants, so that a new store can be created. Not earlier: a database
- * that was moved is complete only with its log.
+ * Returns the files of saved plants beside a store, oldest first: their plants
+ * may not be in the store.
  * @param path the database file of the store
- * @param file the file to import
+ * @throws {StoreError} if the directory cannot be listed
  */
-export function releaseLog(path: string, file: string): void {
+export function savedFilesOf(path: string): readonly string[] {
+  const prefix = basename(path) + SAVED_INFIX;
+  const directory = dirname(path);
+  if (!statOrUndefined(directory)?.isDirectory) return [];
   try {
-    const imported = statOrUndefined(file);
-    const isSaved = savedPlantsOf(path).some((saved) =>
-      isSameFile(imported, statOrUndefined(saved))
-    );
-    if (!isSaved) return;
-    const real = resolveLinks(path);
-    moveSidecars(real, `${real}.lost-${timeInName()}`);
-  } catch {
-    // Opening the store reports a log that remains.
+    return [...Deno.readDirSync(directory)].map(({ name }) => name)
+      .filter((name) => name.startsWith(prefix) && name.endsWith(SAVED_SUFFIX))
+      .toSorted().map((name) => join(directory, name));
+  } catch (error) {
+    const { problem, message } = toFileError(error);
+    throw new StoreError(problem, `cannot list ${directory}: ${message}`);
   }
+}
+
+/**
+ * Returns the file of saved plants beside a store that another path leads to.
+ * @throws the error of Deno if the files cannot be examined
+ */
+export function findSavedFile(path: string, other: string): string | undefined {
+  const file = statOrUndefined(other);
+  return file && savedFilesOf(path)
+    .find((saved) => isSameFile(file, statOrUndefined(saved)));
+}
+
+/**
+ * Renames a file of saved plants that are all in the store now.
+ * @returns its new path
+ * @throws the error of Deno if it cannot be renamed
+ */
+export function markImported(saved: string): string {
+  const path = saved + IMPORTED_SUFFIX;
+  Deno.renameSync(saved, path);
+  // A power cut may undo it, and the import can be repeated.
+  syncDirectory(path);
+  return path;
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Import } from "../../src/commands/import.ts";
 import { READ_BYTES } from "../../src/commands/lines.ts";
-import { Progress } from "../../src/commands/progress.ts";
+import { Progress } from "../../src/console/progress.ts";
 import { COMMIT_MS_MAX, CREATES_WAITING_MAX } from "../../src/limits.ts";
 import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
 import { toLine } from "../support/transfer.ts";

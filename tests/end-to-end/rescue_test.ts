@@ -1,6 +1,8 @@
 /** A store that is deleted, moved or replaced under a service, which saves it. */
 import assert from "node:assert/strict";
+import { dirname } from "node:path";
 import { API_ERRORS } from "../../src/errors.ts";
+import { exists } from "../../src/store/files/paths.ts";
 import {
   inParallel,
   Ledger,
@@ -18,14 +20,22 @@ import {
   statusOf,
 } from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
+import { snapshot } from "../support/snapshot.ts";
 import { test } from "../support/tests.ts";
+import { runTool } from "../support/tools.ts";
 import { exportLines, storeLines } from "../support/transfer.ts";
 
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 const FAILING = /error: the store fails: /g;
 const NOT_SAVED = /error: cannot save the plants in /g;
-const SAVED =
-  /error: saved all plants \((\d+)\) in (\S+): stop the service, run "plant-store ([^"]+)" as the user of the service, and start it again\n/g;
+const ADVICE =
+  "stop the service, move what is left of the store, with -wal and " +
+  "-shm, into a folder, run the following command as the user of the " +
+  "service, and start it again: plant-store ";
+const SAVED = new RegExp(
+  String.raw`error: saved all plants \((\d+)\) in (\S+): ${ADVICE}(.+)\n`,
+  "g",
+);
 
 /** What a service that has lost its store tells the operator. */
 interface Advice {
@@ -69,18 +79,34 @@ async function assertFails(program: Program, ledger: Ledger): Promise<void> {
   assert.equal(await statusOf(program.get("/livez")), 200);
 }
 
-/** Asserts that a start refuses to create an empty store. */
+/** Asserts that a start, and an import of another file, are refused. */
 async function assertStartNames(
   path: string,
-  { saved }: Advice,
+  { saved, args }: Advice,
 ): Promise<void> {
-  assertOneLine(
-    await runProgram(["--port", "0", "--kv", path]),
-    2,
-    `cannot store plants in ${path}: it is missing or empty, and its ` +
-      `plants are in ${saved}: run "plant-store import ${saved} --kv ${path}" as the user ` +
-      "of the service, or move that file away",
-  );
+  const other = `${path}.other.jsonl`;
+  Deno.copyFileSync(saved, other);
+  const before = snapshot(dirname(path));
+  for (const command of [["--port", "0"], ["import", other]]) {
+    assertOneLine(
+      await runProgram([...command, "--kv", path]),
+      2,
+      `cannot store plants in ${path}: plants that may not be in it were saved in ` +
+        `${saved}: ${ADVICE}${args.join(" ")}`,
+    );
+  }
+  assert.deepEqual(snapshot(dirname(path)), before);
+}
+
+/** Moves what is left of a store, which may be behind a link, into a folder. */
+function moveAway(path: string): void {
+  const folder = Deno.makeTempDirSync({ dir: dirname(path), prefix: "left-" });
+  for (const { name, isFile } of Deno.readDirSync(dirname(path))) {
+    const isLeft = isFile && /^(plants|real)\.db(-wal|-shm)?$/.test(name);
+    if (isLeft) {
+      Deno.renameSync(`${dirname(path)}/${name}`, `${folder}/${name}`);
+    }
+  }
 }
 
 /** Starts a service with the store, which has every acknowledged plant. */
@@ -92,14 +118,27 @@ async function assertRestored(path: string, ledger: Ledger): Promise<void> {
   await ledger.assertFile(path);
 }
 
-/** Imports saved plants as advised, and starts the service with them. */
+/** Does what the log advises, and starts the service with the plants. */
 async function assertImported(
-  { args }: Advice,
+  advice: Advice,
   path: string,
   ledger: Ledger,
 ): Promise<void> {
-  assertSucceeded(await runProgram(args));
+  moveAway(path);
+  await importSaved(advice);
   await assertRestored(path, ledger);
+}
+
+/** Imports saved plants, which are all stored then. */
+async function importSaved({ saved, args }: Advice): Promise<void> {
+  const { status, stderr } = await runProgram(args);
+  assert.equal(status, 0, stderr);
+  assert.match(stderr, / 0 conflicting, 0 refused\n/);
+  assert.ok(
+    stderr.endsWith(`\nrenamed ${saved} to ${saved}.imported\n`),
+    stderr,
+  );
+  assert.equal(exists(saved), false);
 }
 
 /** Creates plants and waits for them. */
@@ -187,9 +226,9 @@ for (const [accident, act, problem, leaves] of ACCIDENTS) {
       assertSucceeded(await program.stop());
       assert.equal(occurrences(program.stderr, SAVED), 1, program.stderr);
 
-      if (leaves === "nothing") await assertStartNames(store, advice);
-      else if (leaves === "the store") await ledger.assertFile(store);
-      else {
+      await assertStartNames(store, advice);
+      if (leaves === "the store") await ledger.assertFile(store);
+      else if (leaves === "another store") {
         // Without anything of the old log.
         assert.deepEqual(await exportLines(store), [toBody(OTHER)]);
       }
@@ -211,10 +250,9 @@ for (const isRunning of [true, false]) {
       await assertFails(program, ledger);
     }
     assertSucceeded(await program.stop());
-    if (!isRunning) {
-      await assertStartNames(store, advice);
-      Deno.renameSync(away, store);
-    }
+    if (!isRunning) Deno.renameSync(away, store);
+    await assertStartNames(store, advice);
+    await importSaved(advice);
     await assertRestored(store, ledger);
   });
 }
@@ -239,25 +277,20 @@ for (const [what, suffix] of [["database", ""], ["log", "-wal"]]) {
     await program.stop("SIGKILL");
 
     await assertStartNames(store, advice);
-    if (what === "database") {
-      // The log is not given up for the plants of another store.
-      const other = directory.file("other.jsonl");
-      Deno.copyFileSync(advice.saved, other);
-      const log = `${store}-wal`;
-      assertOneLine(
-        await runProgram(["import", other, "--kv", store]),
-        2,
-        `cannot store plants in ${store}: plants.db is missing or empty, but its log is ` +
-          `here: ${log}: move the database back, put a backup there with ` +
-          "plant-store restore, or move that log away and import the plants",
-      );
-      assert.ok(Deno.statSync(log).size > 0);
-    }
+    // Without the first step of the advice.
+    const before = snapshot(directory.path);
+    const problem = what === "database"
+      ? `plants.db is missing or empty, but its log is here: ${store}-wal: move `
+      : `its log is missing: ${store}-wal: put a backup there `;
+    const ended = await runProgram(advice.args);
+    assertOneLine(ended, 2, / cannot store plants in /);
+    assert.ok(ended.stderr.includes(`${store}: ${problem}`), ended.stderr);
+    assert.deepEqual(snapshot(directory.path), before);
     await assertImported(advice, store, ledger);
   });
 }
 
-test("two instances whose store is deleted save a complete file each, and one of them is enough", async ({ store, start, ledger }) => {
+test("two instances whose store is deleted save a complete file each, and a start waits for both of them", async ({ store, start, ledger }) => {
   await using one = await start();
   await using two = await start();
   await create(one, ledger, 1n);
@@ -267,7 +300,12 @@ test("two instances whose store is deleted save a complete file each, and one of
   const second = await savedBy(two, ledger);
   assert.notEqual(first.saved, second.saved);
   for (const program of [one, two]) assertSucceeded(await program.stop());
-  await assertImported(first, store, ledger);
+  moveAway(store);
+  await importSaved(second);
+  await ledger.assertFile(store);
+  await assertStartNames(store, first);
+  await importSaved(first);
+  await assertRestored(store, ledger);
 });
 
 /** Waits until a service could not save its plants, and stops it. */
@@ -319,7 +357,7 @@ test("a service that cannot save its plants, without a directory or room, says s
         disk.fill("ballast");
         Deno.removeSync(store);
       },
-      problem: /cannot save the plants in \S+: No space left/,
+      problem: /cannot save the plants in \S+: the disk is full/,
       correct: () => Deno.removeSync(disk.file("ballast")),
     });
   }
@@ -338,4 +376,61 @@ test("a later signal ends a service that cannot save its plants", async ({ direc
   const { status, stderr } = await program.ended()
     .finally(() => clearInterval(again));
   assert.equal(status, 1, stderr);
+});
+
+test("an error of looking at the files, which passes, is no loss", async ({ directory, store, start, ledger }) => {
+  await using program = await start();
+  await create(program, ledger, 1n);
+  for (const suffix of ["", "-wal", "-shm"]) {
+    const [path, away] = [store + suffix, directory.file("away")];
+    const { length } = program.stderr;
+    Deno.renameSync(path, away);
+    // As EIO, or a directory that may not be read, but for root as well.
+    Deno.symlinkSync(path, path);
+    await program.printed(/error: the store fails: .*symbolic links/, length);
+    assert.equal(await statusOf(program.get("/readyz")), 503);
+    Deno.renameSync(away, path);
+    await program.printed(/info: the store has recovered\n/, length);
+  }
+  await create(program, ledger, 1_001n);
+  assertSucceeded(await program.stop());
+  assert.deepEqual(directory.names(), ["plants.db"]);
+  await ledger.assertFile(store);
+});
+
+test("the plants of a lost store are saved again if their file is deleted", async ({ store, start, ledger }) => {
+  await using program = await start();
+  await create(program, ledger, 1n);
+  Deno.removeSync(store);
+  const { saved } = await savedBy(program, ledger);
+  Deno.removeSync(saved);
+  const [, , again = ""] = await program.printed(
+    new RegExp(SAVED.source),
+    program.stderr.length,
+  );
+  assert.notEqual(again, saved);
+  Deno.removeSync(again);
+  // A stop does not leave without a file either.
+  const { stderr } = await program.stop();
+  const [, , last = ""] = [...stderr.matchAll(SAVED)].at(-1) ?? [];
+  assert.notEqual(last, again);
+  assert.ok(exists(last));
+});
+
+test("the command in the log is quoted for a shell", async ({ directory, ledger }) => {
+  const store = directory.file("a'b; false; $(c) d.db");
+  await using program = await Program.start(["--kv", store]);
+  await create(program, ledger, 1n);
+  Deno.removeSync(store);
+  const [, command = ""] = await program.printed(/start it again: (.*)\n/);
+  assertSucceeded(await program.stop());
+  Deno.removeSync(`${store}-wal`);
+  const printed = await runTool("sh", [
+    "-c",
+    `plant-store() { printf '%s\\n' "$@"; }; ${command}`,
+  ]);
+  const [name, saved = "", ...rest] = printed.split("\n");
+  assert.equal(name, "import");
+  assert.ok(exists(saved), saved);
+  assert.deepEqual(rest, ["--kv", store, ""]);
 });

@@ -13,7 +13,7 @@ class ProbedStore implements ObservedStore {
   problem: string | undefined;
   readonly probes: PromiseWithResolvers<void>[] = [];
 
-  fileProblem(): string | undefined {
+  checkFiles(): string | undefined {
     return this.problem;
   }
 

@@ -219,5 +219,5 @@ eachStore.test("read() ignores keys of another program between those of plants",
 
 eachStore.test("a store in use has no file problem", async ({ store }) => {
   await commit(store, [{ id: 1n, plant: PLANT }]);
-  assert.equal(store.fileProblem(), undefined);
+  assert.equal(store.checkFiles(), undefined);
 });

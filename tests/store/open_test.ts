@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
+import { STORE_NAME_BYTES_MAX } from "../../src/limits.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import type { StoreLocation } from "../../src/store/location.ts";
 import { openStore, openStoreToRead } from "../../src/store/open.ts";
@@ -178,7 +179,7 @@ async function assertFails(store: KvStore, message: string): Promise<void> {
   ) {
     await assert.rejects(operation, storeError("other", message));
   }
-  assert.equal(store.fileProblem(), message);
+  assert.equal(store.checkFiles(), message);
 }
 
 fileStore.test("commit(), read() and probe() fail if the database file is gone", async ({ store, path }) => {
@@ -188,19 +189,53 @@ fileStore.test("commit(), read() and probe() fail if the database file is gone",
 
 const LOG_GONE = "its plants.db-wal was deleted or replaced";
 
-fileStore.test("commit(), read() and probe() fail once fileProblem() has found the log gone", async ({ store, path }) => {
+fileStore.test("commit(), read() and probe() fail once checkFiles() has found the log gone", async ({ store, path }) => {
   Deno.removeSync(`${path}-wal`);
-  assert.equal(store.fileProblem(), LOG_GONE);
+  assert.equal(store.checkFiles(), LOG_GONE);
   await assertFails(store, LOG_GONE);
   // Not even into the files that are open: another process may use them.
   assert.deepEqual(await Array.fromAsync(store.pages()), [[]]);
 });
 
-fileStore.test("probe() fails if fileProblem() finds the log gone meanwhile", async ({ store, path }) => {
+fileStore.test("probe() fails if checkFiles() finds the log gone meanwhile", async ({ store, path }) => {
   const probed = assert.rejects(store.probe(), storeError("other", LOG_GONE));
   Deno.removeSync(`${path}-wal`);
-  store.fileProblem();
+  store.checkFiles();
   await probed;
+});
+
+test("openStore() refuses a store with saved plants beside it, but not their import, and changes nothing; openStoreToRead() does not", async ({ directory, store: path }) => {
+  await makeStore(path);
+  const saved = `${path}.rescued-2026-01-01T000000.000Z.jsonl`;
+  Deno.createSync(saved).close();
+  const location = { kind: "file", path } as const;
+  const message = `plants that may not be in it were saved in ${saved}`;
+  const names = directory.names();
+  await assert.rejects(
+    openStore(location),
+    storeError("saved plants", message),
+  );
+  (await openStoreToRead(location)).close();
+  (await openStore(location, saved)).close();
+  assert.deepEqual(directory.names(), names);
+  // An empty store would make the ids free again.
+  Deno.removeSync(path);
+  await assert.rejects(
+    openStore(location),
+    storeError("saved plants", message),
+  );
+  assert.deepEqual(directory.names(), names.slice(1));
+});
+
+test("openStore() creates a store whose name has STORE_NAME_BYTES_MAX bytes, and not of one more", async ({ directory }) => {
+  const name = "ü".repeat(STORE_NAME_BYTES_MAX / 2);
+  await assert.rejects(
+    openStore({ kind: "file", path: directory.file(`${name}x`) }),
+    storeError("bad path", "its name is longer than 200 bytes"),
+  );
+  assert.deepEqual(directory.names(), []);
+  const path = directory.file(name);
+  (await openStore({ kind: "file", path })).close();
 });
 
 test("openStore() waits while another process holds the lock", async ({ store: path }) => {
@@ -288,7 +323,22 @@ Deno.test("toFileError() distinguishes what an operator must change from what ma
   for (
     const [thrown, problem, message] of [
       [new Deno.errors.PermissionDenied("x"), "denied", "permission denied"],
-      [new Error("Too many levels of symbolic links (os error 40)"), "denied"],
+      [
+        new Error("Too many levels of symbolic links (os error 40)"),
+        "bad path",
+      ],
+      [new Error("File name too long (os error 36): open 'x'"), "bad path"],
+      [new Error("Input/output error (os error 5): stat '/a'"), "other"],
+      [new Error("Stale file handle (os error 116): stat '/a'"), "other"],
+      // A path is not a message.
+      [
+        new Error("Input/output error (os error 5): stat '/malformed'"),
+        "other",
+      ],
+      [new Deno.errors.NotFound("x"), "missing", "no such file"],
+      [new Deno.errors.NotADirectory("x"), "missing", "no such file"],
+      [new Deno.errors.IsADirectory("x"), "directory", "it is a directory"],
+      [new Deno.errors.AlreadyExists("x"), "other"],
       [
         new Error("Read-only file system (os error 30): open '/plants.db'"),
         "read-only",
@@ -297,7 +347,8 @@ Deno.test("toFileError() distinguishes what an operator must change from what ma
       [new Error("Cannot allocate memory (os error 12)"), "other"],
       [new Error("Too many open files in system (os error 23)"), "other"],
       [new Error("Too many open files (os error 24): open '/a'"), "other"],
-      [new Error("No space left on device (os error 28): open"), "other"],
+      [new Error("No space left on device (os error 28): open"), "full"],
+      [new Error("Disk quota exceeded (os error 122): open"), "full"],
       [new Deno.errors.NotCapable("Requires all access"), "special path"],
     ] as const
   ) {
@@ -320,7 +371,7 @@ onSmallDisk.test("openStore() finds why SQLite cannot open a file: a read-only f
   disk.remount("rw,nr_inodes=2");
   await assert.rejects(
     openStore(location),
-    storeError("other", /^No space left/),
+    storeError("full", /^the disk is full/),
   );
   disk.remount("nr_inodes=10");
   (await openStore(location)).close();

@@ -2,10 +2,17 @@ import assert from "node:assert/strict";
 import { basename } from "node:path";
 import { RESCUE_RETRY_MS } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
-import { releaseLog, Rescue, savedPlantsOf } from "../../src/store/rescue.ts";
+import {
+  findSavedFile,
+  markImported,
+  Rescue,
+  savedFilesOf,
+} from "../../src/store/rescue.ts";
 import { eventually } from "../support/load.ts";
+import { FakeClock } from "../support/fake_store.ts";
+import { storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { test, testsWith } from "../support/tests.ts";
+import { test, testsIf, testsWith } from "../support/tests.ts";
 
 const NAME = /^plants\.db\.rescued-\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z\.jsonl$/;
 
@@ -24,10 +31,16 @@ class FakeStore {
   reads = 0;
   orphansRemoved = 0;
 
-  readonly files: { problem: string | undefined; removeOrphans(): void } = {
-    problem: "it was deleted or moved",
-    removeOrphans: () => void this.orphansRemoved++,
+  readonly files: {
+    readonly path: string;
+    loss: string | undefined;
+    removeOrphans(): void;
   };
+
+  constructor(path: string) {
+    const removeOrphans = () => void this.orphansRemoved++;
+    this.files = { path, loss: "it was deleted or moved", removeOrphans };
+  }
 
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
     this.reads++;
@@ -40,14 +53,13 @@ class FakeStore {
 
 /** A rescue in an empty directory, with a clock and the reports it has made. */
 class RescuePlace extends TemporaryDirectory {
-  readonly store = new FakeStore();
-  readonly clock = { now: 0 };
-  readonly reports: [path: string, ...(string | number)[]][] = [];
-  readonly rescue = new Rescue(this.store, this.file("plants.db"), {
-    saved: (path, plants, foreign) =>
-      this.reports.push([path, plants, foreign]),
-    failed: (path, problem) => this.reports.push([path, problem]),
-  }, () => this.clock.now);
+  readonly store = new FakeStore(this.file("plants.db"));
+  readonly clock = new FakeClock();
+  readonly reports: [path: string, ...(string | number | undefined)[]][] = [];
+  readonly rescue = new Rescue(this.store, {
+    saved: (...report) => this.reports.push(report),
+    failed: (...report) => this.reports.push(report),
+  }, this.clock);
 
   /** Lets time pass, and returns the report of the next attempt. */
   async nextReport(afterMs = RESCUE_RETRY_MS) {
@@ -63,17 +75,20 @@ class RescuePlace extends TemporaryDirectory {
   }
 }
 
+/** Root may list every directory. */
+const byUser = testsIf(Deno.uid() !== 0);
+
 const withRescue = testsWith(() => new RescuePlace());
 
 withRescue.test("Rescue does nothing while the files have no problem, or for a store without files", async (place) => {
   const { store, reports, rescue } = place;
-  store.files.problem = undefined;
+  store.files.loss = undefined;
   rescue.check();
   await rescue.finish();
   const remote = new Rescue(
     { files: undefined, pages: () => store.pages() },
-    place.file("plants.db"),
     { saved: assert.fail, failed: assert.fail },
+    place.clock,
   );
   remote.check();
   await remote.finish();
@@ -91,7 +106,7 @@ withRescue.test("Rescue saves every plant once, in a file for its user only, and
   const [name = "", ...others] = place.names();
   assert.match(name, NAME);
   assert.deepEqual(others, []);
-  assert.deepEqual(reports, [[place.file(name), 2, 1]]);
+  assert.deepEqual(reports, [[place.file(name), 2, 1, undefined]]);
   assert.equal(Deno.readTextFileSync(place.file(name)), LINES);
   const { mode } = Deno.statSync(place.file(name));
   if (mode !== null) assert.equal(mode & 0o777, 0o600);
@@ -143,7 +158,7 @@ withRescue.test("Rescue never overwrites a file, and tries again under a later n
     }
   };
   const [other, problem] = await place.nextReport();
-  assert.equal(problem, "the file exists");
+  assert.equal(problem, "it already exists");
   assert.equal(Deno.readTextFileSync(`${other}`), "other");
   const [path] = await place.nextReport();
   assert.notEqual(path, other);
@@ -177,50 +192,68 @@ withRescue.test("finish() waits for a later attempt if one fails, and removes th
   assert.equal(store.orphansRemoved, 1);
 });
 
-test("savedPlantsOf() returns the files of a missing store in their order, and no other file", async ({ directory, store: path }) => {
-  assert.deepEqual(savedPlantsOf(directory.file("missing/plants.db")), []);
-  for (
-    const name of [
-      "plants.db.rescued-2027-01-01T000000.000Z.jsonl.1f2e3d4c.partial",
-      "other-plants.db.rescued-2027-01-01T000000.000Z.jsonl",
-      "plants.db.replaced-2027-01-01T000000.000Z",
-      "plants.db-wal",
-    ]
-  ) Deno.createSync(directory.file(name)).close();
-  assert.deepEqual(savedPlantsOf(path), []);
-  const [oldest, middle, newest] = [2024, 2025, 2026].map((year) =>
-    directory.file(`plants.db.rescued-${year}-01-01T000000.000Z.jsonl`)
-  );
-  for (const file of [middle, newest, oldest]) {
-    assert.ok(file);
-    Deno.createSync(file).close();
-  }
-  assert.deepEqual(savedPlantsOf(path), [oldest, middle, newest]);
-  Deno.createSync(path).close();
-  assert.deepEqual(savedPlantsOf(path), [oldest, middle, newest]);
-  (await Deno.openKv(path)).close();
-  assert.deepEqual(savedPlantsOf(path), []);
+withRescue.test("Rescue saves the plants again if their file is deleted, and not if it is renamed after its import or cannot be examined", async (place) => {
+  const { store, clock, reports, rescue } = place;
+  const [path] = await place.nextReport();
+  clock.now += RESCUE_RETRY_MS;
+  const imported = markImported(`${path}`);
+  rescue.check();
+  Deno.symlinkSync(imported, imported.replace(/\.imported$/, ""));
+  Deno.removeSync(imported);
+  Deno.symlinkSync(imported, imported);
+  rescue.check();
+  assert.equal(store.reads, 1);
+  for (const name of place.names()) Deno.removeSync(place.file(name));
+  const finished = rescue.finish();
+  await place.nextReport();
+  await finished;
+  assert.equal(reports.length, 2);
+  assert.match(place.names().join(), NAME);
+  assert.equal(Deno.readTextFileSync(`${reports[1]?.[0]}`), LINES);
 });
 
-test("releaseLog() renames the log of a missing store whose saved plants are imported, and no other log", async ({ directory, store: path }) => {
-  const saved = `${path}.rescued-2026-01-01T000000.000Z.jsonl`;
-  const other = directory.file("other.jsonl");
-  const kept = [path, `${path}-shm`, `${path}-wal`, saved, other];
-  (await Deno.openKv(path)).close();
-  for (const file of kept.slice(1)) Deno.createSync(file).close();
-  releaseLog(path, saved);
-  Deno.removeSync(path);
-  releaseLog(path, other);
-  releaseLog(path, directory.file("missing.jsonl"));
-  releaseLog(path, "-");
-  assert.deepEqual(
-    directory.names(),
-    kept.slice(1).map((file) => basename(file)).toSorted(),
-  );
-  releaseLog(path, saved);
-  const names = directory.names().join(" ");
-  const time = String.raw`\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z`;
-  const expected = String
-    .raw`^other\.jsonl plants\.db\.lost-(${time})-shm plants\.db\.lost-\1-wal plants\.db\.rescued-\S+$`;
-  assert.match(names, new RegExp(expected));
+const SAVED = [2024, 2025, 2026]
+  .map((year) => `plants.db.rescued-${year}-01-01T000000.000Z.jsonl`);
+
+test("savedFilesOf() returns the saved files beside a store in their order, and no other file", ({ directory, store: path }) => {
+  assert.deepEqual(savedFilesOf(directory.file("missing/plants.db")), []);
+  for (
+    const name of [
+      "plants.db",
+      "plants.db-wal",
+      "plants.db.replaced-2027-01-01T000000.000Z",
+      "other-plants.db.rescued-2027-01-01T000000.000Z.jsonl",
+      `${SAVED[0]}.1f2e3d4c.partial`,
+      `${SAVED[0]}.imported`,
+    ]
+  ) Deno.createSync(directory.file(name)).close();
+  assert.deepEqual(savedFilesOf(path), []);
+  for (const name of SAVED.toReversed()) {
+    Deno.createSync(directory.file(name)).close();
+  }
+  const files = SAVED.map((name) => directory.file(name));
+  assert.deepEqual(savedFilesOf(path), files);
+});
+
+test("findSavedFile() finds a saved file by any of its names, and no other file", ({ directory, store: path }) => {
+  const [saved = "", ...others] = SAVED.map((name) => directory.file(name));
+  for (const file of [saved, ...others]) Deno.createSync(file).close();
+  const [link, copy] = [directory.file("link"), directory.file("copy")];
+  Deno.symlinkSync(saved, link);
+  Deno.createSync(copy).close();
+  for (const name of [saved, link]) {
+    assert.equal(findSavedFile(path, name), saved);
+  }
+  for (const name of [copy, path, directory.file("missing")]) {
+    assert.equal(findSavedFile(path, name), undefined);
+  }
+  assert.equal(markImported(saved), `${saved}.imported`);
+  assert.deepEqual(savedFilesOf(path), others);
+});
+
+byUser.test("savedFilesOf() throws if the directory cannot be listed", ({ directory, store: path }) => {
+  Deno.chmodSync(directory.path, 0o300);
+  const message = `cannot list ${directory.path}: permission denied`;
+  assert.throws(() => savedFilesOf(path), storeError("denied", message));
+  Deno.chmodSync(directory.path, 0o700);
 });

@@ -91,7 +91,7 @@ export class FakeStore implements CommitStore, ObservedStore {
       : Promise.reject(new TypeError(this.problem));
   }
 
-  fileProblem(): undefined {}
+  checkFiles(): undefined {}
 
   /** Returns the oldest pending commit, which is then no longer pending. */
   next(): PendingCommit {

@@ -99,7 +99,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   }
 
   /** A problem lasts until a restart, as in the real store. */
-  fileProblem(): string | undefined {
+  checkFiles(): string | undefined {
     const { file } = this.#world;
     if (file === undefined) this.#problem ??= "deleted";
     else if (file !== this.#file) this.#problem ??= "replaced";
@@ -135,7 +135,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
         if (this.isKilled) return;
         const { instead } = course;
         // Nothing was written to a busy store, so its file does not matter.
-        const problem = instead === "busy" ? undefined : this.fileProblem();
+        const problem = instead === "busy" ? undefined : this.checkFiles();
         const hasFailed = instead === "failure" || problem !== undefined;
         this.#model.ended(operation, hasFailed);
         if (hasFailed) reject(new TypeError(problem ?? "simulated fault"));

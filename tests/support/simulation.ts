@@ -226,7 +226,7 @@ class SimulatedInstance {
 
   /** Whether the path still leads to the file that is open. */
   get isInPlace(): boolean {
-    return this.#store.fileProblem() === undefined;
+    return this.#store.checkFiles() === undefined;
   }
 
   create(newPlant: NewPlant, onOutcome: (outcome: Outcome) => void): void {

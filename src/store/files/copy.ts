@@ -1,7 +1,8 @@
-import { once } from "node:events";
+import assert from "node:assert/strict";
+import { on } from "node:events";
 import { Worker } from "node:worker_threads";
-import type { CopyResult, CopyTask } from "./copy_worker.ts";
 import { StoreError } from "../errors.ts";
+import type { CopyReport, CopyTask } from "./copy_worker.ts";
 
 /**
  * Copies a store with its log to one file: its state at one point in time, even
@@ -12,16 +13,42 @@ import { StoreError } from "../errors.ts";
  *
  * @param from the database file of the store
  * @param to an empty file
- * @returns the number of plants
+ * @param stop ends the copy, which leaves no files beside the store
+ * @returns the number of entries: plants, unless other programs wrote to it, too
  * @throws {StoreError} if the store cannot be read, or is corrupt
  * @throws {Error} if the copy cannot be written
+ * @throws the reason of the signal
  */
-export async function copyStore(from: string, to: string): Promise<number> {
-  const task: CopyTask = { from, to };
+export async function copyStore(
+  from: string,
+  to: string,
+  stop: AbortSignal,
+): Promise<number> {
+  const stopped = Promise.withResolvers<never>();
+  const isStopped = new Int32Array(new SharedArrayBuffer(4));
+  stop.addEventListener("abort", () => {
+    Atomics.store(isStopped, 0, 1);
+    stopped.reject(stop.reason);
+  });
+  stopped.promise.catch(() => {});
+  const task: CopyTask = { from, to, isStopped };
   const url = new URL("./copy_worker.ts", import.meta.url);
-  const worker = new Worker(url, { workerData: task });
-  const result: CopyResult = (await once(worker, "message"))[0];
-  if ("plants" in result) return result.plants;
-  if ("problem" in result) throw new StoreError(result.problem, result.message);
-  throw new Error(result.writeProblem);
+  const reports = on(new Worker(url, { workerData: task }), "message");
+  async function next(): Promise<CopyReport> {
+    const { value } = await reports.next();
+    assert(value !== undefined);
+    return value[0];
+  }
+
+  // After a stop, the thread still has to close the store.
+  const closed = await next();
+  stop.throwIfAborted();
+  countOf(closed);
+  return countOf(await Promise.race([next(), stopped.promise]));
+}
+
+function countOf(report: CopyReport): number {
+  if ("count" in report) return report.count;
+  if ("writeProblem" in report) throw new Error(report.writeProblem);
+  throw new StoreError(report.problem, report.message);
 }

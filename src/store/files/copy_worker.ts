@@ -4,11 +4,11 @@
  */
 import { backup, DatabaseSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
-import { STORE_OPEN_MS_MAX } from "../../limits.ts";
-import { fileProblem } from "../../messages.ts";
+import { COPY_PAGES, STORE_OPEN_MS_MAX } from "../../limits.ts";
+import { errorMessage } from "../../messages.ts";
+import { StoreError, type StoreProblem } from "../errors.ts";
+import { diagnose } from "./diagnose.ts";
 import { leaveWalMode, openToRead, requireStore } from "./inspect.ts";
-import { toOpenError } from "./diagnose.ts";
-import { CORRUPT, StoreError, type StoreProblem } from "../errors.ts";
 
 /** What the thread copies. */
 export interface CopyTask {
@@ -16,58 +16,68 @@ export interface CopyTask {
   readonly from: string;
   /** An empty file. */
   readonly to: string;
+  /** Not 0 when the copy must stop. */
+  readonly isStopped: Int32Array;
 }
 
-/** The result of the thread: a copy, or why the one file or the other failed. */
-export type CopyResult =
-  | { readonly plants: number }
+/**
+ * What the thread reports: 0 when it has closed the store, and then the number of
+ * entries in the copy; or why the one file or the other failed.
+ */
+export type CopyReport =
+  | { readonly count: number }
   | { readonly problem: StoreProblem; readonly message: string }
   | { readonly writeProblem: string };
 
-/** More pages than a database can have, so that one step copies all of it. */
-const PAGES_MAX = 2 ** 31 - 1;
-
-/** The keys of Deno KV that start with the string "plants". */
-const COUNT_PLANTS = `SELECT count(*) AS plants FROM kv
-  WHERE k >= x'02706c616e747300' AND k < x'02706c616e747301'`;
-
-/** Opens a store and reads from it, so that its errors are reported as such. */
+/** Opens a store and begins to read it, so that its errors are reported as such. */
 function openSource(path: string): DatabaseSync {
   try {
     requireStore(path);
     const source = openToRead(path);
     // Another process may lock the database for a moment.
-    source.exec(`PRAGMA busy_timeout = ${STORE_OPEN_MS_MAX}`);
+    source.exec(`PRAGMA busy_timeout = ${STORE_OPEN_MS_MAX}; BEGIN`);
     source.prepare("SELECT 1 FROM kv LIMIT 1").get();
     return source;
   } catch (error) {
-    throw toOpenError(error, { kind: "file", path });
+    throw diagnose(error, path);
   }
 }
 
-/** Checks the integrity of a copy, and returns its number of plants. */
+/**
+ * Copies a store. All parts of the copy are read in one transaction, so writes
+ * of a service meanwhile neither change it nor begin it anew.
+ */
+async function copy({ from, to, isStopped }: CopyTask): Promise<void> {
+  using source = openSource(from);
+  await backup(source, to, {
+    rate: COPY_PAGES,
+    progress() {
+      if (Atomics.load(isStopped, 0) !== 0) throw new Error("stopped");
+    },
+  });
+}
+
+/** Checks the integrity of a copy, and returns its number of entries. */
 function verify(path: string): number {
   leaveWalMode(path);
   using copy = new DatabaseSync(path);
   const check = copy.prepare("PRAGMA integrity_check").get();
-  if (check?.integrity_check !== "ok") {
-    throw new StoreError("corrupt", CORRUPT);
-  }
-  return Number(copy.prepare(COUNT_PLANTS).get()?.plants);
+  if (check?.integrity_check !== "ok") throw new StoreError("corrupt");
+  return Number(copy.prepare("SELECT count(*) AS n FROM kv").get()?.n);
 }
 
-async function copy({ from, to }: CopyTask): Promise<CopyResult> {
-  try {
-    using source = openSource(from);
-    await backup(source, to, { rate: PAGES_MAX });
-    return { plants: verify(to) };
-  } catch (error) {
-    if (!(error instanceof StoreError)) {
-      return { writeProblem: fileProblem(error) };
-    }
-    const { problem, message } = error;
-    return { problem, message };
-  }
+function report(message: CopyReport): void {
+  parentPort?.postMessage(message);
 }
 
-parentPort?.postMessage(await copy(workerData));
+try {
+  await copy(workerData);
+  report({ count: 0 });
+  report({ count: verify(workerData.to) });
+} catch (error) {
+  report(
+    error instanceof StoreError
+      ? { problem: error.problem, message: error.message }
+      : { writeProblem: errorMessage(error) },
+  );
+}

@@ -1,34 +1,29 @@
 import { DatabaseSync } from "node:sqlite";
-import { errorMessage } from "../../messages.ts";
+import { isLocked, StoreError, toFileError } from "../errors.ts";
 import { resolveLinks } from "./paths.ts";
-import type { StoreLocation } from "../location.ts";
-import { isLocked, StoreError, toFileError, toStoreError } from "../errors.ts";
 
 /** SQLite's messages for a file that it may not open or write. */
-const DENIED = /unable to open database file|readonly database/;
+const UNSPECIFIC = /unable to open database file|readonly database/;
 
-/** Converts an error of opening a store, which is closed again. */
-export function toOpenError(
-  error: unknown,
-  location: StoreLocation,
-): StoreError {
-  if (location.kind === "server") return toStoreError(error, location);
-  const path = resolveLinks(location.path);
-  const cause = DENIED.test(errorMessage(error))
-    ? findDenial(path)
-    : error instanceof Deno.errors.TimedOut
-    ? findLock(path)
-    : undefined;
-  return toStoreError(cause ?? error, location);
+/**
+ * Converts an error of opening a database, which is closed again, and finds out
+ * what SQLite does not report.
+ */
+export function diagnose(error: unknown, path: string): StoreError {
+  const real = resolveLinks(path);
+  if (error instanceof Deno.errors.TimedOut) {
+    return toFileError(findLock(real) ?? error);
+  }
+  const cause = UNSPECIFIC.test(String(error)) ? findDenial(real) : undefined;
+  return cause ?? toFileError(error);
 }
 
 /**
- * Finds out why SQLite cannot open a database, which it does not report: opens
- * the file, and creates one in its directory, as SQLite does. Not while the store
- * is open: closing any descriptor of its file releases SQLite's locks.
+ * Opens the file, and creates one in its directory, as SQLite does. Not while the
+ * database is open: closing any descriptor of its file releases SQLite's locks.
  */
 function findDenial(path: string): StoreError | undefined {
-  const other = `${path}.${crypto.randomUUID()}`;
+  const other = `${path}.${crypto.randomUUID().slice(0, 8)}`;
   try {
     Deno.openSync(path, { read: true, write: true }).close();
     Deno.openSync(other, { write: true, createNew: true }).close();

@@ -1,9 +1,8 @@
 /** Database files: what is at a path before a store is opened there. */
 import { basename } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { errorMessage } from "../../messages.ts";
-import { resolveLinks, statOrUndefined } from "./paths.ts";
 import { StoreError, toFileError } from "../errors.ts";
+import { resolveLinks, statOrUndefined } from "./paths.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
@@ -26,28 +25,30 @@ const READ_VERSION_WAL = 2;
  * Returns whether a path holds a Deno KV store. Returns false if one can be
  * created there: there is no file, an empty one, or a first start was
  * interrupted. It does not open the store, which would create one.
- * @throws {StoreError} if the path holds anything else, or a log that SQLite
- * would replay into the wrong database
+ * @throws {StoreError} if the path holds anything else, a log that SQLite would
+ * replay into the wrong database, or a store without its log
+ * @throws the error of Deno if the path cannot be examined
  */
 export function findStore(path: string): boolean {
   refuseForeignLog(path);
   const file = statOrUndefined(path);
   if (file === undefined) return false;
-  if (file.isDirectory) throw new StoreError("directory", "it is a directory");
+  if (file.isDirectory) throw new StoreError("directory");
   // Opening a pipe to create a store in it would never return.
-  if (!file.isFile) throw notAStore();
+  if (!file.isFile) throw new StoreError("not a store");
   if (file.size === 0) return false;
+  refuseMissingLog(path);
   const tables = tablesOf(path);
   if (tables.includes(TABLE)) return true;
   if (tables.every((table) => table === FIRST_TABLE)) return false;
-  throw notAStore();
+  throw new StoreError("not a store");
 }
 
 /** Requires a path to hold a Deno KV store. @throws {StoreError} */
 export function requireStore(path: string): void {
   if (findStore(path)) return;
-  const isAbsent = statOrUndefined(path) === undefined;
-  throw new StoreError("missing", isAbsent ? "no such file" : "it is empty");
+  if (statOrUndefined(path) === undefined) throw new StoreError("missing");
+  throw new StoreError("missing", "it is empty");
 }
 
 /**
@@ -72,20 +73,6 @@ export function sidecarsOf(path: string): string[] {
   const real = resolveLinks(path);
   return SIDECAR_SUFFIXES.map((suffix) => real + suffix)
     .filter((sidecar) => statOrUndefined(sidecar) !== undefined);
-}
-
-/**
- * Renames the files that SQLite would use with a database, so that it uses them
- * with the database of another path.
- * @param real the database, not a link to it
- * @returns their new paths
- */
-export function moveSidecars(real: string, other: string): string[] {
-  return sidecarsOf(real).map((sidecar) => {
-    const moved = other + sidecar.slice(real.length);
-    Deno.renameSync(sidecar, moved);
-    return moved;
-  });
 }
 
 /**
@@ -119,8 +106,19 @@ function refuseForeignLog(path: string): void {
   );
 }
 
-function notAStore(): StoreError {
-  return new StoreError("not a store", "not a Deno KV store");
+/**
+ * Refuses a store whose index is there and whose log is not, in which plants were
+ * lost: an opening process makes the log first, and a closing one removes it
+ * last.
+ */
+function refuseMissingLog(path: string): void {
+  const real = resolveLinks(path);
+  const [log, index] = [real + WAL_SUFFIX, real + SHM_SUFFIX];
+  const isMissing = () =>
+    statOrUndefined(log) === undefined && statOrUndefined(index) !== undefined;
+  // Twice: the store may be closed and opened between the two.
+  if (!isInWalMode(path) || !isMissing() || !isMissing()) return;
+  throw new StoreError("missing log", `its log is missing: ${log}`);
 }
 
 /** Returns whether a database is in WAL mode; a missing one is not. */
@@ -131,7 +129,7 @@ function isInWalMode(path: string): boolean {
     using file = Deno.openSync(resolveLinks(path));
     file.readSync(header);
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw toFileError(error);
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
   return header[READ_VERSION_OFFSET] === READ_VERSION_WAL;
 }
@@ -142,7 +140,8 @@ function tablesOf(path: string): string[] {
     return database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => String(name));
   } catch (error) {
-    if (/not a database/.test(errorMessage(error))) throw notAStore();
+    const converted = toFileError(error);
+    if (converted.problem === "not a store") throw converted;
     // Opening the store reports other errors, such as a lock.
     return [TABLE];
   }

@@ -1,13 +1,12 @@
 /** Paths and files, whatever they contain. */
 import { basename, dirname, isAbsolute, join } from "node:path";
-import { toFileError } from "../errors.ts";
 
 /** Maximum symbolic links to follow, as in Linux. */
 const LINKS_MAX = 40;
 
 /**
  * Returns the information about a file, or `undefined` if there is none.
- * @throws {StoreError} if the path cannot be examined
+ * @throws the error of Deno if the path cannot be examined
  */
 export function statOrUndefined(path: string): Deno.FileInfo | undefined {
   try {
@@ -15,7 +14,7 @@ export function statOrUndefined(path: string): Deno.FileInfo | undefined {
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     if (error instanceof Deno.errors.NotADirectory) return undefined;
-    throw toFileError(error);
+    throw error;
   }
 }
 
@@ -85,20 +84,8 @@ export function setOwner(path: string, { uid, gid }: Deno.FileInfo): void {
 
 /** Flushes a file or a directory to disk. */
 export function sync(path: string): void {
-  // Windows cannot open directories, nor flush a file open for reading.
-  if (Deno.build.os === "windows") return;
   using file = Deno.openSync(path);
   file.syncSync();
-}
-
-/** Writes all of a text to a file or to stdout. */
-export async function writeAll(
-  file: Pick<Deno.FsFile, "write">,
-  text: string,
-): Promise<void> {
-  // Deno.FsFile.writable reports writes before they reach the file.
-  let bytes = new TextEncoder().encode(text);
-  while (bytes.length > 0) bytes = bytes.subarray(await file.write(bytes));
 }
 
 /** Returns the current time as a part of a name: `2026-11-22T165718.123Z`. */

@@ -1,4 +1,5 @@
 import { basename, dirname } from "node:path";
+import { StoreError, toFileError } from "../errors.ts";
 import { exists, removeIfPossible, sync } from "./paths.ts";
 
 /**
@@ -30,28 +31,43 @@ export async function withPartialFile<Result>(
 
 /**
  * Syncs a complete file and gives it its final name.
- * @returns whether it did: not if another file has the name
+ * @returns what {@link syncDirectory} returns
+ * @throws {StoreError} if another file has the name
  */
-export function publish(partial: string, path: string): boolean {
-  if (exists(path)) return false;
+export function publish(partial: string, path: string): string | undefined {
+  if (exists(path)) throw new StoreError("exists");
   sync(partial);
   try {
     Deno.linkSync(partial, path);
   } catch {
-    if (exists(path)) return false;
+    if (exists(path)) throw new StoreError("exists");
     // The file system does not support links.
     Deno.renameSync(partial, path);
   }
-  sync(dirname(path));
-  return true;
+  return syncDirectory(path);
 }
 
-/** @throws {Error} if the directory that contains it is missing */
+/**
+ * Flushes the new name of a file to disk. A failure does not undo the name, but
+ * a power cut might.
+ * @returns why it failed, `undefined` if it did not
+ */
+export function syncDirectory(path: string): string | undefined {
+  try {
+    sync(dirname(path));
+    return undefined;
+  } catch (error) {
+    const { message } = toFileError(error);
+    return `cannot sync its directory, so it may lose its name in a power cut: ${message}`;
+  }
+}
+
+/** @throws {StoreError} if the directory that contains it is missing */
 function makeDirectory(path: string): void {
   try {
     Deno.mkdirSync(path, { mode: 0o700 });
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
-    throw new Error(`no directory ${dirname(path)}`);
+    throw new StoreError("no directory", `no directory ${dirname(path)}`);
   }
 }

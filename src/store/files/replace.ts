@@ -1,38 +1,46 @@
 /** Puts a copy of a store in place of a store. */
 import { dirname } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
-import { errorMessage } from "../../messages.ts";
-import { foreignLogOf, moveSidecars, openToRead } from "./inspect.ts";
+import { isLocked, StoreError, toFileError } from "../errors.ts";
+import { diagnose } from "./diagnose.ts";
+import { foreignLogOf, openToRead, sidecarsOf } from "./inspect.ts";
 import {
+  removeIfPossible,
   setMode,
   setOwner,
   statOrUndefined,
   sync,
   timeInName,
 } from "./paths.ts";
-import { toOpenError } from "./diagnose.ts";
-import { isLocked, StoreError } from "../errors.ts";
+import { syncDirectory } from "./publish.ts";
 
-/** SQLite's messages for a database that it cannot read. */
-const UNREADABLE = /malformed|not a database/;
+/** What a replacement has done. */
+export interface Replaced {
+  /** The second name of the old store, if there was one. */
+  readonly old: string | undefined;
+  /** The new name of a log without a database, if there was one. */
+  readonly log: string | undefined;
+  /** Why the directory could not be synced, if it could not. */
+  readonly unsynced: string | undefined;
+}
 
 /**
  * Gives the store at a path a second name, if there is one, and renames a copy
- * over it. A kill at any time leaves the old store or the new one.
+ * over it. A kill at any time leaves the old store or the new one; a failure
+ * leaves the old one without a second name.
  *
- * The old store is complete in one file then. One that is corrupt, or no store
- * at all, is kept as it is, with its log.
+ * The old store is complete in one file then, also after a failure. One that is
+ * corrupt, or no store at all, is kept as it is, with its log.
  *
  * @param real the store itself, not a link to it
  * @param copy a complete file on the same file system, in a directory of its own
- * @returns the second name of the old store, or of its log without it, if any
  * @throws {StoreError} if another process has the old store open, or if its log
  * cannot be written into it
  */
 export async function replaceStore(
   real: string,
   copy: string,
-): Promise<string | undefined> {
+): Promise<Replaced> {
   const old = statOrUndefined(real);
   if (old?.isFile === false) {
     throw new StoreError("special path", "it is not a regular file");
@@ -46,20 +54,38 @@ export async function replaceStore(
     foreignLogOf(real) === undefined && isReadable(real);
   using lock = isDatabase ? mergeLog(real) : undefined;
   const aside = `${real}.replaced-${timeInName()}`;
-  if (old !== undefined && !link(real, aside)) {
-    const partial = `${copy}.old`;
-    if (lock) await copyDatabase(real, partial);
-    else Deno.copyFileSync(real, partial);
-    setOwner(partial, owner);
-    setMode(partial, old);
-    sync(partial);
-    Deno.renameSync(partial, aside);
+  // Newest first.
+  const undo: (() => void)[] = [];
+  try {
+    if (old !== undefined) {
+      undo.unshift(() => removeIfPossible(aside));
+      if (!link(real, aside)) {
+        const partial = `${copy}.old`;
+        if (lock) await copyDatabase(real, partial);
+        else Deno.copyFileSync(real, partial);
+        setOwner(partial, owner);
+        setMode(partial, old);
+        sync(partial);
+        Deno.renameSync(partial, aside);
+      }
+    }
+    const moved = sidecarsOf(real).map((sidecar) => {
+      const name = aside + sidecar.slice(real.length);
+      Deno.renameSync(sidecar, name);
+      undo.unshift(() => Deno.renameSync(name, sidecar));
+      return name;
+    });
+    sync(dirname(real));
+    Deno.renameSync(copy, real);
+    return {
+      old: old && aside,
+      log: old === undefined ? moved[0] : undefined,
+      unsynced: syncDirectory(real),
+    };
+  } catch (error) {
+    for (const step of undo) step();
+    throw error;
   }
-  const [log] = moveSidecars(real, aside);
-  sync(dirname(real));
-  Deno.renameSync(copy, real);
-  sync(dirname(real));
-  return old === undefined ? log : aside;
 }
 
 /** Returns whether SQLite can read a database. */
@@ -70,7 +96,8 @@ function isReadable(path: string): boolean {
     return true;
   } catch (error) {
     // Opening it for writing reports other errors, such as a lock.
-    return !UNREADABLE.test(errorMessage(error));
+    const { problem } = toFileError(error);
+    return problem !== "corrupt" && problem !== "not a store";
   }
 }
 
@@ -90,7 +117,7 @@ function mergeLog(path: string): Disposable {
     throw new StoreError("in use", "another process has opened it");
   } catch (error) {
     database?.close();
-    if (!isLocked(error)) throw toOpenError(error, { kind: "file", path });
+    if (!isLocked(error)) throw diagnose(error, path);
     throw new StoreError("in use", "another process has it open");
   }
 }

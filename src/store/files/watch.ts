@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { errorMessage } from "../../messages.ts";
+import { toFileError } from "../errors.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 import {
   isSameFile,
@@ -13,23 +13,25 @@ const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
 
 /**
  * The files of an open embedded store, checked for deletion and replacement:
- * SQLite continues to write to a deleted file. A problem lasts until a restart.
+ * SQLite continues to write to a deleted file. A store whose files are missing or
+ * other files is lost until a restart. Any other error of a check may pass.
  */
-export class OpenFiles {
-  readonly #path: string;
+export class WatchedFiles {
+  /** The database, as configured: it may be a link. */
+  readonly path: string;
   readonly #database: Deno.FileInfo | undefined;
-  /** The path that SQLite has opened: the other one may be a link. */
+  /** The path that SQLite has opened. */
   readonly #real: string;
   /** The files beside the database, by path. */
   readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
-  #problem: string | undefined;
+  #loss: string | undefined;
 
   /**
    * @param path absolute, of a database that has just been opened
    * @param database the file at the path before it was opened
    */
   constructor(path: string, database: Deno.FileInfo | undefined) {
-    this.#path = path;
+    this.path = path;
     this.#database = database;
     const real = resolveLinks(path);
     this.#real = real;
@@ -38,34 +40,25 @@ export class OpenFiles {
     );
   }
 
-  /** The problem that a check has found, if any. */
-  get problem(): string | undefined {
-    return this.#problem;
+  /** How the store was lost, if a check has found that. */
+  get loss(): string | undefined {
+    return this.#loss;
   }
 
-  /** Checks the database, and returns the problem, if any. */
+  /** Checks the database; returns the loss, or why it cannot be examined. */
   checkDatabase(): string | undefined {
-    const found = this.#stat(this.#path);
-    if (!isSameFile(found, this.#database)) {
-      const accident = found === undefined ? "deleted or moved" : "replaced";
-      this.#problem ??= `it was ${accident}`;
-    }
-    return this.#problem;
+    return this.#examine(() => this.#findDatabaseLoss());
   }
 
   /**
-   * Checks all files, and returns the problem, if any. Too expensive after each
-   * commit: since Linux 6.13, the first write after reading the times of the log
-   * updates them, which made each commit a third slower.
+   * Checks all files; returns the loss, or why they cannot be examined. Too
+   * expensive after each commit: since Linux 6.13, the first write after reading
+   * the times of the log updates them, which made each commit a third slower.
    */
   check(): string | undefined {
-    this.checkDatabase();
-    for (const [path, file] of this.#sidecars) {
-      if (!isSameFile(this.#stat(path), file)) {
-        this.#problem ??= `its ${basename(path)} was deleted or replaced`;
-      }
-    }
-    return this.#problem;
+    return this.#examine(() =>
+      this.#findDatabaseLoss() ?? this.#findSidecarLoss()
+    );
   }
 
   /**
@@ -74,19 +67,38 @@ export class OpenFiles {
    * back, and one that was deleted cannot be distinguished from that.
    */
   removeOrphans(): void {
-    const other = this.#stat(this.#real);
-    if (other === undefined || isSameFile(other, this.#database)) return;
-    for (const [path, file] of this.#sidecars) {
-      if (isSameFile(this.#stat(path), file)) removeIfPossible(path);
+    try {
+      const other = statOrUndefined(this.#real);
+      if (other === undefined || isSameFile(other, this.#database)) return;
+      for (const [path, file] of this.#sidecars) {
+        if (isSameFile(statOrUndefined(path), file)) removeIfPossible(path);
+      }
+    } catch {
+      // The operator moves them away.
     }
   }
 
-  #stat(path: string): Deno.FileInfo | undefined {
+  #findDatabaseLoss(): string | undefined {
+    const found = statOrUndefined(this.path);
+    if (isSameFile(found, this.#database)) return undefined;
+    return `it was ${found === undefined ? "deleted or moved" : "replaced"}`;
+  }
+
+  #findSidecarLoss(): string | undefined {
+    for (const [path, file] of this.#sidecars) {
+      if (!isSameFile(statOrUndefined(path), file)) {
+        return `its ${basename(path)} was deleted or replaced`;
+      }
+    }
+    return undefined;
+  }
+
+  #examine(findLoss: () => string | undefined): string | undefined {
     try {
-      return statOrUndefined(path);
+      this.#loss ??= findLoss();
+      return this.#loss;
     } catch (error) {
-      this.#problem ??= errorMessage(error);
-      return undefined;
+      return toFileError(error).message;
     }
   }
 }

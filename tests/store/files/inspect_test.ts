@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
+import { toFileError } from "../../../src/store/errors.ts";
 import {
   findStore,
   foreignLogOf,
@@ -117,17 +118,33 @@ test("findStore() reports what it cannot examine, and opens no pipe", async ({ d
   await runTool("mkfifo", [directory.file("pipe.db")]);
   for (
     const [name, problem, message] of [
-      ["loop.db", "denied", /^Too many levels of symbolic links/],
-      ["log.db", "denied", /^Too many levels of symbolic links/],
-      ["directory.db", "denied", "it is a directory"],
+      ["loop.db", "bad path", /^Too many levels of symbolic links/],
+      ["log.db", "bad path", /^Too many levels of symbolic links/],
+      ["directory.db", "directory", "it is a directory"],
       ["pipe.db", "not a store", "not a Deno KV store"],
     ] as const
   ) {
     assert.throws(
       () => findStore(directory.file(name)),
-      storeError(problem, message),
+      (error) => storeError(problem, message)(toFileError(error)),
     );
   }
+});
+
+test("findStore() refuses a store whose log is missing beside its index, unless it was out of WAL mode", async ({ directory, store: path }) => {
+  await makeStore(path);
+  Deno.createSync(`${path}-shm`).close();
+  const log = `${Deno.realPathSync(directory.path)}/plants.db-wal`;
+  const missing = storeError("missing log", `its log is missing: ${log}`);
+  assert.throws(() => findStore(path), missing);
+  assert.throws(() => requireStore(path), missing);
+  Deno.createSync(`${path}-wal`).close();
+  assert.equal(findStore(path), true);
+  Deno.removeSync(`${path}-wal`);
+  Deno.removeSync(`${path}-shm`);
+  leaveWalMode(path);
+  Deno.createSync(`${path}-shm`).close();
+  assert.equal(findStore(path), true);
 });
 
 test("a file of no or one byte is where a store can be created, as SQLite sees it", ({ store: path }) => {

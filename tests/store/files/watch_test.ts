@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { OpenFiles } from "../../../src/store/files/watch.ts";
+import { WatchedFiles } from "../../../src/store/files/watch.ts";
 import { eachPlace, KEY, makeBackup, PLANT } from "../../support/places.ts";
 import { canMount, SmallDisk } from "../../support/small_disk.ts";
 import { test, testsIf } from "../../support/tests.ts";
@@ -10,17 +10,17 @@ const onSmallDisk = testsIf(canMount());
 async function openFiles(path: string) {
   const kv = await Deno.openKv(path);
   await kv.set(KEY, PLANT);
-  return { kv, files: new OpenFiles(path, Deno.statSync(path)) };
+  return { kv, files: new WatchedFiles(path, Deno.statSync(path)) };
 }
 
 for (const accident of ["deleted or moved", "replaced"]) {
-  eachPlace.test(`OpenFiles reports a database that was ${accident}`, async ({ path, real }) => {
+  eachPlace.test(`WatchedFiles reports a database that was ${accident}`, async ({ path, real }) => {
     await makeBackup(`${real}.other`);
     const { kv, files } = await openFiles(path);
     using _ = kv;
     assert.equal(files.checkDatabase(), undefined);
     assert.equal(files.check(), undefined);
-    assert.equal(files.problem, undefined);
+    assert.equal(files.loss, undefined);
     Deno.renameSync(real, `${real}.away`);
     if (accident === "replaced") Deno.renameSync(`${real}.other`, real);
     const problem = `it was ${accident}`;
@@ -29,11 +29,11 @@ for (const accident of ["deleted or moved", "replaced"]) {
     Deno.renameSync(`${real}.away`, real);
     assert.equal(files.checkDatabase(), problem);
     assert.equal(files.check(), problem);
-    assert.equal(files.problem, problem);
+    assert.equal(files.loss, problem);
   });
 }
 
-onSmallDisk.test("OpenFiles reports a database that was replaced by one with its inode number on another file system", async ({ directory }) => {
+onSmallDisk.test("WatchedFiles reports a database that was replaced by one with its inode number on another file system", async ({ directory }) => {
   using one = new SmallDisk(4);
   using other = new SmallDisk(4);
   const link = directory.file("plants.db");
@@ -49,7 +49,7 @@ onSmallDisk.test("OpenFiles reports a database that was replaced by one with its
   assert.equal(files.check(), "it was replaced");
 });
 
-eachPlace.test("OpenFiles reports a log of the database, or its index, that was deleted or replaced", async ({ path, real }) => {
+eachPlace.test("WatchedFiles reports a log of the database, or its index, that was deleted or replaced", async ({ path, real }) => {
   for (const suffix of ["-wal", "-shm"]) {
     for (const isReplaced of [false, true]) {
       const { kv, files } = await openFiles(path);
@@ -67,16 +67,32 @@ eachPlace.test("OpenFiles reports a log of the database, or its index, that was 
   }
 });
 
-test("OpenFiles reports a database that was replaced while it was opened", async ({ directory, store: path }) => {
+test("WatchedFiles reports a database that was replaced while it was opened", async ({ directory, store: path }) => {
   await makeBackup(path);
   const before = Deno.statSync(path);
   await makeBackup(directory.file("other.db"));
   Deno.renameSync(directory.file("other.db"), path);
   using _kv = await Deno.openKv(path);
   assert.equal(
-    new OpenFiles(path, before).checkDatabase(),
+    new WatchedFiles(path, before).checkDatabase(),
     "it was replaced",
   );
+});
+
+test("WatchedFiles reports what it cannot examine, which is no loss", async ({ store: path }) => {
+  const { kv, files } = await openFiles(path);
+  using _ = kv;
+  for (const suffix of ["", "-wal", "-shm"]) {
+    Deno.renameSync(path + suffix, `${path}.away`);
+    // As EIO, ENOMEM or EACCES, but for root as well.
+    Deno.symlinkSync(path + suffix, path + suffix);
+    assert.match(files.check() ?? "", /^Too many levels of symbolic links/);
+    assert.equal(files.checkDatabase() === undefined, suffix !== "");
+    files.removeOrphans();
+    assert.equal(files.loss, undefined);
+    Deno.renameSync(`${path}.away`, path + suffix);
+    assert.equal(files.check(), undefined);
+  }
 });
 
 test("removeOrphans() removes the log of a closed database that was replaced", async ({ directory, store: path }) => {

@@ -2,7 +2,7 @@ import type { Config } from "../config.ts";
 import { curlSample } from "../reference/samples.ts";
 import { type Log, writeStderr } from "../telemetry/log.ts";
 import { VERSION } from "../version.ts";
-import { nameOf } from "./store.ts";
+import { nameOf } from "./failures.ts";
 
 /** The token of `deno task dev`, which is no secret. */
 const DEV_TOKEN = "dev";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import tasks from "../../deno.json" with { type: "json" };
-import { printBanner, type Started } from "../../src/commands/banner.ts";
+import { printBanner, type Started } from "../../src/console/banner.ts";
 import { Log, type LogFormat } from "../../src/telemetry/log.ts";
 import { VERSION } from "../../src/version.ts";
 import { readConfig } from "../support/settings.ts";

@@ -1,6 +1,6 @@
-import { errorMessage } from "../messages.ts";
-import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-import { writeAll } from "../store/files/paths.ts";
+import { fileFailure } from "./failures.ts";
+
+const encoder = new TextEncoder();
 
 /**
  * Writes all of a text to stdout.
@@ -8,13 +8,13 @@ import { writeAll } from "../store/files/paths.ts";
  * @throws {OperatorError} on other failures, such as a full disk
  */
 export async function writeStdout(text: string): Promise<void> {
+  let bytes = encoder.encode(text);
   try {
-    await writeAll(Deno.stdout, text);
+    while (bytes.length > 0) {
+      bytes = bytes.subarray(await Deno.stdout.write(bytes));
+    }
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) throw error;
-    throw new OperatorError(
-      `cannot write to stdout: ${errorMessage(error)}`,
-      EXIT_FAILURE,
-    );
+    throw fileFailure("write to", "stdout", error);
   }
 }

@@ -1,9 +1,6 @@
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 
-/** Windows has no SIGTERM; closing a console sends SIGBREAK there. */
-const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
-  ? ["SIGINT", "SIGBREAK"]
-  : ["SIGINT", "SIGTERM"];
+const STOP_SIGNALS: readonly Deno.Signal[] = ["SIGINT", "SIGTERM"];
 
 /**
  * Signals this soon after the first one count as the same: `deno task` forwards
@@ -37,18 +34,19 @@ export function stopSignal(): Promise<Deno.Signal> {
 }
 
 /**
- * Waits for the work of a command.
- * @throws {OperatorError} if a signal stops the command first
+ * Returns what a signal aborts, with an OperatorError. Call it before there is
+ * anything to clean up.
  */
-export function orStopped<T>(work: Promise<T>): Promise<T> {
-  const stopped = stopSignal().then((signal) => {
-    throw new OperatorError(`stopped by ${signal}`, EXIT_FAILURE);
+export function abortOnSignal(): AbortSignal {
+  const controller = new AbortController();
+  stopSignal().then((signal) => {
+    const reason = new OperatorError(`stopped by ${signal}`, EXIT_FAILURE);
+    controller.abort(reason);
   });
-  return Promise.race([work, stopped]);
+  return controller.signal;
 }
 
-/** Calls a function on SIGHUP, which Windows does not have. */
+/** Calls a function on SIGHUP. */
 export function onHangup(listener: () => void): void {
-  if (Deno.build.os === "windows") return;
   Deno.addSignalListener("SIGHUP", listener);
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { listenFailure } from "../../src/commands/listen_failure.ts";
+import { listenFailure } from "../../src/console/listen_failure.ts";
 import type { Config } from "../../src/config.ts";
 import { HttpServer, tryToListen } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";

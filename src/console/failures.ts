@@ -1,0 +1,140 @@
+/** Failures of stores and files, with advice for the operator. */
+import { exitStatusOf, OperatorError } from "../operator_error.ts";
+import {
+  type StoreError,
+  type StoreProblem,
+  toFileError,
+  toStoreError,
+} from "../store/errors.ts";
+import type { KvStore } from "../store/kv_store.ts";
+import type { StoreLocation } from "../store/location.ts";
+import { openStore, openStoreToRead } from "../store/open.ts";
+
+/** Where a problem is: in the configured store, or in a file to restore. */
+export type Role = "store" | "backup";
+
+/** Completes a message about a problem. */
+type Advice = string | ((error: StoreError, store: string) => string);
+
+const OTHER_FILE = "name another file with --kv or KV_PATH";
+
+/** Advice for each problem of a store, and of a file to restore if it differs. */
+const ADVICE: Readonly<
+  Record<StoreProblem, readonly [store: Advice, backup?: Advice]>
+> = {
+  "missing": [": name the store with --kv or KV_PATH", ": name a backup"],
+  "no directory": [`: create it, or ${OTHER_FILE}`],
+  "directory": [
+    ": name a file in it with --kv or KV_PATH",
+    ": name a backup in it",
+  ],
+  "exists": [": name a new file"],
+  "special path": [`: ${OTHER_FILE}`, ": name another file"],
+  "bad path": [`: ${OTHER_FILE}`, ": name another file"],
+  "read-only": [`: mount it for writing, or ${OTHER_FILE}`],
+  "denied": [": change the permissions, or run as another user"],
+  "not a store": [`: restore a backup, or ${OTHER_FILE}`, ": name a backup"],
+  "missing database": [
+    ": move the database back, put a backup there with plant-store restore, " +
+    "or move that log away and import the plants",
+    ": name the database of that log",
+  ],
+  "missing log": [
+    ": put a backup there with plant-store restore, or move the file -shm " +
+    "away to use the store without the plants in its log",
+    ": name another backup",
+  ],
+  "foreign log": [
+    ": stop the service, and put a backup there with plant-store restore, or " +
+    "move that log away",
+    ": move that log away, or name another backup",
+  ],
+  "saved plants": [({ file }, store) => `: ${importAdvice(file, store)}`],
+  "corrupt": ["", ": name another backup"],
+  "newer format": [
+    ": run that Deno, or export with it and import here into a new store",
+  ],
+  "full": [""],
+  "in use": [": stop it first"],
+  "server": [": check its address, and its token in DENO_KV_ACCESS_TOKEN"],
+  "other": [""],
+};
+
+/** Returns what to do with a file of saved plants. */
+export function importAdvice(saved: string, store: string): string {
+  return "stop the service, move what is left of the store, with -wal and " +
+    "-shm, into a folder, run the following command as the user of the " +
+    `service, and start it again: plant-store import ${quote(saved)} --kv ${
+      quote(store)
+    }`;
+}
+
+/** Quotes a word for a shell (POSIX, section 2.2.2) if it needs that. */
+function quote(word: string): string {
+  return /^[\w./:-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/**
+ * Opens a store to create plants.
+ * @param imported see {@link openStore}
+ * @throws {OperatorError}
+ */
+export function openForCreates(
+  location: StoreLocation,
+  imported?: string,
+): Promise<KvStore> {
+  return openStore(location, imported).catch((error) => {
+    throw storeFailure("store plants in", location, error);
+  });
+}
+
+/** Opens an existing store to export it. @throws {OperatorError} */
+export function openForExport(location: StoreLocation): Promise<KvStore> {
+  return openStoreToRead(location).catch((error) => {
+    throw storeFailure("read", location, error);
+  });
+}
+
+/**
+ * Converts an error of a store.
+ * @param action completes "cannot"
+ */
+export function storeFailure(
+  action: string,
+  location: StoreLocation,
+  error: unknown,
+  role: Role = "store",
+): OperatorError {
+  const converted = toStoreError(error, location);
+  const [ofStore, ofBackup = ofStore] = ADVICE[converted.problem];
+  const advice = role === "store" ? ofStore : ofBackup;
+  const name = nameOf(location);
+  const text = typeof advice === "string" ? advice : advice(converted, name);
+  return new OperatorError(
+    `cannot ${action} ${name}: ${converted.message}${text}`,
+    exitStatusOf(converted),
+  );
+}
+
+/**
+ * Converts an error of a file that is not the store.
+ * @param action completes "cannot"
+ * @param name the file, or what it is
+ */
+export function fileFailure(
+  action: string,
+  name: string,
+  error: unknown,
+): OperatorError {
+  if (error instanceof OperatorError) return error;
+  const converted = toFileError(error);
+  return new OperatorError(
+    `cannot ${action} ${name}: ${converted.message}`,
+    exitStatusOf(converted),
+  );
+}
+
+/** Returns the name of a store for messages. */
+export function nameOf(location: StoreLocation): string {
+  return location.kind === "file" ? location.path : location.url;
+}
