@@ -5,7 +5,7 @@ import { importPlants } from "./commands/import.ts";
 import { restore } from "./commands/restore.ts";
 import { serve } from "./commands/serve.ts";
 import { writeStdout } from "./commands/stdout.ts";
-import { ALL_SETTINGS, Settings } from "./config.ts";
+import { ALL_SETTINGS, Settings } from "./config/settings.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { toLine } from "./messages.ts";
 import { localOriginOf } from "./origin.ts";

@@ -1,4 +1,4 @@
-import { type FileSetting, reloadTokenFile } from "../config_files.ts";
+import { type FileSetting, reloadTokenFile } from "../config/tokens.ts";
 import type { AcceptedTokens } from "../http/auth.ts";
 import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";

@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { BEARER_TOKEN } from "../config_files.ts";
+import { BEARER_TOKEN } from "../config/tokens.ts";
 import { ApiError } from "../errors.ts";
 
 /** The case-insensitive scheme (RFC 9110, section 11.1) and one token. */

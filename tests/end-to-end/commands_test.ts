@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import config from "../../deno.json" with { type: "json" };
-import { ALL_SETTINGS } from "../../src/config.ts";
+import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import { KV_ENV } from "../support/kv_server.ts";
 import { assertOneLine, runProgram } from "../support/program.ts";

@@ -7,10 +7,10 @@ import {
   readTlsPair,
   readTokenFile,
   readTokens,
-} from "./config_files.ts";
-import { OperatorError } from "./operator_error.ts";
-import type { StoreLocation } from "./store/location.ts";
-import type { LogFormat } from "./telemetry/log.ts";
+} from "./tokens.ts";
+import { OperatorError } from "../operator_error.ts";
+import type { StoreLocation } from "../store/location.ts";
+import type { LogFormat } from "../telemetry/log.ts";
 
 /** Deno's own variables that affect the store or the address. */
 const KV_TOKEN = "DENO_KV_ACCESS_TOKEN";

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { fstatSync } from "node:fs";
 import { resolve } from "node:path";
-import { Settings } from "../src/config.ts";
+import { Settings } from "../../src/config/settings.ts";
 import {
   assertConfigError,
   assertRefused,
   readConfig,
   SECRET,
   settings,
-} from "./support/settings.ts";
+} from "../support/settings.ts";
 
 Deno.test("Settings.config() returns the defaults if nothing is configured", () => {
   assert.deepEqual(readConfig(), {

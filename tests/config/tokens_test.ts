@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
-import { reloadTokenFile } from "../src/config_files.ts";
-import { TOKEN_FILE_BYTES_MAX } from "../src/limits.ts";
+import { reloadTokenFile } from "../../src/config/tokens.ts";
+import { TOKEN_FILE_BYTES_MAX } from "../../src/limits.ts";
 import {
   assertConfigError,
   assertRefused,
   readConfig,
   SECRET,
-} from "./support/settings.ts";
-import { TemporaryDirectory } from "./support/temporary.ts";
-import { test } from "./support/tests.ts";
+} from "../support/settings.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { test } from "../support/tests.ts";
 
 Deno.test("Settings.config() splits ACCESS_TOKEN at commas and ignores white space", () => {
   assert.deepEqual(readConfig({}, { ACCESS_TOKEN: "a" }).tokens, ["a"]);

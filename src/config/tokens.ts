@@ -1,7 +1,7 @@
 /** Tokens and PEM files: reads and checks them. */
-import { TOKEN_FILE_BYTES_MAX } from "./limits.ts";
-import { fileProblem } from "./messages.ts";
-import { OperatorError } from "./operator_error.ts";
+import { TOKEN_FILE_BYTES_MAX } from "../limits.ts";
+import { fileProblem } from "../messages.ts";
+import { OperatorError } from "../operator_error.ts";
 
 /** The grammar of a bearer token (RFC 6750, section 2.1: `b64token`). */
 export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
