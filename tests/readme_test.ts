@@ -60,7 +60,7 @@ Deno.test("the README names every path of the service, and those that need a tok
   }
 });
 
-Deno.test("the README has every setting as src/config.ts has it", () => {
+Deno.test("the README has every setting as src/config/settings.ts has it", () => {
   const code = (text = "") => text === "" ? "" : `\`${text}\``;
   assert.deepEqual(
     tableRows(["flag", "environment", "default", "meaning"]),

@@ -1,9 +1,6 @@
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 
-/** Windows has no SIGTERM; closing a console sends SIGBREAK there. */
-const STOP_SIGNALS: readonly Deno.Signal[] = Deno.build.os === "windows"
-  ? ["SIGINT", "SIGBREAK"]
-  : ["SIGINT", "SIGTERM"];
+const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 /**
  * Signals this soon after the first one count as the same: `deno task` forwards
@@ -29,7 +26,7 @@ export function stopSignal(): Promise<Deno.Signal> {
   }
   // Stop when the terminal closes.
   if (Deno.stderr.isTerminal()) {
-    onHangup(() => {
+    Deno.addSignalListener("SIGHUP", () => {
       if (!Deno.stderr.isTerminal()) resolve("SIGHUP");
     });
   }
@@ -45,10 +42,4 @@ export function orStopped<T>(work: Promise<T>): Promise<T> {
     throw new OperatorError(`stopped by ${signal}`, EXIT_FAILURE);
   });
   return Promise.race([work, stopped]);
-}
-
-/** Calls a function on SIGHUP, which Windows does not have. */
-export function onHangup(listener: () => void): void {
-  if (Deno.build.os === "windows") return;
-  Deno.addSignalListener("SIGHUP", listener);
 }

@@ -1,22 +1,15 @@
-/** Tokens and PEM files: reads and checks them. */
-import { TOKEN_FILE_BYTES_MAX } from "../limits.ts";
+/** Tokens: their grammar and their readers. */
 import { fileProblem } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
+import { cannotRead, type FileSetting, readFile } from "./files.ts";
+
+/** The variable with the token of a KV Connect server: Deno's own. */
+export const KV_TOKEN = "DENO_KV_ACCESS_TOKEN";
 
 /** The grammar of a bearer token (RFC 6750, section 2.1: `b64token`). */
 export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
 
 const TOKEN = new RegExp(`^${BEARER_TOKEN}$`);
-const CERTIFICATE = /-----BEGIN CERTIFICATE-----/;
-const PRIVATE_KEY = /-----BEGIN [A-Z ]*PRIVATE KEY-----/;
-const WITH_PASSPHRASE = /BEGIN ENCRYPTED|Proc-Type: .*ENCRYPTED/;
-
-/** A configured file, and the flag or variable that contained its path. */
-export interface FileSetting {
-  readonly name: string;
-  /** Absolute. */
-  readonly path: string;
-}
 
 /** Checks tokens, and removes duplicates and the white space around them. */
 export function readTokens(
@@ -64,42 +57,20 @@ function isRegularFile(file: FileSetting): boolean {
   }
 }
 
-/** Reads a certificate and its key. @throws {OperatorError} */
-export function readTlsPair(
-  certFile: FileSetting,
-  keyFile: FileSetting,
-): { readonly cert: string; readonly key: string } {
-  const [cert, key] = [readFile(certFile), readFile(keyFile)];
-  expect(CERTIFICATE.test(cert), "a certificate as PEM", certFile);
-  expect(PRIVATE_KEY.test(key), "a private key as PEM", keyFile);
-  expect(!WITH_PASSPHRASE.test(key), "a key without a passphrase", keyFile);
-  return { cert, key };
-}
-
-function expect(isMet: boolean, expected: string, { name, path }: FileSetting) {
-  if (isMet) return;
-  throw new OperatorError(`${name}: expected ${expected} in ${path}`);
-}
-
-/** Reads a file. It may be a pipe or a device, so the size is bounded. */
-function readFile(file: FileSetting): string {
-  const bytes = new Uint8Array(TOKEN_FILE_BYTES_MAX + 1);
-  try {
-    using open = Deno.openSync(file.path);
-    for (let length = 0; length < bytes.length;) {
-      const count = open.readSync(bytes.subarray(length));
-      if (count === null) {
-        return new TextDecoder().decode(bytes.subarray(0, length));
-      }
-      length += count;
-    }
-  } catch (error) {
-    throw cannotRead(file, fileProblem(error));
+/**
+ * Checks the token of a KV Connect server. Deno panics if it has a line break.
+ * @throws {OperatorError}
+ */
+export function readKvToken(text = ""): string {
+  const token = text.trim();
+  if (token === "") {
+    throw new OperatorError(
+      `${KV_TOKEN} is not set: a KV Connect server needs its token`,
+    );
   }
-  const mibMax = TOKEN_FILE_BYTES_MAX / 2 ** 20;
-  throw cannotRead(file, `it is larger than ${mibMax} MiB`);
-}
-
-function cannotRead({ name, path }: FileSetting, problem: string) {
-  return new OperatorError(`${name}: cannot read ${path}: ${problem}`);
+  if (/^[\x21-\x7e]+$/.test(token)) return token;
+  throw new OperatorError(
+    `${KV_TOKEN}: expected a token without white space or ` +
+      "characters beyond ASCII",
+  );
 }

@@ -1,96 +1,6 @@
 import assert from "node:assert/strict";
-import { fstatSync } from "node:fs";
 import { resolve } from "node:path";
-import { Settings } from "../../src/config/settings.ts";
-import {
-  assertConfigError,
-  assertRefused,
-  readConfig,
-  SECRET,
-  settings,
-} from "../support/settings.ts";
-
-Deno.test("Settings.config() returns the defaults if nothing is configured", () => {
-  assert.deepEqual(readConfig(), {
-    host: "127.0.0.1",
-    port: 8000,
-    store: { kind: "file", path: resolve("plants.db") },
-    tokens: [],
-    tokenFile: undefined,
-    baseUrl: undefined,
-    isTls: false,
-    tls: undefined,
-    logFormat: "text",
-  });
-});
-
-Deno.test("Settings.config() counts an empty variable as unset", () => {
-  const names = ["HOST", "PORT", "KV_PATH", "BASE_URL", "TLS_CERT", "TLS_KEY"];
-  const deno = [
-    "DENO_KV_DB_MODE",
-    "DENO_KV_PATH_PREFIX",
-    "DENO_SERVE_ADDRESS",
-  ];
-  for (const name of [...names, "LOG_FORMAT", ...deno]) {
-    assert.deepEqual(readConfig({}, { [name]: "" }), readConfig(), name);
-  }
-});
-
-for (
-  const [flag, variable, member, ofFlag, ofVariable] of [
-    ["--host", "HOST", "host", "::1", "0.0.0.0"],
-    ["--port", "PORT", "port", 1, 2],
-    ["--base-url", "BASE_URL", "baseUrl", "http://flag.test", "http://v.test"],
-    ["--log-format", "LOG_FORMAT", "logFormat", "text", "json"],
-  ] as const
-) {
-  Deno.test(`Settings.config() reads ${variable}, and ${flag} wins`, () => {
-    const env = { [variable]: `${ofVariable}` };
-    assert.equal(readConfig({}, env)[member], ofVariable);
-    assert.equal(readConfig({ [flag]: `${ofFlag}` }, env)[member], ofFlag);
-    assertRefused({ [flag]: " " }, env, new RegExp(`^${flag}: .*, got " "$`));
-    assertRefused({}, { [variable]: " " }, new RegExp(`^${variable}: `));
-  });
-}
-
-for (
-  const [invalid, env] of [
-    ["PORT", {}],
-    ["DENO_KV_DB_MODE", {}],
-    ["DENO_KV_PATH_PREFIX", {}],
-    ["DENO_SERVE_ADDRESS", {}],
-    ["DENO_KV_ACCESS_TOKEN", { KV_PATH: "https://kv.test" }],
-  ] as const
-) {
-  Deno.test(`Settings.config() refuses ${invalid} if it is not UTF-8`, () => {
-    const variables = new Map<string, string>(Object.entries(env));
-    const settings = new Settings(new Map(), {
-      get(name) {
-        // Deno's own message contains the value.
-        if (name === invalid) throw new Deno.errors.InvalidData(SECRET);
-        return variables.get(name);
-      },
-    });
-    assert.throws(
-      () => settings.config(),
-      (error) =>
-        assertConfigError(error, new RegExp(`^${invalid}: expected UTF-8$`)),
-    );
-  });
-}
-
-Deno.test("Settings.config() names the permission that Deno lacks to read a variable", () => {
-  const message = 'Requires env access to "PORT"';
-  const settings = new Settings(new Map(), {
-    get() {
-      throw new Deno.errors.NotCapable(message);
-    },
-  });
-  assert.throws(
-    () => settings.config(),
-    (error) => assertConfigError(error, new RegExp(`^${message}$`)),
-  );
-});
+import { assertRefused, readConfig, settings } from "../support/settings.ts";
 
 Deno.test("Settings.config() accepts a host, without brackets", () => {
   for (
@@ -165,21 +75,13 @@ Deno.test("Settings.config() refuses what is not a base URL", () => {
   }
 });
 
-Deno.test("Settings.logFormat() refuses other formats", () => {
-  for (const format of ["", "JSON", "xml", "jsontext"]) {
-    const message = /^--log-format: expected text or json, got "\w*"$/;
-    assertRefused({ "--log-format": format }, {}, message);
+Deno.test("Settings.logFormat() accepts text, json and journal, and nothing else", () => {
+  for (const format of ["text", "json", "journal"]) {
+    assert.equal(settings({ "--log-format": format }).logFormat(), format);
   }
-});
-
-Deno.test("Settings.logFormat() has the levels of systemd in a text for its journal", () => {
-  const { dev, ino } = fstatSync(2);
-  const env = { JOURNAL_STREAM: `${dev}:${ino}` };
-  assert.equal(readConfig({}, env).logFormat, "journal");
-  assert.equal(readConfig({ "--log-format": "json" }, env).logFormat, "json");
-  // A terminal or a file in a session of systemd inherits the variable.
-  for (const other of ["", `${dev}:${ino + 1}`, `${dev + 1}:${ino}`]) {
-    assert.equal(readConfig({}, { JOURNAL_STREAM: other }).logFormat, "text");
+  for (const format of ["", "JSON", "xml", "jsontext"]) {
+    const message = /^--log-format: expected text, json or journal, got "\w*"$/;
+    assertRefused({ "--log-format": format }, {}, message);
   }
 });
 
@@ -191,34 +93,6 @@ Deno.test("Settings.store() reads a file, and --kv wins", () => {
     assert.deepEqual(settings({}, { KV_PATH: path }).store(), store);
     const env = { KV_PATH: "other.db" };
     assert.deepEqual(settings({ "--kv": path }, env).store(), store);
-  }
-});
-
-Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its token", () => {
-  const env = { DENO_KV_ACCESS_TOKEN: ` ${SECRET}\n` };
-  assert.deepEqual(settings({ "--kv": "HTTPS://KV.test/path" }, env).store(), {
-    kind: "server",
-    url: "https://kv.test/path",
-    token: SECRET,
-  });
-});
-
-Deno.test("Settings.store() refuses a KV Connect server without a token", () => {
-  const flags = { "--kv": "https://kv.test" };
-  const message = /^DENO_KV_ACCESS_TOKEN is not set: a KV Connect server needs/;
-  assertRefused(flags, {}, message);
-  for (const token of ["", " \n"]) {
-    assertRefused(flags, { DENO_KV_ACCESS_TOKEN: token }, message);
-  }
-});
-
-Deno.test("Settings.store() refuses an invalid KV Connect token, and does not show it", () => {
-  for (const token of [`${SECRET} x`, `${SECRET}\ny`, `${SECRET}é`]) {
-    assertRefused(
-      { "--kv": "http://kv.test" },
-      { DENO_KV_ACCESS_TOKEN: token },
-      /^DENO_KV_ACCESS_TOKEN: expected a token without white space or charac/,
-    );
   }
 });
 
@@ -243,37 +117,11 @@ Deno.test("Settings.store() refuses what is neither a file nor an http URL", () 
   }
 });
 
-Deno.test("Settings.config() refuses a variable of Deno that overrides the address, moves the store or stores nothing", () => {
-  for (
-    const [variable, value, effect] of [
-      [
-        "DENO_SERVE_ADDRESS",
-        "tcp:127.0.0.2:0",
-        " would override --host and --port",
-      ],
-      ["DENO_KV_PATH_PREFIX", "/elsewhere/", " would move .*"],
-      ["DENO_KV_DB_MODE", "memory", "=memory would store no plant"],
-    ] as const
-  ) {
-    const message = new RegExp(`^${variable}${effect}: unset it$`);
-    const env = { [variable]: value };
-    assertRefused({}, env, message);
-    assertRefused({ "--port": "80", "--kv": "/a/p.db" }, env, message);
-    // Other commands do not listen.
-    assert.equal(settings({}, env).address().port, 8000);
+Deno.test("Settings.config() refuses a flag with an empty path, and an empty ACCESS_TOKEN_FILE", () => {
+  for (const flag of ["--token-file", "--tls-cert", "--tls-key"]) {
+    const message = new RegExp(`^${flag}: expected a file, got ""$`);
+    assertRefused({ [flag]: "" }, {}, message);
   }
-  assert.deepEqual(readConfig({}, { DENO_KV_DB_MODE: "disk" }), readConfig());
-});
-
-Deno.test("Settings.store() and address() ignore settings they do not need", () => {
-  const flags = { "--tls-cert": "/none", "--tls-key": "/none" };
-  const env = { ACCESS_TOKEN_FILE: "/none", ACCESS_TOKEN: "" };
-  assert.deepEqual(settings(flags, env).store(), readConfig().store);
-  assert.deepEqual(settings(flags, { ...env, KV_PATH: "ftp://a" }).address(), {
-    host: "127.0.0.1",
-    port: 8000,
-    baseUrl: undefined,
-    isTls: true,
-  });
-  assert.equal(settings().address().isTls, false);
+  const message = /^ACCESS_TOKEN_FILE: expected a file, got ""$/;
+  assertRefused({}, { ACCESS_TOKEN_FILE: "" }, message);
 });

@@ -67,7 +67,10 @@ const INVALID: readonly [
   [["export"], NO_STORE],
   [["backup", "copy.db"], NO_STORE],
   [["--\x1b[31m\nred"], "unknown flag --\\u{1b}[31m red: see --help"],
-  [["--log-format", "JSON"], '--log-format: expected text or json, got "JSON"'],
+  [
+    ["--log-format", "JSON"],
+    '--log-format: expected text, json or journal, got "JSON"',
+  ],
   [["import", "a", "b"], "unexpected argument b: see --help"],
   [
     ["openapi", "--host", "[]"],
