@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Config } from "../config/config.ts";
+import type { Config } from "../config/settings.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { RequestHandler } from "../http/handler.ts";
 import { HttpServer, tryToListen } from "../http/server.ts";

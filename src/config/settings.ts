@@ -1,16 +1,19 @@
-/** The table of all settings, and the readers of their values. */
-import { isIP } from "node:net";
-import { resolve } from "node:path";
+/** The configuration: a table of all settings, and their evaluation. */
 import { OperatorError } from "../operator_error.ts";
-import { LOG_FORMATS, type LogFormat } from "../telemetry/log.ts";
+import type { StoreLocation } from "../store/location.ts";
+import type { LogFormat } from "../telemetry/log.ts";
 import type { FileSetting } from "./files.ts";
-import { KV_TOKEN, readTokens } from "./tokens.ts";
-
-/** A configured value, and the flag or variable that contained it. */
-export interface RawValue {
-  readonly name: string;
-  readonly value: string;
-}
+import { readTlsPair } from "./tls.ts";
+import { KV_TOKEN, readKvToken, readTokenFile, readTokens } from "./tokens.ts";
+import {
+  type RawValue,
+  readBaseUrl,
+  readFileOrServer,
+  readHost,
+  readLogFormat,
+  readPath,
+  readPort,
+} from "./values.ts";
 
 /** A setting: a flag or an environment variable. The flag takes precedence. */
 export interface Setting<Value = unknown> {
@@ -28,7 +31,7 @@ export interface Setting<Value = unknown> {
 }
 
 /** Every setting, in the order of the help. */
-export const SETTINGS = {
+const SETTINGS = {
   host: {
     flag: "--host",
     variable: "HOST",
@@ -102,61 +105,114 @@ export const SETTINGS = {
 /** The rows of {@link SETTINGS}. */
 export const ALL_SETTINGS: readonly Setting[] = Object.values(SETTINGS);
 
-function unexpected({ name, value }: RawValue, expected: string) {
-  // A URL with an @ may contain a password.
-  const got = value.includes("@") ? "one with an @" : `"${value}"`;
-  return new OperatorError(`${name}: expected ${expected}, got ${got}`);
-}
+/** The validated configuration of a run of the service. */
+export type Config = Readonly<ReturnType<Settings["config"]>>;
 
-function readHost(raw: RawValue): string {
-  // An IPv6 address may be in brackets, as in a URL.
-  const host = raw.value.replace(/^\[(.*:.*)\]$/, "$1");
-  // A name of digits and dots alone would be an invalid IPv4 address.
-  const name = /^(?![\d.]+$)[a-z\d_-]{1,63}(\.[a-z\d_-]{1,63})*\.?$/i;
-  if (isIP(host) !== 0 || name.test(host)) return host;
-  throw unexpected(raw, "an address such as 127.0.0.1");
-}
+/** Where a running service listens, for its clients and its health check. */
+export type Address = Readonly<ReturnType<Settings["address"]>>;
 
-function readPort(raw: RawValue): number {
-  const port = Number(raw.value);
-  if (/^\d{1,5}$/.test(raw.value) && port <= 65535) return port;
-  throw unexpected(raw, "a whole number from 0 to 65535");
-}
+/**
+ * The configuration from flags and environment. Each reader evaluates only the
+ * settings that its command needs: a backup does not read the TLS key.
+ */
+export class Settings {
+  readonly #flags: ReadonlyMap<string, string>;
+  readonly #env: Pick<typeof Deno.env, "get">;
 
-/** Returns an absolute path, or the URL of a KV Connect server. */
-function readFileOrServer(raw: RawValue): string | URL {
-  if (raw.value === "") throw unexpected(raw, "a file or a URL");
-  if (!/^(https?:|[a-z][a-z\d+.-]*:\/\/)/i.test(raw.value)) {
-    return resolve(raw.value);
+  constructor(
+    flags: ReadonlyMap<string, string>,
+    env: Pick<typeof Deno.env, "get">,
+  ) {
+    this.#flags = flags;
+    this.#env = env;
   }
-  const url = parseHttpUrl(raw.value);
-  if (url !== undefined) return url;
-  throw unexpected(
-    raw,
-    `a file, or a URL such as https://kv.example with the token in ${KV_TOKEN}`,
-  );
-}
 
-function readPath(raw: RawValue): FileSetting {
-  if (raw.value === "") throw unexpected(raw, "a file");
-  return { name: raw.name, path: resolve(raw.value) };
-}
+  /** Reads the configuration of the service. @throws {OperatorError} */
+  config() {
+    const tokenFile = this.#read(SETTINGS.tokenFile);
+    return {
+      ...this.address(),
+      logFormat: this.logFormat(),
+      tls: this.#tls(),
+      /** Empty if no token is configured. */
+      tokens: this.#tokens(tokenFile),
+      tokenFile,
+      store: this.store(),
+    };
+  }
 
-function readBaseUrl(raw: RawValue): string {
-  const href = parseHttpUrl(raw.value)?.href ?? "";
-  if (href !== "" && !/[?#]/.test(href)) return href.replace(/\/+$/, "");
-  throw unexpected(raw, "a URL such as https://plants.example/api");
-}
+  /** Reads the location of the store. @throws {OperatorError} */
+  store(): StoreLocation {
+    const store = this.#readOrDefault(SETTINGS.kv);
+    if (store instanceof URL) {
+      const token = readKvToken(this.#variable(KV_TOKEN));
+      return { kind: "server", url: store.href, token };
+    }
+    return { kind: "file", path: store };
+  }
 
-/** Parses an http or https URL without a user and a password. */
-function parseHttpUrl(text: string): URL | undefined {
-  const url = URL.parse(text);
-  if (url === null || !["http:", "https:"].includes(url.protocol)) return;
-  return url.username === "" && url.password === "" ? url : undefined;
-}
+  /** Reads the address of the service. @throws {OperatorError} */
+  address() {
+    return {
+      host: this.#readOrDefault(SETTINGS.host),
+      port: this.#readOrDefault(SETTINGS.port),
+      /** Without a trailing slash; `undefined` means the bound address. */
+      baseUrl: this.#read(SETTINGS.baseUrl),
+      isTls: this.#raw(SETTINGS.tlsCert) !== undefined,
+    };
+  }
 
-function readLogFormat(raw: RawValue): LogFormat {
-  const format = LOG_FORMATS.find((format) => format === raw.value);
-  if (format !== undefined) return format;
-  throw unexpected(raw, "text, json or journal");
+  /** Reads the log format. @throws {OperatorError} */
+  logFormat(): LogFormat {
+    return this.#readOrDefault(SETTINGS.logFormat);
+  }
+
+  #tokens(file: FileSetting | undefined): readonly string[] {
+    const tokens = this.#read(SETTINGS.accessToken);
+    if (file === undefined) return tokens ?? [];
+    if (tokens === undefined) return readTokenFile(file);
+    throw new OperatorError(
+      `ACCESS_TOKEN and ${file.name} are both given: give one of them`,
+    );
+  }
+
+  #tls() {
+    const cert = this.#read(SETTINGS.tlsCert);
+    const key = this.#read(SETTINGS.tlsKey);
+    if (cert !== undefined && key !== undefined) return readTlsPair(cert, key);
+    const given = cert ?? key;
+    if (given === undefined) return undefined;
+    const { flag } = cert === undefined ? SETTINGS.tlsCert : SETTINGS.tlsKey;
+    throw new OperatorError(
+      `${given.name} is given without ${flag}: give both or none`,
+    );
+  }
+
+  #read<Value>(setting: Setting<Value>): Value | undefined {
+    const raw = this.#raw(setting);
+    return raw && setting.read(raw);
+  }
+
+  #readOrDefault<Value>(setting: Setting<Value> & { default: string }): Value {
+    const byDefault = { name: setting.variable, value: setting.default };
+    return setting.read(this.#raw(setting) ?? byDefault);
+  }
+
+  #raw({ flag = "", variable, refusesEmpty }: Setting): RawValue | undefined {
+    const ofFlag = this.#flags.get(flag);
+    if (ofFlag !== undefined) return { name: flag, value: ofFlag };
+    const value = this.#variable(variable);
+    if (value === undefined || (value === "" && !refusesEmpty)) return;
+    return { name: variable, value };
+  }
+
+  #variable(name: string): string | undefined {
+    try {
+      return this.#env.get(name);
+    } catch (error) {
+      const isDenied = error instanceof Deno.errors.NotCapable;
+      const message = isDenied ? error.message : `${name}: expected UTF-8`;
+      throw new OperatorError(message);
+    }
+  }
 }
