@@ -5,7 +5,8 @@ import { importPlants } from "./commands/import.ts";
 import { restore } from "./commands/restore.ts";
 import { serve } from "./commands/serve.ts";
 import { writeStdout } from "./console/stdout.ts";
-import { ALL_SETTINGS, Settings } from "./config.ts";
+import { deleteOverrides } from "./config/overrides.ts";
+import { ALL_SETTINGS, Settings } from "./config/settings.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { toLine } from "./messages.ts";
 import { localOriginOf } from "./origin.ts";
@@ -100,6 +101,7 @@ export async function main(args: readonly string[]): Promise<number> {
     }
     if (problem !== undefined) throw new OperatorError(problem);
     const { run, operands } = readCommand(words);
+    deleteOverrides();
     return await run(settings, operands);
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;

@@ -13,20 +13,6 @@ export function countOf(count: number, one: string, many: string): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** Describes why a file cannot be used. */
-export function fileProblem(error: unknown): string {
-  if (error instanceof Deno.errors.NotFound) return "no such file";
-  if (error instanceof Deno.errors.IsADirectory) return "it is a directory";
-  if (error instanceof Deno.errors.PermissionDenied) {
-    return "permission denied";
-  }
-  const message = errorMessage(error);
-  // Deno requires --allow-all for files such as /proc/self/mem.
-  return message.startsWith("Requires all access")
-    ? "Deno does not open special files of the system"
-    : message;
-}
-
 /**
  * Truncates a text to `charsMax` UTF-16 code units, or one less to keep a
  * surrogate pair together, and appends an ellipsis.

@@ -1,33 +1,11 @@
 import assert from "node:assert/strict";
-import {
-  countOf,
-  errorMessage,
-  fileProblem,
-  toLine,
-  truncate,
-} from "../src/messages.ts";
+import { countOf, errorMessage, toLine, truncate } from "../src/messages.ts";
 
 Deno.test("errorMessage() returns the message of an error, and other values as text", () => {
   assert.equal(errorMessage(new TypeError("no such key")), "no such key");
   assert.equal(errorMessage(new Error("")), "");
   assert.equal(errorMessage(undefined), "undefined");
   assert.equal(errorMessage(7n), "7");
-});
-
-Deno.test("fileProblem() describes why a file cannot be used", () => {
-  for (
-    const [error, problem] of [
-      [new Deno.errors.NotFound("os error 2"), "no such file"],
-      [new Deno.errors.IsADirectory("os error 21"), "it is a directory"],
-      [new Deno.errors.PermissionDenied("os error 13"), "permission denied"],
-      [
-        new Deno.errors.NotCapable('Requires all access to "/dev/null"'),
-        "Deno does not open special files of the system",
-      ],
-      [new Error("disk quota exceeded"), "disk quota exceeded"],
-      ["text", "text"],
-    ] as const
-  ) assert.equal(fileProblem(error), problem);
 });
 
 Deno.test("countOf() uses the singular for 1 alone", () => {

@@ -1,7 +1,7 @@
 /** What the README and the files for operators state for people. */
 import assert from "node:assert/strict";
 import project from "../deno.json" with { type: "json" };
-import { ALL_SETTINGS } from "../src/config.ts";
+import { ALL_SETTINGS } from "../src/config/settings.ts";
 import { API_ERRORS, statusOf } from "../src/errors.ts";
 import { RequestHandler } from "../src/http/handler.ts";
 import * as limits from "../src/limits.ts";
@@ -60,7 +60,7 @@ Deno.test("the README names every path of the service, and those that need a tok
   }
 });
 
-Deno.test("the README has every setting as src/config.ts has it", () => {
+Deno.test("the README has every setting as src/config/settings.ts has it", () => {
   const code = (text = "") => text === "" ? "" : `\`${text}\``;
   assert.deepEqual(
     tableRows(["flag", "environment", "default", "meaning"]),

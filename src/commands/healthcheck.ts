@@ -1,6 +1,6 @@
 import { connect as connectTcp } from "node:net";
 import { connect as connectTls } from "node:tls";
-import type { Address } from "../config.ts";
+import type { Address } from "../config/settings.ts";
 import { HEALTHCHECK_MS_MAX } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";

@@ -205,7 +205,8 @@ function parseLine(line: string | LineProblem): NewPlant | LineProblem {
     // A syntax error has a line number of its own.
     return { problem: newPlant.message.replace(/^line \d+, /, "") };
   }
-  // The plant of a line that fits a body always fits the store.
+  // The plant of a body always fits the store. A longer line may have one that
+  // does not, if V8 stores it with two bytes a character.
   if (line.length <= BODY_BYTES_MAX) return newPlant;
   const { length } = serialize(newPlant.plant);
   return length <= VALUE_BYTES_MAX ? newPlant : {

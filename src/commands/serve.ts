@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/settings.ts";
 import { printBanner } from "../console/banner.ts";
 import { importAdvice, nameOf, openForCreates } from "../console/failures.ts";
 import { listenFailure } from "../console/listen_failure.ts";

@@ -1,9 +1,9 @@
-import { type FileSetting, reloadTokenFile } from "../config_files.ts";
+import type { FileSetting } from "../config/files.ts";
+import { reloadTokenFile } from "../config/tokens.ts";
 import type { AcceptedTokens } from "../http/auth.ts";
 import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import type { Log } from "../telemetry/log.ts";
-import { onHangup } from "../console/signals.ts";
 
 /** Bytes of a generated token: 128 random bits cannot be guessed. */
 const TOKEN_BYTES = 16;
@@ -20,7 +20,7 @@ export function reloadOnHangup(
   log: Log,
 ): void {
   // Needed without a file too: the default action of SIGHUP ends the process.
-  onHangup(() => {
+  Deno.addSignalListener("SIGHUP", () => {
     if (file === undefined) {
       log.info("tokens kept", "nothing to reload: no token file is configured");
       return;

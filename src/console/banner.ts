@@ -1,4 +1,4 @@
-import type { Config } from "../config.ts";
+import type { Config } from "../config/settings.ts";
 import { curlSample } from "../reference/samples.ts";
 import { type Log, writeStderr } from "../telemetry/log.ts";
 import { VERSION } from "../version.ts";

@@ -1,4 +1,4 @@
-import type { Config } from "../config.ts";
+import type { Config } from "../config/settings.ts";
 import { errorMessage } from "../messages.ts";
 import {
   EXIT_CONFIGURATION,

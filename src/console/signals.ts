@@ -1,6 +1,6 @@
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 
-const STOP_SIGNALS: readonly Deno.Signal[] = ["SIGINT", "SIGTERM"];
+const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
 /**
  * Signals this soon after the first one count as the same: `deno task` forwards
@@ -26,7 +26,7 @@ export function stopSignal(): Promise<Deno.Signal> {
   }
   // Stop when the terminal closes.
   if (Deno.stderr.isTerminal()) {
-    onHangup(() => {
+    Deno.addSignalListener("SIGHUP", () => {
       if (!Deno.stderr.isTerminal()) resolve("SIGHUP");
     });
   }
@@ -44,9 +44,4 @@ export function abortOnSignal(): AbortSignal {
     controller.abort(reason);
   });
   return controller.signal;
-}
-
-/** Calls a function on SIGHUP. */
-export function onHangup(listener: () => void): void {
-  Deno.addSignalListener("SIGHUP", listener);
 }

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Config } from "../config.ts";
+import type { Config } from "../config/settings.ts";
 import { LISTEN_AGAIN_MS_MAX } from "../limits.ts";
 import { localOriginOf, originOf } from "../origin.ts";
 import type { Log } from "../telemetry/log.ts";

@@ -1,7 +1,8 @@
 import { toLine } from "../messages.ts";
 
-/** Text, one JSON object per line, or text for the journal of systemd. */
-export type LogFormat = "text" | "json" | "journal";
+/** Text, one JSON object per line, or text with the levels of systemd. */
+export const LOG_FORMATS = ["text", "json", "journal"] as const;
+export type LogFormat = typeof LOG_FORMATS[number];
 
 /** The levels as systemd reads them at the start of a line: sd-daemon(3). */
 const JOURNAL_PREFIX = { info: "<6>", error: "<3>" } as const;

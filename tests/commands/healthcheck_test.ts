@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { checkHealth } from "../../src/commands/healthcheck.ts";
-import type { Address } from "../../src/config.ts";
+import type { Address } from "../../src/config/settings.ts";
 import { HEALTHCHECK_MS_MAX } from "../../src/limits.ts";
 import { OperatorError } from "../../src/operator_error.ts";
 import { testsIf } from "../support/tests.ts";

@@ -1,9 +1,22 @@
 import assert from "node:assert/strict";
 import { Import } from "../../src/commands/import.ts";
-import { READ_BYTES } from "../../src/commands/lines.ts";
+import { READ_BYTES, readLines } from "../../src/commands/lines.ts";
 import { Progress } from "../../src/console/progress.ts";
-import { COMMIT_MS_MAX, CREATES_WAITING_MAX } from "../../src/limits.ts";
+import {
+  BODY_BYTES_MAX,
+  COMMIT_MS_MAX,
+  CREATES_WAITING_MAX,
+  LINE_BYTES_MAX,
+} from "../../src/limits.ts";
+import { formatNewPlant } from "../../src/plant/plant.ts";
 import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
+import {
+  acceptNewPlant,
+  drawLargestBody,
+  SHORT_IDS,
+} from "../support/new_plant.ts";
+import { Random, seedOfRun } from "../support/random.ts";
+import { concatenate } from "../support/wire.ts";
 import { toLine } from "../support/transfer.ts";
 
 const COMMIT_PLANTS = 10;
@@ -107,4 +120,35 @@ Deno.test("Import is complete only while every line is a plant that is stored", 
     await added;
     assert.equal(run.isComplete, isComplete, String(line));
   }
+});
+
+Deno.test("Import creates the plants of an export of the largest bodies", async () => {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  let longest = 0;
+  for (let round = 0; round < 30; round++) {
+    const created = SHORT_IDS.map((id) =>
+      acceptNewPlant(drawLargestBody(random, id))
+    );
+    const lines = created.map((it) => `${formatNewPlant(it)}\n`);
+    const bytes = lines.map((line) => new TextEncoder().encode(line));
+    longest = Math.max(longest, ...bytes.map(({ length }) => length - 1));
+    let at = 0;
+    const text = concatenate(...bytes);
+    const read = (buffer: Uint8Array) => {
+      const part = text.subarray(at, at + buffer.length);
+      buffer.set(part);
+      at += part.length;
+      return Promise.resolve(part.length || null);
+    };
+    const { store, run } = setUp();
+    store.resume();
+    for await (const some of readLines(read)) await run.add(some);
+    assert.ok(run.isComplete, `round ${round}, SEED=${seed}`);
+    const expected = new Map(created.map(({ id, plant }) => [id, plant]));
+    assert.deepEqual(store.plants, expected, `round ${round}, SEED=${seed}`);
+  }
+  // 19 digits instead of 4 characters.
+  assert.equal(longest, BODY_BYTES_MAX + 15);
+  assert.ok(longest <= LINE_BYTES_MAX);
 });

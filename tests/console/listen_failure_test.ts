@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { listenFailure } from "../../src/console/listen_failure.ts";
-import type { Config } from "../../src/config.ts";
+import type { Config } from "../../src/config/settings.ts";
 import { HttpServer, tryToListen } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { readConfig } from "../support/settings.ts";

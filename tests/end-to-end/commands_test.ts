@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import config from "../../deno.json" with { type: "json" };
-import { ALL_SETTINGS } from "../../src/config.ts";
+import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import { KV_ENV } from "../support/kv_server.ts";
 import { assertOneLine, runProgram } from "../support/program.ts";
@@ -67,7 +67,10 @@ const INVALID: readonly [
   [["export"], NO_STORE],
   [["backup", "copy.db"], NO_STORE],
   [["--\x1b[31m\nred"], "unknown flag --\\u{1b}[31m red: see --help"],
-  [["--log-format", "JSON"], '--log-format: expected text or json, got "JSON"'],
+  [
+    ["--log-format", "JSON"],
+    '--log-format: expected text, json or journal, got "JSON"',
+  ],
   [["import", "a", "b"], "unexpected argument b: see --help"],
   [
     ["openapi", "--host", "[]"],

@@ -4,10 +4,16 @@ import { BODY_BYTES_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
 import { inParallel, send } from "../support/load.ts";
 import {
+  acceptNewPlant,
+  drawLargestBody,
+  SHORT_IDS,
+} from "../support/new_plant.ts";
+import {
   assertOneLine,
   assertSucceeded,
   type Ended,
   runProgram,
+  statusOf,
 } from "../support/program.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import { fromSource, test } from "../support/tests.ts";
@@ -29,7 +35,7 @@ function runExport(store: string, ...ids: string[]): Promise<Ended> {
 }
 
 // An older Deno cannot read the objects that a newer one stores.
-fromSource.test("export writes plants of every size, and import stores them", async ({ directory, store }) => {
+fromSource.test("export writes plants of every size, also of other programs", async ({ store }) => {
   const plants = [
     { name: "x".repeat(BODY_BYTES_MAX) },
     // Three bytes a character in a line, and two in the store.
@@ -49,6 +55,22 @@ fromSource.test("export writes plants of every size, and import stores them", as
     exported.map((line) => JSON.parse(line)),
     plants.map((plant, id) => ({ id, ...plant })),
   );
+});
+
+test("export writes every plant that a create stores, and import stores it", async ({ directory, store, start }) => {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  await using program = await start();
+  const created = new Map<bigint, string>();
+  for (const shortId of [...SHORT_IDS, "-0", "1E0", "2.0"]) {
+    const body = drawLargestBody(random, shortId);
+    assert.equal(await statusOf(program.create(body)), 200, `SEED=${seed}`);
+    const { id, plant } = acceptNewPlant(body);
+    created.set(id, toLine(id, plant.name, plant.tag));
+  }
+  const exported = await exportLines(store);
+  const ids = BigInt64Array.from(created.keys()).sort();
+  assertSameLines(exported, Array.from(ids, (id) => created.get(id) ?? ""));
   const other = directory.file("other.db");
   const file = writeLines(directory.file("out"), exported);
   assertSucceeded(await importFile(other, file));

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/load.ts";
-import { Program, statusOf, TOKEN } from "../support/program.ts";
+import { Program, runProgram, statusOf, TOKEN } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";
 import { fromSource, test, TestPlace } from "../support/tests.ts";
 
@@ -90,6 +90,21 @@ Deno.test("the log has one line for each event, in text and in JSON, and none fo
     assert.equal(new Date(time).toISOString(), time);
     assert.match(message, /^[^\n]+$/);
   }
+});
+
+test("the log for the journal has a level of systemd on each line, also of an error at the start", async ({ store }) => {
+  const env = { LOG_FORMAT: "journal" };
+  await using program = Program.spawn(["--port", "0", "--kv", store], { env });
+  await program.printed(/listens on .*\n/);
+  const { status, stderr } = await program.stop();
+  assert.match(
+    stderr,
+    /^<6>.* listens on http:\S+\n<6>SIGTERM: draining\n<6>stopped\n$/,
+  );
+  assert.equal(status, 0);
+  const refused = await runProgram(["--frob"], { env });
+  assert.equal(refused.stderr, "<3>unknown flag --frob: see --help\n");
+  assert.equal(refused.status, 2);
 });
 
 test("the log in JSON names the events of a lost store, and of SIGHUP without a token file", async ({ directory }) => {

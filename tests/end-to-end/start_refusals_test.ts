@@ -1,7 +1,7 @@
 /**
  * Starts that are refused, one for each part of the program that refuses.
- * `config_test.ts`, `config_files_test.ts` and `kv_store_errors_test.ts` have
- * everything that is refused.
+ * The tests in `config` and `kv_store_errors_test.ts` have everything that is
+ * refused.
  */
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";

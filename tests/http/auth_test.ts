@@ -88,42 +88,47 @@ Deno.test("check() does not accept another token", () => {
   }
 });
 
-Deno.test("check() refuses every variation of the last accepted header in one character, and in every bit", () => {
-  const header = "Bearer first";
-  const tokens = new AcceptedTokens(["first"]);
-  for (let i = 0; i < header.length; i++) {
-    // The scheme is case-insensitive, so another letter is used.
-    const other = `${header.slice(0, i)}z${header.slice(i + 1)}`;
-    assert.equal(refusal(tokens, header), "accepted");
-    assert.notEqual(refusal(tokens, other), "accepted", other);
+Deno.test("check() refuses every token that differs in one bit", () => {
+  const token = "first";
+  const tokens = new AcceptedTokens([token, "fifth"]);
+  for (let i = 0; i < token.length; i++) {
+    for (let bit = 1; bit < 128; bit *= 2) {
+      const letter = String.fromCharCode(token.charCodeAt(i) ^ bit);
+      const other = token.slice(0, i) + letter + token.slice(i + 1);
+      assert.notEqual(refusal(tokens, `Bearer ${other}`), "accepted", other);
+    }
   }
-  const inverted = header.replace(
-    /./g,
-    (it) => String.fromCharCode(~it.charCodeAt(0) & 0x7f),
-  );
-  const others = [header.slice(1), header.slice(0, -1), `${header}t`, inverted];
-  for (const other of others) {
-    assert.notEqual(refusal(tokens, other), "accepted", other);
+});
+
+Deno.test("check() compares with every token, also after one that is equal", () => {
+  let comparisons = 0;
+  const tokens = Object.defineProperty(["first", "second"], 1, {
+    get() {
+      comparisons++;
+      return "second";
+    },
+  });
+  const accepted = new AcceptedTokens(tokens);
+  for (const [token, expected] of [["first", 1], ["second", 2], ["x", 3]]) {
+    accepted.check(`Bearer ${token}`);
+    assert.equal(comparisons, expected);
   }
 });
 
 Deno.test("replace() revokes every token that is not among the new ones", () => {
-  for (const last of ["old", "kept"]) {
-    const tokens = new AcceptedTokens(["old", "kept"]);
-    // The last accepted header is cached.
-    assert.equal(refusal(tokens, `Bearer ${last}`), "accepted");
-    tokens.replace(["kept", "new"]);
-    assert.equal(refusal(tokens, "Bearer old"), "tokenNotAccepted");
-    assert.equal(refusal(tokens, "Bearer kept"), "accepted");
-    assert.equal(refusal(tokens, "Bearer new"), "accepted");
-  }
+  const tokens = new AcceptedTokens(["old", "kept"]);
+  assert.equal(refusal(tokens, "Bearer old"), "accepted");
+  tokens.replace(["kept", "new"]);
+  assert.equal(refusal(tokens, "Bearer old"), "tokenNotAccepted");
+  assert.equal(refusal(tokens, "Bearer kept"), "accepted");
+  assert.equal(refusal(tokens, "Bearer new"), "accepted");
 });
 
-Deno.test("check() accepts each of 15,000 tokens, and no other", () => {
-  const tokens = Array.from({ length: 15_000 }, (_, i) => `token-${i}`);
+Deno.test("check() accepts each of 300 tokens, and no other", () => {
+  const tokens = Array.from({ length: 300 }, (_, i) => `token-${i}`);
   const accepted = new AcceptedTokens(tokens);
   for (const token of tokens) {
     assert.equal(refusal(accepted, `Bearer ${token}`), "accepted");
   }
-  assert.equal(refusal(accepted, "Bearer token-15000"), "tokenNotAccepted");
+  assert.equal(refusal(accepted, "Bearer token-300"), "tokenNotAccepted");
 });

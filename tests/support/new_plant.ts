@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { ApiError, type ErrorName } from "../../src/errors.ts";
-import { type NewPlant, parseNewPlant } from "../../src/plant/plant.ts";
+import { BODY_BYTES_MAX } from "../../src/limits.ts";
+import {
+  type NewPlant,
+  parseNewPlant,
+  PLANT_MEMBERS,
+} from "../../src/plant/plant.ts";
+import type { Random } from "./random.ts";
 
 /** The expected id, as messages describe it. */
 export const AN_ID =
@@ -29,4 +35,40 @@ export function refuseNewPlant(
 /** Returns two spellings of a NewPlant with an id. */
 export function withId(id: string): string[] {
   return [`{"id":${id},"name":"a"}`, `{"name":"a","id": ${id} }`];
+}
+
+/** Every id whose text is 15 digits longer in an export than in a body. */
+export const SHORT_IDS: readonly string[] = Array.from(
+  { length: 18 },
+  (_, i) => `${i < 9 ? i + 1 : 8 - i}e18`,
+);
+
+/** Letters as a body may spell them: raw with 1 to 4 bytes, or escaped. */
+const LETTERS: readonly string[] = [
+  ...["x", "/", "\x7f", "é", "ÿ", "Ā", "\u2028", "竹", "\uffff", "\u{10ffff}"],
+  ...["\\u0000", "\\u001F", "\\b", "\\n", '\\"', "\\\\", "\\/", "\\u00e9"],
+  ...["\\u0100", "\\ud83c\\udf31"],
+];
+
+/** Returns a body of BODY_BYTES_MAX, almost all of it a name or a tag. */
+export function drawLargestBody(random: Random, id: string): string {
+  const longMember = random.pick(PLANT_MEMBERS);
+  const members = [["id", id], ["name", '""']];
+  if (longMember !== "name" || random.chance(0.3)) members.push(["tag", '""']);
+  members.sort(() => random.pick([-1, 1]));
+  const empty = `{${members.map(([name, text]) => `"${name}":${text}`)}}`;
+  const start = random.chance(0.5) ? random.pick(LETTERS) : "";
+  const repeated = Array.from(
+    { length: random.pick([1, 1, 5]) },
+    () => random.pick(LETTERS),
+  ).join("");
+  const room = BODY_BYTES_MAX - byteLength(empty + start);
+  const count = Math.floor(room / byteLength(repeated));
+  const rest = "x".repeat(room - count * byteLength(repeated));
+  const text = `"${start}${repeated.repeat(count)}${rest}"`;
+  return empty.replace(`"${longMember}":""`, () => `"${longMember}":${text}`);
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).length;
 }

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Config, Settings } from "../../src/config.ts";
+import { type Config, Settings } from "../../src/config/settings.ts";
 import { EXIT_CONFIGURATION, OperatorError } from "../../src/operator_error.ts";
 
 /** A value that no message may contain. */

@@ -1,34 +1,19 @@
-/** The configuration: a table of all settings, and their readers. */
-import { fstatSync } from "node:fs";
-import { isIP } from "node:net";
-import { resolve } from "node:path";
+/** The configuration: a table of all settings, and their evaluation. */
+import { OperatorError } from "../operator_error.ts";
+import type { StoreLocation } from "../store/location.ts";
+import type { LogFormat } from "../telemetry/log.ts";
+import type { FileSetting } from "./files.ts";
+import { readTlsPair } from "./tls.ts";
+import { KV_TOKEN, readKvToken, readTokenFile, readTokens } from "./tokens.ts";
 import {
-  type FileSetting,
-  readTlsPair,
-  readTokenFile,
-  readTokens,
-} from "./config_files.ts";
-import { OperatorError } from "./operator_error.ts";
-import type { StoreLocation } from "./store/location.ts";
-import type { LogFormat } from "./telemetry/log.ts";
-
-/** Deno's own variables that affect the store or the address. */
-const KV_TOKEN = "DENO_KV_ACCESS_TOKEN";
-const KV_MODE = "DENO_KV_DB_MODE";
-const KV_PREFIX = "DENO_KV_PATH_PREFIX";
-const SERVE_ADDRESS = "DENO_SERVE_ADDRESS";
-
-/** Device and inode of the journal, if stderr is one: systemd.exec(5). */
-const JOURNAL = "JOURNAL_STREAM";
-
-/** The file descriptor of stderr. */
-const STDERR = 2;
-
-/** A configured value, and the flag or variable that contained it. */
-interface RawValue {
-  readonly name: string;
-  readonly value: string;
-}
+  type RawValue,
+  readBaseUrl,
+  readFileOrServer,
+  readHost,
+  readLogFormat,
+  readPath,
+  readPort,
+} from "./values.ts";
 
 /** A setting: a flag or an environment variable. The flag takes precedence. */
 export interface Setting<Value = unknown> {
@@ -110,9 +95,9 @@ const SETTINGS = {
   logFormat: {
     flag: "--log-format",
     variable: "LOG_FORMAT",
-    placeholder: "text|json",
+    placeholder: "text|json|journal",
     default: "text",
-    help: "lines for people, or one JSON object per line",
+    help: "lines for people, JSON objects, or lines with systemd's levels",
     read: readLogFormat,
   },
 } as const satisfies Readonly<Record<string, Setting>>;
@@ -144,11 +129,6 @@ export class Settings {
 
   /** Reads the configuration of the service. @throws {OperatorError} */
   config() {
-    if (this.#variable(SERVE_ADDRESS)) {
-      throw new OperatorError(
-        `${SERVE_ADDRESS} would override --host and --port: unset it`,
-      );
-    }
     const tokenFile = this.#read(SETTINGS.tokenFile);
     return {
       ...this.address(),
@@ -165,17 +145,8 @@ export class Settings {
   store(): StoreLocation {
     const store = this.#readOrDefault(SETTINGS.kv);
     if (store instanceof URL) {
-      return { kind: "server", url: store.href, token: this.#kvToken() };
-    }
-    if (this.#variable(KV_MODE) === "memory") {
-      throw new OperatorError(
-        `${KV_MODE}=memory would store no plant: unset it`,
-      );
-    }
-    if (this.#variable(KV_PREFIX)) {
-      throw new OperatorError(
-        `${KV_PREFIX} would move the store elsewhere: unset it`,
-      );
+      const token = readKvToken(this.#variable(KV_TOKEN));
+      return { kind: "server", url: store.href, token };
     }
     return { kind: "file", path: store };
   }
@@ -193,11 +164,7 @@ export class Settings {
 
   /** Reads the log format. @throws {OperatorError} */
   logFormat(): LogFormat {
-    const format = this.#readOrDefault(SETTINGS.logFormat);
-    const journal = this.#variable(JOURNAL);
-    // Programs inherit the variable, and may redirect stderr.
-    const isJournal = Boolean(journal) && journal === identifyStderr();
-    return format === "text" && isJournal ? "journal" : format;
+    return this.#readOrDefault(SETTINGS.logFormat);
   }
 
   #tokens(file: FileSetting | undefined): readonly string[] {
@@ -206,20 +173,6 @@ export class Settings {
     if (tokens === undefined) return readTokenFile(file);
     throw new OperatorError(
       `ACCESS_TOKEN and ${file.name} are both given: give one of them`,
-    );
-  }
-
-  #kvToken(): string {
-    const token = this.#variable(KV_TOKEN)?.trim() ?? "";
-    if (token === "") {
-      throw new OperatorError(
-        `${KV_TOKEN} is not set: a KV Connect server needs its token`,
-      );
-    }
-    if (/^[\x21-\x7e]+$/.test(token)) return token;
-    throw new OperatorError(
-      `${KV_TOKEN}: expected a token without white space or ` +
-        "characters beyond ASCII",
     );
   }
 
@@ -262,71 +215,4 @@ export class Settings {
       throw new OperatorError(message);
     }
   }
-}
-
-function identifyStderr(): string | undefined {
-  try {
-    const { dev, ino } = fstatSync(STDERR);
-    return `${dev}:${ino}`;
-  } catch {
-    return undefined;
-  }
-}
-
-function unexpected({ name, value }: RawValue, expected: string) {
-  // A URL with an @ may contain a password.
-  const got = value.includes("@") ? "one with an @" : `"${value}"`;
-  return new OperatorError(`${name}: expected ${expected}, got ${got}`);
-}
-
-function readHost(raw: RawValue): string {
-  // An IPv6 address may be in brackets, as in a URL.
-  const host = raw.value.replace(/^\[(.*:.*)\]$/, "$1");
-  // A name of digits and dots alone would be an invalid IPv4 address.
-  const name = /^(?![\d.]+$)[a-z\d_-]{1,63}(\.[a-z\d_-]{1,63})*\.?$/i;
-  if (isIP(host) !== 0 || name.test(host)) return host;
-  throw unexpected(raw, "an address such as 127.0.0.1");
-}
-
-function readPort(raw: RawValue): number {
-  const port = Number(raw.value);
-  if (/^\d{1,5}$/.test(raw.value) && port <= 65535) return port;
-  throw unexpected(raw, "a whole number from 0 to 65535");
-}
-
-/** Returns an absolute path, or the URL of a KV Connect server. */
-function readFileOrServer(raw: RawValue): string | URL {
-  if (raw.value === "") throw unexpected(raw, "a file or a URL");
-  if (!/^(https?:|[a-z][a-z\d+.-]*:\/\/)/i.test(raw.value)) {
-    return resolve(raw.value);
-  }
-  const url = parseHttpUrl(raw.value);
-  if (url !== undefined) return url;
-  throw unexpected(
-    raw,
-    `a file, or a URL such as https://kv.example with the token in ${KV_TOKEN}`,
-  );
-}
-
-function readPath(raw: RawValue): FileSetting {
-  if (raw.value === "") throw unexpected(raw, "a file");
-  return { name: raw.name, path: resolve(raw.value) };
-}
-
-function readBaseUrl(raw: RawValue): string {
-  const href = parseHttpUrl(raw.value)?.href ?? "";
-  if (href !== "" && !/[?#]/.test(href)) return href.replace(/\/+$/, "");
-  throw unexpected(raw, "a URL such as https://plants.example/api");
-}
-
-/** Parses an http or https URL without a user and a password. */
-function parseHttpUrl(text: string): URL | undefined {
-  const url = URL.parse(text);
-  if (url === null || !["http:", "https:"].includes(url.protocol)) return;
-  return url.username === "" && url.password === "" ? url : undefined;
-}
-
-function readLogFormat(raw: RawValue): "text" | "json" {
-  if (raw.value === "text" || raw.value === "json") return raw.value;
-  throw unexpected(raw, "text or json");
 }

@@ -1,0 +1,44 @@
+import { TOKEN_FILE_BYTES_MAX } from "../limits.ts";
+import { exitStatusOf, OperatorError } from "../operator_error.ts";
+import { type StoreError, toFileError } from "../store/errors.ts";
+
+/** A configured file, and the flag or variable that contained its path. */
+export interface FileSetting {
+  readonly name: string;
+  /** Absolute. */
+  readonly path: string;
+}
+
+/**
+ * Reads a file. It may be a pipe or a device, so the size is bounded.
+ * @throws {OperatorError}
+ */
+export function readFile(file: FileSetting): string {
+  const bytes = new Uint8Array(TOKEN_FILE_BYTES_MAX + 1);
+  try {
+    using open = Deno.openSync(file.path);
+    for (let length = 0; length < bytes.length;) {
+      const count = open.readSync(bytes.subarray(length));
+      if (count === null) {
+        return new TextDecoder().decode(bytes.subarray(0, length));
+      }
+      length += count;
+    }
+  } catch (error) {
+    throw cannotRead(file, toFileError(error));
+  }
+  const mibMax = TOKEN_FILE_BYTES_MAX / 2 ** 20;
+  const message = `it is larger than ${mibMax} MiB`;
+  throw cannotRead(file, { message, isPassing: false });
+}
+
+/** Returns the error of a file that cannot be read. */
+export function cannotRead(
+  { name, path }: FileSetting,
+  problem: Pick<StoreError, "message" | "isPassing">,
+): OperatorError {
+  return new OperatorError(
+    `${name}: cannot read ${path}: ${problem.message}`,
+    exitStatusOf(problem),
+  );
+}

@@ -1,0 +1,77 @@
+/** Tokens: their grammar and their readers. */
+import { OperatorError } from "../operator_error.ts";
+import { toFileError } from "../store/errors.ts";
+import { cannotRead, type FileSetting, readFile } from "./files.ts";
+
+/** The variable with the token of a KV Connect server: Deno's own. */
+export const KV_TOKEN = "DENO_KV_ACCESS_TOKEN";
+
+/** The grammar of a bearer token (RFC 6750, section 2.1: `b64token`). */
+export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
+
+const TOKEN = new RegExp(`^${BEARER_TOKEN}$`);
+
+/** Checks tokens, and removes duplicates and the white space around them. */
+export function readTokens(
+  name: string,
+  texts: readonly string[],
+): readonly string[] {
+  const tokens = texts.map((text) => text.trim());
+  if (tokens.length === 0 || tokens.includes("")) {
+    throw new OperatorError(
+      `${name}: expected a token, got an empty one: write one, or unset it`,
+    );
+  }
+  const invalid = tokens.findIndex((token) => !TOKEN.test(token));
+  if (invalid < 0) return [...new Set(tokens)];
+  // The message is logged, so it must not quote the token.
+  const which = tokens.length === 1 ? "the token" : `token ${invalid + 1}`;
+  throw new OperatorError(
+    `${name}: ${which} has a character that a bearer token cannot have: ` +
+      "write letters, digits and -._~+/ only, = at the end",
+  );
+}
+
+/** Reads a token file: one token per line, ignoring empty lines. */
+export function readTokenFile(file: FileSetting): readonly string[] {
+  const lines = readFile(file).split("\n");
+  const texts = lines.filter((line) => line.trim() !== "");
+  return readTokens(`${file.name}: ${file.path}`, texts);
+}
+
+/**
+ * Reads a token file again while the service runs. It must be a regular file:
+ * reading from a pipe could block the service forever.
+ * @throws {OperatorError} if the file cannot be read, or a line is not a token
+ */
+export function reloadTokenFile(file: FileSetting): readonly string[] {
+  if (isRegularFile(file)) return readTokenFile(file);
+  const message = "it is not a regular file";
+  throw cannotRead(file, { message, isPassing: false });
+}
+
+function isRegularFile(file: FileSetting): boolean {
+  try {
+    return Deno.statSync(file.path).isFile;
+  } catch (error) {
+    throw cannotRead(file, toFileError(error));
+  }
+}
+
+/**
+ * Checks the token of a KV Connect server. Deno panics if it has a line break.
+ * @throws {OperatorError}
+ */
+export function readKvToken(text = ""): string {
+  const token = text.trim();
+  if (token === "") {
+    throw new OperatorError(
+      `${KV_TOKEN} is not set: a KV Connect server needs its token`,
+    );
+  }
+  if (/^[\x21-\x7e]+$/.test(token)) return token;
+  throw new OperatorError(
+    `${KV_TOKEN}: expected a token without white space or ` +
+      "characters beyond ASCII",
+  );
+}

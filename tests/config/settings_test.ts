@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { resolve } from "node:path";
+import { Settings } from "../../src/config/settings.ts";
+import {
+  assertConfigError,
+  assertRefused,
+  readConfig,
+  SECRET,
+  settings,
+} from "../support/settings.ts";
+
+Deno.test("Settings.config() returns the defaults if nothing is configured", () => {
+  assert.deepEqual(readConfig(), {
+    host: "127.0.0.1",
+    port: 8000,
+    store: { kind: "file", path: resolve("plants.db") },
+    tokens: [],
+    tokenFile: undefined,
+    baseUrl: undefined,
+    isTls: false,
+    tls: undefined,
+    logFormat: "text",
+  });
+});
+
+Deno.test("Settings.config() counts an empty variable as unset", () => {
+  const names = ["HOST", "PORT", "KV_PATH", "BASE_URL", "TLS_CERT", "TLS_KEY"];
+  for (const name of [...names, "LOG_FORMAT"]) {
+    assert.deepEqual(readConfig({}, { [name]: "" }), readConfig(), name);
+  }
+});
+
+for (
+  const [flag, variable, member, ofFlag, ofVariable] of [
+    ["--host", "HOST", "host", "::1", "0.0.0.0"],
+    ["--port", "PORT", "port", 1, 2],
+    ["--base-url", "BASE_URL", "baseUrl", "http://flag.test", "http://v.test"],
+    ["--log-format", "LOG_FORMAT", "logFormat", "journal", "json"],
+  ] as const
+) {
+  Deno.test(`Settings.config() reads ${variable}, and ${flag} wins`, () => {
+    const env = { [variable]: `${ofVariable}` };
+    assert.equal(readConfig({}, env)[member], ofVariable);
+    assert.equal(readConfig({ [flag]: `${ofFlag}` }, env)[member], ofFlag);
+    assertRefused({ [flag]: " " }, env, new RegExp(`^${flag}: .*, got " "$`));
+    assertRefused({}, { [variable]: " " }, new RegExp(`^${variable}: `));
+  });
+}
+
+for (
+  const [invalid, env] of [
+    ["PORT", {}],
+    ["DENO_KV_ACCESS_TOKEN", { KV_PATH: "https://kv.test" }],
+  ] as const
+) {
+  Deno.test(`Settings.config() refuses ${invalid} if it is not UTF-8`, () => {
+    const variables = new Map<string, string>(Object.entries(env));
+    const settings = new Settings(new Map(), {
+      get(name) {
+        // Deno's own message contains the value.
+        if (name === invalid) throw new Deno.errors.InvalidData(SECRET);
+        return variables.get(name);
+      },
+    });
+    assert.throws(
+      () => settings.config(),
+      (error) =>
+        assertConfigError(error, new RegExp(`^${invalid}: expected UTF-8$`)),
+    );
+  });
+}
+
+Deno.test("Settings.config() names the permission that Deno lacks to read a variable", () => {
+  const message = 'Requires env access to "PORT"';
+  const settings = new Settings(new Map(), {
+    get() {
+      throw new Deno.errors.NotCapable(message);
+    },
+  });
+  assert.throws(
+    () => settings.config(),
+    (error) => assertConfigError(error, new RegExp(`^${message}$`)),
+  );
+});
+
+Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its token", () => {
+  const env = { DENO_KV_ACCESS_TOKEN: ` ${SECRET}\n` };
+  assert.deepEqual(settings({ "--kv": "HTTPS://KV.test/path" }, env).store(), {
+    kind: "server",
+    url: "https://kv.test/path",
+    token: SECRET,
+  });
+});
+
+Deno.test("Settings.store() refuses a KV Connect server without a token", () => {
+  const flags = { "--kv": "https://kv.test" };
+  const message = /^DENO_KV_ACCESS_TOKEN is not set: a KV Connect server needs/;
+  assertRefused(flags, {}, message);
+  for (const token of ["", " \n"]) {
+    assertRefused(flags, { DENO_KV_ACCESS_TOKEN: token }, message);
+  }
+});
+
+Deno.test("Settings.store() refuses an invalid KV Connect token, and does not show it", () => {
+  for (const token of [`${SECRET} x`, `${SECRET}\ny`, `${SECRET}é`]) {
+    assertRefused(
+      { "--kv": "http://kv.test" },
+      { DENO_KV_ACCESS_TOKEN: token },
+      /^DENO_KV_ACCESS_TOKEN: expected a token without white space or charac/,
+    );
+  }
+});
+
+Deno.test("Settings.store() and address() ignore settings they do not need", () => {
+  const flags = { "--tls-cert": "/none", "--tls-key": "/none" };
+  const env = { ACCESS_TOKEN_FILE: "/none", ACCESS_TOKEN: "" };
+  assert.deepEqual(settings(flags, env).store(), readConfig().store);
+  assert.deepEqual(settings(flags, { ...env, KV_PATH: "ftp://a" }).address(), {
+    host: "127.0.0.1",
+    port: 8000,
+    baseUrl: undefined,
+    isTls: true,
+  });
+  assert.equal(settings().address().isTls, false);
+});
