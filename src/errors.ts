@@ -36,8 +36,8 @@ export interface ErrorRow {
 /** RFC 9110, section 11.6.1; RFC 6750, section 3. */
 const CHALLENGE = 'Bearer realm="plants"';
 
-const RESEND =
-  "Send the same request again after the seconds in `Retry-After` and a random pause.";
+/** The pause is the subject of REPEATING in reference/api.ts. */
+const RESEND = "Send the same request again after a pause.";
 
 /** The effect of a store that failed during a create. */
 export const MAY_BE_STORED =

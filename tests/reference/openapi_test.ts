@@ -143,8 +143,9 @@ Deno.test("descriptionText() states every bound in words, when to send a create 
       }, with ${
         BODIES_RESERVED_BYTES_MAX / 1024 / 1024
       } MiB of bodies, the oldest for ${QUEUE_MS_MAX / 1000} s\n`,
-      "After a time-out, a lost connection or status 408, 500 or 503, send the same request again. Wait for the seconds in `Retry-After`, ",
-      " plus a random time ",
+      "no reply within 20 s, or status 408, 500 or 503, send the same request again, up to 4 times",
+      "wait 1, 2, 4, 8 s, or the seconds in `Retry-After` if they are more, and then a random time",
+      "After the last try, keep the create and send it later",
       "created under the rounded id",
       "bodySerializer",
       "CORS",
