@@ -90,14 +90,16 @@ const ROWS = {
   unknownPath: {
     error: 40401,
     when: "The path does not exist.",
-    remedy: "Check the address: creates go to `/plants` below the base URL.",
+    remedy:
+      "Check the address: creates go to `/plants` below the base URL. Only the operator can read plants.",
     message: (path) => `path not found: ${path}`,
     example: "/plant",
   },
   methodNotAllowed: {
     error: 40501,
     when: "The path exists, but does not support this method.",
-    remedy: "Use a method in the header `Allow`: `POST` for `/plants`.",
+    remedy:
+      "Use a method in the header `Allow`: `POST` for `/plants`. Only the operator can read plants.",
     message: (method) => `method not allowed: ${method}`,
     example: "GET: use POST",
   },

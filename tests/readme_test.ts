@@ -94,11 +94,11 @@ Deno.test("every size in the README is a limit", () => {
   assert.deepEqual(sizes.filter((size) => !known.includes(size)), []);
 });
 
-Deno.test("the binary has the permissions of the start task, with which the tests run the program", () => {
-  const { start, compile } = project.tasks;
-  const permissions = ({ command }: typeof start) =>
+Deno.test("the binary has the permissions of the serve task, with which the tests run the program", () => {
+  const { serve, compile } = project.tasks;
+  const permissions = ({ command }: typeof serve) =>
     command.match(/--(allow|deny)-\S+/g);
-  assert.deepEqual(permissions(compile), permissions(start));
+  assert.deepEqual(permissions(compile), permissions(serve));
 });
 
 Deno.test("the alerts use metrics of the service", () => {

@@ -49,6 +49,10 @@ const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 /** Since 2.8.3, Deno itself adds `Connection: close` to a 408. */
 const CLOSES_408 = !/^2\.([67]\.|8\.[0-2]$)/.test(Deno.version.deno);
 
+/** Advice to a client that looks for a way to read plants. */
+const CREATES_ONLY =
+  "to create a plant; only the operator can read plants, with plant-store export";
+
 /** The reply while the service is busy; a clone costs less than a new one. */
 const BUSY = toResponse(new ApiError("queueFull"));
 
@@ -144,18 +148,26 @@ export class RequestHandler {
     const path = pathOf(request);
     const route = this.#routes.get(path);
     if (route === undefined) {
-      const shorter = path.replace(/\/$/, "");
-      const advice = this.#routes.has(shorter) ? `: use ${shorter}` : "";
-      return new ApiError("unknownPath", shorten(path) + advice);
+      return new ApiError("unknownPath", shorten(path) + this.#advise(path));
     }
     const { methods, needsToken, answer } = route;
     if (!methods.includes(request.method)) {
       const detail = `${shorten(request.method)}: use ${methods.join(" or ")}`;
-      const error = new ApiError("methodNotAllowed", detail);
+      const advice = request.method === "GET" ? ` ${CREATES_ONLY}` : "";
+      const error = new ApiError("methodNotAllowed", detail + advice);
       return toResponse(error, { "Allow": methods.join(", ") });
     }
     const refusal = needsToken ? this.#checkToken(request) : undefined;
     return refusal ?? answer(this, request);
+  }
+
+  /** Returns what a client may have meant by an unknown path. */
+  #advise(path: string): string {
+    const [, parent = "", rest] = /^(.*)\/([^/]*)$/.exec(path) ?? [];
+    const route = this.#routes.get(parent);
+    if (rest === "") return route ? `: use ${parent}` : "";
+    const isPlant = route?.methods.includes("POST");
+    return isPlant ? `: use POST ${parent} ${CREATES_ONLY}` : "";
   }
 
   #checkToken({ headers }: Request): ApiError | undefined {

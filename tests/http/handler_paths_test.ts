@@ -11,6 +11,10 @@ const BASE_URL = "http://plants.test";
 const VALID = '{"id":2,"name":"Fern"}';
 const OK = '{"status":"ok"}';
 
+/** What the message advises if plants cannot be read this way. */
+const CREATES_ONLY =
+  "to create a plant; only the operator can read plants, with plant-store export";
+
 /** Targets, and what the message names if it is not the target. */
 const UNKNOWN: readonly (readonly [target: string, path?: string])[] = [
   ["/plant"],
@@ -19,6 +23,8 @@ const UNKNOWN: readonly (readonly [target: string, path?: string])[] = [
   ["//", "//: use /"],
   ["//plants"],
   ["/plants//"],
+  ["/plants/1", `/plants/1: use POST /plants ${CREATES_ONLY}`],
+  ["/plants/1/2"],
   ["/plants%20"],
   ["/%70lants"],
   ["/x/../plants"],
@@ -111,9 +117,12 @@ Deno.test("handle() refuses every other method on every path with 40501, before 
     for (const method of [...METHODS, ...SPELLINGS]) {
       if (methods.includes(method)) continue;
       const reply = await service.create(VALID, { method, target, headers });
+      const advice = method === "GET" ? ` ${CREATES_ONLY}` : "";
       assertRefusal(reply, {
         error: 40501,
-        message: `method not allowed: ${method}: use ${methods.join(" or ")}`,
+        message: `method not allowed: ${method}: use ${
+          methods.join(" or ")
+        }${advice}`,
         allow: methods.join(", "),
       });
     }
