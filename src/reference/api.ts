@@ -6,6 +6,7 @@ import { API_ERRORS, type ErrorRow } from "../errors.ts";
 import {
   BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
   CREATES_WAITING_MAX,
@@ -131,7 +132,9 @@ export const LIMITS: readonly (readonly [
     "Size of the body",
     `${BODY_BYTES_MAX / 1024} KiB (${
       BODY_BYTES_MAX.toLocaleString("en")
-    } bytes)`,
+    } bytes). The connection may close before the reply to more than ${
+      BODY_DISCARD_BYTES_MAX / 2 ** 20
+    } MiB`,
     bodyTooLarge,
   ],
   ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
@@ -146,6 +149,10 @@ export const LIMITS: readonly (readonly [
   [
     "Headers of a request",
     "at most 64 KiB in about 100 headers, and without TLS no `Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body",
+  ],
+  [
+    "Connections",
+    "a client that closes its sending side before the reply gets none, although the plant may be stored",
   ],
   [
     "Web pages",
