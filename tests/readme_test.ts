@@ -100,6 +100,12 @@ Deno.test("the configuration of nginx has the limits of the body, and the pause 
   ) assert.ok(text.includes(line), line);
 });
 
+Deno.test("the README says when the units delete a backup", () => {
+  const unit = read("src/deploy/plant-store-backup.service");
+  const [, days] = /-mtime \+(\d+) -delete/.exec(unit) ?? [];
+  assert.ok(read("README.md").includes(`those older than ${days} days`));
+});
+
 Deno.test("every size in the README is the limit of the body", () => {
   // The table of errors is compared above.
   const found = read("README.md").replace(/^\| 503 .*$/gm, "")
