@@ -39,6 +39,10 @@ const CHALLENGE = 'Bearer realm="plants"';
 /** The pause is the subject of REPEATING in reference/api.ts. */
 const RESEND = "Send the same request again after a pause.";
 
+/** Advice to a client that looks for a way to read plants. */
+export const CREATES_ONLY =
+  "to create a plant; only the operator can read plants, with plant-store export";
+
 /** The effect of a store that failed during a create. */
 export const MAY_BE_STORED =
   "the plant may or may not be stored: send the same request again";
@@ -101,7 +105,7 @@ const ROWS = {
     remedy:
       "Use a method in the header `Allow`: `POST` for `/plants`. Only the operator can read plants.",
     message: (method) => `method not allowed: ${method}`,
-    example: "GET: use POST",
+    example: `GET: use POST ${CREATES_ONLY}`,
   },
   bodyTimedOut: {
     error: 40801,

@@ -1,4 +1,10 @@
-import { API_ERRORS, ApiError, MAY_BE_STORED, statusOf } from "../errors.ts";
+import {
+  API_ERRORS,
+  ApiError,
+  CREATES_ONLY,
+  MAY_BE_STORED,
+  statusOf,
+} from "../errors.ts";
 import { QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { parseNewPlant } from "../plant/plant.ts";
@@ -48,10 +54,6 @@ const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 
 /** Since 2.8.3, Deno itself adds `Connection: close` to a 408. */
 const CLOSES_408 = !/^2\.([67]\.|8\.[0-2]$)/.test(Deno.version.deno);
-
-/** Advice to a client that looks for a way to read plants. */
-const CREATES_ONLY =
-  "to create a plant; only the operator can read plants, with plant-store export";
 
 /** The reply while the service is busy; a clone costs less than a new one. */
 const BUSY = toResponse(new ApiError("queueFull"));

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { CREATES_ONLY } from "../../src/errors.ts";
 import { RequestHandler } from "../../src/http/handler.ts";
 import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
@@ -10,10 +11,6 @@ import { TestService } from "../support/service.ts";
 const BASE_URL = "http://plants.test";
 const VALID = '{"id":2,"name":"Fern"}';
 const OK = '{"status":"ok"}';
-
-/** What the message advises if plants cannot be read this way. */
-const CREATES_ONLY =
-  "to create a plant; only the operator can read plants, with plant-store export";
 
 /** Targets, and what the message names if it is not the target. */
 const UNKNOWN: readonly (readonly [target: string, path?: string])[] = [
