@@ -36,8 +36,12 @@ export interface ErrorRow {
 /** RFC 9110, section 11.6.1; RFC 6750, section 3. */
 const CHALLENGE = 'Bearer realm="plants"';
 
-const RESEND =
-  "Send the same request again after the seconds in `Retry-After` and a random pause.";
+/** The pause is the subject of REPEATING in reference/api.ts. */
+const RESEND = "Send the same request again after a pause.";
+
+/** Advice to a client that looks for a way to read plants. */
+export const CREATES_ONLY =
+  "to create a plant; only the operator can read plants, with plant-store export";
 
 /** The effect of a store that failed during a create. */
 export const MAY_BE_STORED =
@@ -90,16 +94,18 @@ const ROWS = {
   unknownPath: {
     error: 40401,
     when: "The path does not exist.",
-    remedy: "Check the address: creates go to `/plants` below the base URL.",
+    remedy:
+      "Check the address: creates go to `/plants` below the base URL. Only the operator can read plants.",
     message: (path) => `path not found: ${path}`,
     example: "/plant",
   },
   methodNotAllowed: {
     error: 40501,
     when: "The path exists, but does not support this method.",
-    remedy: "Use a method in the header `Allow`: `POST` for `/plants`.",
+    remedy:
+      "Use a method in the header `Allow`: `POST` for `/plants`. Only the operator can read plants.",
     message: (method) => `method not allowed: ${method}`,
-    example: "GET: use POST",
+    example: `GET: use POST ${CREATES_ONLY}`,
   },
   bodyTimedOut: {
     error: 40801,

@@ -4,13 +4,10 @@ import project from "../deno.json" with { type: "json" };
 import { ALL_SETTINGS } from "../src/config/settings.ts";
 import { API_ERRORS, statusOf } from "../src/errors.ts";
 import { RequestHandler } from "../src/http/handler.ts";
-import * as limits from "../src/limits.ts";
+import { BODY_BYTES_MAX, BODY_MS_MAX } from "../src/limits.ts";
+import { PAUSES_S, REPLY_S_MAX } from "../src/reference/api.ts";
+import { samples } from "../src/reference/samples.ts";
 import { Metrics } from "../src/telemetry/metrics.ts";
-
-const { BODY_BYTES_MAX } = limits;
-
-/** The runtime's own limit of a header. */
-const HEADER_BYTES_MAX = 64 * 1024;
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -73,32 +70,57 @@ Deno.test("the README has every setting as src/config/settings.ts has it", () =>
   );
 });
 
-Deno.test("the configuration of nginx has the limit of the body", () => {
+Deno.test("the README has the sample in curl, and its diagram the rule for retries", () => {
+  const text = read("README.md");
+  const { curl = "" } = samples("http://127.0.0.1:8000");
+  assert.ok(text.includes(curl.replaceAll(/^/gm, "    ")), curl);
+  for (
+    const part of [
+      `wait ${REPLY_S_MAX} s for its reply`,
+      `"408, 500, 503,<br>or none"`,
+      `"1 to ${PAUSES_S.length}"| wait["wait ${PAUSES_S.join(", ")} s,`,
+      `|${PAUSES_S.length + 1}| keep`,
+      `an outage of up to ${PAUSES_S.reduce((sum, s) => sum + s)} s`,
+    ]
+  ) assert.ok(text.includes(part), part);
+});
+
+Deno.test("the configuration of nginx has the limits of the body, and the pause after a store that failed", () => {
   const text = read("src/deploy/nginx.conf");
+  const after = API_ERRORS.storeFailed.headers?.["Retry-After"];
   for (
     const line of [
+      `client_header_timeout ${BODY_MS_MAX / 1000}s;`,
+      `client_body_timeout   ${BODY_MS_MAX / 1000}s;`,
       `client_max_body_size    ${BODY_BYTES_MAX / 1024}k;`,
       `client_body_buffer_size ${BODY_BYTES_MAX / 1024}k;`,
       `"message":"${API_ERRORS.bodyTooLarge.message("")}"`,
+      `add_header Retry-After ${after} always;`,
     ]
   ) assert.ok(text.includes(line), line);
 });
 
-Deno.test("every size in the README is a limit", () => {
-  const found = read("README.md").matchAll(/\b(\d+) ([KM])iB\b/g);
+Deno.test("the README says when the units delete a backup", () => {
+  const unit = read("src/deploy/plant-store-backup.service");
+  const [, days] = /-mtime \+(\d+) -delete/.exec(unit) ?? [];
+  assert.ok(read("README.md").includes(`those older than ${days} days`));
+});
+
+Deno.test("every size in the README is the limit of the body", () => {
+  // The table of errors is compared above.
+  const found = read("README.md").replace(/^\| 503 .*$/gm, "")
+    .matchAll(/\b(\d+) ([KM])iB\b/g);
   const sizes = [...found].map(([, number, unit]) =>
     Number(number) * (unit === "K" ? 1024 : 1024 ** 2)
   );
-  assert.ok(sizes.includes(BODY_BYTES_MAX));
-  const known = [...Object.values(limits), HEADER_BYTES_MAX];
-  assert.deepEqual(sizes.filter((size) => !known.includes(size)), []);
+  assert.deepEqual([...new Set(sizes)], [BODY_BYTES_MAX]);
 });
 
-Deno.test("the binary has the permissions of the start task, with which the tests run the program", () => {
-  const { start, compile } = project.tasks;
-  const permissions = ({ command }: typeof start) =>
+Deno.test("the binary has the permissions of the serve task, with which the tests run the program", () => {
+  const { serve, compile } = project.tasks;
+  const permissions = ({ command }: typeof serve) =>
     command.match(/--(allow|deny)-\S+/g);
-  assert.deepEqual(permissions(compile), permissions(start));
+  assert.deepEqual(permissions(compile), permissions(serve));
 });
 
 Deno.test("the alerts use metrics of the service", () => {

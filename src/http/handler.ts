@@ -1,4 +1,10 @@
-import { API_ERRORS, ApiError, MAY_BE_STORED, statusOf } from "../errors.ts";
+import {
+  API_ERRORS,
+  ApiError,
+  CREATES_ONLY,
+  MAY_BE_STORED,
+  statusOf,
+} from "../errors.ts";
 import { QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { parseNewPlant } from "../plant/plant.ts";
@@ -144,18 +150,26 @@ export class RequestHandler {
     const path = pathOf(request);
     const route = this.#routes.get(path);
     if (route === undefined) {
-      const shorter = path.replace(/\/$/, "");
-      const advice = this.#routes.has(shorter) ? `: use ${shorter}` : "";
-      return new ApiError("unknownPath", shorten(path) + advice);
+      return new ApiError("unknownPath", shorten(path) + this.#advise(path));
     }
     const { methods, needsToken, answer } = route;
     if (!methods.includes(request.method)) {
       const detail = `${shorten(request.method)}: use ${methods.join(" or ")}`;
-      const error = new ApiError("methodNotAllowed", detail);
+      const advice = request.method === "GET" ? ` ${CREATES_ONLY}` : "";
+      const error = new ApiError("methodNotAllowed", detail + advice);
       return toResponse(error, { "Allow": methods.join(", ") });
     }
     const refusal = needsToken ? this.#checkToken(request) : undefined;
     return refusal ?? answer(this, request);
+  }
+
+  /** Returns what a client may have meant by an unknown path. */
+  #advise(path: string): string {
+    const [, parent = "", rest] = /^(.*)\/([^/]*)$/.exec(path) ?? [];
+    const route = this.#routes.get(parent);
+    if (rest === "") return route ? `: use ${parent}` : "";
+    const isPlant = route?.methods.includes("POST");
+    return isPlant ? `: use POST ${parent} ${CREATES_ONLY}` : "";
   }
 
   #checkToken({ headers }: Request): ApiError | undefined {

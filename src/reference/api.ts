@@ -6,6 +6,7 @@ import { API_ERRORS, type ErrorRow } from "../errors.ts";
 import {
   BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
   CREATES_WAITING_MAX,
@@ -131,7 +132,9 @@ export const LIMITS: readonly (readonly [
     "Size of the body",
     `${BODY_BYTES_MAX / 1024} KiB (${
       BODY_BYTES_MAX.toLocaleString("en")
-    } bytes)`,
+    } bytes). The connection may close before the reply to more than ${
+      BODY_DISCARD_BYTES_MAX / 2 ** 20
+    } MiB`,
     bodyTooLarge,
   ],
   ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
@@ -146,6 +149,10 @@ export const LIMITS: readonly (readonly [
   [
     "Headers of a request",
     "at most 64 KiB in about 100 headers, and without TLS no `Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body",
+  ],
+  [
+    "Connections",
+    "a client that closes its sending side before the reply gets none, although the plant may be stored",
   ],
   [
     "Web pages",
@@ -169,9 +176,23 @@ export const AUTHENTICATION =
 export const LARGE_IDS =
   'JavaScript numbers are exact up to 2^53. An id above that is rounded before it is sent: the plant is created under the rounded id, and the 200 does not show it. Keep such an id in a bigint, and write the body as text: `{"id":${id},` and the other members, as in the TypeScript sample of the API reference. Generated clients type the id as `number`, and serialize a bigint as a string or not at all. With openapi-fetch and Hey API, add the option `bodySerializer: () => text` to the call: the text is sent in place of `body`, whose id can then be any number.';
 
-/** The effect of repeating a create, and when to repeat one. */
+/**
+ * Time that a client waits for a reply: more than the service takes for the
+ * body and the commit.
+ */
+export const REPLY_S_MAX = 20;
+
+/**
+ * Minimum pauses before the second and every later try. No create is given up
+ * while the service is away for less than their sum.
+ */
+export const PAUSES_S: readonly number[] = [1, 2, 4, 8];
+
+/** The effect of repeating a create, and how to retry one. */
 export const REPEATING =
-  "The same create is answered 200 again, however often. The same id with a different plant is answered 409, and the stored plant never changes. After a time-out, a lost connection or status 408, 500 or 503, send the same request again. Wait for the seconds in `Retry-After`, if the reply has it, plus a random time of at most 2 s, doubling this maximum with each try, so that clients that were refused together do not retry together. Stop after 5 tries.";
+  `The same create is answered 200 again, however often. The same id with a different plant is answered 409, and the stored plant never changes. After a refused or lost connection, no reply within ${REPLY_S_MAX} s, or status 408, 500 or 503, send the same request again, up to ${PAUSES_S.length} times. Before these tries wait ${
+    PAUSES_S.join(", ")
+  } s, or the seconds in \`Retry-After\` if they are more, and then a random time of up to the same length, so that clients that were refused together do not retry together. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe.`;
 
 /** The form of a reply other than 200. */
 export const REFUSING =

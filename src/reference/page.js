@@ -4,9 +4,6 @@
 /// <reference lib="dom" />
 /// <reference lib="dom.iterable" />
 
-/** Time to wait for a reply. */
-const REPLY_MS_MAX = 20_000;
-
 /** How long a copy button shows the result. */
 const COPIED_MS = 2_000;
 
@@ -19,6 +16,9 @@ function byId(id) {
 
 const form = byId("create");
 const sendButton = byId("send");
+
+/** Time to wait for a reply. */
+const REPLY_MS_MAX = 1000 * Number(form.dataset.replySMax);
 
 /**
  * Copies the code beside a button. Outside a secure context there is no

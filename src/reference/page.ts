@@ -17,6 +17,7 @@ import {
   PLANT_ID,
   REFUSING,
   REPEATING,
+  REPLY_S_MAX,
 } from "./api.ts";
 import css from "./page.css" with { type: "text" };
 import template from "./page.html" with { type: "text" };
@@ -182,6 +183,7 @@ export function renderPage(baseUrl: string) {
     large_ids: toHtml(LARGE_IDS),
     samples: renderSamples(baseUrl),
     curl_before_body: escapeHtml(curlBeforeBody(baseUrl)),
+    reply_s_max: `${REPLY_S_MAX}`,
     inputs: memberInputs(PLANT_ID, PLANT),
     curl_figure: figure("The same call as curl", "curl"),
     refusing: toHtml(REFUSING),

@@ -1,5 +1,5 @@
 /** Sample creates in several languages, for the page and the banner. */
-import { EXAMPLES } from "./api.ts";
+import { EXAMPLES, PAUSES_S, REPLY_S_MAX } from "./api.ts";
 import go from "./samples/create.go" with { type: "text" };
 import python from "./samples/create.py" with { type: "text" };
 import typescript from "./samples/create.ts" with { type: "text" };
@@ -36,8 +36,7 @@ export function curlSample(baseUrl: string, token?: string): string {
 
 /**
  * Returns the samples by language, for a base URL without a trailing slash.
- * Each retries as the description says, and waits for a reply for longer than
- * the service takes for a body and a commit.
+ * Each retries as the description says.
  */
 export function samples(baseUrl: string): Readonly<Record<string, string>> {
   const values: Readonly<Record<string, string>> = {
@@ -45,15 +44,17 @@ export function samples(baseUrl: string): Readonly<Record<string, string>> {
     NEW_PLANT,
     PLANT_ID: `${id}n`,
     PLANT: `{ ${MEMBERS} }`,
+    REPLY_S_MAX: `${REPLY_S_MAX}`,
+    RETRIES: `${PAUSES_S.length}`,
   };
   const fillIn = (template: string) =>
     template.trimEnd().replace(
-      /[A-Z_]*PLANT[A-Z_]*/g,
+      /[A-Z_]+/g,
       (name) => values[name] ?? name,
     );
   return {
     curl: String.raw`${curlSample(baseUrl)} \
-  --retry 4 --retry-all-errors --max-time 20`,
+  --retry ${PAUSES_S.length} --retry-all-errors --max-time ${REPLY_S_MAX}`,
     TypeScript: fillIn(typescript),
     Python: fillIn(python),
     Go: fillIn(go),

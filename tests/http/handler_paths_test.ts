@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { CREATES_ONLY } from "../../src/errors.ts";
 import { RequestHandler } from "../../src/http/handler.ts";
 import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
@@ -19,6 +20,8 @@ const UNKNOWN: readonly (readonly [target: string, path?: string])[] = [
   ["//", "//: use /"],
   ["//plants"],
   ["/plants//"],
+  ["/plants/1", `/plants/1: use POST /plants ${CREATES_ONLY}`],
+  ["/plants/1/2"],
   ["/plants%20"],
   ["/%70lants"],
   ["/x/../plants"],
@@ -111,9 +114,12 @@ Deno.test("handle() refuses every other method on every path with 40501, before 
     for (const method of [...METHODS, ...SPELLINGS]) {
       if (methods.includes(method)) continue;
       const reply = await service.create(VALID, { method, target, headers });
+      const advice = method === "GET" ? ` ${CREATES_ONLY}` : "";
       assertRefusal(reply, {
         error: 40501,
-        message: `method not allowed: ${method}: use ${methods.join(" or ")}`,
+        message: `method not allowed: ${method}: use ${
+          methods.join(" or ")
+        }${advice}`,
         allow: methods.join(", "),
       });
     }

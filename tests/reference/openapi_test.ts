@@ -10,6 +10,7 @@ import {
   JSON_DEPTH_MAX,
   QUEUE_MS_MAX,
 } from "../../src/limits.ts";
+import { REPEATING } from "../../src/reference/api.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import type { Description, Schema } from "../support/schema.ts";
 
@@ -143,8 +144,7 @@ Deno.test("descriptionText() states every bound in words, when to send a create 
       }, with ${
         BODIES_RESERVED_BYTES_MAX / 1024 / 1024
       } MiB of bodies, the oldest for ${QUEUE_MS_MAX / 1000} s\n`,
-      "After a time-out, a lost connection or status 408, 500 or 503, send the same request again. Wait for the seconds in `Retry-After`, ",
-      " plus a random time ",
+      REPEATING,
       "created under the rounded id",
       "bodySerializer",
       "CORS",

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { API_ERRORS, statusOf } from "../../src/errors.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { PLANT_MEMBERS } from "../../src/plant/plant.ts";
-import { exampleMessage, LIMITS } from "../../src/reference/api.ts";
+import { exampleMessage, LIMITS, REPEATING } from "../../src/reference/api.ts";
 import { renderPage } from "../../src/reference/page.ts";
 import { samples } from "../../src/reference/samples.ts";
 
@@ -123,7 +123,8 @@ Deno.test("renderPage() shows every limit with a link to its error", () => {
   }
 });
 
-Deno.test("renderPage() shows every sample completely", () => {
+Deno.test("renderPage() shows every sample completely, and when to repeat a create", () => {
+  assertShown(REPEATING);
   for (const sample of Object.values(samples(BASE_URL))) {
     assert.ok(text.includes(sample), sample);
   }

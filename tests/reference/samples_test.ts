@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { json } from "node:stream/consumers";
 import { API_ERRORS, statusOf } from "../../src/errors.ts";
+import { PAUSES_S } from "../../src/reference/api.ts";
 import { curlSample, samples } from "../../src/reference/samples.ts";
 import { has } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
@@ -33,29 +34,22 @@ const TRANSIENT = new Set(
     .map(({ error }) => statusOf(error)),
 );
 
-/** Code for the pauses of each sample, and what replaces it in a test. */
-const PAUSES: Readonly<
-  Record<string, { code: string; longest: string; short: string }>
+/** Code for a random time, and what replaces it in a test; curl has none. */
+const RANDOM_TIMES: Readonly<
+  Record<string, { code: string; longest: string; none: string }>
 > = {
-  curl: {
-    code: "--retry 4",
-    longest: "--retry 4",
-    short: "--retry 4 --retry-delay 1",
-  },
-  TypeScript: { code: "Math.random()", longest: "1", short: "0" },
-  Python: { code: "random.random()", longest: "1", short: "0" },
+  TypeScript: { code: "Math.random()", longest: "1", none: "0" },
+  Python: { code: "random.random()", longest: "1", none: "0" },
   Go: {
-    code: "rand.N(",
-    longest: "rand.N(time.Nanosecond) + (",
-    short: "0 * rand.N(",
+    code: "rand.N(pause)",
+    longest: "rand.N(time.Nanosecond) + pause",
+    none: "0*rand.N(pause)",
   },
 };
 
-/** The longest random first pause; curl has none. */
-const RANDOM_S = 2;
-
-/** Seconds in the header Retry-After. */
-const RETRY_AFTER_S = 2;
+/** Seconds in the header Retry-After of a service that stops or is busy. */
+const STOP_S = 2;
+const BUSY_S = 1;
 
 /** How a service answers a request. */
 type Answer = (response: ServerResponse) => void;
@@ -66,7 +60,11 @@ function lose(response: ServerResponse): void {
 }
 
 function stop(response: ServerResponse): void {
-  response.writeHead(503, { "retry-after": `${RETRY_AFTER_S}` }).end("{}");
+  response.writeHead(503, { "retry-after": `${STOP_S}` }).end("{}");
+}
+
+function beBusy(response: ServerResponse): void {
+  response.writeHead(503, { "retry-after": `${BUSY_S}` }).end("{}");
 }
 
 function fail(response: ServerResponse): void {
@@ -85,7 +83,7 @@ function accept(response: ServerResponse): void {
 async function run(
   language: string,
   answers: readonly Answer[],
-  pause: "longest" | "short" = "longest",
+  randomTime: "longest" | "none",
 ) {
   const requests: unknown[] = [];
   const timesMs: number[] = [];
@@ -106,16 +104,31 @@ async function run(
   const [name = "", program = "", ...args] = RUNNERS[language] ?? [];
   const file = directory.file(name);
   const calls = samples(`http://127.0.0.1:${address.port}`);
-  const { code = "", [pause]: fixed = "" } = PAUSES[language] ?? {};
-  const [before, after] = calls[language]?.split(code) ?? [];
-  assert.ok(after !== undefined, `no ${code}`);
-  Deno.writeTextFileSync(file, `${before}${fixed}${after}`);
+  const { code = "", [randomTime]: fixed = "" } = RANDOM_TIMES[language] ?? {};
+  const sample = calls[language] ?? "";
+  assert.ok(sample.includes(code), `no ${code}`);
+  Deno.writeTextFileSync(file, sample.replace(code, fixed));
   const env = { ACCESS_TOKEN: "a-token", NO_COLOR: "1" };
   const output = await runTool(program, [...args, file], { env })
     .catch((error) => String(error));
   server.close();
   await once(server, "close");
-  return { output, requests, timesMs };
+  const pausesS = timesMs.slice(1).map((timeMs, i) =>
+    (timeMs - (timesMs[i] ?? 0)) / 1000
+  );
+  return { output, requests, pausesS };
+}
+
+/** Asserts that each pause took at least some time. */
+function assertPauses(
+  pausesS: readonly number[],
+  leastS: readonly number[],
+): void {
+  assert.equal(pausesS.length, leastS.length);
+  for (const [i, seconds] of leastS.entries()) {
+    // Clocks of different programs tick differently.
+    assert.ok((pausesS[i] ?? 0) >= 0.95 * seconds, `${pausesS}, not ${leastS}`);
+  }
 }
 
 Deno.test("samples() calls POST /plants below the base URL, and leaves no placeholder", () => {
@@ -149,18 +162,17 @@ Deno.test("the samples send the same create again", async (t) => {
   const steps = Object.entries(MISSING).map(([language, ignore]) =>
     t.step({
       name:
-        `the sample in ${language} sends the create again after a lost connection and a 503, each after its pause, a failed one four times, and a refused one never`,
+        `the sample in ${language} sends the create again after a lost connection and a 503, each after its pause, a failed one ${PAUSES_S.length} times, and a refused one never`,
       ignore,
       sanitizeOps: false,
       sanitizeResources: false,
       sanitizeExit: false,
       fn: async () => {
         const [stored, refused, failed] = await Promise.all([
-          run(language, [lose, accept]),
-          run(language, [stop, refuse]),
-          run(language, Array(9).fill(fail), "short"),
+          run(language, [lose, accept], "longest"),
+          run(language, [stop, refuse], "longest"),
+          run(language, [fail, beBusy, ...Array(9).fill(fail)], "none"),
         ]);
-        assert.equal(failed.requests.length, 5);
         assert.match(failed.output, /50001/);
         assert.match(stored.output, /Monstera.*climber/s);
         assert.match(refused.output, /40901/);
@@ -174,14 +186,15 @@ Deno.test("the samples send the same create again", async (t) => {
         for (const { requests } of [stored, refused]) {
           assert.deepEqual(requests, [request, request]);
         }
-        const randomS = language === "curl" ? 0 : RANDOM_S;
-        for (
-          const [{ timesMs: [first = 0, second = 0] }, seconds] of [
-            [stored, randomS],
-            [refused, RETRY_AFTER_S + randomS],
-          ] as const
-          // Clocks of different programs tick differently.
-        ) assert.ok(second - first >= 950 * seconds, `${second - first} ms`);
+        // curl adds no random time, and takes a shorter Retry-After.
+        const isCurl = language === "curl";
+        const [first = 0] = PAUSES_S;
+        assertPauses(stored.pausesS, [isCurl ? first : 2 * first]);
+        assertPauses(refused.pausesS, [isCurl ? STOP_S : 2 * STOP_S]);
+        assertPauses(
+          failed.pausesS,
+          isCurl ? PAUSES_S.with(1, BUSY_S) : PAUSES_S,
+        );
       },
     })
   );

@@ -34,9 +34,9 @@ export interface ProgramOptions {
   readonly shell?: string;
 }
 
-/** Returns what `deno task start` runs: environment, flags and main.ts. */
+/** Returns what `deno task serve` runs: environment, flags and main.ts. */
 function startCommand(): { env: Record<string, string>; args: string[] } {
-  const words = tasks.tasks.start.command.split(" ");
+  const words = tasks.tasks.serve.command.split(" ");
   const deno = words.indexOf("deno");
   const env = words.slice(0, deno).map((word) => {
     const equals = word.indexOf("=");
@@ -57,7 +57,7 @@ export function inheritedEnv(): Record<string, string> {
   };
 }
 
-/** Returns the command of the program: the binary, or `deno task start`. */
+/** Returns the command of the program: the binary, or `deno task serve`. */
 function command(
   args: readonly string[],
   { env = {}, cwd, stdin = "null", shell }: ProgramOptions,

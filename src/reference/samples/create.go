@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-var client = http.Client{Timeout: 20 * time.Second}
+var client = http.Client{Timeout: REPLY_S_MAX * time.Second}
 
 func create() (status int, after, text string) {
 	body := strings.NewReader(`NEW_PLANT`)
@@ -35,16 +35,20 @@ func create() (status int, after, text string) {
 }
 
 func main() {
-	for tries := 1; ; tries++ {
+	for tries := 0; ; tries++ {
 		status, after, text := create()
 		if status == 200 {
 			fmt.Println(text)
 			return
 		}
-		if !slices.Contains([]int{0, 408, 500, 503}, status) || tries == 5 {
-			log.Fatal(text)
+		if !slices.Contains([]int{0, 408, 500, 503}, status) {
+			log.Fatal("fix the request: ", text)
+		}
+		if tries == RETRIES {
+			log.Fatal("keep the create, send it later: ", text)
 		}
 		pause, _ := time.ParseDuration(after + "s") // 0 without the header
-		time.Sleep(pause + rand.N(time.Second<<tries))
+		pause = max(pause, time.Second<<tries)
+		time.Sleep(pause + rand.N(pause))
 	}
 }

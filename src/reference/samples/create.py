@@ -12,18 +12,21 @@ request = urllib.request.Request(
 def create():
     try:
         try:
-            reply = urllib.request.urlopen(request, timeout=20)
+            reply = urllib.request.urlopen(request, timeout=REPLY_S_MAX)
         except urllib.error.HTTPError as refusal:
             reply = refusal
         return reply.status, reply.headers["Retry-After"], reply.read().decode()
     except (OSError, http.client.HTTPException) as error:
         return 0, None, str(error)  # no reply
 
-for tries in range(1, 6):
+for tries in range(RETRIES + 1):
     status, after, text = create()
     if status == 200:
         print(text)
         break
-    if status not in (0, 408, 500, 503) or tries == 5:
-        raise SystemExit(text)
-    time.sleep(float(after or 0) + 2**tries * random.random())
+    if status not in (0, 408, 500, 503):
+        raise SystemExit(f"fix the request: {text}")
+    if tries == RETRIES:
+        raise SystemExit(f"keep the create, send it later: {text}")
+    pause = max(float(after or 0), 2**tries)
+    time.sleep(pause * (1 + random.random()))

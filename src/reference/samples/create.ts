@@ -14,20 +14,25 @@ async function create() {
     },
     // JSON.stringify() refuses a bigint, so the id is written before the plant.
     body: `{"id":${id},${JSON.stringify(plant).slice(1)}`,
-    signal: AbortSignal.timeout(20_000),
+    signal: AbortSignal.timeout(1000 * REPLY_S_MAX),
   });
   const after = reply.headers.get("Retry-After");
   return { status: reply.status, after, text: await reply.text() };
 }
 
-for (let tries = 1;; tries++) {
+for (let tries = 0;; tries++) {
   const { status, after, text } = await create()
     .catch((error) => ({ status: 0, after: null, text: String(error) }));
   if (status === 200) {
     console.log(text);
     break;
   }
-  const isTransient = [0, 408, 500, 503].includes(status); // 0: no reply
-  if (!isTransient || tries === 5) throw new Error(text);
-  await sleep(1000 * (Number(after) + 2 ** tries * Math.random()));
+  if (![0, 408, 500, 503].includes(status)) { // 0: no reply
+    throw new Error(`fix the request: ${text}`);
+  }
+  if (tries === RETRIES) {
+    throw new Error(`keep the create, send it later: ${text}`);
+  }
+  const pause = Math.max(Number(after), 2 ** tries);
+  await sleep(1000 * pause * (1 + Math.random()));
 }
