@@ -94,8 +94,18 @@ export const READ_KEYS_MAX = 10;
 /** Maximum keys in one listing of a run of ids: Deno KV's limit. */
 export const LIST_KEYS_MAX = 1_000;
 
-/** Keys in one page of an export: 6 MiB of the largest plants. */
-export const PAGE_KEYS = 100;
+/** Keys in the first page of an export: as if all plants were the largest. */
+export const PAGE_KEYS_MIN = 4;
+
+/**
+ * Characters in one page of an export, judged by the page before. PLACEHOLDER
+ */
+export const PAGE_CHARS = PAGE_KEYS_MIN * VALUE_BYTES_MAX;
+
+/**
+ * Maximum keys in one page of an export. PLACEHOLDER
+ */
+export const PAGE_KEYS_MAX = 250;
 
 /** Time for one page of a listing; a KV Connect server may never answer. */
 export const LIST_MS_MAX = 10_000;
