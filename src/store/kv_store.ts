@@ -247,7 +247,7 @@ function idOf(key: Deno.KvKey): bigint | undefined {
   return key.length === 2 && typeof key[1] === "bigint" ? key[1] : undefined;
 }
 
-/** Returns how many keys fit a page if they are as large as those of a page. */
+/** Returns the number of keys of the next page, if its plants are as large. */
 function nextPageKeys(page: readonly (NewPlant | string)[]): number {
   let chars = 0;
   for (const entry of page) {
