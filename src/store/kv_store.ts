@@ -10,7 +10,12 @@ import {
   PAGE_KEYS_MIN,
   READ_KEYS_MAX,
 } from "../limits.ts";
-import { countChars, type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
+import {
+  countChars,
+  type NewPlant,
+  type Plant,
+  toPlant,
+} from "../plant/plant.ts";
 import type { CommitResult, CommitStore } from "./committer.ts";
 import { statOrUndefined } from "./files.ts";
 import type { ObservedStore } from "./health.ts";
@@ -158,7 +163,7 @@ export class KvStore implements CommitStore, ObservedStore {
         { batchSize: keys, limit: keys, cursor },
       );
       const page = await Array.fromAsync(listing, toNewPlant);
-      if (page.length > 0) cursor = listing.cursor;
+      cursor = listing.cursor;
       return page;
     };
     try {
