@@ -105,8 +105,8 @@ export const PAGE_KEYS_MIN = 4;
 export const PAGE_CHARS = PAGE_KEYS_MIN * VALUE_BYTES_MAX;
 
 /**
- * Maximum keys in one page of an export. Of a million ordinary plants, 100 keys
- * cost a quarter more processor time, and 1,000 save nothing. If large plants
+ * Maximum keys in one page of an export. For a million ordinary plants, 100 keys
+ * cost a fifth more processor time, and 1,000 save nothing. If large plants
  * follow small ones, one page of them needs 400 MB, and 1,000 keys 500 MB.
  */
 export const PAGE_KEYS_MAX = 500;
