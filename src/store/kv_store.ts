@@ -5,10 +5,17 @@ import {
   COMMITS_IN_FLIGHT_MAX_SERVER,
   LIST_KEYS_MAX,
   LIST_MS_MAX,
-  PAGE_KEYS,
+  PAGE_CHARS,
+  PAGE_KEYS_MAX,
+  PAGE_KEYS_MIN,
   READ_KEYS_MAX,
 } from "../limits.ts";
-import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
+import {
+  countChars,
+  type NewPlant,
+  type Plant,
+  toPlant,
+} from "../plant/plant.ts";
 import type { CommitResult, CommitStore } from "./committer.ts";
 import { statOrUndefined } from "./files/paths.ts";
 import type { ObservedStore } from "./health.ts";
@@ -147,27 +154,27 @@ export class KvStore implements CommitStore, ObservedStore {
    * @throws {StoreError}
    */
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
-    const listing = this.#kv.list(
-      { prefix: [PLANTS] },
-      { batchSize: PAGE_KEYS },
-    );
-    async function readPage(): Promise<(NewPlant | string)[]> {
-      const page: (NewPlant | string)[] = [];
-      while (page.length < PAGE_KEYS) {
-        const next = await listing.next();
-        if (next.done) break;
-        page.push(toNewPlant(next.value));
-      }
+    let keys = PAGE_KEYS_MIN;
+    let cursor = "";
+    const readPage = async (): Promise<(NewPlant | string)[]> => {
+      // A listing has one batch size, so each page has a listing of its own.
+      const listing = this.#kv.list(
+        { prefix: [PLANTS] },
+        { batchSize: keys, limit: keys, cursor },
+      );
+      const page = await Array.fromAsync(listing, toNewPlant);
+      cursor = listing.cursor;
       return page;
-    }
+    };
     try {
       let next = withTimeout(readPage(), LIST_MS_MAX);
       for (;;) {
         const page = await next;
-        if (page.length < PAGE_KEYS) {
+        if (page.length < keys) {
           yield page;
           return;
         }
+        keys = nextPageKeys(page);
         next = withTimeout(readPage(), LIST_MS_MAX);
         // Ignore the prefetched page if the consumer stops early.
         next.catch(() => {});
@@ -194,9 +201,14 @@ export class KvStore implements CommitStore, ObservedStore {
     }
   }
 
-  /** Reads a first page; rejects if this Deno cannot read the stored values. */
+  /**
+   * Reads two pages, the first of which is small; rejects if this Deno cannot
+   * read the stored values.
+   */
   async checkReadable(): Promise<void> {
-    await this.pages().next();
+    const pages = this.pages();
+    await pages.next();
+    await pages.next();
   }
 
   /** See {@link ObservedStore}. */
@@ -238,6 +250,15 @@ function toRuns(ids: readonly bigint[]): bigint[][] {
 /** Returns the id in the key of a plant, or `undefined` for a foreign key. */
 function idOf(key: Deno.KvKey): bigint | undefined {
   return key.length === 2 && typeof key[1] === "bigint" ? key[1] : undefined;
+}
+
+/** Returns the number of keys of the next page, if its plants are as large. */
+function nextPageKeys(page: readonly (NewPlant | string)[]): number {
+  let chars = 0;
+  for (const entry of page) {
+    chars += typeof entry === "string" ? entry.length : countChars(entry.plant);
+  }
+  return Math.min(PAGE_KEYS_MAX, Math.floor(PAGE_CHARS * page.length / chars));
 }
 
 /** Returns an entry as a plant, or its key as text if it is not one. */

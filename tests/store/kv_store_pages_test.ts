@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { PAGE_KEYS } from "../../src/limits.ts";
+import { PAGE_CHARS, PAGE_KEYS_MAX, PAGE_KEYS_MIN } from "../../src/limits.ts";
 import { openStore } from "../../src/store/open.ts";
 import { newPlants, range } from "../support/load.ts";
 import { commit, commitAll, eachStore } from "../support/stores.ts";
@@ -8,20 +8,58 @@ import { test } from "../support/tests.ts";
 
 const PLANT = { name: "Monstera", tag: "climber" };
 
-for (const count of [0, 1, PAGE_KEYS, PAGE_KEYS + 1, 5 * PAGE_KEYS - 1]) {
-  eachStore.test(`pages() lists ${count} plants in the order of ids`, async ({ store }) => {
+/** Plants of the first page and of a full second one. */
+const TWO_PAGES = PAGE_KEYS_MIN + PAGE_KEYS_MAX;
+
+const LENGTHS: readonly (readonly [count: number, lengths: number[]])[] = [
+  [0, [0]],
+  [1, [1]],
+  [PAGE_KEYS_MIN, [PAGE_KEYS_MIN, 0]],
+  [PAGE_KEYS_MIN + 1, [PAGE_KEYS_MIN, 1]],
+  [TWO_PAGES - 1, [PAGE_KEYS_MIN, PAGE_KEYS_MAX - 1]],
+  [TWO_PAGES, [PAGE_KEYS_MIN, PAGE_KEYS_MAX, 0]],
+  [TWO_PAGES + PAGE_KEYS_MAX, [
+    PAGE_KEYS_MIN,
+    PAGE_KEYS_MAX,
+    PAGE_KEYS_MAX,
+    0,
+  ]],
+];
+
+for (const [count, lengths] of LENGTHS) {
+  eachStore.test(`pages() lists ${count} small plants in the order of ids, in pages of ${lengths.join(", ")}`, async ({ store }) => {
     const ids = range(-70n, count).map((id) => 3n * id);
     await commitAll(store, newPlants(ids));
     const pages = await Array.fromAsync(store.pages());
     assert.deepEqual(pages.flat(), newPlants(ids));
-    for (const { length } of pages) assert.ok(length <= PAGE_KEYS);
+    assert.deepEqual(pages.map(({ length }) => length), lengths);
   });
 }
+
+eachStore.test("pages() lists fewer plants in a page if those of the page before are large", async ({ store }) => {
+  const few = 64;
+  const lengths = [PAGE_KEYS_MIN, PAGE_KEYS_MAX, few, few, PAGE_KEYS_MAX, 1];
+  const large = { name: "x".repeat(PAGE_CHARS / few) };
+  const sizes = lengths.map((_, i) => i === 1 || i === 2 ? large : PLANT);
+  const plants = lengths.flatMap((length, page) =>
+    range(BigInt(1_000 * page), length).map((id) => ({
+      id,
+      plant: sizes[page] ?? PLANT,
+    }))
+  );
+  await commitAll(store, plants);
+  const pages = await Array.fromAsync(store.pages());
+  assert.deepEqual(pages.flat(), plants);
+  assert.deepEqual(pages.map(({ length }) => length), lengths);
+});
 
 eachStore.test("pages() names the keys of values that are not plants", async ({ store, kv }) => {
   await commit(store, [{ id: 2n, plant: PLANT }]);
   await kv.set(["plants", 1n], "not a plant");
-  await kv.set(["plants", 3n, "x"], PLANT);
+  // The first page ends between these.
+  for (const part of ["x", "y", "z"]) {
+    await kv.set(["plants", 3n, part], PLANT);
+  }
   await kv.set(["plants", "text"], PLANT);
   await kv.set(["plant", 4n], PLANT);
   await kv.set(["plants"], PLANT);
@@ -30,12 +68,12 @@ eachStore.test("pages() names the keys of values that are not plants", async ({ 
     '[ "plants", "text" ]',
     '[ "plants", 1n ]',
     { id: 2n, plant: PLANT },
-    '[ "plants", 3n, "x" ]',
+    ...["x", "y", "z"].map((part) => `[ "plants", 3n, "${part}" ]`),
   ]);
 });
 
 eachStore.test("pages() can be stopped early", async ({ store }) => {
-  const ids = range(0n, 3 * PAGE_KEYS);
+  const ids = range(0n, TWO_PAGES + 1);
   await commitAll(store, newPlants(ids));
   for await (const page of store.pages()) {
     assert.deepEqual(page, newPlants(ids.slice(0, page.length)));
@@ -48,7 +86,7 @@ eachStore.test("pages() can be stopped early", async ({ store }) => {
 
 test("pages() that is stopped early ignores the failure of the next page", async ({ store: path }) => {
   const store = await openStore({ kind: "file", path });
-  const ids = range(0n, 3 * PAGE_KEYS);
+  const ids = range(0n, TWO_PAGES + 1);
   await commitAll(store, newPlants(ids));
   const rejected: unknown[] = [];
   const listener = (event: PromiseRejectionEvent) => {
