@@ -25,7 +25,7 @@ for (const [where, expressions] of FILE_SYSTEMS) {
     const backUp = (store: string, copy: string, kill: string[] = []) =>
       trace(["backup", copy, "--kv", store], [...expressions, ...kill]);
     const { ended, trace: calls } = await backUp(store, copy);
-    assert.equal(ended.stderr, `${copy} is a complete copy, 100 plants\n`);
+    assert.equal(ended.stderr, `${copy} is a complete copy, 100 entries\n`);
     assert.equal(ended.status, 0);
     assert.deepEqual(away.names(), [COPY]);
     assertSameLines(await exportLines(copy), lines);

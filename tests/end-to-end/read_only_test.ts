@@ -142,7 +142,7 @@ const DENIED_RESTORES: readonly [
     "read the backup",
     "copies/backup.db",
     0,
-    /: cannot restore \S+backup\.db: permission denied .*: change the permissions/,
+    /: cannot restore \S+backup\.db: permission denied: change the permissions/,
     2,
   ],
   [
@@ -158,7 +158,7 @@ const DENIED_RESTORES: readonly [
     "copies",
     0o555,
     /: cannot write \S+plants\.db: permission denied$/m,
-    1,
+    2,
   ],
 ];
 

@@ -149,6 +149,6 @@ Deno.test("a restore leaves the old or the new store after a kill at random mome
     await stores.assertComplete(directory, where);
     const { status, stderr } = await restore(store, stores.backup);
     assert.equal(status, 0, stderr);
-    assert.match(stderr, /^restored 40 plants from /);
+    assert.match(stderr, /^restored 40 entries from /);
   }
 });

@@ -40,7 +40,7 @@ export async function copyStore(
     return value[0];
   }
 
-  // After a stop, the thread still has to close the store.
+  // After a stop, the thread still has to close both files.
   const closed = await next();
   stop.throwIfAborted();
   countOf(closed);

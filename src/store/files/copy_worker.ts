@@ -21,8 +21,8 @@ export interface CopyTask {
 }
 
 /**
- * What the thread reports: 0 when it has closed the store, and then the number of
- * entries in the copy; or why the one file or the other failed.
+ * What the thread reports: 0 when it has closed the store and the copy, and then
+ * the number of entries in it; or why the one file or the other failed.
  */
 export type CopyReport =
   | { readonly count: number }
@@ -48,19 +48,24 @@ function openSource(path: string): DatabaseSync {
  * of a service meanwhile neither change it nor begin it anew.
  */
 async function copy({ from, to, isStopped }: CopyTask): Promise<void> {
-  using source = openSource(from);
-  await backup(source, to, {
-    rate: COPY_PAGES,
-    progress() {
-      if (Atomics.load(isStopped, 0) !== 0) throw new Error("stopped");
-    },
-  });
+  {
+    using source = openSource(from);
+    await backup(source, to, {
+      rate: COPY_PAGES,
+      progress() {
+        if (Atomics.load(isStopped, 0) !== 0) throw new Error("stopped");
+      },
+    });
+  }
+  leaveWalMode(to);
 }
 
-/** Checks the integrity of a copy, and returns its number of entries. */
+/**
+ * Checks the integrity of a copy, and returns its number of entries. It may take
+ * long, and creates no file, so the main thread may remove the copy meanwhile.
+ */
 function verify(path: string): number {
-  leaveWalMode(path);
-  using copy = new DatabaseSync(path);
+  using copy = new DatabaseSync(path, { readOnly: true });
   const check = copy.prepare("PRAGMA integrity_check").get();
   if (check?.integrity_check !== "ok") throw new StoreError("corrupt");
   return Number(copy.prepare("SELECT count(*) AS n FROM kv").get()?.n);
