@@ -1,4 +1,5 @@
 import { serialize } from "node:v8";
+import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import {
   BODY_BYTES_MAX,
@@ -10,11 +11,9 @@ import { fileProblem } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
 import {
-  type Clock,
   type CommitStore,
   Committer,
   type Outcome,
-  SYSTEM_CLOCK,
 } from "../store/committer.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { releaseLog } from "../store/rescue.ts";
@@ -48,7 +47,7 @@ export async function importPlants(
   if (location.kind === "file") releaseLog(location.path, path);
   const store = await openForCreates(location);
   const progress = new Progress();
-  const run = new Import(store, progress);
+  const run = new Import(store, progress, SYSTEM_CLOCK);
   const checking = setInterval(() => run.expire(), CHECK_MS);
   try {
     for await (const lines of readLines(read)) {
@@ -76,7 +75,6 @@ export class Import {
     stored: 0,
     unchanged: 0,
     conflict: 0,
-    queue_full: 0,
     failed: 0,
     refused: 0,
   };
@@ -85,18 +83,13 @@ export class Import {
   #settledMs = -Infinity;
   #storeProblem = "";
 
-  /** @param clock a test provides its own */
-  constructor(
-    store: CommitStore,
-    progress: Progress,
-    clock: Clock = SYSTEM_CLOCK,
-  ) {
+  constructor(store: CommitStore, progress: Progress, clock: Clock) {
     this.#progress = progress;
     this.#clock = clock;
     this.#committer = new Committer(store, {
       committed() {},
-      failed: (problem) => this.#reportFailure(problem),
-    }, { queueMsMax: Infinity, clock });
+      commitFailed: (problem) => this.#reportFailure(problem),
+    }, clock);
   }
 
   /** Number of plants that are stored, or conflict with a stored one. */
@@ -107,7 +100,7 @@ export class Import {
 
   /** Number of plants that the store failed on. */
   get failed(): number {
-    return this.#counts.failed + this.#counts.queue_full;
+    return this.#counts.failed;
   }
 
   /** Creates the plants of some lines, and waits for the outcome of all. */

@@ -2,8 +2,8 @@ import { LINE_BYTES_MAX } from "../limits.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 
 /**
- * Bytes to read at one time: fewer plants than {@link CREATES_WAITING_MAX}, since
- * an import creates those of one read together.
+ * Bytes to read at one time. An import creates the plants of one read together:
+ * at most 7,000, which wait in memory, and usually enough for full commits.
  */
 export const READ_BYTES = 128 * 1024;
 

@@ -1,4 +1,5 @@
 import { basename, dirname, join } from "node:path";
+import type { Clock } from "../clock.ts";
 import { RESCUE_RETRY_MS } from "../limits.ts";
 import { fileProblem } from "../messages.ts";
 import { findStore, moveSidecars } from "./database_file.ts";
@@ -13,6 +14,7 @@ import {
 import type { KvStore } from "./kv_store.ts";
 import { publish, withPartialFile } from "./new_file.ts";
 import type { OpenFiles } from "./open_files.ts";
+import type { Reports } from "./reports.ts";
 
 /** What follows the name of the database in the name of a file of its plants. */
 const SAVED_INFIX = ".rescued-";
@@ -23,12 +25,7 @@ export interface RescuedStore extends Pick<KvStore, "pages"> {
   readonly files: Pick<OpenFiles, "problem" | "removeOrphans"> | undefined;
 }
 
-/** Called when the plants are saved, or could not be saved. */
-export interface RescueObserver {
-  /** @param foreign number of entries that are not plants of this service */
-  saved(path: string, plants: number, foreign: number): void;
-  failed(path: string, problem: string): void;
-}
+type RescueReports = Pick<Reports, "plantsSaved" | "plantsNotSaved">;
 
 /**
  * Saves the plants of a store whose files were deleted or replaced while it is
@@ -39,8 +36,8 @@ export interface RescueObserver {
 export class Rescue {
   readonly #store: RescuedStore;
   readonly #path: string;
-  readonly #observer: RescueObserver;
-  readonly #nowMs: () => number;
+  readonly #reports: RescueReports;
+  readonly #clock: Clock;
   readonly #saved = Promise.withResolvers<void>();
   #isSaving = false;
   /** The earliest time of the next attempt. */
@@ -50,13 +47,13 @@ export class Rescue {
   constructor(
     store: RescuedStore,
     path: string,
-    observer: RescueObserver,
-    nowMs: () => number = () => performance.now(),
+    reports: RescueReports,
+    clock: Clock,
   ) {
     this.#store = store;
     this.#path = path;
-    this.#observer = observer;
-    this.#nowMs = nowMs;
+    this.#reports = reports;
+    this.#clock = clock;
   }
 
   /**
@@ -65,7 +62,7 @@ export class Rescue {
    */
   check(): void {
     if (this.#store.files?.problem === undefined) return;
-    if (!this.#isSaving && this.#nowMs() >= this.#nextMs) this.#save();
+    if (!this.#isSaving && this.#clock.nowMs() >= this.#nextMs) this.#save();
   }
 
   /**
@@ -97,11 +94,11 @@ export class Rescue {
         if (!publish(partial, path)) throw new Error("the file exists");
       });
       this.#nextMs = Infinity;
-      this.#observer.saved(path, plants, foreign);
+      this.#reports.plantsSaved(path, plants, foreign);
       this.#saved.resolve();
     } catch (error) {
-      this.#nextMs = this.#nowMs() + RESCUE_RETRY_MS;
-      this.#observer.failed(path, fileProblem(error));
+      this.#nextMs = this.#clock.nowMs() + RESCUE_RETRY_MS;
+      this.#reports.plantsNotSaved(path, fileProblem(error));
     } finally {
       this.#isSaving = false;
     }

@@ -3,6 +3,7 @@ import { basename } from "node:path";
 import { RESCUE_RETRY_MS } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { releaseLog, Rescue, savedPlantsOf } from "../../src/store/rescue.ts";
+import { FakeClock } from "../support/fake_store.ts";
 import { eventually } from "../support/load.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { test, testsWith } from "../support/tests.ts";
@@ -41,13 +42,13 @@ class FakeStore {
 /** A rescue in an empty directory, with a clock and the reports it has made. */
 class RescuePlace extends TemporaryDirectory {
   readonly store = new FakeStore();
-  readonly clock = { now: 0 };
+  readonly clock = new FakeClock();
   readonly reports: [path: string, ...(string | number)[]][] = [];
   readonly rescue = new Rescue(this.store, this.file("plants.db"), {
-    saved: (path, plants, foreign) =>
+    plantsSaved: (path, plants, foreign) =>
       this.reports.push([path, plants, foreign]),
-    failed: (path, problem) => this.reports.push([path, problem]),
-  }, () => this.clock.now);
+    plantsNotSaved: (path, problem) => this.reports.push([path, problem]),
+  }, this.clock);
 
   /** Lets time pass, and returns the report of the next attempt. */
   async nextReport(afterMs = RESCUE_RETRY_MS) {
@@ -73,7 +74,8 @@ withRescue.test("Rescue does nothing while the files have no problem, or for a s
   const remote = new Rescue(
     { files: undefined, pages: () => store.pages() },
     place.file("plants.db"),
-    { saved: assert.fail, failed: assert.fail },
+    { plantsSaved: assert.fail, plantsNotSaved: assert.fail },
+    place.clock,
   );
   remote.check();
   await remote.finish();
