@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import { SYSTEM_CLOCK } from "../clock.ts";
 import type { Config } from "../config.ts";
 import { AcceptedTokens } from "../http/auth.ts";
@@ -74,7 +73,12 @@ async function run(
     config,
     // No request arrives before this function waits.
     () =>
-      new HttpServer(config, (request) => service.handler.handle(request), log),
+      new HttpServer(
+        config,
+        (request) => service.handler.handle(request),
+        log,
+        SYSTEM_CLOCK,
+      ),
   );
   const baseUrl = config.baseUrl ?? server.origin;
   const reports = reportsTo(log, storeName);
@@ -100,7 +104,7 @@ async function run(
     const closed = server.shutdown();
     await service.handler.drain();
     // A client that never completes its request keeps its connection open.
-    await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
+    await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
     await service.finish();
     clearInterval(checking);
   }
