@@ -184,8 +184,8 @@ export function setUpCommitter(
 ) {
   const store = new FakeStore(commitPlantsMax, commitsInFlightMax).pause();
   const clock = new FakeClock();
-  const observer = new RecordedReports();
-  const committer = new Committer(store, observer, clock);
+  const recorded = new RecordedReports();
+  const committer = new Committer(store, recorded, clock);
   function create(
     id: number | bigint,
     plant: Plant = { name: "Monstera" },
@@ -201,7 +201,7 @@ export function setUpCommitter(
     committer.expire();
     return settled();
   }
-  return { store, clock, observer, committer, create, expireAt };
+  return { store, clock, recorded, committer, create, expireAt };
 }
 
 /** Returns the outcomes of creates. */

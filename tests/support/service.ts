@@ -71,6 +71,8 @@ export class TestService {
   /** The entries of the log, as text. */
   readonly logged: string[] = [];
   readonly log = new Log("text", (entry) => this.logged.push(entry));
+  /** What was reported about the store. */
+  readonly reported: string[] = [];
   readonly #service: ReturnType<typeof createService>;
 
   constructor(baseUrl = "http://plants.test") {
@@ -80,8 +82,8 @@ export class TestService {
       baseUrl,
       storeName: "plants.db",
       reports: {
-        storeFailing() {},
-        storeRecovered() {},
+        storeFailing: (problem) => this.reported.push(problem),
+        storeRecovered: () => this.reported.push("recovered"),
         plantsSaved: assert.fail,
         plantsNotSaved: assert.fail,
       },

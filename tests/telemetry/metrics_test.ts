@@ -89,14 +89,14 @@ Deno.test("Metrics.text() has the bounds of each histogram, which dashboards use
 
 Deno.test("Metrics.text() shows what runs and what waits, and whether the store is healthy", () => {
   const metrics = new Metrics();
-  const busy = metrics.text({
+  const loaded = metrics.text({
     createsWaiting: 12,
     requestsRunning: 345,
     isStoreHealthy: true,
   });
-  assert.equal(valueOf(busy, "plant_store_creates_waiting"), 12);
-  assert.equal(valueOf(busy, "plant_store_http_requests_running"), 345);
-  assert.equal(valueOf(busy, "plant_store_up"), 1);
+  assert.equal(valueOf(loaded, "plant_store_creates_waiting"), 12);
+  assert.equal(valueOf(loaded, "plant_store_http_requests_running"), 345);
+  assert.equal(valueOf(loaded, "plant_store_up"), 1);
   const failing = metrics.text({ ...IDLE, isStoreHealthy: false });
   assert.equal(valueOf(failing, "plant_store_creates_waiting"), 0);
   assert.equal(valueOf(failing, "plant_store_http_requests_running"), 1);
