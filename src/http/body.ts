@@ -104,7 +104,7 @@ export class BodyReader {
       const { value: chunk } = await reader.read();
       if (chunk === undefined) return bytes.subarray(0, length);
       const end = length + chunk.length;
-      // A request that is answered no longer counts as running.
+      // An answered request does not count as running: keep none of its body.
       if (end > BODY_BYTES_MAX || !this.#arriving.has(arrival)) {
         this.#discardRest(reader);
         return TOO_LARGE;
