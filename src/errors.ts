@@ -3,14 +3,12 @@
  * the page and the metrics follow from it.
  */
 import {
-  BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
-  CREATES_WAITING_MAX,
   ID_MAX,
   ID_MIN,
-  QUEUE_MS_MAX,
+  REQUESTS_RUNNING_MAX,
   STOP_RETRY_MS,
 } from "./limits.ts";
 
@@ -47,9 +45,7 @@ export const CREATES_ONLY =
 export const MAY_BE_STORED =
   "the plant may or may not be stored: send the same request again";
 
-const CREATES_MAX = CREATES_WAITING_MAX.toLocaleString("en");
-const MIB_MAX = BODIES_RESERVED_BYTES_MAX / 2 ** 20;
-const QUEUE_SECONDS_MAX = QUEUE_MS_MAX / 1000;
+const RUNNING_MAX = REQUESTS_RUNNING_MAX.toLocaleString("en");
 
 const ROWS = {
   notUtf8: {
@@ -159,10 +155,10 @@ const ROWS = {
     message: () => "the service is shutting down: send the same request again",
     headers: { "Retry-After": `${STOP_RETRY_MS / 1000}` },
   },
-  queueFull: {
+  busy: {
     error: 50302,
     when:
-      `The service is busy: ${CREATES_MAX} creates or ${MIB_MAX} MiB of bodies are waiting, or a create has waited for ${QUEUE_SECONDS_MAX} s. Nothing was stored. While it is busy, this error may come before any other.`,
+      `The service is busy: ${RUNNING_MAX} requests are running. Nothing was stored. While it is busy, this error may come before any other.`,
     remedy: RESEND,
     message: () => "the service is busy: send the same request again",
     headers: { "Retry-After": "1" },

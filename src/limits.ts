@@ -20,12 +20,12 @@ export const VALUE_BYTES_MAX = 65_536;
 export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 
 /**
- * Maximum size of all bodies in memory: of requests that are still arriving,
- * and of creates that wait. A typical body has 60 bytes, so only large bodies
- * reach this bound before {@link CREATES_WAITING_MAX}. The buffers of chunked
- * bodies occupy up to twice their size.
+ * Maximum requests that are running, from the header to the reply: above it,
+ * creates are refused. Their bodies occupy at most 128 MiB, and their work takes
+ * a fifth of a second. Fewer would refuse ordinary clients whenever a disk
+ * pauses, or when they all start at once.
  */
-export const BODIES_RESERVED_BYTES_MAX = 64 * 1024 * 1024;
+export const REQUESTS_RUNNING_MAX = 4_096;
 
 /**
  * Bytes of a refused body to discard before closing its connection. A client
@@ -52,16 +52,6 @@ export const QUOTE_CHARS_MAX = 60;
  * usual time-outs of clients.
  */
 export const COMMIT_MS_MAX = 5_000;
-
-/** Maximum number of waiting creates: a quarter second of work at full speed. */
-export const CREATES_WAITING_MAX = 10_000;
-
-/**
- * Maximum age of the oldest queued create; above it, new creates are refused.
- * It is above the pauses of a healthy disk (300 ms), and low enough to clear a
- * backlog before its clients give up.
- */
-export const QUEUE_MS_MAX = 500;
 
 /** Maximum plants in one commit to a file: Deno KV allows 100 checks. */
 export const COMMIT_PLANTS_MAX_FILE = 100;

@@ -6,7 +6,7 @@ Deno.test("ApiError requires a detail exactly if its message has one", () => {
   // @ts-expect-error: the id is missing
   assert.equal(new ApiError("idTaken").name, "idTaken");
   // @ts-expect-error: the message has no detail
-  assert.equal(new ApiError("queueFull", "detail").name, "queueFull");
+  assert.equal(new ApiError("busy", "detail").name, "busy");
 });
 
 Deno.test("every error whose message has a detail has an example of it", () => {

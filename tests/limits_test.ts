@@ -15,6 +15,7 @@ import {
   LIST_KEYS_MAX,
   READ_KEYS_MAX,
   REPLIES_MS_MAX,
+  REQUESTS_RUNNING_MAX,
   STOP_RETRY_MS,
   VALUE_BYTES_MAX,
 } from "../src/limits.ts";
@@ -133,6 +134,10 @@ Deno.test("Deno KV lists LIST_KEYS_MAX keys in one page, and not one more", () =
     await list(LIST_KEYS_MAX);
     await assert.rejects(list(LIST_KEYS_MAX + 1), /Too many entries/);
   }));
+
+Deno.test("the bodies of all running requests occupy at most 128 MiB", () => {
+  assert.ok(REQUESTS_RUNNING_MAX * BODY_BYTES_MAX <= 128 * 2 ** 20);
+});
 
 Deno.test("clients retry after the drain: a commit that starts with it, its late expiry, and its reply", () => {
   assert.ok(COMMIT_MS_MAX + CHECK_MS + REPLIES_MS_MAX <= STOP_RETRY_MS);

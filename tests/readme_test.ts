@@ -126,7 +126,7 @@ Deno.test("the binary has the permissions of the serve task, with which the test
 Deno.test("the alerts use metrics of the service", () => {
   const metrics = new Metrics().text({
     createsWaiting: 0,
-    bodiesReservedBytes: 0,
+    requestsRunning: 0,
     isStoreHealthy: true,
   });
   const used = read("src/deploy/alerts.yml").match(/\bplant_store_\w+/g) ?? [];

@@ -5,6 +5,7 @@ import {
   storeFailure,
 } from "../console/failures.ts";
 import { Progress } from "../console/progress.ts";
+import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import {
   BODY_BYTES_MAX,
@@ -15,16 +16,14 @@ import {
 import { EXIT_FAILURE, type OperatorError } from "../operator_error.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
 import {
-  type Clock,
   type CommitStore,
   Committer,
   type Outcome,
-  SYSTEM_CLOCK,
 } from "../store/committer.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { findSavedFile, markImported } from "../store/rescue.ts";
 import { writeStderr } from "../telemetry/log.ts";
-import { type LineProblem, readLines } from "./lines.ts";
+import { type LineProblem, readLines } from "../plant/lines.ts";
 
 /**
  * Creates the plants in a file with one NewPlant per line. A plant that is already
@@ -51,7 +50,7 @@ export async function importPlants(
   const saved = findSaved(location, path);
   const store = await openForCreates(location, saved);
   const progress = new Progress();
-  const run = new Import(store, progress);
+  const run = new Import(store, progress, SYSTEM_CLOCK);
   const checking = setInterval(() => run.expire(), CHECK_MS);
   try {
     for await (const lines of readLines(read)) {
@@ -100,7 +99,6 @@ export class Import {
     stored: 0,
     unchanged: 0,
     conflict: 0,
-    queue_full: 0,
     failed: 0,
     refused: 0,
   };
@@ -109,18 +107,13 @@ export class Import {
   #settledMs = -Infinity;
   #storeProblem = "";
 
-  /** @param clock a test provides its own */
-  constructor(
-    store: CommitStore,
-    progress: Progress,
-    clock: Clock = SYSTEM_CLOCK,
-  ) {
+  constructor(store: CommitStore, progress: Progress, clock: Clock) {
     this.#progress = progress;
     this.#clock = clock;
     this.#committer = new Committer(store, {
       committed() {},
-      failed: (problem) => this.#reportFailure(problem),
-    }, { queueMsMax: Infinity, clock });
+      commitFailed: (problem) => this.#reportFailure(problem),
+    }, clock);
   }
 
   /** Number of plants that are stored, or conflict with a stored one. */
@@ -131,7 +124,7 @@ export class Import {
 
   /** Number of plants that the store failed on. */
   get failed(): number {
-    return this.#counts.failed + this.#counts.queue_full;
+    return this.#counts.failed;
   }
 
   /** Creates the plants of some lines, and waits for the outcome of all. */

@@ -1,20 +1,17 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { SYSTEM_CLOCK } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
+import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
 import { importAdvice, nameOf, openForCreates } from "../console/failures.ts";
 import { listenFailure } from "../console/listen_failure.ts";
+import { reloadOnHangup } from "../console/reload.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
-import { RequestHandler } from "../http/handler.ts";
 import { HttpServer, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX, RESCUE_RETRY_MS } from "../limits.ts";
-import { Committer, SYSTEM_CLOCK } from "../store/committer.ts";
-import { StoreHealth } from "../store/health.ts";
+import { createService, type ServiceConfig } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import { Rescue } from "../store/rescue.ts";
 import { Log } from "../telemetry/log.ts";
-import { Metrics } from "../telemetry/metrics.ts";
-import { generateToken, reloadOnHangup } from "./tokens.ts";
 
 const RETRY_S = RESCUE_RETRY_MS / 1000;
 
@@ -68,35 +65,25 @@ async function run(
   { store, tokens, log, generatedToken }: Prepared,
   stop: Promise<Deno.Signal>,
 ): Promise<void> {
-  const metrics = new Metrics();
-  const name = nameOf(config.store);
-  const health = new StoreHealth(
-    store,
-    (problem) => logHealth(log, name, problem),
-  );
-  const rescue = prepareRescue(store, name, log);
-  const committer = new Committer(store, {
-    committed(seconds, plants) {
-      metrics.commit(seconds, plants);
-      health.committed(seconds);
-    },
-    failed: (problem) => health.failed(problem),
-  });
   const server: HttpServer = orListenFailure(
     config,
     // No request arrives before this function waits.
-    () => new HttpServer(config, (request) => handler.handle(request), log),
+    () =>
+      new HttpServer(
+        config,
+        (request) => service.handler.handle(request),
+        log,
+        SYSTEM_CLOCK,
+      ),
   );
   const baseUrl = config.baseUrl ?? server.origin;
-  const handler = new RequestHandler(
-    { tokens, committer, health, log, metrics, baseUrl },
+  const reports = reportsTo(log, nameOf(config.store));
+  const service = createService(
+    store,
+    { tokens, log, baseUrl, reports },
+    SYSTEM_CLOCK,
   );
-  const checking = setInterval(() => {
-    handler.expire();
-    committer.expire();
-    health.check();
-    rescue.check();
-  }, CHECK_MS);
+  const checking = setInterval(() => service.check(), CHECK_MS);
   printBanner(log, config, {
     address: server.address,
     baseUrl,
@@ -111,12 +98,10 @@ async function run(
     throw listenFailure(config, error);
   } finally {
     const closed = server.shutdown();
-    await handler.drain();
+    await service.handler.drain();
     // A client that never completes its request keeps its connection open.
-    await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
-    // The last accident may be newer than the last check.
-    health.check();
-    await rescue.finish();
+    await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
+    await service.finish();
     clearInterval(checking);
   }
 }
@@ -142,17 +127,16 @@ function logUnhandledErrors(log: Log): void {
   });
 }
 
-/** Logs when the store starts to fail, and when it has recovered. */
-function logHealth(log: Log, name: string, problem: string | undefined): void {
-  if (problem === undefined) {
-    log.info("store recovered", "the store has recovered");
-  } else log.error("store failing", `the store fails: ${name}: ${problem}`);
-}
-
-/** Prepares to save the plants of a lost store, and to log where they are. */
-function prepareRescue(store: KvStore, name: string, log: Log): Rescue {
-  return new Rescue(store, {
-    saved(path, plants, foreign, unsynced) {
+/** Logs what the operator needs to know about the store. */
+function reportsTo(log: Log, name: string): ServiceConfig["reports"] {
+  return {
+    storeFailing(problem) {
+      log.error("store failing", `the store fails: ${name}: ${problem}`);
+    },
+    storeRecovered() {
+      log.info("store recovered", "the store has recovered");
+    },
+    plantsSaved(path, plants, foreign, unsynced) {
       const others = foreign === 0 ? "" : `, other entries lost: ${foreign}`;
       const warning = unsynced === undefined ? "" : `, ${unsynced}`;
       log.error(
@@ -161,7 +145,7 @@ function prepareRescue(store: KvStore, name: string, log: Log): Rescue {
           importAdvice(path, name),
       );
     },
-    failed(path, problem) {
+    plantsNotSaved(path, problem) {
       log.error(
         "plants not saved",
         `cannot save the plants in ${path}: ${problem}: correct this while ` +
@@ -169,5 +153,5 @@ function prepareRescue(store: KvStore, name: string, log: Log): Rescue {
           "only when they are saved",
       );
     },
-  }, SYSTEM_CLOCK);
+  };
 }

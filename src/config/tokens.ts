@@ -11,6 +11,14 @@ export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
 
 const TOKEN = new RegExp(`^${BEARER_TOKEN}$`);
 
+/** Bytes of a generated token: 128 random bits cannot be guessed. */
+const TOKEN_BYTES = 16;
+
+/** Returns a new token. */
+export function generateToken(): string {
+  return crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)).toHex();
+}
+
 /** Checks tokens, and removes duplicates and the white space around them. */
 export function readTokens(
   name: string,

@@ -1,70 +1,55 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../clock.ts";
 import { ApiError } from "../errors.ts";
 import {
-  BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
   BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
 } from "../limits.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 
-/** The outcome of a body whose client stopped sending before its end. */
-export type Incomplete = "incomplete";
+/** The refusal of a body whose client stopped sending before its end. */
+export const INCOMPLETE = new ApiError(
+  "notJson",
+  "body: expected all of it, got a part",
+);
+
+const TOO_LARGE = new ApiError("bodyTooLarge");
 
 /** The bytes of a body, or why there are none. */
-type Received = Uint8Array | ApiError | Incomplete;
+type Received = Uint8Array | ApiError;
 
 /** A body that is still arriving. */
 interface Arrival {
   readonly deadlineMs: number;
-  /** Bytes that are reserved for it. */
-  reservedBytes: number;
   /** Only the first call has an effect. */
   readonly settle: (outcome: Received) => void;
 }
 
 /** Reads the bodies of requests, bounded in bytes and in time. */
 export class BodyReader {
-  readonly #nowMs: () => number;
+  readonly #clock: Clock;
   readonly #arriving = new Set<Arrival>();
-  #reservedBytes = 0;
 
-  constructor(nowMs: () => number = () => performance.now()) {
-    this.#nowMs = nowMs;
-  }
-
-  /** Bytes reserved for all bodies that are arriving or in use. */
-  get reservedBytes(): number {
-    return this.#reservedBytes;
+  constructor(clock: Clock) {
+    this.#clock = clock;
   }
 
   /**
-   * Reads the body of a request, and uses its text. Its bytes are reserved until
-   * then.
+   * Reads the body of a request as text.
    *
-   * @returns the result of `use`, or a refusal: the body is too large, too slow
-   * or not UTF-8, too many bytes are reserved, or {@link refuseAll} was called
+   * @returns the text, or a refusal: the body is too large, too slow, incomplete
+   * or not UTF-8, or {@link refuseAll} was called
    */
-  async read<Result>(
-    request: Request,
-    use: (text: string) => Result | Promise<Result>,
-  ): Promise<Result | ApiError | Incomplete> {
-    const { promise: received, resolve: settle } = Promise.withResolvers<
-      Received
-    >();
-    const deadlineMs = this.#nowMs() + BODY_MS_MAX;
-    const arrival: Arrival = { deadlineMs, reservedBytes: 0, settle };
+  async read(request: Request): Promise<string | ApiError> {
+    const { promise, resolve: settle } = Promise.withResolvers<Received>();
+    const arrival = { deadlineMs: this.#clock.nowMs() + BODY_MS_MAX, settle };
     this.#arriving.add(arrival);
-    try {
-      this.#settle(request, arrival);
-      const bytes = await received;
-      this.#arriving.delete(arrival);
-      if (!(bytes instanceof Uint8Array)) return bytes;
-      const text = decodeUtf8(bytes);
-      return text === undefined ? new ApiError("notUtf8") : await use(text);
-    } finally {
-      this.#reservedBytes -= arrival.reservedBytes;
-    }
+    this.#receive(request, arrival).then(settle, () => settle(INCOMPLETE));
+    const received = await promise;
+    this.#arriving.delete(arrival);
+    if (received instanceof ApiError) return received;
+    return decodeUtf8(received) ?? new ApiError("notUtf8");
   }
 
   /**
@@ -81,7 +66,7 @@ export class BodyReader {
 
   /** Refuses the bodies that have reached their deadline. Call it regularly. */
   expire(): void {
-    const nowMs = this.#nowMs();
+    const nowMs = this.#clock.nowMs();
     for (const arrival of this.#arriving) {
       if (arrival.deadlineMs <= nowMs) {
         arrival.settle(new ApiError("bodyTimedOut"));
@@ -94,21 +79,16 @@ export class BodyReader {
     for (const arrival of this.#arriving) arrival.settle(refusal);
   }
 
-  /** Receives a body, and settles its arrival. */
-  async #settle(request: Request, arrival: Arrival): Promise<void> {
+  async #receive(request: Request, arrival: Arrival): Promise<Received> {
     const length = contentLength(request);
-    try {
-      const received = length === undefined
-        ? await this.#receiveChunks(request, arrival)
-        : this.#reserve(length, arrival) ?? await request.bytes();
-      // The runtime takes the body of an HTTP/2 stream that the client resets
-      // without an error as complete.
-      const isIncomplete = received instanceof Uint8Array &&
-        received.length < (length ?? 0);
-      arrival.settle(isIncomplete ? "incomplete" : received);
-    } catch {
-      arrival.settle("incomplete");
+    if (length === undefined) {
+      return await this.#receiveChunks(request, arrival);
     }
+    if (length > BODY_BYTES_MAX) return TOO_LARGE;
+    const bytes = await request.bytes();
+    // The runtime takes the body of an HTTP/2 stream that the client resets
+    // without an error as complete.
+    return bytes.length < length ? INCOMPLETE : bytes;
   }
 
   /**
@@ -117,39 +97,25 @@ export class BodyReader {
    */
   async #receiveChunks(request: Request, arrival: Arrival): Promise<Received> {
     let bytes = new Uint8Array();
+    let length = 0;
     const reader = request.body?.getReader();
     if (reader === undefined) return bytes;
     for (;;) {
       const { value: chunk } = await reader.read();
-      const length = arrival.reservedBytes;
       if (chunk === undefined) return bytes.subarray(0, length);
-      const refusal = this.#reserve(chunk.length, arrival);
-      if (refusal !== undefined) {
+      const end = length + chunk.length;
+      // An answered request does not count as running: keep none of its body.
+      if (end > BODY_BYTES_MAX || !this.#arriving.has(arrival)) {
         this.#discardRest(reader);
-        return refusal;
+        return TOO_LARGE;
       }
-      if (arrival.reservedBytes > bytes.length) {
-        bytes = new Uint8Array(
-          bytes.buffer.transfer(2 * arrival.reservedBytes),
-        );
+      if (end > bytes.length) {
+        const room = Math.min(2 * end, BODY_BYTES_MAX);
+        bytes = new Uint8Array(bytes.buffer.transfer(room));
       }
       bytes.set(chunk, length);
+      length = end;
     }
-  }
-
-  /** Reserves bytes for a body, unless they exceed a bound. */
-  #reserve(bytes: number, arrival: Arrival): ApiError | Incomplete | undefined {
-    // The request is answered already, so any outcome ends its body.
-    if (!this.#arriving.has(arrival)) return "incomplete";
-    if (arrival.reservedBytes + bytes > BODY_BYTES_MAX) {
-      return new ApiError("bodyTooLarge");
-    }
-    if (this.#reservedBytes + bytes > BODIES_RESERVED_BYTES_MAX) {
-      return new ApiError("queueFull");
-    }
-    arrival.reservedBytes += bytes;
-    this.#reservedBytes += bytes;
-    return undefined;
   }
 
   /**
@@ -160,10 +126,10 @@ export class BodyReader {
   async #discardRest(
     reader: ReadableStreamDefaultReader<Uint8Array>,
   ): Promise<void> {
-    const untilMs = this.#nowMs() + BODY_MS_MAX;
+    const untilMs = this.#clock.nowMs() + BODY_MS_MAX;
     try {
       let bytes = 0;
-      while (bytes < BODY_DISCARD_BYTES_MAX && this.#nowMs() < untilMs) {
+      while (bytes < BODY_DISCARD_BYTES_MAX && this.#clock.nowMs() < untilMs) {
         const { value } = await reader.read();
         if (value === undefined) return;
         bytes += value.length;

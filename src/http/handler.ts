@@ -1,3 +1,4 @@
+import type { Clock } from "../clock.ts";
 import {
   API_ERRORS,
   ApiError,
@@ -5,7 +6,7 @@ import {
   MAY_BE_STORED,
   statusOf,
 } from "../errors.ts";
-import { QUOTE_CHARS_MAX } from "../limits.ts";
+import { QUOTE_CHARS_MAX, REQUESTS_RUNNING_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { parseNewPlant } from "../plant/plant.ts";
 import { descriptionText } from "../reference/openapi.ts";
@@ -19,21 +20,22 @@ import {
   METRICS_CONTENT_TYPE,
 } from "../telemetry/metrics.ts";
 import type { AcceptedTokens } from "./auth.ts";
-import { BodyReader, type Incomplete } from "./body.ts";
+import { BodyReader, INCOMPLETE } from "./body.ts";
 
 /** The parts of the service that the handler uses. */
-export interface Service {
+export interface HandlerParts {
   readonly tokens: AcceptedTokens;
   readonly committer: Committer;
   readonly health: StoreHealth;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly clock: Clock;
   /** The public address, without a trailing slash. */
   readonly baseUrl: string;
 }
 
 /** A reply, or why the request was refused. */
-type Answer = Response | ApiError | Incomplete;
+type Answer = Response | ApiError;
 
 /** A path below the base URL, and what answers it. */
 export interface Route {
@@ -56,7 +58,7 @@ const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 const CLOSES_408 = !/^2\.([67]\.|8\.[0-2]$)/.test(Deno.version.deno);
 
 /** The reply while the service is busy; a clone costs less than a new one. */
-const BUSY = toResponse(new ApiError("queueFull"));
+const BUSY = toResponse(new ApiError("busy"));
 
 /** Answers every request of the service. */
 export class RequestHandler {
@@ -85,7 +87,7 @@ export class RequestHandler {
     },
   ];
 
-  readonly #service: Service;
+  readonly #parts: HandlerParts;
   readonly #bodies: BodyReader;
   /** By the whole path. */
   readonly #routes: ReadonlyMap<string, Route>;
@@ -95,11 +97,11 @@ export class RequestHandler {
   /** Set when the service stops; resolves when no request is running. */
   #drained: PromiseWithResolvers<void> | undefined;
 
-  constructor(service: Service, bodies: BodyReader = new BodyReader()) {
-    const { baseUrl } = service;
+  constructor(parts: HandlerParts) {
+    const { baseUrl, clock } = parts;
     const prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
-    this.#service = service;
-    this.#bodies = bodies;
+    this.#parts = parts;
+    this.#bodies = new BodyReader(clock);
     this.#routes = new Map(
       RequestHandler.ROUTES.map((route) => [prefix + route.path, route]),
     );
@@ -108,27 +110,26 @@ export class RequestHandler {
   }
 
   /**
-   * Answers a request. Fails only if the log or the metrics fail. A busy service
-   * refuses a POST without looking at the rest of it: if refusals cost as much as
-   * creates, an overloaded service would do little else.
+   * Answers a request. Fails only if the log or the metrics fail. This is the one
+   * place that bounds load: a busy service refuses a POST before it looks at
+   * anything else, because an overloaded service would do little but refuse if
+   * that cost as much as a create.
    */
   handle(request: Request): Response | Promise<Response> {
     const isBusy = request.method === "POST" &&
-      this.#drained === undefined && this.#service.committer.isRefusing;
+      this.#running >= REQUESTS_RUNNING_MAX && this.#drained === undefined;
     return isBusy ? this.#refuse(request) : this.#handle(request);
   }
 
   #refuse(request: Request): Response {
-    const { metrics } = this.#service;
     this.#bodies.discard(request);
-    metrics.create("queue_full");
-    metrics.request(BUSY.status, 0);
+    this.#parts.metrics.request(BUSY.status, 0);
     return BUSY.clone();
   }
 
   async #handle(request: Request): Promise<Response> {
-    const { log, metrics } = this.#service;
-    const startMs = performance.now();
+    const { clock, log, metrics } = this.#parts;
+    const startMs = clock.nowMs();
     this.#running++;
     let answer: Answer;
     try {
@@ -141,8 +142,8 @@ export class RequestHandler {
     }
     const response = toResponse(answer);
     this.#bodies.discard(request);
-    const status = answer === "incomplete" ? CLIENT_LEFT : response.status;
-    metrics.request(status, (performance.now() - startMs) / 1000);
+    const status = answer === INCOMPLETE ? CLIENT_LEFT : response.status;
+    metrics.request(status, (clock.nowMs() - startMs) / 1000);
     return response;
   }
 
@@ -173,7 +174,7 @@ export class RequestHandler {
   }
 
   #checkToken({ headers }: Request): ApiError | undefined {
-    return this.#service.tokens.check(headers.get("authorization"));
+    return this.#parts.tokens.check(headers.get("authorization"));
   }
 
   #refuseIfStopping(): ApiError | undefined {
@@ -184,23 +185,13 @@ export class RequestHandler {
   async #createPlant(request: Request): Promise<Answer> {
     const refusal = this.#refuseIfStopping() ?? checkHeaders(request);
     if (refusal !== undefined) return refusal;
-    const answer = await this.#bodies.read(
-      request,
-      (text) => this.#storePlant(text),
-    );
-    if (answer instanceof ApiError && answer.name === "queueFull") {
-      this.#service.metrics.create("queue_full");
-    }
-    return answer;
-  }
-
-  async #storePlant(text: string): Promise<Response | ApiError> {
+    const text = await this.#bodies.read(request);
+    if (text instanceof ApiError) return text;
     const newPlant = parseNewPlant(text);
     if (newPlant instanceof ApiError) return newPlant;
 
-    const { committer, metrics } = this.#service;
+    const { committer, metrics } = this.#parts;
     const outcome = await committer.create(newPlant);
-    if (outcome === "queue_full") return new ApiError("queueFull");
     metrics.create(outcome);
     switch (outcome) {
       case "stored":
@@ -226,7 +217,7 @@ export class RequestHandler {
 
   /** GET /readyz: whether a create would be stored now. */
   async #isReady(): Promise<Answer> {
-    const problem = await this.#service.health.probe();
+    const problem = await this.#parts.health.probe();
     if (problem === undefined) return this.#refuseIfStopping() ?? ok();
     // Anybody may ask, so only the log names the problem.
     const effect = "a create would fail: the log of the service says why";
@@ -234,10 +225,10 @@ export class RequestHandler {
   }
 
   #sendMetrics(): Response {
-    const { committer, health, metrics } = this.#service;
+    const { committer, health, metrics } = this.#parts;
     const text = metrics.text({
       createsWaiting: committer.waiting,
-      bodiesReservedBytes: this.#bodies.reservedBytes,
+      requestsRunning: this.#running,
       isStoreHealthy: health.problem === undefined,
     });
     return new Response(text, {
@@ -293,15 +284,13 @@ function ok(): Response {
   return Response.json({ status: "ok" });
 }
 
-/** Returns the reply to a request, if it is refused with these headers. */
+/** Converts an answer to a reply; the headers replace those of the error. */
 function toResponse(
   answer: Answer,
   headers?: Readonly<Record<string, string>>,
 ): Response {
   if (answer instanceof Response) return answer;
-  const { name, message } = answer === "incomplete"
-    ? new ApiError("notJson", "body: expected all of it, got a part")
-    : answer;
+  const { name, message } = answer;
   const row = API_ERRORS[name];
   const isDenoHeader = name === "bodyTimedOut" && CLOSES_408;
   return Response.json({ error: row.error, message }, {

@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import { LISTEN_AGAIN_MS_MAX } from "../limits.ts";
 import { localOriginOf, originOf } from "../origin.ts";
@@ -35,7 +35,7 @@ export class HttpServer {
   readonly #options: Deno.ServeTcpOptions & Partial<Deno.TlsCertifiedKeyPem>;
   readonly #handler: Handler;
   readonly #log: Log;
-  readonly #retryMs: number;
+  readonly #clock: Clock;
   readonly #failed = Promise.withResolvers<never>();
   #server: Deno.HttpServer<Deno.NetAddr>;
   #isClosing = false;
@@ -55,12 +55,12 @@ export class HttpServer {
     { host, port, tls }: Listening,
     handler: Handler,
     log: Log,
-    { retryMs = RETRY_MS } = {},
+    clock: Clock,
   ) {
     this.#options = { hostname: host, port, ...tls };
     this.#handler = handler;
     this.#log = log;
-    this.#retryMs = retryMs;
+    this.#clock = clock;
     this.#server = this.#listen();
     const { addr } = this.#server;
     // If the port was 0, listen on the same one again.
@@ -90,29 +90,30 @@ export class HttpServer {
     let isLost = false;
     let problem: unknown;
     for (let failures = 0; failures <= LISTEN_AGAIN_TRIES; failures++) {
-      let recovery: ReturnType<typeof setTimeout> | undefined;
+      let isListening = true;
       try {
         if (isLost) {
           this.#server = this.#listen();
           failures = 0;
           // Without a free descriptor, the next connection stops it again.
-          recovery = setTimeout(() => {
+          this.#clock.sleep(RETRY_MS).then(() => {
+            if (!isListening) return;
             isLost = false;
             const message = `listening on ${this.address} again`;
             this.#log.info("listener recovered", message);
-          }, this.#retryMs);
+          });
         }
         return await this.#server.finished;
       } catch (error) {
         problem = error;
       } finally {
-        clearTimeout(recovery);
+        isListening = false;
       }
       if (!isLost) {
         this.#log.error("listener lost", "the runtime stopped listening");
       }
       isLost = true;
-      await sleep(this.#retryMs);
+      await this.#clock.sleep(RETRY_MS);
       if (this.#isClosing) return;
     }
     this.#failed.reject(problem);

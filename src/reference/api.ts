@@ -4,16 +4,14 @@
  */
 import { API_ERRORS, type ErrorRow } from "../errors.ts";
 import {
-  BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
   BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
-  CREATES_WAITING_MAX,
   ID_MAX,
   ID_MIN,
   JSON_DEPTH_MAX,
-  QUEUE_MS_MAX,
+  REQUESTS_RUNNING_MAX,
 } from "../limits.ts";
 
 /** Title and version of the API. */
@@ -100,7 +98,7 @@ export function exampleMessage({ message, example = "" }: ErrorRow): string {
 }
 
 const { bodyTimedOut, bodyTooLarge, notANewPlant, notJson } = API_ERRORS;
-const { queueFull, storeFailed } = API_ERRORS;
+const { busy, storeFailed } = API_ERRORS;
 
 /** Every bound that clients can reach, with the error when it is exceeded. */
 export const LIMITS: readonly (readonly [
@@ -140,11 +138,9 @@ export const LIMITS: readonly (readonly [
   ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
   ["Time to store a plant", `${COMMIT_MS_MAX / 1000} s`, storeFailed],
   [
-    "Creates waiting at one time",
-    `${CREATES_WAITING_MAX.toLocaleString("en")}, with ${
-      BODIES_RESERVED_BYTES_MAX / 2 ** 20
-    } MiB of bodies, the oldest for ${QUEUE_MS_MAX / 1000} s`,
-    queueFull,
+    "Requests running at one time",
+    REQUESTS_RUNNING_MAX.toLocaleString("en"),
+    busy,
   ],
   [
     "Headers of a request",

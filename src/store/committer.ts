@@ -1,10 +1,8 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import type { Clock } from "../clock.ts";
 import {
   COMMIT_BYTES_MAX,
   COMMIT_MS_MAX,
-  CREATES_WAITING_MAX,
   LOCK_RETRY_MS_MAX,
-  QUEUE_MS_MAX,
 } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
 import {
@@ -13,25 +11,21 @@ import {
   type NewPlant,
   type Plant,
 } from "../plant/plant.ts";
+import type { Reports } from "./reports.ts";
 
 /**
  * The outcome of a create. `stored` and `unchanged`: the plant is on disk.
- * `conflict`: the id is taken by a different plant. `queue_full`: not tried.
- * `failed`: the store failed or timed out; the commit may still land.
+ * `conflict`: the id is taken by a different plant. `failed`: the store failed
+ * or timed out; the commit may still land.
  */
-export type Outcome =
-  | "stored"
-  | "unchanged"
-  | "conflict"
-  | "queue_full"
-  | "failed";
+export type Outcome = "stored" | "unchanged" | "conflict" | "failed";
 
 /**
  * The result of a commit. `committed`: all of it is on disk. `exists`: at least
  * one id exists, and nothing was written, unless the store itself retried a
- * write that had landed. `busy`: nothing was written, retry.
+ * write that had landed. `locked`: nothing was written, retry.
  */
-export type CommitResult = "committed" | "exists" | "busy";
+export type CommitResult = "committed" | "exists" | "locked";
 
 /** The part of the store that the committer uses. */
 export interface CommitStore {
@@ -46,35 +40,8 @@ export interface CommitStore {
   read(ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Plant | null>>;
 }
 
-/** Called after the creates of a commit are answered. */
-export interface CommitObserver {
-  /** A commit succeeded in so many seconds and stored so many plants. */
-  committed(seconds: number, plants: number): void;
-  /** A commit failed or timed out. */
-  failed(problem: string): void;
-}
-
-/** The clock of the committer; a simulation provides its own. */
-export interface Clock {
-  nowMs(): number;
-  sleep(ms: number): Promise<void>;
-}
-
-/** The real clock. */
-export const SYSTEM_CLOCK: Clock = {
-  nowMs: () => performance.now(),
-  sleep: (ms) => sleep(ms),
-};
-
-/** Options of a committer; the defaults are those of the service. */
-export interface CommitterOptions {
-  /**
-   * Age of the oldest queued create above which new ones are refused. An
-   * import bounds its queue itself and waits instead.
-   */
-  readonly queueMsMax?: number;
-  readonly clock?: Clock;
-}
+/** What the committer reports, after the creates of a commit are answered. */
+type CommitReports = Pick<Reports, "committed" | "commitFailed">;
 
 /** A request to create a plant. */
 interface Waiter {
@@ -102,29 +69,21 @@ interface Committed {
  */
 export class Committer {
   readonly #store: CommitStore;
-  readonly #observer: CommitObserver;
+  readonly #reports: CommitReports;
   readonly #clock: Clock;
-  readonly #queueMsMax: number;
   /** The creates that are queued or in a commit, in order of arrival. */
   readonly #byId = new Map<bigint, Create>();
   #queue: Create[] = [];
   /** The batches of the commits in flight. */
   readonly #inFlight = new Set<readonly Create[]>();
   #waiting = 0;
-  /** When a commit last started. */
-  #startedMs = 0;
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
 
-  constructor(
-    store: CommitStore,
-    observer: CommitObserver,
-    { queueMsMax = QUEUE_MS_MAX, clock = SYSTEM_CLOCK }: CommitterOptions = {},
-  ) {
+  constructor(store: CommitStore, reports: CommitReports, clock: Clock) {
     this.#store = store;
-    this.#observer = observer;
+    this.#reports = reports;
     this.#clock = clock;
-    this.#queueMsMax = queueMsMax;
   }
 
   /** Creates without an outcome. */
@@ -132,15 +91,9 @@ export class Committer {
     return this.#waiting;
   }
 
-  /** Whether new creates are refused now. */
-  get isRefusing(): boolean {
-    return this.#isQueueFull(this.#clock.nowMs());
-  }
-
   /** Stores a plant, or finds it stored. Never rejects. */
   create({ id, plant }: NewPlant): Promise<Outcome> {
     const arrivedMs = this.#clock.nowMs();
-    if (this.#isQueueFull(arrivedMs)) return Promise.resolve("queue_full");
     this.#waiting++;
     return new Promise((answer) => {
       const waiter = { plant, answer };
@@ -159,7 +112,7 @@ export class Committer {
   /**
    * Fails the creates that have reached their deadline. Call it regularly. A
    * commit in flight may still land, which a repeated create then finds. While
-   * none of them ends, new creates are refused, which is a failure too.
+   * none of them ends, no commit can start, which is a failure too.
    */
   expire(): void {
     const latestMs = this.#clock.nowMs() - COMMIT_MS_MAX;
@@ -172,18 +125,7 @@ export class Committer {
     if (!hasExpired && !this.#isStalled()) return;
     this.#queue = this.#queue.filter(isWaiting);
     this.#startCommits();
-    this.#observer.failed(`no answer within ${COMMIT_MS_MAX / 1000} s`);
-  }
-
-  /**
-   * Returns whether a new create would wait too long: too many are waiting, the
-   * oldest queued one has waited too long, or no commit makes progress.
-   */
-  #isQueueFull(nowMs: number): boolean {
-    const oldestMs = this.#queue[0]?.arrivedMs ?? nowMs;
-    return this.#waiting >= CREATES_WAITING_MAX ||
-      nowMs - oldestMs > this.#queueMsMax ||
-      (!this.#hasFreeCommit() && nowMs - this.#startedMs > this.#queueMsMax);
+    this.#reports.commitFailed(`no answer within ${COMMIT_MS_MAX / 1000} s`);
   }
 
   /**
@@ -230,11 +172,10 @@ export class Committer {
 
   /**
    * Answers every create of a batch, starts the next commits, and then reports:
-   * an observer that throws must not stop the commits. Rejects only then.
+   * a report that throws must not stop the commits. Rejects only then.
    */
   async #commit(batch: readonly Create[]): Promise<void> {
     this.#inFlight.add(batch);
-    this.#startedMs = this.#clock.nowMs();
     let committed: Committed | undefined;
     let problem: string | undefined;
     try {
@@ -245,9 +186,9 @@ export class Committer {
     }
     this.#inFlight.delete(batch);
     this.#startCommits();
-    if (problem !== undefined) this.#observer.failed(problem);
+    if (problem !== undefined) this.#reports.commitFailed(problem);
     else if (committed !== undefined) {
-      this.#observer.committed(committed.seconds, committed.plants);
+      this.#reports.committed(committed.seconds, committed.plants);
     }
   }
 

@@ -1,6 +1,8 @@
+import type { Clock } from "../clock.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
 import { isLocked } from "./errors.ts";
+import type { Reports } from "./reports.ts";
 import { retryWhile } from "./retry.ts";
 
 /** The part of the store that the health checks use. */
@@ -11,6 +13,8 @@ export interface ObservedStore {
   probe(): Promise<void>;
 }
 
+type HealthReports = Pick<Reports, "storeFailing" | "storeRecovered">;
+
 /**
  * The health of the store, from the results of commits, checks of its files,
  * and probe writes, which show whether a create would succeed while none
@@ -20,8 +24,8 @@ export interface ObservedStore {
  */
 export class StoreHealth {
   readonly #store: ObservedStore;
-  readonly #report: (problem: string | undefined) => void;
-  readonly #nowMs: () => number;
+  readonly #reports: HealthReports;
+  readonly #clock: Clock;
   #problem: string | undefined;
   /** When a write last failed. */
   #failedMs = -Infinity;
@@ -32,18 +36,10 @@ export class StoreHealth {
   /** Resolves when the last probe has a result. */
   #probed: Promise<void> = Promise.resolve();
 
-  /**
-   * @param report called with the problem when the store starts to fail, and
-   * with `undefined` when it has recovered
-   */
-  constructor(
-    store: ObservedStore,
-    report: (problem: string | undefined) => void,
-    nowMs: () => number = () => performance.now(),
-  ) {
+  constructor(store: ObservedStore, reports: HealthReports, clock: Clock) {
     this.#store = store;
-    this.#report = report;
-    this.#nowMs = nowMs;
+    this.#reports = reports;
+    this.#clock = clock;
   }
 
   /** The current problem, `undefined` while the store is healthy. */
@@ -53,12 +49,12 @@ export class StoreHealth {
 
   /** Records that a commit has succeeded in so many seconds. */
   committed(seconds: number): void {
-    this.#succeeded(this.#nowMs() - 1000 * seconds);
+    this.#succeeded(this.#clock.nowMs() - 1000 * seconds);
   }
 
   /** Records that a write failed or timed out. The first problem counts. */
   failed(problem: string): void {
-    this.#failedMs = this.#nowMs();
+    this.#failedMs = this.#clock.nowMs();
     this.#set(this.#problem ?? problem);
   }
 
@@ -66,7 +62,7 @@ export class StoreHealth {
   check(): void {
     const problem = this.#store.checkFiles();
     if (problem !== undefined) {
-      this.#failedMs = this.#nowMs();
+      this.#failedMs = this.#clock.nowMs();
       this.#set(problem);
     } else if (this.#problem !== undefined) this.probe();
   }
@@ -79,7 +75,7 @@ export class StoreHealth {
    * @returns the problem, or `undefined` if the store is healthy
    */
   async probe(): Promise<string | undefined> {
-    const nowMs = this.#nowMs();
+    const nowMs = this.#clock.nowMs();
     if (nowMs - this.#probedMs >= PROBE_MS) {
       this.#probedMs = nowMs;
       this.#probed = this.#startProbe();
@@ -89,7 +85,7 @@ export class StoreHealth {
   }
 
   async #startProbe(): Promise<void> {
-    const startMs = this.#nowMs();
+    const startMs = this.#clock.nowMs();
     try {
       await retryWhile(isLocked, PROBE_MS, () => this.#writeProbe());
       this.#succeeded(startMs);
@@ -117,6 +113,7 @@ export class StoreHealth {
   #set(problem: string | undefined): void {
     if (problem === this.#problem) return;
     this.#problem = problem;
-    this.#report(problem);
+    if (problem === undefined) this.#reports.storeRecovered();
+    else this.#reports.storeFailing(problem);
   }
 }

@@ -102,7 +102,7 @@ export class KvStore implements CommitStore, ObservedStore {
       this.#assertNone(this.files?.checkDatabase());
       return ok ? "committed" : "exists";
     } catch (error) {
-      if (isLocked(error)) return "busy";
+      if (isLocked(error)) return "locked";
       throw toStoreError(error, this.#location);
     }
   }

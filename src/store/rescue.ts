@@ -1,12 +1,13 @@
 import { basename, dirname, join } from "node:path";
+import type { Clock } from "../clock.ts";
 import { RESCUE_RETRY_MS } from "../limits.ts";
-import type { Clock } from "./committer.ts";
 import { StoreError, toFileError } from "./errors.ts";
 import { exportPages } from "./export_pages.ts";
 import { isSameFile, statOrUndefined, timeInName } from "./files/paths.ts";
 import { publish, syncDirectory, withPartialFile } from "./files/publish.ts";
 import type { WatchedFiles } from "./files/watch.ts";
 import type { KvStore } from "./kv_store.ts";
+import type { Reports } from "./reports.ts";
 
 /** What follows the name of the database in the name of a file of its plants. */
 const SAVED_INFIX = ".rescued-";
@@ -22,20 +23,8 @@ export interface RescuedStore extends Pick<KvStore, "pages"> {
     | undefined;
 }
 
-/** Called when the plants are saved, or could not be saved. */
-export interface RescueObserver {
-  /**
-   * @param foreign number of entries that are not plants of this service
-   * @param unsynced why the directory could not be synced, if it could not
-   */
-  saved(
-    path: string,
-    plants: number,
-    foreign: number,
-    unsynced: string | undefined,
-  ): void;
-  failed(path: string, problem: string): void;
-}
+/** What a rescue reports. */
+type RescueReports = Pick<Reports, "plantsSaved" | "plantsNotSaved">;
 
 /**
  * Saves the plants of a store whose files were deleted or replaced while it is
@@ -45,7 +34,7 @@ export interface RescueObserver {
  */
 export class Rescue {
   readonly #store: RescuedStore;
-  readonly #observer: RescueObserver;
+  readonly #reports: RescueReports;
   readonly #clock: Clock;
   #isSaving = false;
   /** The file with the plants. */
@@ -54,9 +43,9 @@ export class Rescue {
   /** The earliest time of the next attempt. */
   #nextMs = -Infinity;
 
-  constructor(store: RescuedStore, observer: RescueObserver, clock: Clock) {
+  constructor(store: RescuedStore, reports: RescueReports, clock: Clock) {
     this.#store = store;
-    this.#observer = observer;
+    this.#reports = reports;
     this.#clock = clock;
   }
 
@@ -102,11 +91,11 @@ export class Rescue {
         return publish(partial, path);
       });
       this.#path = path;
-      this.#observer.saved(path, plants, foreign, unsynced);
+      this.#reports.plantsSaved(path, plants, foreign, unsynced);
       this.#saved.resolve();
     } catch (error) {
       this.#nextMs = this.#clock.nowMs() + RESCUE_RETRY_MS;
-      this.#observer.failed(path, toFileError(error).message);
+      this.#reports.plantsNotSaved(path, toFileError(error).message);
     } finally {
       this.#isSaving = false;
     }

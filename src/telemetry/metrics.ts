@@ -34,8 +34,8 @@ const COMMIT_PLANTS = [1, 2, 5, 10, 20, 50, 100];
 export interface Gauges {
   /** Creates without an outcome. */
   readonly createsWaiting: number;
-  /** Bytes reserved for bodies that are arriving, or of creates that wait. */
-  readonly bodiesReservedBytes: number;
+  /** Requests without a reply, the one for the metrics included. */
+  readonly requestsRunning: number;
   readonly isStoreHealthy: boolean;
 }
 
@@ -85,7 +85,6 @@ export class Metrics {
     stored: 0,
     unchanged: 0,
     conflict: 0,
-    queue_full: 0,
     failed: 0,
   };
 
@@ -114,7 +113,7 @@ export class Metrics {
 
   /** Returns all metrics in the Prometheus text format, version 0.0.4. */
   text(gauges: Gauges): string {
-    const { stored, unchanged, conflict, queue_full, failed } = this.#creates;
+    const { stored, unchanged, conflict, failed } = this.#creates;
     return [
       family(
         "plant_store_http_requests_total",
@@ -129,15 +128,19 @@ export class Metrics {
         "Time from the header of a request to its reply.",
         this.#requestSeconds.samples(),
       ),
+      gauge(
+        "plant_store_http_requests_running",
+        "Requests without a reply, this one included.",
+        gauges.requestsRunning,
+      ),
       family(
         "plant_store_creates_total",
         "counter",
-        "Creates by outcome: stored is new, replayed was stored before, queue_full was refused.",
+        "Creates by outcome: stored is new, replayed was stored before.",
         [
           ['{outcome="stored"}', stored],
           ['{outcome="replayed"}', unchanged],
           ['{outcome="conflict"}', conflict],
-          ['{outcome="queue_full"}', queue_full],
           ['{outcome="failed"}', failed],
         ],
       ),
@@ -145,11 +148,6 @@ export class Metrics {
         "plant_store_creates_waiting",
         "Creates without an outcome, queued or in a commit.",
         gauges.createsWaiting,
-      ),
-      gauge(
-        "plant_store_bodies_held_bytes",
-        "Bytes of bodies that are arriving, or of creates that wait.",
-        gauges.bodiesReservedBytes,
       ),
       family(
         "plant_store_commits_total",

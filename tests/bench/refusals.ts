@@ -1,29 +1,27 @@
 /**
  * Measures the CPU time of a refusal because the service is busy, beside that of
- * a create. Another process, this one, holds the lock of the store meanwhile.
+ * a create. This process holds as many incomplete requests as may run meanwhile.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { QUEUE_MS_MAX } from "../../src/limits.ts";
-import { PLANT, send } from "../support/load.ts";
-import { StoreLock } from "../support/temporary.ts";
+import { BODY_MS_MAX, REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
+import { request, Wire } from "../support/wire.ts";
 import type { Options } from "./main.ts";
 import { metric, type Running, services, start } from "./servers.ts";
 import { median, medianRatio, printTable } from "./tables.ts";
 import { load, type Result, type Size, WARM_UP_SECONDS } from "./wrk.ts";
 
 /** A refusal costs at most this much of a create, of the whole process. */
-const RATIO_MAX = 0.45;
+const RATIO_MAX = 0.5;
 
-/** Creates without an outcome. */
-const WAITING = "plant_store_creates_waiting";
+/** Requests without a reply, with the one that reads it. */
+const RUNNING = "plant_store_http_requests_running";
 
-/** The id of the last create outside a load, whose ids are positive. */
-let lastId = 0n;
+/** A create whose body does not arrive. */
+const INCOMPLETE = request("", { headers: ["content-length: 1"] });
 
 /** A server, and its results by turns. */
 interface Subject {
   readonly server: Running;
-  readonly store: string;
   readonly creates: Result[];
   readonly refusals: Result[];
 }
@@ -31,23 +29,22 @@ interface Subject {
 /** Prints the table, and reports whether a refusal of this service is cheap. */
 export async function benchRefusals(options: Options): Promise<boolean> {
   const { against, connections, directory, rounds } = options;
-  // Shorter than the deadline of the creates that wait for the lock.
-  const seconds = Math.min(options.seconds, 3);
+  // Half of the time that the incomplete requests have.
+  const seconds = Math.min(options.seconds, BODY_MS_MAX / 2000);
   const subjects: Subject[] = [];
   for (const each of services(against)) {
     const store = `${directory}/${subjects.length}.db`;
     const server = await start(each, store);
-    subjects.push({ server, store, creates: [], refusals: [] });
+    subjects.push({ server, creates: [], refusals: [] });
     const size = { connections, seconds: WARM_UP_SECONDS };
     await load(server, { ids: "rising" }, size);
-    await loadBusy({ server, store }, size);
+    await loadBusy(server, size);
   }
   for (let round = 1; round <= rounds; round++) {
-    for (const subject of subjects) {
+    for (const { server, creates, refusals } of subjects) {
       const size = { connections, seconds };
-      const { server, creates, refusals } = subject;
       creates.push(await load(server, { ids: "rising" }, size));
-      refusals.push(await loadBusy(subject, size));
+      refusals.push(await loadBusy(server, size));
     }
     console.error(`round ${round} is done`);
   }
@@ -64,35 +61,25 @@ export async function benchRefusals(options: Options): Promise<boolean> {
   return own !== undefined && ratioOf(own) <= RATIO_MAX;
 }
 
-/** Loads a service that refuses creates, since others wait for a lock. */
-async function loadBusy(
-  { server, store }: Pick<Subject, "server" | "store">,
-  size: Size,
-): Promise<Result> {
-  const waiting: Promise<unknown>[] = [];
-  try {
-    const hasWaiting = async (count: number) => {
-      while (await metric(server.url, WAITING) !== count) await sleep(10);
-    };
-    await hasWaiting(0);
-    using _lock = new StoreLock(store);
-    // One waits in a commit, one in the queue.
-    for (const count of [1, 2]) {
-      const newPlant = { id: --lastId, plant: PLANT };
-      waiting.push(send({ origin: server.url }, newPlant));
-      await hasWaiting(count);
-    }
-    await sleep(2 * QUEUE_MS_MAX);
-    const result = await load(server, { ids: "rising" }, size);
-    if (result.replies === 0 || result.errors < 0.99 * result.replies) {
-      throw new Error(
-        `refused ${result.errors} of ${result.replies} creates only`,
-      );
-    }
-    return result;
-  } finally {
-    await Promise.all(waiting);
+/** Loads a service that refuses creates, since others are running. */
+async function loadBusy(server: Running, size: Size): Promise<Result> {
+  const untilRunning = async (count: number) => {
+    while (await metric(server.url, RUNNING) !== count + 1) await sleep(10);
+  };
+  await untilRunning(0);
+  using incomplete = new DisposableStack();
+  for (let i = 0; i < REQUESTS_RUNNING_MAX; i++) {
+    const wire = await Wire.connect(Number(new URL(server.url).port));
+    await incomplete.use(wire).send(INCOMPLETE);
   }
+  await untilRunning(REQUESTS_RUNNING_MAX);
+  const result = await load(server, { ids: "rising" }, size);
+  if (result.replies === 0 || result.errors < 0.99 * result.replies) {
+    throw new Error(
+      `refused ${result.errors} of ${result.replies} creates only`,
+    );
+  }
+  return result;
 }
 
 function ofProcess({ cpu }: Result): number {

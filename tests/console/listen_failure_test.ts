@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { SYSTEM_CLOCK } from "../../src/clock.ts";
 import { listenFailure } from "../../src/console/listen_failure.ts";
 import type { Config } from "../../src/config/settings.ts";
 import { HttpServer, tryToListen } from "../../src/http/server.ts";
@@ -33,7 +34,7 @@ function listenErrors(
   const log = new Log("text");
   return [
     () => tryToListen(address),
-    () => new HttpServer(address, () => new Response(), log),
+    () => new HttpServer(address, () => new Response(), log, SYSTEM_CLOCK),
   ].map((listen) => {
     try {
       listen();

@@ -153,8 +153,8 @@ test("an HTTP/2 client that resets its stream before the end of a body stores no
       await once(open({ ":path": "/livez" }).resume(), "end");
       stream.close(i % 2 === 0 ? NGHTTP2_CANCEL : NGHTTP2_NO_ERROR);
       await eventually(
-        (bytes) => bytes === 0,
-        () => metric("bodies_held_bytes"),
+        (running) => running === 1,
+        () => metric("http_requests_running"),
       );
       assert.equal(await metric(LEFT), left + i + 1);
     }

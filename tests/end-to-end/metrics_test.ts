@@ -31,7 +31,7 @@ test("GET /metrics counts requests, creates by outcome and commits, and nothing 
       value - (before.get(name) ?? 0),
     ])
     .filter(([name, change]) =>
-      change !== 0 && /(total|count|waiting|held_bytes|up)\b/.test(name)
+      change !== 0 && /(total|count|waiting|running|up)\b/.test(name)
     );
   assert.deepEqual(Object.fromEntries(changes), {
     // The first request for the metrics is one of those.
@@ -50,6 +50,6 @@ test("GET /metrics counts requests, creates by outcome and commits, and nothing 
   });
   assert.equal(after.get("plant_store_commit_plants_sum"), 2);
   assert.equal(after.get("plant_store_creates_waiting"), 0);
-  assert.equal(after.get("plant_store_bodies_held_bytes"), 0);
+  assert.equal(after.get("plant_store_http_requests_running"), 1);
   assert.equal(after.get("plant_store_up"), 1);
 });

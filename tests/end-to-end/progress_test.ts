@@ -1,6 +1,6 @@
 /** The progress of import and export on a terminal. */
 import assert from "node:assert/strict";
-import { READ_BYTES } from "../../src/commands/lines.ts";
+import { READ_BYTES } from "../../src/plant/lines.ts";
 import { PAGE_KEYS_MIN } from "../../src/limits.ts";
 import { has, runProgram } from "../support/program.ts";
 import { testsIf } from "../support/tests.ts";

@@ -27,7 +27,6 @@ const AWAY_REQUESTS = 20;
 /** Connections that create while the server is away. */
 const CONNECTIONS = 400;
 
-const QUEUE_FULL = API_ERRORS.queueFull.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
 withServer.test("a KV Connect server that is killed under load causes 503 for creates in bounded memory, and loses nothing", async ({ directory }) => {
@@ -68,8 +67,6 @@ withServer.test("a KV Connect server that is killed under load causes 503 for cr
       const reply = await ledger.send(program, newPlant);
       tally.add(reply);
       if (reply.status === 0) isRunning = false;
-      // A refused client waits, though less than Retry-After demands.
-      if (reply.error === QUEUE_FULL) await pause(200);
       if (tally.of(200) >= killAt && away === undefined) {
         away = bringDown().finally(() => isRunning = false);
         // It is awaited below, and may fail before.
@@ -82,11 +79,10 @@ withServer.test("a KV Connect server that is killed under load causes 503 for cr
 
   assert.deepEqual(
     Object.keys(tally.counts),
-    ["200", String(QUEUE_FULL), String(STORE_FAILED)],
+    ["200", String(STORE_FAILED)],
     `SEED=${seed}`,
   );
-  assert.ok(tally.of(STORE_FAILED) > 0);
-  assert.ok(tally.of(QUEUE_FULL) >= CONNECTIONS);
+  assert.ok(tally.of(STORE_FAILED) >= CONNECTIONS);
   const lines = program.stderr.trim().split("\n");
   const clients = lines.filter((line) => line.startsWith("KV Connect"));
   assert.ok(lines.length - clients.length < 20, program.stderr);

@@ -1,17 +1,20 @@
 import assert from "node:assert/strict";
+import { SYSTEM_CLOCK } from "../../src/clock.ts";
 import { BodyReader } from "../../src/http/body.ts";
 import {
   BODY_BYTES_MAX,
   BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
 } from "../../src/limits.ts";
-import { settled } from "../support/fake_store.ts";
+import { FakeClock, settled } from "../support/fake_store.ts";
 import { endlessStream, requestOf, streamOf } from "../support/bodies.ts";
+
+const bodies = new BodyReader(SYSTEM_CLOCK);
 
 Deno.test("discard() reads a bounded part of an endless body", async () => {
   for (const length of [undefined, BODY_BYTES_MAX + 1]) {
     const { stream, cancelled, readBytes } = endlessStream(1024);
-    new BodyReader().discard(requestOf(stream, length));
+    bodies.discard(requestOf(stream, length));
     await cancelled;
     assert.equal(readBytes(), BODY_DISCARD_BYTES_MAX);
   }
@@ -21,7 +24,7 @@ Deno.test("discard() reads a body below the bound to its end", async () => {
   const { stream, exhausted, readBytes } = streamOf(
     Array(BODY_DISCARD_BYTES_MAX / 1024 - 1).fill(new Uint8Array(1024)),
   );
-  new BodyReader().discard(requestOf(stream));
+  bodies.discard(requestOf(stream));
   await exhausted;
   assert.equal(readBytes(), BODY_DISCARD_BYTES_MAX - 1024);
 });
@@ -33,7 +36,7 @@ Deno.test("discard() lets a reply leave before it cancels the body", async () =>
   );
   let isCancelled = false;
   cancelled.then(() => isCancelled = true);
-  new BodyReader().discard(requestOf(stream));
+  bodies.discard(requestOf(stream));
   // A handler replies when its promises have settled.
   await settled();
   assert.equal(isCancelled, false);
@@ -41,14 +44,14 @@ Deno.test("discard() lets a reply leave before it cancels the body", async () =>
 });
 
 Deno.test("discard() cancels a body that trickles in after BODY_MS_MAX", async () => {
-  const clock = { nowMs: 0 };
+  const clock = new FakeClock();
   const { stream, cancelled, readBytes } = streamOf(function* () {
     for (;;) {
-      clock.nowMs += 1000;
+      clock.now += 1000;
       yield new Uint8Array(1);
     }
   }());
-  new BodyReader(() => clock.nowMs).discard(requestOf(stream));
+  new BodyReader(clock).discard(requestOf(stream));
   await cancelled;
   assert.equal(readBytes(), BODY_MS_MAX / 1000);
 });
@@ -57,24 +60,23 @@ Deno.test("discard() leaves a body of up to BODY_BYTES_MAX to the runtime", () =
   for (const length of [0, 1, BODY_BYTES_MAX]) {
     const { stream, readBytes } = endlessStream(1024);
     const request = requestOf(stream, length);
-    new BodyReader().discard(request);
+    bodies.discard(request);
     assert.equal(request.body?.locked, false);
     assert.equal(readBytes(), 0);
   }
 });
 
 Deno.test("discard() accepts a request without a body, and one whose body was read", async () => {
-  const bodies = new BodyReader();
   bodies.discard(requestOf(null));
   for (const request of [requestOf("{}"), requestOf("{}", 2)]) {
-    await bodies.read(request, () => {});
+    await bodies.read(request);
     bodies.discard(request);
   }
 });
 
 Deno.test("discard() ignores a body that fails", async () => {
   const { stream, exhausted } = streamOf(["{}"], "fails");
-  new BodyReader().discard(requestOf(stream));
+  bodies.discard(requestOf(stream));
   // An unhandled rejection would fail the test.
   await exhausted;
 });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { type Clock, SYSTEM_CLOCK } from "../../src/clock.ts";
 import {
   type Handler,
   HttpServer,
@@ -13,8 +14,17 @@ import { Wire } from "../support/wire.ts";
 
 const GET = "GET / HTTP/1.1\r\nHost: plants.test\r\n\r\n";
 
-/** The interval of these tests between two attempts to listen again. */
+/** The time of these tests between two attempts to listen again. */
 const RETRY_MS = 5;
+
+/** A clock on which a second takes a shorter time. */
+const CLOCK: Clock = {
+  nowMs: () => SYSTEM_CLOCK.nowMs(),
+  sleep(ms) {
+    assert.equal(ms, 1_000);
+    return SYSTEM_CLOCK.sleep(RETRY_MS);
+  },
+};
 
 /** The entries of the log of the servers. */
 let logged: string[] = [];
@@ -29,8 +39,7 @@ function start(
   logged = [];
   const log = new Log("text", (line) => logged.push(line));
   const free = { host: "127.0.0.1", port: 0, tls: undefined };
-  const options = { retryMs: RETRY_MS };
-  return new HttpServer({ ...free, ...listening }, handler, log, options);
+  return new HttpServer({ ...free, ...listening }, handler, log, CLOCK);
 }
 
 function portOf({ address }: HttpServer): number {

@@ -1,14 +1,12 @@
 import assert from "node:assert/strict";
 import {
-  BODIES_RESERVED_BYTES_MAX,
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
-  CREATES_WAITING_MAX,
   ID_MAX,
   ID_MIN,
   JSON_DEPTH_MAX,
-  QUEUE_MS_MAX,
+  REQUESTS_RUNNING_MAX,
 } from "../../src/limits.ts";
 import { REPEATING } from "../../src/reference/api.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
@@ -139,11 +137,9 @@ Deno.test("descriptionText() states every bound in words, when to send a create 
       `body (otherwise error 41301): ${BODY_BYTES_MAX / 1024} KiB`,
       `body to arrive (otherwise error 40801): ${BODY_MS_MAX / 1000} s\n`,
       `store a plant (otherwise error 50303): ${COMMIT_MS_MAX / 1000} s\n`,
-      `(otherwise error 50302): ${
-        CREATES_WAITING_MAX.toLocaleString("en")
-      }, with ${
-        BODIES_RESERVED_BYTES_MAX / 1024 / 1024
-      } MiB of bodies, the oldest for ${QUEUE_MS_MAX / 1000} s\n`,
+      `running at one time (otherwise error 50302): ${
+        REQUESTS_RUNNING_MAX.toLocaleString("en")
+      }\n`,
       REPEATING,
       "created under the rounded id",
       "bodySerializer",

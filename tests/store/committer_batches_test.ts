@@ -94,7 +94,7 @@ Deno.test("a failed commit answers failed to all creates of its ids, and the com
 });
 
 Deno.test("a commit with existing ids answers those creates and commits the others", async () => {
-  const { store, observer, create } = setUpCommitter();
+  const { store, recorded, create } = setUpCommitter();
   store.plants.set(2n, PLANT);
   store.plants.set(3n, { name: "Ficus" });
   store.plants.set(4n, null);
@@ -113,7 +113,7 @@ Deno.test("a commit with existing ids answers those creates and commits the othe
   ]);
   assert.deepEqual(store.plants.get(3n), { name: "Ficus" });
   assert.equal(store.plants.get(4n), null);
-  assert.deepEqual(observer.reports, [1, 1]);
+  assert.deepEqual(recorded.reports, [1, 1]);
 });
 
 Deno.test("a commit whose existing ids have disappeared is retried", async () => {
@@ -126,14 +126,14 @@ Deno.test("a commit whose existing ids have disappeared is retried", async () =>
 });
 
 Deno.test("a failed read answers failed, and the id can be created again", async () => {
-  const { store, observer, create } = setUpCommitter();
+  const { store, recorded, create } = setUpCommitter();
   store.plants.set(1n, PLANT);
   const failed = create(1);
   store.next().resolve("exists");
   store.problem = "disk I/O error";
   await settled();
   assert.equal(failed.outcome, "failed");
-  assert.deepEqual(observer.reports, ["disk I/O error"]);
+  assert.deepEqual(recorded.reports, ["disk I/O error"]);
   store.problem = undefined;
   const again = create(1);
   await store.writeAll();
@@ -141,7 +141,7 @@ Deno.test("a failed read answers failed, and the id can be created again", async
 });
 
 Deno.test("a batch reads before it commits if the last one had existing ids", async () => {
-  const { store, observer, create } = setUpCommitter();
+  const { store, recorded, create } = setUpCommitter();
   for (const id of [1n, 2n, 4n]) store.plants.set(id, PLANT);
   const creates = [1, 2, 3].map((id) => create(id));
   await store.writeAll();
@@ -168,5 +168,5 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
     ["commit", 6n],
   ]);
   // A read is no success: it needs no room on the disk.
-  assert.deepEqual(observer.reports, [1, 1, 1]);
+  assert.deepEqual(recorded.reports, [1, 1, 1]);
 });

@@ -6,6 +6,7 @@ import {
   RECOVERY_MS_MIN,
 } from "../../src/limits.ts";
 import { type ObservedStore, StoreHealth } from "../../src/store/health.ts";
+import { FakeClock } from "../support/fake_store.ts";
 import { eventually } from "../support/load.ts";
 
 /** A store whose probe writes have the results that the test gives them. */
@@ -35,14 +36,14 @@ class ProbedStore implements ObservedStore {
 
 function setUpHealth() {
   const store = new ProbedStore();
-  const clock = { now: 10_000 };
+  const clock = new FakeClock();
+  clock.now = 10_000;
   /** The reports that no assertion has removed yet. */
   const reports: (string | undefined)[] = [];
-  const health = new StoreHealth(
-    store,
-    (problem) => reports.push(problem),
-    () => clock.now,
-  );
+  const health = new StoreHealth(store, {
+    storeFailing: (problem) => reports.push(problem),
+    storeRecovered: () => reports.push(undefined),
+  }, clock);
   return { store, clock, reports, health };
 }
 

@@ -144,10 +144,10 @@ byRoot.test("openStore() by root gives a new file to the owner of its directory"
   store.close();
 });
 
-fileStore.test("commit() is busy and probe() fails while another process holds the lock, and write nothing", async ({ store, path }) => {
+fileStore.test("commit() is locked and probe() fails while another process holds the lock, and write nothing", async ({ store, path }) => {
   {
     using _lock = new StoreLock(path);
-    assert.equal(await store.commit(PLANTS), "busy");
+    assert.equal(await store.commit(PLANTS), "locked");
     await assert.rejects(
       store.probe(),
       storeError("in use", "database is locked by another process"),
@@ -163,7 +163,7 @@ fileStore.test("commit() does not wait for a probe while another process holds t
   const probed = store.probe().catch(() => {});
   const committed = store.commit(PLANTS);
   // SQLite itself would wait for the lock, and block the commit, for 5 s.
-  assert.equal(await withTimeout(committed, 4_000), "busy");
+  assert.equal(await withTimeout(committed, 4_000), "locked");
   lock[Symbol.dispose]();
   await probed;
 });

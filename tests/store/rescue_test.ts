@@ -57,8 +57,8 @@ class RescuePlace extends TemporaryDirectory {
   readonly clock = new FakeClock();
   readonly reports: [path: string, ...(string | number | undefined)[]][] = [];
   readonly rescue = new Rescue(this.store, {
-    saved: (...report) => this.reports.push(report),
-    failed: (...report) => this.reports.push(report),
+    plantsSaved: (...report) => this.reports.push(report),
+    plantsNotSaved: (...report) => this.reports.push(report),
   }, this.clock);
 
   /** Lets time pass, and returns the report of the next attempt. */
@@ -87,7 +87,7 @@ withRescue.test("Rescue does nothing while the files have no problem, or for a s
   await rescue.finish();
   const remote = new Rescue(
     { files: undefined, pages: () => store.pages() },
-    { saved: assert.fail, failed: assert.fail },
+    { plantsSaved: assert.fail, plantsNotSaved: assert.fail },
     place.clock,
   );
   remote.check();

@@ -4,18 +4,18 @@ import {
   COMMITS_IN_FLIGHT_MAX_FILE,
   LOCK_RETRY_MS_MAX,
 } from "../../src/limits.ts";
+import type { Clock } from "../../src/clock.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import {
-  type Clock,
   commitBytes,
-  type CommitObserver,
   type CommitResult,
   type CommitStore,
   Committer,
-  type CommitterOptions,
   type Outcome,
 } from "../../src/store/committer.ts";
 import type { ObservedStore } from "../../src/store/health.ts";
+import type { Reports } from "../../src/store/reports.ts";
+import type { RescuedStore } from "../../src/store/rescue.ts";
 
 /** A commit that has no result until the test gives it one. */
 interface PendingCommit {
@@ -25,9 +25,10 @@ interface PendingCommit {
 }
 
 /** A store in memory, with the bounds of a file, that does what a test says. */
-export class FakeStore implements CommitStore, ObservedStore {
+export class FakeStore implements CommitStore, ObservedStore, RescuedStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
+  readonly files = undefined;
   /** The operations so far, in order, with their ids. */
   readonly operations: (readonly ["commit" | "read", ...bigint[]])[] = [];
   /** The commits of a paused store. */
@@ -93,6 +94,11 @@ export class FakeStore implements CommitStore, ObservedStore {
 
   checkFiles(): undefined {}
 
+  /** Only a store with files is saved. */
+  pages(): AsyncGenerator<never> {
+    throw new Error("not implemented");
+  }
+
   /** Returns the oldest pending commit, which is then no longer pending. */
   next(): PendingCommit {
     const commit = this.pending.shift();
@@ -146,8 +152,8 @@ export class FakeClock implements Clock {
   }
 }
 
-/** An observer that records what the committer reports. */
-class RecordedReports implements CommitObserver {
+/** Records what the committer reports. */
+class RecordedReports implements Pick<Reports, "committed" | "commitFailed"> {
   /** The problems, and the number of plants of each commit. */
   readonly reports: (string | number)[] = [];
   /** The time of each commit. */
@@ -161,7 +167,7 @@ class RecordedReports implements CommitObserver {
     if (this.bug !== undefined) throw this.bug;
   }
 
-  failed(problem: string): void {
+  commitFailed(problem: string): void {
     this.reports.push(problem);
     if (this.bug !== undefined) throw this.bug;
   }
@@ -174,14 +180,12 @@ export interface Created {
 
 /** Returns a committer on a paused store, with a clock that the test advances. */
 export function setUpCommitter(
-  { commitPlantsMax = 10, commitsInFlightMax = 1, ...options }:
-    & { commitPlantsMax?: number; commitsInFlightMax?: number }
-    & Pick<CommitterOptions, "queueMsMax"> = {},
+  { commitPlantsMax = 10, commitsInFlightMax = 1 } = {},
 ) {
   const store = new FakeStore(commitPlantsMax, commitsInFlightMax).pause();
   const clock = new FakeClock();
-  const observer = new RecordedReports();
-  const committer = new Committer(store, observer, { ...options, clock });
+  const recorded = new RecordedReports();
+  const committer = new Committer(store, recorded, clock);
   function create(
     id: number | bigint,
     plant: Plant = { name: "Monstera" },
@@ -197,7 +201,7 @@ export function setUpCommitter(
     committer.expire();
     return settled();
   }
-  return { store, clock, observer, committer, create, expireAt };
+  return { store, clock, recorded, committer, create, expireAt };
 }
 
 /** Returns the outcomes of creates. */

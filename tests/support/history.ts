@@ -29,7 +29,7 @@ export interface Create {
 /** The answers after which a create cannot take effect. */
 const REFUSALS: readonly number[] = [
   API_ERRORS.shuttingDown.error,
-  API_ERRORS.queueFull.error,
+  API_ERRORS.busy.error,
 ];
 
 const QUOTE_CHARS_MAX = 60;

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { API_ERRORS } from "../../src/errors.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { BackgroundProcess } from "./background.ts";
 import { type Create, findViolations } from "./history.ts";
@@ -70,17 +69,6 @@ export async function send(
   }
 }
 
-/** Sends a create, and repeats it while a busy machine cannot take it. */
-function sendPatiently(
-  program: Pick<Program, "origin">,
-  newPlant: NewPlant,
-): Promise<Answer> {
-  return eventually(
-    ({ error }) => error !== API_ERRORS.queueFull.error,
-    () => send(program, newPlant),
-  );
-}
-
 /** Everything that clients sent and received, to compare the store with. */
 export class Ledger {
   /** Every create that was sent, by its id. */
@@ -122,8 +110,7 @@ export class Ledger {
     newPlants: Iterable<NewPlant>,
   ): Promise<void> {
     await inParallel(newPlants, async (newPlant) => {
-      const send = () => sendPatiently(program, newPlant);
-      const { status, error } = await this.record(newPlant, send);
+      const { status, error } = await this.send(program, newPlant);
       assert.equal(status, 200, `a create of ${newPlant.id}: ${error}`);
     });
   }
@@ -142,7 +129,7 @@ export class Ledger {
     await inParallel(ids, async (id) => {
       const plant = this.acknowledged.get(id);
       assert.ok(plant !== undefined);
-      const { status } = await sendPatiently(program, { id, plant });
+      const { status } = await send(program, { id, plant });
       assert.equal(status, 200, `a repeated create of ${id}`);
     });
   }
@@ -268,7 +255,7 @@ export async function raceForIds(
     const replies = await Promise.all(instances.map((instance, i) => {
       const { name } = drawPlant(random);
       const newPlant = { id, plant: { name: `${i} ${name}` } };
-      return ledger.record(newPlant, () => sendPatiently(instance, newPlant));
+      return ledger.send(instance, newPlant);
     }));
     const winner = replies.findIndex(isStored);
     const expected = instances.map((_, i) => i === winner ? 200 : 409);

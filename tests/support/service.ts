@@ -1,12 +1,9 @@
+import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptedTokens } from "../../src/http/auth.ts";
-import { BodyReader } from "../../src/http/body.ts";
-import { RequestHandler } from "../../src/http/handler.ts";
-import { BODY_MS_MAX, QUEUE_MS_MAX } from "../../src/limits.ts";
-import { Committer } from "../../src/store/committer.ts";
-import { StoreHealth } from "../../src/store/health.ts";
+import { BODY_MS_MAX, REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
+import { createService } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
-import { Metrics } from "../../src/telemetry/metrics.ts";
 import type { Entry } from "./entries.ts";
 import { FakeClock, FakeStore } from "./fake_store.ts";
 import { TOKEN } from "./program.ts";
@@ -70,27 +67,44 @@ function newRequest(
 /** A service in this process: everything of the real one but socket and file. */
 export class TestService {
   readonly clock = new FakeClock();
-  readonly metrics = new Metrics();
   readonly store = new FakeStore();
-  readonly handler: RequestHandler;
-  readonly committer: Committer;
   /** The entries of the log, as text. */
   readonly logged: string[] = [];
   readonly log = new Log("text", (entry) => this.logged.push(entry));
+  /** What was reported about the store. */
+  readonly reported: string[] = [];
+  readonly #service: ReturnType<typeof createService>;
 
   constructor(baseUrl = "http://plants.test") {
-    const { clock, store, metrics, log } = this;
-    const nowMs = () => clock.nowMs();
-    const health = new StoreHealth(store, () => {}, nowMs);
-    this.committer = new Committer(store, health, { clock });
-    this.handler = new RequestHandler({
+    this.#service = createService(this.store, {
       tokens: new AcceptedTokens(TOKENS),
-      committer: this.committer,
-      health,
-      log,
-      metrics,
+      log: this.log,
       baseUrl,
-    }, new BodyReader(nowMs));
+      reports: {
+        storeFailing: (problem) => this.reported.push(problem),
+        storeRecovered: () => this.reported.push("recovered"),
+        plantsSaved: assert.fail,
+        plantsNotSaved: assert.fail,
+      },
+    }, this.clock);
+  }
+
+  get handler() {
+    return this.#service.handler;
+  }
+
+  get committer() {
+    return this.#service.committer;
+  }
+
+  get metrics() {
+    return this.#service.metrics;
+  }
+
+  /** Checks all deadlines after some time. */
+  checkAfter(ms: number): void {
+    this.clock.now += ms;
+    this.#service.check();
   }
 
   /** Sends a create and reads the reply. */
@@ -115,18 +129,14 @@ export class TestService {
   }
 
   /**
-   * Makes the service refuse creates, because two wait for a paused store.
+   * Makes the service refuse creates: as many as it accepts wait for their bodies.
    * @returns their replies
    */
-  async becomeBusy(): Promise<Promise<Reply>[]> {
-    this.store.pause();
-    // One in a commit, and one in the queue.
-    const waiting = [3, 4].map((id) =>
-      this.create(`{"id":${id},"name":"Aloe"}`)
+  becomeBusy(): Promise<Reply>[] {
+    return Array.from(
+      { length: REQUESTS_RUNNING_MAX },
+      () => this.create(new ReadableStream()),
     );
-    await this.createsWaiting(2);
-    this.clock.now += QUEUE_MS_MAX + 1;
-    return waiting;
   }
 
   /** Returns everything that is stored. */
@@ -142,8 +152,7 @@ const VALID = '{"id":2,"name":"Fern"}';
 export const SITUATIONS = {
   40801: (service) => {
     const reply = service.create(new ReadableStream());
-    service.clock.now += BODY_MS_MAX;
-    service.handler.expire();
+    service.checkAfter(BODY_MS_MAX);
     return reply;
   },
   50001: (service) => {
@@ -156,9 +165,9 @@ export const SITUATIONS = {
     await service.handler.drain();
     return await service.create(VALID);
   },
-  50302: async (service) => {
-    await service.becomeBusy();
-    return await service.create(VALID);
+  50302: (service) => {
+    service.becomeBusy();
+    return service.create(VALID);
   },
   50303: (service) => {
     service.store.problem = "out of order";

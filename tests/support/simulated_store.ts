@@ -13,7 +13,7 @@ interface Course {
   readonly effect?: "soon" | "late";
   readonly answer?: "soon" | "late";
   /** The answer, if it is not the result. */
-  readonly instead?: "failure" | "exists" | "busy";
+  readonly instead?: "failure" | "exists" | "locked";
 }
 
 /** The courses of operations that never end. */
@@ -37,7 +37,7 @@ const COMMIT: readonly Course[] = [
   { effect: "soon", answer: "soon", instead: "exists" },
   // What existed is gone when it is read.
   { answer: "soon", instead: "exists" },
-  { answer: "soon", instead: "busy" },
+  { answer: "soon", instead: "locked" },
 ];
 
 /** A store that one process has open, and that fails in every known way. */
@@ -115,7 +115,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   #run<Result>(
     operation: Operation,
     effect: () => void,
-    resultOf: (instead: "exists" | "busy" | undefined) => Result,
+    resultOf: (instead: "exists" | "locked" | undefined) => Result,
   ): Promise<Result> {
     const { time, random } = this.#world;
     this.#model.started(operation);
@@ -134,8 +134,8 @@ export class SimulatedStore implements CommitStore, ObservedStore {
       time.after(afterMs[course.answer] + random.int(0, 10), () => {
         if (this.isKilled) return;
         const { instead } = course;
-        // Nothing was written to a busy store, so its file does not matter.
-        const problem = instead === "busy" ? undefined : this.checkFiles();
+        // Nothing was written to a locked store, so its file does not matter.
+        const problem = instead === "locked" ? undefined : this.checkFiles();
         const hasFailed = instead === "failure" || problem !== undefined;
         this.#model.ended(operation, hasFailed);
         if (hasFailed) reject(new TypeError(problem ?? "simulated fault"));

@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from "node:util";
-import { QUEUE_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { Outcome } from "../../src/store/committer.ts";
 import { Random } from "./random.ts";
@@ -19,7 +18,6 @@ function drawShape(random: Random) {
     instances: random.pick([1, 2]),
     plantsMax: random.pick([1, 2, 3, 10, 100]),
     inFlightMax: random.pick([1, 2, 2, 3, 16]),
-    queueMsMax: random.pick([QUEUE_MS_MAX, QUEUE_MS_MAX, 30, 5, Infinity]),
     ids: crowd ? random.int(20, 60) : random.int(1, 6),
     creates: crowd ? random.int(40, 80) : random.int(5, 40),
     /** Share of operations that fail, are late or meet a lock. */

@@ -1,3 +1,4 @@
+import type { Clock } from "../../src/clock.ts";
 import {
   CHECK_MS,
   COMMIT_MS_MAX,
@@ -18,12 +19,12 @@ const REPEAT_MS_MAX = 100;
 /** Time from the last failure to the probe that finds the store healthy. */
 const RECOVERY_MS_MAX = RECOVERY_MS_MIN + PROBE_MS + 2 * CHECK_MS;
 
-/** Share of refused creates that the client repeats. */
-const REPEATED_REFUSALS = 0.3;
+/** Share of failed creates that the client repeats. */
+const REPEATED_FAILURES = 0.3;
 
 /** Everything that the schedules reach. */
 export const REACHED: readonly string[] = [
-  ...["stored", "unchanged", "conflict", "queue_full", "failed"],
+  ...["stored", "unchanged", "conflict", "failed"],
   ...["damaged", "restarted", "recovered", "full", "large batch"],
 ];
 
@@ -111,8 +112,7 @@ class Schedule {
         outcome !== "failed" || trouble + silence + accidents > 0,
         "answered failed without a fault",
       );
-      const isRefused = outcome === "failed" || outcome === "queue_full";
-      const chance = isRefused ? REPEATED_REFUSALS : repeats / 2;
+      const chance = outcome === "failed" ? REPEATED_FAILURES : repeats / 2;
       if (random.chance(chance)) this.#repeat(newPlant);
     });
   }
@@ -184,7 +184,7 @@ class Schedule {
       if (!instance.isInPlace) continue;
       if (model.isFull) {
         world.seen.push("full");
-        world.expect(model.isFailing, "refuses creates in good health");
+        world.expect(model.isFailing, "starts no commit in good health");
         continue;
       }
       world.expect(!model.isFailing, "the store has not recovered");
@@ -207,20 +207,23 @@ class SimulatedInstance {
 
   /** Opens the file, which is created if it is missing. */
   constructor(world: World) {
-    const { time, shape } = world;
+    const { time } = world;
     const file = world.file ??= new Map();
+    const clock: Clock = {
+      nowMs: () => time.nowMs,
+      sleep: (ms) => this.#sleep(ms),
+    };
     this.#world = world;
     this.model = new InstanceModel(world);
     this.#store = new SimulatedStore(world, file, this.model);
-    this.#health = new StoreHealth(
-      this.#store,
-      (problem) => this.model.reported(problem),
-      () => time.nowMs,
-    );
-    this.#committer = new Committer(this.#store, this.#health, {
-      queueMsMax: shape.queueMsMax,
-      clock: { nowMs: () => time.nowMs, sleep: (ms) => this.#sleep(ms) },
-    });
+    this.#health = new StoreHealth(this.#store, {
+      storeFailing: (problem) => this.model.reported(problem),
+      storeRecovered: () => this.model.reported(undefined),
+    }, clock);
+    this.#committer = new Committer(this.#store, {
+      committed: (seconds) => this.#health.committed(seconds),
+      commitFailed: (problem) => this.#health.failed(problem),
+    }, clock);
     time.after(world.random.int(1, CHECK_MS), () => this.#sweep());
   }
 

@@ -78,7 +78,7 @@ export async function commit(
 ): Promise<CommitResult> {
   for (;;) {
     const result = await store.commit(plants);
-    if (result !== "busy") return result;
+    if (result !== "locked") return result;
     await sleep(LOCK_RETRY_MS_MAX);
   }
 }

@@ -8,7 +8,7 @@ const withPromtool = testsIf(PROMTOOL !== "");
 
 const IDLE: Gauges = {
   createsWaiting: 0,
-  bodiesReservedBytes: 0,
+  requestsRunning: 1,
   isStoreHealthy: true,
 };
 
@@ -49,10 +49,9 @@ Deno.test("Metrics.create() counts creates by outcome", () => {
   metrics.create("stored");
   metrics.create("unchanged");
   metrics.create("conflict");
-  metrics.create("queue_full");
   metrics.create("failed");
   assertSeries(metrics, "creates_total", "outcome", {
-    ...{ stored: 2, replayed: 1, conflict: 1, queue_full: 1, failed: 1 },
+    ...{ stored: 2, replayed: 1, conflict: 1, failed: 1 },
   });
 });
 
@@ -88,19 +87,19 @@ Deno.test("Metrics.text() has the bounds of each histogram, which dashboards use
   assert.equal(boundsOf("commit_plants"), "1 2 5 10 20 50 100 +Inf");
 });
 
-Deno.test("Metrics.text() shows what waits, and whether the store is healthy", () => {
+Deno.test("Metrics.text() shows what runs and what waits, and whether the store is healthy", () => {
   const metrics = new Metrics();
-  const busy = metrics.text({
+  const loaded = metrics.text({
     createsWaiting: 12,
-    bodiesReservedBytes: 345,
+    requestsRunning: 345,
     isStoreHealthy: true,
   });
-  assert.equal(valueOf(busy, "plant_store_creates_waiting"), 12);
-  assert.equal(valueOf(busy, "plant_store_bodies_held_bytes"), 345);
-  assert.equal(valueOf(busy, "plant_store_up"), 1);
+  assert.equal(valueOf(loaded, "plant_store_creates_waiting"), 12);
+  assert.equal(valueOf(loaded, "plant_store_http_requests_running"), 345);
+  assert.equal(valueOf(loaded, "plant_store_up"), 1);
   const failing = metrics.text({ ...IDLE, isStoreHealthy: false });
   assert.equal(valueOf(failing, "plant_store_creates_waiting"), 0);
-  assert.equal(valueOf(failing, "plant_store_bodies_held_bytes"), 0);
+  assert.equal(valueOf(failing, "plant_store_http_requests_running"), 1);
   assert.equal(valueOf(failing, "plant_store_up"), 0);
 });
 
@@ -128,7 +127,7 @@ withPromtool.test("Metrics.text() has no problem that promtool finds", async () 
   metrics.commit(0.0019, 7);
   const text = metrics.text({
     createsWaiting: 3,
-    bodiesReservedBytes: 180,
+    requestsRunning: 180,
     isStoreHealthy: false,
   });
   assert.equal(await checkMetrics(text), "");

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { type Read, readLines } from "../../src/commands/lines.ts";
+import { type Read, readLines } from "../../src/plant/lines.ts";
 import { LINE_BYTES_MAX } from "../../src/limits.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import { concatenate, toBytes } from "../support/wire.ts";

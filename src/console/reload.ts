@@ -5,14 +5,6 @@ import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import type { Log } from "../telemetry/log.ts";
 
-/** Bytes of a generated token: 128 random bits cannot be guessed. */
-const TOKEN_BYTES = 16;
-
-/** Returns a new token. */
-export function generateToken(): string {
-  return crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)).toHex();
-}
-
 /** Reloads the token file on SIGHUP; an invalid file changes nothing. */
 export function reloadOnHangup(
   file: FileSetting | undefined,

@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
 import { RequestHandler } from "../../src/http/handler.ts";
 import {
-  BODIES_RESERVED_BYTES_MAX,
-  BODY_BYTES_MAX,
   BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
+  REQUESTS_RUNNING_MAX,
 } from "../../src/limits.ts";
 import { endlessStream, streamOf } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
@@ -12,61 +11,62 @@ import { TestService } from "../support/service.ts";
 
 const VALID = '{"id":7,"name":"Fern"}';
 
-/** Asserts the number of waiting creates, and of bytes of bodies. */
-async function assertHeld(
+/** Asserts the number of requests that are running besides this one. */
+async function assertRunning(
   service: TestService,
-  creates: number,
-  bytes: number,
+  running: number,
 ): Promise<void> {
   const { text } = await service.get("/metrics");
-  assert.match(text, new RegExp(`_creates_waiting ${creates}\n`));
-  assert.match(text, new RegExp(`_bodies_held_bytes ${bytes}\n`));
+  assert.match(text, new RegExp(`_http_requests_running ${running + 1}\n`));
 }
 
-Deno.test("handle() refuses creates with 50302 while BODIES_RESERVED_BYTES_MAX of bodies are arriving", async () => {
+Deno.test("handle() accepts REQUESTS_RUNNING_MAX creates, whether their bodies arrive or they wait for the store, and refuses the next one with 50302", async () => {
   const service = new TestService();
-  const headers = { "content-length": `${BODY_BYTES_MAX}` };
-  const count = BODIES_RESERVED_BYTES_MAX / BODY_BYTES_MAX;
-  const arriving = Array.from(
-    { length: count },
-    () => service.create(new ReadableStream(), { headers }),
+  service.store.pause();
+  const waiting = [1, 2, 3].map((id) =>
+    service.create(`{"id":${id},"name":"Fern"}`)
   );
-  await assertHeld(service, 0, BODIES_RESERVED_BYTES_MAX);
+  const arriving = Array.from(
+    { length: REQUESTS_RUNNING_MAX - waiting.length },
+    () => service.create(new ReadableStream()),
+  );
+  await service.createsWaiting(waiting.length);
+  await assertRunning(service, REQUESTS_RUNNING_MAX);
   for (const body of [VALID, new Blob([VALID]).stream()]) {
     assertRefusal(await service.create(body), { error: 50302 });
   }
-  const { text } = await service.get("/metrics");
-  assert.match(text, /_creates_total\{outcome="queue_full"\} 2\n/);
 
-  service.clock.now += BODY_MS_MAX;
-  service.handler.expire();
-  for (const reply of await Promise.all(arriving)) {
-    assertRefusal(reply, { error: 40801 });
-  }
-  assert.deepEqual(service.stored(), []);
-  await assertHeld(service, 0, 0);
-  assert.equal((await service.create(VALID)).status, 200);
-});
-
-Deno.test("handle() counts the bodies of waiting creates as held until their replies", async () => {
-  const service = new TestService();
-  service.store.pause();
-  const waiting = [1, 2, 3].map((id) => {
-    const body = `{"id":${id},"name":"Fern"}`.padEnd(BODY_BYTES_MAX);
-    return service.create(id === 1 ? body : new Blob([body]).stream());
-  });
-  await service.createsWaiting(3);
-  await assertHeld(service, 3, 3 * BODY_BYTES_MAX);
+  // As many places are free as requests were answered.
   service.store.resume();
   for (const { status } of await Promise.all(waiting)) {
     assert.equal(status, 200);
   }
-  await assertHeld(service, 0, 0);
+  assert.equal((await service.create(VALID)).status, 200);
+  for (const _ of waiting) arriving.push(service.create(new ReadableStream()));
+  assertRefusal(await service.create(VALID), { error: 50302 });
+
+  service.checkAfter(BODY_MS_MAX);
+  for (const reply of await Promise.all(arriving)) {
+    assertRefusal(reply, { error: 40801 });
+  }
+  await assertRunning(service, 0);
+  assert.equal(service.stored().length, waiting.length + 1);
+});
+
+Deno.test("handle() counts a refused create as a request by its status, and not as a create", async () => {
+  const service = new TestService();
+  service.becomeBusy();
+  for (let i = 0; i < 2; i++) {
+    assertRefusal(await service.create(VALID), { error: 50302 });
+  }
+  const { text } = await service.get("/metrics");
+  assert.match(text, /_requests_total\{code="503"\} 2\n/);
+  assert.doesNotMatch(text, /_creates_total\{.*\} [^0]/);
 });
 
 Deno.test("handle() answers every other method as before while the service is busy", async () => {
   const service = new TestService();
-  await service.becomeBusy();
+  service.becomeBusy();
   for (const { path, methods } of RequestHandler.ROUTES) {
     for (const method of ["GET", "HEAD", "DELETE"]) {
       const reply = await service.get(path, { method });
@@ -78,14 +78,25 @@ Deno.test("handle() answers every other method as before while the service is bu
 
 Deno.test("handle() refuses creates because of a shutdown rather than because the service is busy", async () => {
   const service = new TestService();
-  await service.becomeBusy();
-  service.handler.drain();
+  service.store.pause();
+  const waiting = Array.from(
+    { length: REQUESTS_RUNNING_MAX },
+    () => service.create(VALID),
+  );
+  await service.createsWaiting(REQUESTS_RUNNING_MAX);
+  assertRefusal(await service.create(VALID), { error: 50302 });
+  const drained = service.handler.drain();
   assertRefusal(await service.create(VALID), { error: 50301 });
+  service.store.resume();
+  for (const { status } of await Promise.all(waiting)) {
+    assert.equal(status, 200);
+  }
+  await drained;
 });
 
 Deno.test("handle() discards a bounded part of a body while the service is busy, unless it is short", async () => {
   const service = new TestService();
-  await service.becomeBusy();
+  service.becomeBusy();
   const endless = endlessStream(1024);
   assertRefusal(await service.create(endless.stream), { error: 50302 });
   await endless.cancelled;

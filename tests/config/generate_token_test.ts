@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { generateToken } from "../../src/commands/tokens.ts";
+import { generateToken } from "../../src/config/tokens.ts";
 
 Deno.test("generateToken() returns 128 random bits as hexadecimal digits", () => {
   const tokens = Array.from({ length: 10 }, generateToken);

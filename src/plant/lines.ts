@@ -1,9 +1,9 @@
 import { LINE_BYTES_MAX } from "../limits.ts";
-import { decodeUtf8 } from "../plant/utf8.ts";
+import { decodeUtf8 } from "./utf8.ts";
 
 /**
- * Bytes to read at one time: at most some thousand plants, which an import
- * creates together.
+ * Bytes to read at one time. An import creates the plants of one read together:
+ * at most 7,000, which wait in memory, and usually enough for full commits.
  */
 export const READ_BYTES = 128 * 1024;
 

@@ -1,0 +1,58 @@
+import type { Clock } from "./clock.ts";
+import { type HandlerParts, RequestHandler } from "./http/handler.ts";
+import { type CommitStore, Committer } from "./store/committer.ts";
+import { type ObservedStore, StoreHealth } from "./store/health.ts";
+import type { Reports } from "./store/reports.ts";
+import { Rescue, type RescuedStore } from "./store/rescue.ts";
+import { Metrics } from "./telemetry/metrics.ts";
+
+/** What a service is made of besides its store and its clock. */
+export interface ServiceConfig
+  extends Pick<HandlerParts, "tokens" | "log" | "baseUrl"> {
+  /** What tells the operator about the store. */
+  readonly reports: Omit<Reports, "committed" | "commitFailed">;
+}
+
+/** Connects the parts of a service, which answers requests through its handler. */
+export function createService(
+  store: CommitStore & ObservedStore & RescuedStore,
+  { tokens, log, baseUrl, reports }: ServiceConfig,
+  clock: Clock,
+) {
+  const metrics = new Metrics();
+  const health = new StoreHealth(store, reports, clock);
+  const rescue = new Rescue(store, reports, clock);
+  const committer = new Committer(store, {
+    committed(seconds, plants) {
+      metrics.commit(seconds, plants);
+      health.committed(seconds);
+    },
+    commitFailed: (problem) => health.failed(problem),
+  }, clock);
+  const handler = new RequestHandler(
+    { tokens, committer, health, log, metrics, clock, baseUrl },
+  );
+  return {
+    handler,
+    committer,
+    metrics,
+
+    /** Checks all deadlines, and the store. Call it every `CHECK_MS`. */
+    check(): void {
+      handler.expire();
+      committer.expire();
+      health.check();
+      rescue.check();
+    },
+
+    /**
+     * Waits until the plants of a lost store are saved. Call it when no request
+     * is running, before the store is closed, and `check()` until it resolves.
+     */
+    async finish(): Promise<void> {
+      // The last accident may be newer than the last check.
+      health.check();
+      await rescue.finish();
+    },
+  };
+}

@@ -1,0 +1,26 @@
+/**
+ * What happens to a store. The parts that see it call these methods, and
+ * `service.ts` connects them to what follows: metrics, health and log.
+ */
+export interface Reports {
+  /** A commit succeeded in so many seconds and stored so many plants. */
+  committed(seconds: number, plants: number): void;
+  /** A commit failed or timed out. */
+  commitFailed(problem: string): void;
+  /** The store has started to fail. */
+  storeFailing(problem: string): void;
+  /** The store works again. */
+  storeRecovered(): void;
+  /**
+   * The plants of a lost store are saved.
+   * @param foreign number of entries that are not plants of this service
+   * @param unsynced why the directory could not be synced, if it could not
+   */
+  plantsSaved(
+    path: string,
+    plants: number,
+    foreign: number,
+    unsynced: string | undefined,
+  ): void;
+  plantsNotSaved(path: string, problem: string): void;
+}

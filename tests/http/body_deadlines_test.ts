@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { ApiError, type ErrorName } from "../../src/errors.ts";
+import { BodyReader } from "../../src/http/body.ts";
+import { BODY_DISCARD_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
+import { requestOf, streamOf } from "../support/bodies.ts";
+import { FakeClock } from "../support/fake_store.ts";
+
+const SHUTTING_DOWN = new ApiError("shuttingDown");
+
+/** Returns a reader of bodies with a clock that the test sets. */
+function setUp() {
+  const clock = new FakeClock();
+  clock.now = 1_000_000;
+  return { clock, bodies: new BodyReader(clock) };
+}
+
+async function assertRefused(
+  outcome: Promise<string | ApiError>,
+  name: ErrorName,
+): Promise<void> {
+  const refusal = await outcome;
+  assert.ok(refusal instanceof ApiError, "accepted");
+  assert.equal(refusal.name, name);
+}
+
+for (const length of [undefined, 100]) {
+  const kind = length === undefined ? "in chunks" : "with a Content-Length";
+
+  Deno.test(`expire() refuses a body ${kind} at its deadline, not before`, async () => {
+    const { clock, bodies } = setUp();
+    const { stream, exhausted } = streamOf(["{"], "hangs");
+    let isRefused = false;
+    const read = bodies.read(requestOf(stream, length))
+      .finally(() => isRefused = true);
+    await exhausted;
+
+    clock.now += BODY_MS_MAX - 1;
+    bodies.expire();
+    // Another read passes through the same turns.
+    await bodies.read(requestOf(""));
+    assert.equal(isRefused, false);
+    clock.now += 1;
+    bodies.expire();
+    await assertRefused(read, "bodyTimedOut");
+  });
+}
+
+Deno.test("a body that trickles in does not extend its deadline", async () => {
+  const { clock, bodies } = setUp();
+  const { stream, exhausted } = streamOf(
+    function* () {
+      for (let i = 0; i < 9; i++) {
+        clock.now += BODY_MS_MAX / 10;
+        bodies.expire();
+        yield Uint8Array.of(0x20);
+      }
+    }(),
+    "hangs",
+  );
+  const read = bodies.read(requestOf(stream));
+  await exhausted;
+  clock.now += BODY_MS_MAX / 10;
+  bodies.expire();
+  await assertRefused(read, "bodyTimedOut");
+});
+
+Deno.test("expire() and refuseAll() do not change a body that has arrived, nor later ones", async () => {
+  const { clock, bodies } = setUp();
+  const { stream, exhausted } = streamOf(["{}"]);
+  const read = bodies.read(requestOf(stream, 2));
+  await exhausted;
+  assert.equal(await read, "{}");
+  clock.now += BODY_MS_MAX;
+  bodies.expire();
+  bodies.refuseAll(SHUTTING_DOWN);
+  assert.equal(await bodies.read(requestOf("[]", 2)), "[]");
+});
+
+Deno.test("a refused body is not received any further, but discarded", async () => {
+  const { bodies } = setUp();
+  const { stream, exhausted, send, cancelled } = streamOf(["{"], "hangs");
+  const read = bodies.read(requestOf(stream));
+  await exhausted;
+  bodies.refuseAll(SHUTTING_DOWN);
+  assert.equal(await read, SHUTTING_DOWN);
+  // The first chunk ends the reading of the body, the second the discarding.
+  send(new Uint8Array(1));
+  send(new Uint8Array(BODY_DISCARD_BYTES_MAX));
+  await cancelled;
+});
+
+Deno.test("a body with a Content-Length stays refused when it completes later", async () => {
+  const { bodies } = setUp();
+  const { stream, exhausted } = streamOf(["{}"]);
+  const read = bodies.read(requestOf(stream, 2));
+  bodies.refuseAll(SHUTTING_DOWN);
+  assert.equal(await read, SHUTTING_DOWN);
+  await exhausted;
+});

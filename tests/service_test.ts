@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { BODY_MS_MAX, COMMIT_MS_MAX, RECOVERY_MS_MIN } from "../src/limits.ts";
+import { settled } from "./support/fake_store.ts";
+import { assertRefusal } from "./support/refusals.ts";
+import { TestService } from "./support/service.ts";
+
+const NO_ANSWER = `no answer within ${COMMIT_MS_MAX / 1000} s`;
+const VALID = '{"id":1,"name":"Fern"}';
+
+Deno.test("createService() counts each commit with its plants and its seconds, and none that failed", async () => {
+  const service = new TestService();
+  service.store.problem = "disk I/O error";
+  assertRefusal(await service.create(VALID), { error: 50303 });
+  service.store.problem = undefined;
+  service.store.pause();
+  const created = service.create(VALID);
+  await service.createsWaiting(1);
+  service.clock.now += 500;
+  service.store.resume();
+  assert.equal((await created).status, 200);
+  const { text } = await service.get("/metrics");
+  assert.match(text, /_commits_total 1\n/);
+  assert.match(text, /_commit_plants_sum 1\n/);
+  assert.match(text, /_commit_duration_seconds_sum 0.5\n/);
+});
+
+Deno.test("createService() reports a store once when a commit fails, and once when a later one has recovered it", async () => {
+  const service = new TestService();
+  service.store.problem = "disk I/O error";
+  for (let i = 0; i < 2; i++) {
+    assertRefusal(await service.create(VALID), { error: 50303 });
+  }
+  assert.deepEqual(service.reported, ["disk I/O error"]);
+  service.store.problem = undefined;
+  service.clock.now += RECOVERY_MS_MIN;
+  assert.equal((await service.create(VALID)).status, 200);
+  assert.deepEqual(service.reported, ["disk I/O error", "recovered"]);
+});
+
+Deno.test("check() refuses late bodies, fails late creates, and probes a failing store", async () => {
+  const service = new TestService();
+  const late = service.create(new ReadableStream());
+  service.checkAfter(BODY_MS_MAX);
+  assertRefusal(await late, { error: 40801 });
+
+  service.store.pause();
+  const waiting = service.create(VALID);
+  await service.createsWaiting(1);
+  service.checkAfter(COMMIT_MS_MAX);
+  assertRefusal(await waiting, { error: 50303 });
+  assert.deepEqual(service.reported, [NO_ANSWER]);
+  service.checkAfter(RECOVERY_MS_MIN);
+  await settled();
+  assert.deepEqual(service.reported, [NO_ANSWER, "recovered"]);
+});
