@@ -3,10 +3,9 @@ import { setTimeout as pause } from "node:timers/promises";
 import { API_ERRORS } from "../../src/errors.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { BackgroundProcess } from "./background.ts";
-import { type Create, findViolations } from "./history.ts";
+import { History } from "./history.ts";
 import { Random, seedOfRun } from "./random.ts";
 import { type Program, TOKEN } from "./program.ts";
-import { getOrInsert } from "./maps.ts";
 
 /** The reply to a create; status 0 if the connection was lost. */
 export interface Answer {
@@ -81,18 +80,12 @@ function sendPatiently(
   );
 }
 
-/** Everything that clients sent and received, to compare the store with. */
-export class Ledger {
-  /** Every create that was sent, by its id. */
-  readonly sent = new Map<bigint, Create[]>();
-  /** The plants that were answered 200. */
-  readonly acknowledged = new Map<bigint, Plant>();
+/** Clients of a service, with everything that they send and receive. */
+export class Ledger extends History {
   /** The creates that had no reply, or a 503. */
   readonly ambiguous = new Map<bigint, Plant>();
-  /** Creates that were sent, plus replies. */
-  events = 0;
 
-  /** Sends a create and records it with its reply. */
+  /** Sends a create and checks its reply. */
   send(
     program: Pick<Program, "origin">,
     newPlant: NewPlant,
@@ -101,18 +94,17 @@ export class Ledger {
     return this.record(newPlant, () => send(program, newPlant, init));
   }
 
-  /** Records a create that is sent in any way, with its reply. */
+  /** Records a create that is sent in any way, and checks its reply. */
   async record(
-    { id, plant }: NewPlant,
+    newPlant: NewPlant,
     send: () => Promise<Answer>,
   ): Promise<Answer> {
-    const create = { plant, sentAt: this.events++, answeredAt: NaN, answer: 0 };
-    getOrInsert(this.sent, id, () => []).push(create);
+    const create = this.sends(newPlant);
     const reply = await send();
-    create.answeredAt = this.events++;
-    create.answer = reply.error ?? reply.status;
-    if (reply.status === 200) this.acknowledged.set(id, plant);
-    else if (reply.status !== 409) this.ambiguous.set(id, plant);
+    const violation = this.answered(create, reply.error ?? reply.status);
+    assert.equal(violation, undefined);
+    const isSettled = reply.status === 200 || reply.status === 409;
+    if (!isSettled) this.ambiguous.set(newPlant.id, newPlant.plant);
     return reply;
   }
 
@@ -160,7 +152,7 @@ export class Ledger {
       assert.ok(typeof id === "bigint");
       stored.set(id, value);
     }
-    const violations = findViolations(this.sent, stored);
+    const violations = this.violations(stored);
     assert.deepEqual(violations.slice(0, VIOLATIONS_SHOWN_MAX), []);
     return stored.size;
   }
