@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
 import { drawPlant, inParallel, Ledger, pause } from "../support/load.ts";
 import { Program } from "../support/program.ts";
@@ -22,14 +23,14 @@ Deno.test("every plant acknowledged before a kill -9 under load is stored and un
   const ledger = new Ledger();
   const ids: bigint[] = [];
   try {
-    let before = new Set<bigint>();
+    let before: readonly NewPlant[] = [];
     for (let round = 1; round <= ROUNDS + 1; round++) {
       await using program = await Program.start(["--kv", path]);
       await ledger.replay(program, before);
       if (round > ROUNDS) break;
-      const known = new Set(ledger.acknowledged.keys());
+      const known = ledger.acknowledged.size;
       await loadAndKill(program, { ledger, ids, random });
-      before = new Set(ledger.acknowledged.keys()).difference(known);
+      before = [...ledger.acknowledged.values().drop(known)];
     }
     await ledger.assertFile(path);
   } catch (error) {

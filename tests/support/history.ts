@@ -47,8 +47,8 @@ export function isUnsettled(answer: number): boolean {
 export class History<Value = Plant> {
   /** Every create that was sent, by its id. */
   readonly sent = new Map<bigint, Create<Value>[]>();
-  /** The plants that were answered 200. */
-  readonly acknowledged = new Map<bigint, Value>();
+  /** The first create of each id that was answered 200. */
+  readonly acknowledged = new Map<bigint, Create<Value>>();
   /** Creates that were sent, plus replies. */
   events = 0;
 
@@ -70,14 +70,13 @@ export class History<Value = Plant> {
     answer: number,
     stored?: ReadonlyMap<bigint, unknown>,
   ): string | undefined {
-    const { id, plant } = create;
+    const { id } = create;
     create.answer = answer;
     create.answeredAt = this.events++;
-    if (answer === 200) getOrInsert(this.acknowledged, id, () => plant);
-    // Without the store, only an acknowledged plant is known.
-    const known = stored ?? this.acknowledged;
-    const isKnown = known === stored || known.has(id);
-    return isKnown ? this.#violation(create, known.get(id)) : undefined;
+    if (answer === 200) getOrInsert(this.acknowledged, id, () => create);
+    if (stored !== undefined) return this.#violation(create, stored.get(id));
+    const winner = this.acknowledged.get(id);
+    return winner && this.#violation(create, winner.plant);
   }
 
   /** Returns the violations, with the values in the store at the end. */

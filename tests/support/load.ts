@@ -83,7 +83,7 @@ function sendPatiently(
 /** Clients of a service, with everything that they send and receive. */
 export class Ledger extends History {
   /** The creates that had no reply, or a 503. */
-  readonly ambiguous = new Map<bigint, Plant>();
+  readonly ambiguous = new Map<bigint, NewPlant>();
 
   /** Sends a create and checks its reply. */
   send(
@@ -104,7 +104,7 @@ export class Ledger extends History {
     const violation = this.answered(create, reply.error ?? reply.status);
     assert.equal(violation, undefined);
     const isSettled = reply.status === 200 || reply.status === 409;
-    if (!isSettled) this.ambiguous.set(newPlant.id, newPlant.plant);
+    if (!isSettled) this.ambiguous.set(newPlant.id, newPlant);
     return reply;
   }
 
@@ -121,22 +121,16 @@ export class Ledger extends History {
   }
 
   /** Repeats the creates that had no reply, or a 503: each is answered 200. */
-  async settle(program: Pick<Program, "origin">): Promise<void> {
-    const creates = this.ambiguous.entries();
-    await this.store(program, creates.map(([id, plant]) => ({ id, plant })));
+  settle(program: Pick<Program, "origin">): Promise<void> {
+    return this.store(program, this.ambiguous.values());
   }
 
   /** Repeats acknowledged creates: each is answered 200. */
-  async replay(
+  replay(
     program: Pick<Program, "origin">,
-    ids: Iterable<bigint> = this.acknowledged.keys(),
+    creates: Iterable<NewPlant> = this.acknowledged.values(),
   ): Promise<void> {
-    await inParallel(ids, async (id) => {
-      const plant = this.acknowledged.get(id);
-      assert.ok(plant !== undefined);
-      const { status } = await sendPatiently(program, { id, plant });
-      assert.equal(status, 200, `a repeated create of ${id}`);
-    });
+    return this.store(program, creates);
   }
 
   /**

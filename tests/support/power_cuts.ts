@@ -155,8 +155,7 @@ export async function record(random: Random): Promise<Recording> {
   assert.ok(ledger.ambiguous.size > 0, "it was killed without load");
   const copies = [await copy("/copies/killed.db")];
   // Plants that were written, but not synced, are acknowledged only now.
-  const cutOff = ledger.ambiguous.entries()
-    .map(([id, plant]) => ({ id, plant }));
+  const cutOff = [...ledger.ambiguous.values()];
   const others = drawPlants(random, PLANTS_AFTER_RESTART);
   await serve("recovery", [...cutOff, ...others]);
   copies.push(await copy(BACKUP));
@@ -213,14 +212,14 @@ function findReplies(disk: Disk, ledger: Ledger): Map<string, number> {
     if (key !== undefined) getOrInsert(times, key, () => at);
   }
   const creates = [...ledger.sent.values()].flat();
-  const acknowledged = creates.filter(({ answer }) => answer === 200);
-  const refused = creates.filter(({ answer }) => answer === TAKEN);
   const sent = new Set(
     creates.flatMap(({ id, plant }) => [`${id}`, keyOf(plant)]),
   );
   const answered = new Set([
-    ...acknowledged.map(({ plant }) => keyOf(plant)),
-    ...refused.map(({ id }) => `${id}`),
+    ...ledger.acknowledged.values().map(({ plant }) => keyOf(plant)),
+    ...creates.filter(({ answer }) => answer === TAKEN).map(({ id }) =>
+      `${id}`
+    ),
   ]);
   const recorded = new Set(times.keys());
   assert.deepEqual(recorded.difference(sent), new Set(), "never sent");
