@@ -5,6 +5,7 @@ import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
 import { drawPlant, inParallel, Ledger, pause } from "../support/load.ts";
 import { Program } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { drawId } from "../support/transfer.ts";
 
 const ROUNDS = numberFromEnv("KILL_ROUNDS", 6);
 const SEED = seedOfRun();
@@ -65,10 +66,7 @@ async function loadAndKill(
       // Some ids are sent with two plants at about the same time.
       const last = ids.at(-random.int(1, CONNECTIONS));
       const again = last !== undefined && random.chance(0.1);
-      const id = again
-        ? last
-        : BigInt(random.int(0, 2 ** 32 - 1)) * (2n ** 31n) - 2n ** 62n +
-          BigInt(ids.length);
+      const id = again ? last : drawId(random);
       if (!again) ids.push(id);
       yield { id, plant: drawPlant(random) };
     }

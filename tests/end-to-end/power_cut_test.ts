@@ -20,7 +20,7 @@ import { withStrace } from "../support/strace.ts";
 
 // SEED repeats the plants and the choices, but not the schedule of a run.
 /** Power cuts at random moments; others come right after each change of a name. */
-const POWER_CUTS = numberFromEnv("POWER_CUTS", 100);
+const POWER_CUTS = numberFromEnv("POWER_CUTS", 60);
 const SEED = seedOfRun();
 
 /** Random power cuts in one recorded run. */

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { API_ERRORS } from "../../src/errors.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { BackgroundProcess } from "./background.ts";
-import { History } from "./history.ts";
+import { History, isUnsettled } from "./history.ts";
 import { Random, seedOfRun } from "./random.ts";
 import { type Program, TOKEN } from "./program.ts";
 
@@ -101,10 +101,9 @@ export class Ledger extends History {
   ): Promise<Answer> {
     const create = this.sends(newPlant);
     const reply = await send();
-    const violation = this.answered(create, reply.error ?? reply.status);
-    assert.equal(violation, undefined);
-    const isSettled = reply.status === 200 || reply.status === 409;
-    if (!isSettled) this.ambiguous.set(newPlant.id, newPlant);
+    const answer = reply.error ?? reply.status;
+    assert.equal(this.answered(create, answer), undefined);
+    if (isUnsettled(answer)) this.ambiguous.set(newPlant.id, newPlant);
     return reply;
   }
 
