@@ -1,7 +1,7 @@
 /** Random creates through several instances, checked against a model. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/errors.ts";
-import { type Create, findViolations } from "../support/history.ts";
+import { type Create, History } from "../support/history.ts";
 import { HISTORY_S, runHistory } from "../support/history_run.ts";
 import { Instance } from "../support/instances.ts";
 import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
@@ -34,24 +34,38 @@ const HISTORIES: readonly [name: string, events: string, wrong?: string][] = [
 ];
 
 for (const [name, events, wrong = ""] of HISTORIES) {
-  Deno.test(`findViolations() reports ${name}`, () => {
-    const creates: Create[] = [];
+  Deno.test(`History.violations() returns ${name}`, () => {
+    const history = new History();
     const stored = new Map<bigint, unknown>();
-    const sent = new Map<string, number>();
-    for (const [at, event] of events.split(" ").entries()) {
+    const sent = new Map<string, Create>();
+    for (const event of events.split(" ")) {
       const [name = "", kind] = event;
-      if (kind === "?") sent.set(name, at);
-      if (kind === "!") stored.set(ID, { name });
-      if (kind !== "=") continue;
-      const sentAt = sent.get(name) ?? NaN;
-      const answer = Number(event.slice(2));
-      creates.push({ plant: { name }, sentAt, answeredAt: at, answer });
+      const create = sent.get(name);
+      if (kind === "?") {
+        sent.set(name, history.sends({ id: ID, plant: { name } }));
+      } else if (kind === "!") stored.set(ID, { name });
+      else if (create) history.answered(create, Number(event.slice(2)));
     }
-    const violations = findViolations(new Map([[ID, creates]]), stored);
+    const violations = history.violations(stored);
     assert.equal(violations.length, wrong === "" ? 0 : 1);
     assert.ok(violations.every((violation) => violation.includes(wrong)));
   });
 }
+
+Deno.test("History.answered() returns the violation of a reply that contradicts the store, or an earlier 200", () => {
+  const history = new History();
+  const one = { id: ID, plant: { name: "A" } };
+  const other = { id: ID, plant: { name: "B" } };
+  const create = history.sends(one);
+  const answer = (newPlant: typeof one, answer: number) =>
+    history.answered(history.sends(newPlant), answer);
+  assert.equal(answer(other, API_ERRORS.idTaken.error), undefined);
+  assert.match(`${history.answered(create, 200, new Map())}`, /nothing is/);
+  assert.equal(answer(one, 200), undefined);
+  assert.equal(answer(other, API_ERRORS.idTaken.error), undefined);
+  assert.match(`${answer(other, 200)}`, /"A"}, first sent at 0, is stored/);
+  assert.match(`${answer(one, API_ERRORS.idTaken.error)}`, /answered 40901/);
+});
 
 Deno.test("creates through two instances on one file are exact when these are killed, stopped and restarted", async () => {
   using directory = new TemporaryDirectory();

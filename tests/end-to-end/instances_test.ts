@@ -163,9 +163,10 @@ async function killServer(
   for (const name of Object.keys(away.counts)) {
     assert.ok(["200", `${STORE_FAILED}`].includes(name), name);
   }
-  await inParallel(ledger.ambiguous, async ([id, plant]) => {
-    await eventually(isStored, () => load.create({ id, plant }));
-  });
+  await inParallel(
+    ledger.ambiguous.values(),
+    (newPlant) => eventually(isStored, () => load.create(newPlant)),
+  );
   const after = await load.during((tally) =>
     eventually(
       (replies) => replies >= REPLIES,

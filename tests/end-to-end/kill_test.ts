@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
+import type { NewPlant } from "../../src/plant/plant.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
 import { drawPlant, inParallel, Ledger, pause } from "../support/load.ts";
 import { Program } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { drawId } from "../support/transfer.ts";
 
 const ROUNDS = numberFromEnv("KILL_ROUNDS", 6);
 const SEED = seedOfRun();
@@ -21,14 +23,14 @@ Deno.test("every plant acknowledged before a kill -9 under load is stored and un
   const ledger = new Ledger();
   const ids: bigint[] = [];
   try {
-    let before = new Set<bigint>();
+    let before: readonly NewPlant[] = [];
     for (let round = 1; round <= ROUNDS + 1; round++) {
       await using program = await Program.start(["--kv", path]);
       await ledger.replay(program, before);
       if (round > ROUNDS) break;
-      const known = new Set(ledger.acknowledged.keys());
+      const known = ledger.acknowledged.size;
       await loadAndKill(program, { ledger, ids, random });
-      before = new Set(ledger.acknowledged.keys()).difference(known);
+      before = [...ledger.acknowledged.values().drop(known)];
     }
     await ledger.assertFile(path);
   } catch (error) {
@@ -63,10 +65,7 @@ async function loadAndKill(
       // Some ids are sent with two plants at about the same time.
       const last = ids.at(-random.int(1, CONNECTIONS));
       const again = last !== undefined && random.chance(0.1);
-      const id = again
-        ? last
-        : BigInt(random.int(0, 2 ** 32 - 1)) * (2n ** 31n) - 2n ** 62n +
-          BigInt(ids.length);
+      const id = again ? last : drawId(random);
       if (!again) ids.push(id);
       yield { id, plant: drawPlant(random) };
     }

@@ -10,6 +10,8 @@ import {
   assertSurvives,
   drawPowerCuts,
   ImageDirectory,
+  type PowerCut,
+  powerCutsAfterNames,
   record,
   type Recording,
 } from "../support/power_cuts.ts";
@@ -17,34 +19,43 @@ import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
 import { withStrace } from "../support/strace.ts";
 
 // SEED repeats the plants and the choices, but not the schedule of a run.
-const POWER_CUTS = numberFromEnv("POWER_CUTS", 150);
+/** Power cuts at random moments; others come right after each change of a name. */
+const POWER_CUTS = numberFromEnv("POWER_CUTS", 60);
 const SEED = seedOfRun();
 
-/** Power cuts in one recorded run. */
+/** Random power cuts in one recorded run. */
 const CUTS_MAX = 2_500;
 
 /** Images that are checked at one time. */
 const AT_A_TIME = 3;
 
-/** Power cuts to find that lose plants, and how many may be needed. */
-const LOSSES_MIN = 3;
+/** Power cuts that may be needed to find one that loses plants. */
 const LOSSY_CUTS_MAX = 3_000;
 
 /** The part of the syncs that have no effect then. */
 const DROPPED_SHARE = 1 / 30;
 
+/** Returns the power cuts right after changes of names, and random ones. */
+function* powerCuts(
+  recording: Recording,
+  random: Random,
+  count: number,
+): Generator<PowerCut> {
+  yield* powerCutsAfterNames(recording);
+  yield* drawPowerCuts(recording, random).take(count);
+}
+
 /** The first run, which is recorded once for both tests. */
 let first: Recording | undefined;
 
-withStrace.test("after a power cut at any moment every acknowledged plant is stored, a backup is complete, or missing if it was not reported, and a restore leaves the old store or the new one", async () => {
+withStrace.test("after a power cut at any moment, or right after any change of a name, every acknowledged plant is stored, a backup is complete, or missing if it was not reported, and a restore leaves the old store or the new one", async () => {
   for (let run = 0; run < POWER_CUTS / CUTS_MAX; run++) {
     const random = new Random(SEED + run);
     const recording = await record(random);
     first ??= recording;
-    const cuts = drawPowerCuts(recording, random)
-      .take(Math.min(CUTS_MAX, POWER_CUTS - run * CUTS_MAX));
+    const cuts = Math.min(CUTS_MAX, POWER_CUTS - run * CUTS_MAX);
     let isServed = false;
-    await inParallel(cuts, async (cut) => {
+    await inParallel(powerCuts(recording, random, cuts), async (cut) => {
       try {
         await assertSurvives(recording, cut);
         if (isServed) return;
@@ -62,8 +73,8 @@ withStrace.test("after a power cut at any moment every acknowledged plant is sto
 withStrace.test("power cuts lose acknowledged plants if one sync in thirty has no effect", async () => {
   const random = new Random(SEED);
   const recording = first ?? await record(random);
-  let losses = 0;
-  for (let cuts = 0; losses < LOSSES_MIN; cuts += 50) {
+  let hasLost = false;
+  for (let cuts = 0; !hasLost; cuts += 50) {
     assert.ok(cuts < LOSSY_CUTS_MAX, "no power cut finds dropped syncs");
     const stages = recording.stages.slice(0, 1).map((stage) => ({
       ...stage,
@@ -73,8 +84,8 @@ withStrace.test("power cuts lose acknowledged plants if one sync in thirty has n
     }));
     const images = drawPowerCuts({ ...recording, stages }, random).take(50);
     await inParallel(images, async (cut) => {
-      if (losses >= LOSSES_MIN) return;
-      await assertSurvives(recording, cut).catch(() => losses++);
+      if (hasLost) return;
+      await assertSurvives(recording, cut).catch(() => hasLost = true);
     }, AT_A_TIME);
   }
 });

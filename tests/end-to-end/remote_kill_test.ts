@@ -6,7 +6,6 @@ import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import {
   drawPlant,
   eventually,
-  inParallel,
   isStored,
   Ledger,
   occurrences,
@@ -95,10 +94,7 @@ withServer.test("a KV Connect server that is killed under load causes 503 for cr
     () => ledger.send(program, { id: ++id, plant: PLANT }),
   );
   // A create that was answered 503 can be repeated.
-  await inParallel(ledger.ambiguous, async ([id, plant]) => {
-    const { status } = await ledger.send(program, { id, plant });
-    assert.equal(status, 200, `a repeated create of ${id}, SEED=${seed}`);
-  });
+  await ledger.settle(program);
   await ledger.replay(program);
   await program.printed(/the store has recovered/);
   const failing = occurrences(program.stderr, /the store fails/g);

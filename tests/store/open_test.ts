@@ -11,7 +11,6 @@ import {
   toFileError,
   toStoreError,
 } from "../../src/store/errors.ts";
-import { withTimeout } from "../../src/store/retry.ts";
 import {
   leaveJournal,
   makeNewer,
@@ -20,6 +19,7 @@ import {
   writeText,
 } from "../support/damage.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
+import { eventually } from "../support/load.ts";
 import { makeStore, PLANT } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { fileStore, storeError } from "../support/stores.ts";
@@ -159,13 +159,18 @@ fileStore.test("commit() is locked and probe() fails while another process holds
 });
 
 fileStore.test("commit() does not wait for a probe while another process holds the lock", async ({ store, path }) => {
-  using lock = new StoreLock(path);
-  const probed = store.probe().catch(() => {});
-  const committed = store.commit(PLANTS);
-  // SQLite itself would wait for the lock, and block the commit, for 5 s.
-  assert.equal(await withTimeout(committed, 4_000), "locked");
-  lock[Symbol.dispose]();
-  await probed;
+  let id = 0n;
+  await eventually((result) => result === "locked", async () => {
+    const lock = new StoreLock(path);
+    const probed = store.probe().catch(() => {});
+    const committed = store.commit([{ id: ++id, plant: PLANT }]);
+    // SQLite itself would wait until the lock is released, and write both. On a
+    // busy machine the commit may start as late, but not every time.
+    await sleep(100);
+    lock[Symbol.dispose]();
+    await probed;
+    return committed;
+  });
 });
 
 /** Asserts that every operation on a store fails with a message. */

@@ -208,6 +208,12 @@ export class Disk {
     });
   }
 
+  /** Returns what is durable right after a change, and this change. */
+  afterChange(changedAt: number): Image {
+    const keep = (at: number) => at === changedAt;
+    return this.image(changedAt + 1, () => ({ ...ALL, keep }));
+  }
+
   /** Returns a path from the observed directory on. */
   #observe(path: string): string | undefined {
     // The index of a log is memory that processes share, not data.

@@ -1,6 +1,7 @@
 /** Kills at the system calls that change files. */
 import assert from "node:assert/strict";
 import { type Ended, runProgram } from "./program.ts";
+import { numberFromEnv } from "./random.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
 /** The system calls that write a file, sync it or change its name. */
@@ -38,32 +39,37 @@ export async function trace(
   return { ended, trace: Deno.readTextFileSync(file) };
 }
 
+/** Maximum number of kill points of a run of the program. */
+const KILL_POINTS = numberFromEnv("KILL_POINTS", 6);
+
 /**
- * Returns expressions for strace, which kill at each call of the threads that
- * made a copy, in a directory `.partial`; and their names for messages.
+ * Returns expressions for strace, which kill at calls of the threads that made a
+ * copy, in a directory `.partial`; and their names for messages. They are spread
+ * evenly over the run, and the last call is one of them.
  * @param writesMax the first writes of each thread; its others do the same
  */
 export function killPoints(
   trace: string,
   writesMax: number,
 ): ReadonlyMap<string, string> {
-  const threads = Map.groupBy(
-    [...trace.matchAll(/^(?:(\d+) +)?(\w+)\((.*)$/gm)],
-    ([, thread = "main"]) => thread,
+  const calls = [...trace.matchAll(/^(?:(\d+) +)?(\w+)\((.*)$/gm)];
+  const copying = new Set(
+    calls.filter(([line]) => line.includes(".partial"))
+      .map(([, thread]) => thread),
   );
+  const counts = new Map<string, number>();
   const points = new Map<string, string>();
-  for (const calls of threads.values()) {
-    if (!calls.some(([line]) => line.includes(".partial"))) continue;
-    const counts = new Map<string, number>();
-    for (const [, , call = "", rest = ""] of calls) {
-      const nth = (counts.get(call) ?? 0) + 1;
-      counts.set(call, nth);
-      if (rest.includes("INJECTED")) continue;
-      if (call === "pwrite64" && nth > writesMax) continue;
-      const expression = `inject=${call}:signal=SIGKILL:when=${nth}`;
-      points.set(`${call} ${nth}`, expression);
-    }
+  for (const [, thread, call = "", rest = ""] of calls) {
+    if (!copying.has(thread)) continue;
+    const nth = (counts.get(`${thread} ${call}`) ?? 0) + 1;
+    counts.set(`${thread} ${call}`, nth);
+    if (rest.includes("INJECTED")) continue;
+    if (call === "pwrite64" && nth > writesMax) continue;
+    const expression = `inject=${call}:signal=SIGKILL:when=${nth}`;
+    points.set(`${call} ${nth}`, expression);
   }
   assert.ok(points.size > 5, trace);
-  return points;
+  const share = (count: number) =>
+    Math.floor(count * KILL_POINTS / points.size);
+  return new Map([...points].filter((_, i) => share(i + 1) > share(i)));
 }

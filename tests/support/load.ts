@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { BackgroundProcess } from "./background.ts";
-import { type Create, findViolations } from "./history.ts";
+import { History, isUnsettled } from "./history.ts";
 import { Random, seedOfRun } from "./random.ts";
 import { type Program, TOKEN } from "./program.ts";
-import { getOrInsert } from "./maps.ts";
 
 /** The reply to a create; status 0 if the connection was lost. */
 export interface Answer {
@@ -69,18 +68,12 @@ export async function send(
   }
 }
 
-/** Everything that clients sent and received, to compare the store with. */
-export class Ledger {
-  /** Every create that was sent, by its id. */
-  readonly sent = new Map<bigint, Create[]>();
-  /** The plants that were answered 200. */
-  readonly acknowledged = new Map<bigint, Plant>();
+/** Clients of a service, with everything that they send and receive. */
+export class Ledger extends History {
   /** The creates that had no reply, or a 503. */
-  readonly ambiguous = new Map<bigint, Plant>();
-  /** Creates that were sent, plus replies. */
-  events = 0;
+  readonly ambiguous = new Map<bigint, NewPlant>();
 
-  /** Sends a create and records it with its reply. */
+  /** Sends a create and checks its reply. */
   send(
     program: Pick<Program, "origin">,
     newPlant: NewPlant,
@@ -89,18 +82,16 @@ export class Ledger {
     return this.record(newPlant, () => send(program, newPlant, init));
   }
 
-  /** Records a create that is sent in any way, with its reply. */
+  /** Records a create that is sent in any way, and checks its reply. */
   async record(
-    { id, plant }: NewPlant,
+    newPlant: NewPlant,
     send: () => Promise<Answer>,
   ): Promise<Answer> {
-    const create = { plant, sentAt: this.events++, answeredAt: NaN, answer: 0 };
-    getOrInsert(this.sent, id, () => []).push(create);
+    const create = this.sends(newPlant);
     const reply = await send();
-    create.answeredAt = this.events++;
-    create.answer = reply.error ?? reply.status;
-    if (reply.status === 200) this.acknowledged.set(id, plant);
-    else if (reply.status !== 409) this.ambiguous.set(id, plant);
+    const answer = reply.error ?? reply.status;
+    assert.equal(this.answered(create, answer), undefined);
+    if (isUnsettled(answer)) this.ambiguous.set(newPlant.id, newPlant);
     return reply;
   }
 
@@ -116,22 +107,16 @@ export class Ledger {
   }
 
   /** Repeats the creates that had no reply, or a 503: each is answered 200. */
-  async settle(program: Pick<Program, "origin">): Promise<void> {
-    const creates = this.ambiguous.entries();
-    await this.store(program, creates.map(([id, plant]) => ({ id, plant })));
+  settle(program: Pick<Program, "origin">): Promise<void> {
+    return this.store(program, this.ambiguous.values());
   }
 
   /** Repeats acknowledged creates: each is answered 200. */
-  async replay(
+  replay(
     program: Pick<Program, "origin">,
-    ids: Iterable<bigint> = this.acknowledged.keys(),
+    creates: Iterable<NewPlant> = this.acknowledged.values(),
   ): Promise<void> {
-    await inParallel(ids, async (id) => {
-      const plant = this.acknowledged.get(id);
-      assert.ok(plant !== undefined);
-      const { status } = await send(program, { id, plant });
-      assert.equal(status, 200, `a repeated create of ${id}`);
-    });
+    return this.store(program, creates);
   }
 
   /**
@@ -147,7 +132,7 @@ export class Ledger {
       assert.ok(typeof id === "bigint");
       stored.set(id, value);
     }
-    const violations = findViolations(this.sent, stored);
+    const violations = this.violations(stored);
     assert.deepEqual(violations.slice(0, VIOLATIONS_SHOWN_MAX), []);
     return stored.size;
   }

@@ -16,6 +16,7 @@ export interface Operation {
 
 /** A create that waits for its outcome. */
 interface WaitingCreate extends NewPlant {
+  readonly sent: ReturnType<World["history"]["sends"]>;
   readonly sinceMs: number;
   readonly step: number;
 }
@@ -65,7 +66,8 @@ export class InstanceModel {
   /** Records a create that is sent now. */
   create(newPlant: NewPlant): WaitingCreate {
     const { nowMs: sinceMs, step } = this.#world.time;
-    const create = { ...newPlant, sinceMs, step };
+    const sent = this.#world.history.sends(newPlant);
+    const create = { ...newPlant, sent, sinceMs, step };
     this.#waiting.add(create);
     return create;
   }
@@ -89,7 +91,7 @@ export class InstanceModel {
       );
     } else {
       this.#expect(!isAtOnce, "answered without the store");
-      this.#world.assertOnDisk(outcome, create);
+      this.#world.answered(create.sent, outcome);
     }
   }
 

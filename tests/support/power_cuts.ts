@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { API_ERRORS } from "../../src/errors.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { openStore, openStoreToRead } from "../../src/store/open.ts";
 import { Disk, type Image, type Output, TRACED_CALLS } from "./disk.ts";
@@ -30,8 +31,16 @@ const PLANTS_IMPORTED = 1_500;
 /** The first and last calls of a program, in which more power cuts come. */
 const EDGE_CALLS = 100;
 
-/** The plant of a reply to a create: its name starts with the id and a number. */
-const REPLY = /(?:^|\r\n\r\n)\{"name":"(-?\d+ \d) /;
+/** The calls that change names; the recorded ones that open a file create it. */
+const NAME_CALLS = /^(?:open|link|rename|unlink)/;
+
+/**
+ * A reply to a create. A 200 has the plant, whose name starts with the id and a
+ * number; a 409 has the id.
+ */
+const REPLY =
+  /(?:^|\r\n\r\n)\{(?:"name":"(-?\d+ \d) |"error":40901,"message":"id: (-?\d+) )/;
+const TAKEN = API_ERRORS.idTaken.error;
 
 /** The report of a restore. */
 const RESTORED = /^restored (\d+) plants/;
@@ -66,8 +75,11 @@ export interface Recording {
   readonly root: string;
   readonly stages: readonly Stage[];
   readonly sent: Ledger["sent"];
-  /** When plants were first acknowledged, by the start of their names. */
-  readonly acknowledgedAt: ReadonlyMap<string, number>;
+  /**
+   * When creates were first answered 200, by the start of the name, and 409, by
+   * the id, of which at most two plants were sent.
+   */
+  readonly answeredAt: ReadonlyMap<string, number>;
   readonly copies: readonly Copy[];
   /** The report of the restore. */
   readonly restored: Output;
@@ -143,12 +155,11 @@ export async function record(random: Random): Promise<Recording> {
   assert.ok(ledger.ambiguous.size > 0, "it was killed without load");
   const copies = [await copy("/copies/killed.db")];
   // Plants that were written, but not synced, are acknowledged only now.
-  const cutOff = ledger.ambiguous.entries()
-    .map(([id, plant]) => ({ id, plant }));
+  const cutOff = [...ledger.ambiguous.values()];
   const others = drawPlants(random, PLANTS_AFTER_RESTART);
   await serve("recovery", [...cutOff, ...others]);
   copies.push(await copy(BACKUP));
-  const acknowledgedAt = findAcknowledgements(disk, ledger);
+  const answeredAt = findReplies(disk, ledger);
 
   const imported = [...drawPlants(random, PLANTS_IMPORTED, 0)];
   const lines = writeLines(
@@ -158,7 +169,7 @@ export async function record(random: Random): Promise<Recording> {
   const { at } = await run(/\d created, /, "import", lines);
   for (const newPlant of imported) {
     await ledger.record(newPlant, () => Promise.resolve({ status: 200 }));
-    acknowledgedAt.set(keyOf(newPlant.plant), at);
+    answeredAt.set(keyOf(newPlant.plant), at);
   }
 
   // Each syncs the database once, as its creation does.
@@ -168,7 +179,7 @@ export async function record(random: Random): Promise<Recording> {
 
   const restored = await run(RESTORED, "restore", root + BACKUP);
   const { sent } = ledger;
-  return { root, stages, sent, acknowledgedAt, copies, restored };
+  return { root, stages, sent, answeredAt, copies, restored };
 }
 
 /** Returns plants whose names are unique, and some ids sent as two of them. */
@@ -192,19 +203,27 @@ function keyOf({ name }: Plant): string {
   return name.split(" ", 2).join(" ");
 }
 
-/** Returns when plants were first acknowledged to a client. */
-function findAcknowledgements(disk: Disk, ledger: Ledger): Map<string, number> {
+/** Returns when creates were first answered: see {@link Recording.answeredAt}. */
+function findReplies(disk: Disk, ledger: Ledger): Map<string, number> {
   const times = new Map<string, number>();
   for (const { at, text } of disk.sent) {
-    const [, key] = REPLY.exec(text) ?? [];
+    const [, acknowledged, taken] = REPLY.exec(text) ?? [];
+    const key = acknowledged ?? taken;
     if (key !== undefined) getOrInsert(times, key, () => at);
   }
-  const creates = ledger.sent.values().flatMap((it) => it);
-  const sent = new Set(creates.map(({ plant }) => keyOf(plant)));
-  const acknowledged = new Set(ledger.acknowledged.values().map(keyOf));
+  const creates = [...ledger.sent.values()].flat();
+  const sent = new Set(
+    creates.flatMap(({ id, plant }) => [`${id}`, keyOf(plant)]),
+  );
+  const answered = new Set([
+    ...ledger.acknowledged.values().map(({ plant }) => keyOf(plant)),
+    ...creates.filter(({ answer }) => answer === TAKEN).map(({ id }) =>
+      `${id}`
+    ),
+  ]);
   const recorded = new Set(times.keys());
   assert.deepEqual(recorded.difference(sent), new Set(), "never sent");
-  assert.deepEqual(acknowledged.difference(recorded), new Set(), "unrecorded");
+  assert.deepEqual(answered.difference(recorded), new Set(), "unrecorded");
   return times;
 }
 
@@ -223,13 +242,37 @@ function assertComplete(disk: Disk, directory: TemporaryDirectory): void {
   }
 }
 
-/** Draws power cuts in some stages of a recording. */
-export function* drawPowerCuts(
-  { root, stages }: Recording,
-  random: Random,
-): Generator<PowerCut> {
+/** Returns the disk of some stages of a recording. */
+function diskOf({ root, stages }: Recording): Disk {
   const disk = new Disk(root);
   for (const call of stages.flatMap(({ calls }) => calls)) disk.add(call);
+  return disk;
+}
+
+/**
+ * Returns a power cut right after each change of a name. The change survives,
+ * and what precedes it only if it was synced.
+ */
+export function* powerCutsAfterNames(
+  recording: Recording,
+): Generator<PowerCut> {
+  const disk = diskOf(recording);
+  for (const { name: stage, calls } of recording.stages) {
+    for (const { name, returnedAt } of calls) {
+      if (!NAME_CALLS.test(name)) continue;
+      const image = disk.afterChange(returnedAt);
+      yield { stage, at: returnedAt + 1, image };
+    }
+  }
+}
+
+/** Draws power cuts in some stages of a recording. */
+export function* drawPowerCuts(
+  recording: Recording,
+  random: Random,
+): Generator<PowerCut> {
+  const { stages } = recording;
+  const disk = diskOf(recording);
   for (;;) {
     const { name: stage, calls, end } = random.pick(stages);
     const times = calls.map(({ returnedAt }) => returnedAt);
@@ -265,8 +308,8 @@ export class ImageDirectory extends TemporaryDirectory {
 }
 
 /**
- * Asserts that every acknowledged plant is stored after a power cut, that each
- * backup is complete, or missing if it was not reported, and that a restore
+ * Asserts that every reply still holds after a power cut, that each backup is
+ * complete, or missing if it was not reported, and that a restore
  * leaves the old store or the new one.
  */
 export async function assertSurvives(
@@ -320,14 +363,17 @@ export async function assertServes({ image }: PowerCut): Promise<void> {
   assert.equal(status, 0, stderr);
 }
 
-/** Returns what was sent, and what was acknowledged before a time. */
-function ledgerAt({ sent, acknowledgedAt }: Recording, time: number): Ledger {
+/** Returns what was sent, and what was answered before a time. */
+function ledgerAt({ sent, answeredAt }: Recording, time: number): Ledger {
   const ledger = new Ledger();
+  const isAnswered = (key: string) => (answeredAt.get(key) ?? Infinity) < time;
   for (const [id, creates] of sent) {
-    const known = creates.map(({ plant }) => {
-      const at = acknowledgedAt.get(keyOf(plant)) ?? Infinity;
-      return { plant, sentAt: 0, answeredAt: 1, answer: at < time ? 200 : 0 };
-    });
+    // All of them were sent before any answer, as far as is known.
+    const known = creates.map((create) => ({ ...create, sentAt: -1 }));
+    for (const create of known) {
+      if (isAnswered(keyOf(create.plant))) create.answer = 200;
+      else if (!isAnswered(`${id}`)) create.answer = 0;
+    }
     ledger.sent.set(id, known);
   }
   return ledger;

@@ -1,6 +1,7 @@
-import { isDeepStrictEqual } from "node:util";
-import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import { API_ERRORS } from "../../src/errors.ts";
+import type { Plant } from "../../src/plant/plant.ts";
 import type { Outcome } from "../../src/store/committer.ts";
+import { type Create, History } from "./history.ts";
 import { Random } from "./random.ts";
 import { VirtualTime } from "./virtual_time.ts";
 import { getOrInsert } from "./maps.ts";
@@ -44,6 +45,8 @@ export class World {
   file: SimulatedFile | undefined = new Map();
   /** From now on clients send nothing, and nothing fails. */
   calmMs = Infinity;
+  /** The creates of all clients, and what other programs write. */
+  readonly history = new History<Plant | null>();
   /** What the schedule reached, in order. */
   readonly seen: string[] = [];
   /** The ids of each file that a create was answered `stored` for. */
@@ -72,17 +75,13 @@ export class World {
     if (this.#violation !== undefined) throw new Error(this.#violation);
   }
 
-  /**
-   * Compares an outcome with what is on disk at this moment; no file ever
-   * changes or loses a plant.
-   */
-  assertOnDisk(outcome: Outcome, { id, plant }: NewPlant): void {
+  /** Checks an outcome with what is on disk at this moment. */
+  answered(create: Create<Plant | null>, outcome: Outcome): void {
+    const { id } = create;
     const { file = new Map() } = this;
-    const isSame = isDeepStrictEqual(file.get(id), plant);
-    this.expect(
-      file.has(id) && isSame === (outcome !== "conflict"),
-      `answered ${outcome}, which the disk contradicts`,
-    );
+    const answer = outcome === "conflict" ? API_ERRORS.idTaken.error : 200;
+    const violation = this.history.answered(create, answer, file);
+    this.expect(violation === undefined, `${outcome}: ${violation}`);
     if (outcome !== "stored") return;
     const stored = getOrInsert(this.#stored, file, () => new Set());
     this.expect(!stored.has(id), "answered stored twice for one id");

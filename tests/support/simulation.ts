@@ -125,9 +125,11 @@ class Schedule {
   }
 
   #writeOfAnotherProgram(id: bigint): void {
-    const { random, file } = this.#world;
-    const value = random.chance(0.2) ? null : random.pick(SIMILAR_PLANTS);
-    if (file !== undefined && !file.has(id)) file.set(id, value);
+    const { random, file, history } = this.#world;
+    const plant = random.chance(0.2) ? null : random.pick(SIMILAR_PLANTS);
+    if (file === undefined || file.has(id)) return;
+    history.sends({ id, plant });
+    file.set(id, plant);
   }
 
   // The operator.
