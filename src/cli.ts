@@ -9,7 +9,7 @@ import { deleteOverrides } from "./config/overrides.ts";
 import { ALL_SETTINGS, Settings } from "./config/settings.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { toLine } from "./messages.ts";
-import { localOriginOf } from "./origin.ts";
+import { localOriginOf } from "./http/origin.ts";
 import { descriptionText } from "./reference/openapi.ts";
 import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
 import { VERSION } from "./version.ts";

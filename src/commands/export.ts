@@ -1,7 +1,7 @@
 import { ID_MAX, ID_MIN, LIST_MS_MAX } from "../limits.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
+import { formatPages } from "../plant/lines.ts";
 import { formatNewPlant } from "../plant/plant.ts";
-import { exportPages } from "../store/export_pages.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { withTimeout } from "../store/retry.ts";
@@ -51,7 +51,7 @@ async function exportAll(store: KvStore, counts: Counts): Promise<void> {
   // On a terminal the plants themselves show the progress.
   const isPiped = !Deno.stdout.isTerminal();
   try {
-    for await (const page of exportPages(store.pages())) {
+    for await (const page of formatPages(store.pages())) {
       counts.exported += page.plants;
       counts.skipped += page.foreign.length;
       for (const key of page.foreign) {

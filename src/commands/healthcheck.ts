@@ -4,7 +4,7 @@ import type { Address } from "../config/settings.ts";
 import { HEALTHCHECK_MS_MAX } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-import { localAddressOf } from "../origin.ts";
+import { localAddressOf } from "../http/origin.ts";
 
 /** The start of a reply (RFC 9112, section 4), and its length. */
 const STATUS_LINE = /^HTTP\/1\.[01] (\d{3})[ \r]/;

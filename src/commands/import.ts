@@ -97,7 +97,7 @@ export class Import {
   readonly #clock: Clock;
   readonly #counts: Record<Outcome | "refused", number> = {
     stored: 0,
-    unchanged: 0,
+    replayed: 0,
     conflict: 0,
     failed: 0,
     refused: 0,
@@ -118,8 +118,8 @@ export class Import {
 
   /** Number of plants that are stored, or conflict with a stored one. */
   get settled(): number {
-    const { stored, unchanged, conflict } = this.#counts;
-    return stored + unchanged + conflict;
+    const { stored, replayed, conflict } = this.#counts;
+    return stored + replayed + conflict;
   }
 
   /** Number of plants that the store failed on. */
@@ -161,9 +161,9 @@ export class Import {
 
   /** Prints the outcome. */
   report(): void {
-    const { stored, unchanged, conflict, refused } = this.#counts;
+    const { stored, replayed, conflict, refused } = this.#counts;
     writeStderr(
-      `${stored} created, ${unchanged} already stored, ${conflict} ` +
+      `${stored} created, ${replayed} already stored, ${conflict} ` +
         `conflicting, ${refused} refused`,
     );
     if (this.failed === 0) return;

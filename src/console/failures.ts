@@ -1,4 +1,5 @@
 /** Failures of stores and files, with advice for the operator. */
+import { userInfo } from "node:os";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
 import {
   type StoreError,
@@ -128,10 +129,21 @@ export function fileFailure(
 ): OperatorError {
   if (error instanceof OperatorError) return error;
   const converted = toFileError(error);
+  const who = converted.problem === "denied" ? asUser() : "";
   return new OperatorError(
-    `cannot ${action} ${name}: ${converted.message}`,
+    `cannot ${action} ${name}: ${converted.message}${who}`,
     exitStatusOf(converted),
   );
+}
+
+/** Names the user: an operator may run the command as the user of the service. */
+function asUser(): string {
+  try {
+    return ` as user ${userInfo().username}`;
+  } catch {
+    // The user has no name.
+    return "";
+  }
 }
 
 /** Returns the name of a store for messages. */

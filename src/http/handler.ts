@@ -195,7 +195,7 @@ export class RequestHandler {
     metrics.create(outcome);
     switch (outcome) {
       case "stored":
-      case "unchanged":
+      case "replayed":
         return Response.json(newPlant.plant);
       case "conflict":
         return new ApiError("idTaken", String(newPlant.id));

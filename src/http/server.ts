@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import { LISTEN_AGAIN_MS_MAX } from "../limits.ts";
-import { localOriginOf, originOf } from "../origin.ts";
+import { localOriginOf, originOf } from "./origin.ts";
 import type { Log } from "../telemetry/log.ts";
 
 /** Interval between two attempts to listen again. */

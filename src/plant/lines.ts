@@ -1,4 +1,6 @@
+/** The lines of exports and imports: one NewPlant each. */
 import { LINE_BYTES_MAX } from "../limits.ts";
+import { formatNewPlant, type NewPlant } from "./plant.ts";
 import { decodeUtf8 } from "./utf8.ts";
 
 /**
@@ -81,4 +83,31 @@ function decodeLine(
     };
   }
   return decodeUtf8(line) ?? { problem: "expected well-formed UTF-8" };
+}
+
+/** The lines of some plants of a store. */
+export interface Page {
+  /** One NewPlant per line. */
+  readonly text: string;
+  /** Number of lines. */
+  readonly plants: number;
+  /** Names the entries that are not plants of this service. */
+  readonly foreign: readonly string[];
+}
+
+/** Formats the entries of a store, page by page, for an export. */
+export async function* formatPages(
+  pages: AsyncIterable<readonly (NewPlant | string)[]>,
+): AsyncGenerator<Page> {
+  for await (const page of pages) {
+    const lines: string[] = [];
+    const foreign: string[] = [];
+    for (const entry of page) {
+      const isForeign = typeof entry === "string";
+      const line = isForeign ? undefined : formatNewPlant(entry);
+      if (line !== undefined) lines.push(`${line}\n`);
+      else foreign.push(isForeign ? entry : `id ${entry.id}`);
+    }
+    yield { text: lines.join(""), plants: lines.length, foreign };
+  }
 }

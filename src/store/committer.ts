@@ -14,11 +14,11 @@ import {
 import type { Reports } from "./reports.ts";
 
 /**
- * The outcome of a create. `stored` and `unchanged`: the plant is on disk.
+ * The outcome of a create. `stored` and `replayed`: the plant is on disk.
  * `conflict`: the id is taken by a different plant. `failed`: the store failed
  * or timed out; the commit may still land.
  */
-export type Outcome = "stored" | "unchanged" | "conflict" | "failed";
+export type Outcome = "stored" | "replayed" | "conflict" | "failed";
 
 /**
  * The result of a commit. `committed`: all of it is on disk. `exists`: at least
@@ -257,7 +257,7 @@ function isWaiting({ waiters }: Create): boolean {
 
 function compare(plant: Plant, stored: Plant | null): Outcome {
   return stored !== null && isSamePlant(plant, stored)
-    ? "unchanged"
+    ? "replayed"
     : "conflict";
 }
 

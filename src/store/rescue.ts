@@ -1,8 +1,8 @@
 import { basename, dirname, join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { RESCUE_RETRY_MS } from "../limits.ts";
+import { formatPages } from "../plant/lines.ts";
 import { StoreError, toFileError } from "./errors.ts";
-import { exportPages } from "./export_pages.ts";
 import { isSameFile, statOrUndefined, timeInName } from "./files/paths.ts";
 import { publish, syncDirectory, withPartialFile } from "./files/publish.ts";
 import type { WatchedFiles } from "./files/watch.ts";
@@ -83,7 +83,7 @@ export class Rescue {
       let plants = 0;
       let foreign = 0;
       const unsynced = await withPartialFile(path, async (partial) => {
-        for await (const page of exportPages(this.#store.pages())) {
+        for await (const page of formatPages(this.#store.pages())) {
           await Deno.writeTextFile(partial, page.text, { append: true });
           plants += page.plants;
           foreign += page.foreign.length;

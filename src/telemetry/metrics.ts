@@ -83,7 +83,7 @@ export class Metrics {
   readonly #commitSeconds = new Histogram(SECONDS.slice(0, -1));
   readonly #creates: Record<Outcome, number> = {
     stored: 0,
-    unchanged: 0,
+    replayed: 0,
     conflict: 0,
     failed: 0,
   };
@@ -113,7 +113,7 @@ export class Metrics {
 
   /** Returns all metrics in the Prometheus text format, version 0.0.4. */
   text(gauges: Gauges): string {
-    const { stored, unchanged, conflict, failed } = this.#creates;
+    const { stored, replayed, conflict, failed } = this.#creates;
     return [
       family(
         "plant_store_http_requests_total",
@@ -139,7 +139,7 @@ export class Metrics {
         "Creates by outcome: stored is new, replayed was stored before.",
         [
           ['{outcome="stored"}', stored],
-          ['{outcome="replayed"}', unchanged],
+          ['{outcome="replayed"}', replayed],
           ['{outcome="conflict"}', conflict],
           ['{outcome="failed"}', failed],
         ],

@@ -157,7 +157,7 @@ const DENIED_RESTORES: readonly [
     "write in the directory",
     "copies",
     0o555,
-    /: cannot write \S+plants\.db: permission denied$/m,
+    /: cannot write \S+plants\.db: permission denied as user nobody$/m,
     2,
   ],
 ];

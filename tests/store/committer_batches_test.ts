@@ -76,7 +76,7 @@ Deno.test("two creates of one id are never in commits at the same time", async (
   const creates = [create(1), create(1), create(1, { name: "Ficus" })];
   assert.deepEqual(store.operations, [["commit", 1n]]);
   await store.writeAll();
-  assert.deepEqual(outcomesOf(creates), ["stored", "unchanged", "conflict"]);
+  assert.deepEqual(outcomesOf(creates), ["stored", "replayed", "conflict"]);
   assert.deepEqual(store.operations, [["commit", 1n]]);
   assert.deepEqual(store.plants, new Map([[1n, PLANT]]));
 });
@@ -104,7 +104,7 @@ Deno.test("a commit with existing ids answers those creates and commits the othe
   assert.equal(blocker.outcome, "stored");
   assert.deepEqual(
     outcomesOf(creates),
-    ["stored", "unchanged", "conflict", "conflict"],
+    ["stored", "replayed", "conflict", "conflict"],
   );
   assert.deepEqual(store.operations.slice(1), [
     ["commit", 1n, 2n, 3n, 4n],
@@ -137,7 +137,7 @@ Deno.test("a failed read answers failed, and the id can be created again", async
   store.problem = undefined;
   const again = create(1);
   await store.writeAll();
-  assert.equal(again.outcome, "unchanged");
+  assert.equal(again.outcome, "replayed");
 });
 
 Deno.test("a batch reads before it commits if the last one had existing ids", async () => {
@@ -152,7 +152,7 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
   }
   assert.deepEqual(
     outcomesOf(creates),
-    ["unchanged", "unchanged", "stored", "unchanged", "stored", "stored"],
+    ["replayed", "replayed", "stored", "replayed", "stored", "stored"],
   );
   assert.deepEqual(store.operations, [
     ["commit", 1n],

@@ -24,7 +24,7 @@ const REPEATED_FAILURES = 0.3;
 
 /** Everything that the schedules reach. */
 export const REACHED: readonly string[] = [
-  ...["stored", "unchanged", "conflict", "failed"],
+  ...["stored", "replayed", "conflict", "failed"],
   ...["damaged", "restarted", "recovered", "full", "large batch"],
 ];
 

@@ -47,7 +47,7 @@ Deno.test("Metrics.create() counts creates by outcome", () => {
   const metrics = new Metrics();
   metrics.create("stored");
   metrics.create("stored");
-  metrics.create("unchanged");
+  metrics.create("replayed");
   metrics.create("conflict");
   metrics.create("failed");
   assertSeries(metrics, "creates_total", "outcome", {

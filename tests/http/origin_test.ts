@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
-import { localAddressOf, localOriginOf, originOf } from "../src/origin.ts";
+import {
+  localAddressOf,
+  localOriginOf,
+  originOf,
+} from "../../src/http/origin.ts";
 
 Deno.test("originOf() puts IPv6 addresses in brackets", () => {
   assert.equal(
