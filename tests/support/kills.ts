@@ -40,7 +40,7 @@ export async function trace(
 }
 
 /** Maximum number of kill points of a run of the program. */
-const KILL_POINTS = numberFromEnv("KILL_POINTS", 6);
+const KILL_POINTS = numberFromEnv("KILL_POINTS", 4);
 
 /**
  * Returns expressions for strace, which kill at calls of the threads that made a
