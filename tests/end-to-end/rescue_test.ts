@@ -21,6 +21,8 @@ import {
 } from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { snapshot } from "../support/snapshot.ts";
+import { assertInjected, traced, withStrace } from "../support/strace.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
 import { exportLines, storeLines } from "../support/transfer.ts";
@@ -415,6 +417,50 @@ test("the plants of a lost store are saved again if their file is deleted", asyn
   const [, , last = ""] = [...stderr.matchAll(SAVED)].at(-1) ?? [];
   assert.notEqual(last, again);
   assert.ok(exists(last));
+});
+
+withStrace.test("a rescue whose directory cannot be synced saves one file, and a stop ends", async ({ directory, store, ledger }) => {
+  const trace = directory.file("trace");
+  const { shell = "" } = traced(trace, "inject=fsync:error=EIO");
+  const real = Deno.realPathSync(directory.path);
+  await using program = await Program.start(["--kv", store], {
+    shell: shell.replace(' "$0"', ` -P '${real}' "$0"`),
+  });
+  await create(program, ledger, 1n);
+  Deno.removeSync(store);
+  await program.printed(
+    /error: saved all plants \(100\) in \S+, cannot sync its directory, .*: stop /,
+  );
+  assertSucceeded(await program.stop());
+  assertInjected(trace);
+  const saved = directory.names().filter((name) => name.endsWith(".jsonl"));
+  assert.equal(saved.length, 1);
+});
+
+withStrace.test("a start whose directory cannot be listed fails, and creates no store", async ({ directory, store }) => {
+  const before = directory.names();
+  using away = new TemporaryDirectory();
+  const real = Deno.realPathSync(directory.path);
+  for (
+    const [error, status, message] of [
+      ["EIO", 1, "Input/output error"],
+      ["EMFILE", 1, "Too many open files"],
+      ["EACCES", 2, "permission denied: change the permissions"],
+    ] as const
+  ) {
+    const { shell = "" } = traced(
+      away.file("trace"),
+      `inject=openat:error=${error}`,
+    );
+    const ended = await runProgram(["--port", "0", "--kv", store], {
+      shell: shell.replace(' "$0"', ` -P '${real}' "$0"`),
+    });
+    assertInjected(away.file("trace"));
+    assertOneLine(ended, status, /cannot store plants in /);
+    const problem = `cannot list ${directory.path}: ${message}`;
+    assert.ok(ended.stderr.includes(problem), ended.stderr);
+    assert.deepEqual(directory.names(), before);
+  }
 });
 
 test("the command in the log is quoted for a shell", async ({ directory, ledger }) => {

@@ -8,11 +8,18 @@ import {
   overwrite,
   writeText,
 } from "../support/damage.ts";
-import { eventually, isStored, PLANT, send } from "../support/load.ts";
+import {
+  eventually,
+  isStored,
+  occurrences,
+  PLANT,
+  send,
+} from "../support/load.ts";
 import { makeLog } from "../support/places.ts";
 import {
   assertOneLine,
   assertSucceeded,
+  type Ended,
   Program,
   type ProgramOptions,
 } from "../support/program.ts";
@@ -486,6 +493,79 @@ withStrace.test("restore on a file system without hard links copies the old stor
   );
   assertInjected(trace);
   assert.equal((Deno.statSync(old).mode ?? 0) & 0o777, 0o640);
+});
+
+/** Deno's caches make calls of their own. */
+const WITHOUT_CACHE = { DENO_DIR: "/dev/null" };
+
+const UNSYNCED =
+  "cannot sync its directory, so it may lose its name in a power cut: " +
+  "Input/output error (os error 5)";
+
+for (const hasLinks of [true, false]) {
+  const where = hasLinks ? "" : " on a file system without hard links";
+  for (const make of [createAndKillOne, writeText]) {
+    withStrace.test(`restore${where} that cannot rename the copy over the store undoes what it has done, after ${make.name}()`, async (place) => {
+      using away = new TemporaryDirectory();
+      await make(place.store);
+      const isStore = make === createAndKillOne;
+      const before = isStore ? [NEW_LINE, ...stored] : snapshot(place.path);
+      const trace = away.file("trace");
+      // As a mount point. Without links, the first rename is that of a copy.
+      const renames = "?rename,renameat,renameat2";
+      const which = hasLinks ? 1 : 2;
+      const expressions = [`inject=${renames}:error=EBUSY:when=${which}`];
+      if (!hasLinks) expressions.push("inject=?link,linkat:error=EPERM");
+      const ended = await restore(place.store, place.backup, {
+        ...traced(trace, `trace=?link,linkat,${renames}`, ...expressions),
+        env: WITHOUT_CACHE,
+      });
+      assertInjected(trace);
+      assertOneLine(ended, 1, / cannot replace \S+plants\.db: .*busy/);
+      if (isStore) {
+        assert.deepEqual(place.names(), ["backup.db", "plants.db"]);
+        assert.deepEqual(await exportLines(place.store), before);
+      } else assert.deepEqual(snapshot(place.path), before);
+    });
+  }
+}
+
+withStrace.test("a backup or a restore whose directory cannot be synced is complete, says so, and fails", async (place) => {
+  using away = new TemporaryDirectory();
+  const trace = away.file("trace");
+  /** Fails the last sync of the directory, as a run before has counted them. */
+  async function withoutLastSync(
+    run: (place: StoreAndBackup, options: ProgramOptions) => Promise<Ended>,
+  ): Promise<Ended> {
+    const inject = (path: string, ...expressions: string[]) => {
+      const { shell = "" } = traced(trace, "trace=fsync", ...expressions);
+      const real = Deno.realPathSync(path);
+      return {
+        shell: shell.replace(' "$0"', ` -P '${real}' "$0"`),
+        env: WITHOUT_CACHE,
+      };
+    };
+    using other = new StoreAndBackup();
+    assertSucceeded(await run(other, inject(other.path)));
+    const syncs = occurrences(Deno.readTextFileSync(trace), /fsync\(/g);
+    const last = `inject=fsync:error=EIO:when=${syncs}`;
+    const ended = await run(place, inject(place.path, last));
+    assertInjected(trace);
+    assert.equal(ended.status, 1);
+    assert.ok(ended.stderr.includes(UNSYNCED), ended.stderr);
+    return ended;
+  }
+
+  const copied = await withoutLastSync((place, options) =>
+    backUp(place.store, place.file("copy.db"), options)
+  );
+  assert.match(copied.stderr, /copy\.db is a complete copy, 2500 entries: /);
+  assertSameLines(await exportLines(place.file("copy.db")), stored);
+  const restored = await withoutLastSync((place, options) =>
+    restore(place.store, place.backup, options)
+  );
+  assert.match(restored.stderr, /^restored 3000 entries .*; the old store is /);
+  assertSameLines(await exportLines(place.store), backedUp);
 });
 
 for (const command of ["backup", "restore"]) {
