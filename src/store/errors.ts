@@ -16,14 +16,14 @@ interface Row<Problem = string> {
 const TABLE = [
   {
     problem: "missing",
-    pattern: /^Not(Found|ADirectory):/,
+    pattern: /^Not(Found|ADirectory)\b/,
     words: "no such file",
   },
   /** There is no directory for a new file. */
   { problem: "no directory" },
   {
     problem: "directory",
-    pattern: /^IsADirectory:/,
+    pattern: /^IsADirectory\b/,
     words: "it is a directory",
   },
   /** Another file has the name of a new one. */
@@ -31,7 +31,7 @@ const TABLE = [
   /** A path below /dev, /proc or /sys, or not a regular file. */
   {
     problem: "special path",
-    pattern: /^NotCapable:/,
+    pattern: /^NotCapable\b/,
     words: "Deno does not open special files of the system",
   },
   /** The path is too long, or its links form a loop. */
@@ -43,7 +43,7 @@ const TABLE = [
   },
   {
     problem: "denied",
-    pattern: /^PermissionDenied:/,
+    pattern: /^PermissionDenied\b/,
     words: "permission denied",
   },
   {
