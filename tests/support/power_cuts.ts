@@ -43,7 +43,7 @@ const REPLY =
 const TAKEN = API_ERRORS.idTaken.error;
 
 /** The report of a restore. */
-const RESTORED = /^restored (\d+) plants/;
+const RESTORED = /^restored (\d+) entries/;
 
 /** A plant to create after a power cut. */
 const LAST_PLANT = { id: 1n, plant: { name: "After the power cut" } };
