@@ -110,12 +110,12 @@ export const STORE_OPEN_MS_MAX = 9_000;
 /** Interval between two attempts to save the plants of a lost store. */
 export const RESCUE_RETRY_MS = 10_000;
 
-/** Pages that a copy of a store reads before it looks for a signal: 4 MiB. */
+/** Pages that a copy of a store reads before it checks for a signal: 4 MiB. */
 export const COPY_PAGES = 1_000;
 
 /**
- * Maximum length of the name of a store. A file system allows 255 bytes, and a
- * partial file of saved plants has 54 more: `.rescued-TIME.jsonl.ID.partial`.
+ * Bytes of the name of a store in the name of a file of its saved plants. A file
+ * system allows 255, and `.rescued-TIME.jsonl.ID.partial` has 54.
  */
 export const STORE_NAME_BYTES_MAX = 200;
 
@@ -153,7 +153,7 @@ export const CHECK_MS = 250;
 export const LISTEN_AGAIN_MS_MAX = 60_000;
 
 /** Maximum size of a token or PEM file: hundreds of times a usual one. */
-export const TOKEN_FILE_BYTES_MAX = 1024 * 1024;
+export const CONFIG_FILE_BYTES_MAX = 1024 * 1024;
 
 /** Time for the service to answer `plant-store healthcheck`. */
 export const HEALTHCHECK_MS_MAX = 3_000;

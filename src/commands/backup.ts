@@ -3,7 +3,7 @@ import { fileFailure, storeFailure } from "../console/failures.ts";
 import { abortOnSignal } from "../console/signals.ts";
 import { countOf } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-import { StoreError } from "../store/errors.ts";
+import { StoreError } from "../store/files/errors.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { sidecarsOf } from "../store/files/inspect.ts";
 import { exists, setMode, statOrUndefined } from "../store/files/paths.ts";
@@ -40,6 +40,7 @@ export async function backUp(
         throw storeFailure("read", location, error);
       });
       setMode(partial, statOrUndefined(path));
+      stop.throwIfAborted();
       const unsynced = publish(partial, target);
       const copy = `${target} is a complete copy, ${
         countOf(entries, "entry", "entries")

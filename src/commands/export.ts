@@ -4,11 +4,12 @@ import { formatPages } from "../plant/lines.ts";
 import { formatNewPlant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import type { StoreLocation } from "../store/location.ts";
+import { openStoreToRead } from "../store/open.ts";
 import { withTimeout } from "../store/retry.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { Progress } from "../console/progress.ts";
 import { writeStdout } from "../console/stdout.ts";
-import { openForExport, storeFailure } from "../console/failures.ts";
+import { storeFailure } from "../console/failures.ts";
 
 /** What an export has written, and what it could not write. */
 interface Counts {
@@ -29,7 +30,9 @@ export async function exportPlants(
   ids: readonly string[],
 ): Promise<number> {
   const selected = new Set(ids.map(readId));
-  const store = await openForExport(location);
+  const store = await openStoreToRead(location).catch((error) => {
+    throw storeFailure("read", location, error);
+  });
   const counts = { exported: 0, skipped: 0 };
   try {
     if (selected.size > 0) await exportSelected(store, selected, counts);

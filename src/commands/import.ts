@@ -1,9 +1,5 @@
 import { serialize } from "node:v8";
-import {
-  fileFailure,
-  openForCreates,
-  storeFailure,
-} from "../console/failures.ts";
+import { fileFailure, storeFailure } from "../console/failures.ts";
 import { Progress } from "../console/progress.ts";
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import { ApiError } from "../errors.ts";
@@ -21,7 +17,8 @@ import {
   type Outcome,
 } from "../store/committer.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { findSavedFile, markImported } from "../store/rescue.ts";
+import { findSavedFile, markImported } from "../store/files/saved.ts";
+import { openStore } from "../store/open.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { type LineProblem, readLines } from "../plant/lines.ts";
 
@@ -47,8 +44,9 @@ export async function importPlants(
     return count;
   }
 
-  const saved = findSaved(location, path);
-  const store = await openForCreates(location, saved);
+  const { store, saved } = await openFor(location, path).catch((error) => {
+    throw storeFailure("store plants in", location, error);
+  });
   const progress = new Progress();
   const run = new Import(store, progress, SYSTEM_CLOCK);
   const checking = setInterval(() => run.expire(), CHECK_MS);
@@ -71,14 +69,11 @@ export async function importPlants(
   return 0;
 }
 
-/** Returns the file of saved plants beside the store, if it is the input. */
-function findSaved(location: StoreLocation, path: string): string | undefined {
-  if (location.kind === "server" || path === "-") return undefined;
-  try {
-    return findSavedFile(location.path, path);
-  } catch (error) {
-    throw storeFailure("store plants in", location, error);
-  }
+/** Opens the store, also beside saved plants if they are the input. */
+async function openFor(location: StoreLocation, path: string) {
+  const isFile = location.kind === "file" && path !== "-";
+  const saved = isFile ? findSavedFile(location.path, path) : undefined;
+  return { store: await openStore(location, saved), saved };
 }
 
 /** Renames a file of saved plants that are all in the store now. */

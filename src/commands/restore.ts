@@ -3,7 +3,7 @@ import { fileFailure, storeFailure } from "../console/failures.ts";
 import { abortOnSignal } from "../console/signals.ts";
 import { countOf } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-import { StoreError, toFileError } from "../store/errors.ts";
+import { StoreError, toFileError } from "../store/files/errors.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { leaveWalMode } from "../store/files/inspect.ts";
 import {
@@ -43,6 +43,7 @@ export async function restore(
   try {
     return await withPartialFile(real, async (copy) => {
       const entries = await copyReadable(from, copy, stop);
+      stop.throwIfAborted();
       const replaced = await replaceStore(real, copy).catch((error) => {
         throw storeFailure("replace", location, error);
       });

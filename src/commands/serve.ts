@@ -2,7 +2,7 @@ import { SYSTEM_CLOCK } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
-import { importAdvice, nameOf, openForCreates } from "../console/failures.ts";
+import { importAdvice, nameOf, storeFailure } from "../console/failures.ts";
 import { listenFailure } from "../console/listen_failure.ts";
 import { reloadOnHangup } from "../console/reload.ts";
 import { stopSignal } from "../console/signals.ts";
@@ -11,6 +11,7 @@ import { HttpServer, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX, RESCUE_RETRY_MS } from "../limits.ts";
 import { createService, type ServiceConfig } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
+import { openStore } from "../store/open.ts";
 import { Log } from "../telemetry/log.ts";
 
 const RETRY_S = RESCUE_RETRY_MS / 1000;
@@ -33,7 +34,9 @@ export async function serve(config: Config): Promise<number> {
   // Before the store: a start that cannot listen creates none.
   orListenFailure(config, () => tryToListen(config));
   const store = await Promise.race([
-    openForCreates(config.store),
+    openStore(config.store).catch((error) => {
+      throw storeFailure("store plants in", config.store, error);
+    }),
     stop.then(() => undefined),
   ]);
   // The signal came first.

@@ -1,6 +1,6 @@
-import { TOKEN_FILE_BYTES_MAX } from "../limits.ts";
+import { CONFIG_FILE_BYTES_MAX } from "../limits.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import { type StoreError, toFileError } from "../store/errors.ts";
+import { type StoreError, toFileError } from "../store/files/errors.ts";
 
 /** A configured file, and the flag or variable that contained its path. */
 export interface FileSetting {
@@ -14,7 +14,7 @@ export interface FileSetting {
  * @throws {OperatorError}
  */
 export function readFile(file: FileSetting): string {
-  const bytes = new Uint8Array(TOKEN_FILE_BYTES_MAX + 1);
+  const bytes = new Uint8Array(CONFIG_FILE_BYTES_MAX + 1);
   try {
     using open = Deno.openSync(file.path);
     for (let length = 0; length < bytes.length;) {
@@ -27,7 +27,7 @@ export function readFile(file: FileSetting): string {
   } catch (error) {
     throw cannotRead(file, toFileError(error));
   }
-  const mibMax = TOKEN_FILE_BYTES_MAX / 2 ** 20;
+  const mibMax = CONFIG_FILE_BYTES_MAX / 2 ** 20;
   const message = `it is larger than ${mibMax} MiB`;
   throw cannotRead(file, { message, isPassing: false });
 }

@@ -1,15 +1,14 @@
 /** Failures of stores and files, with advice for the operator. */
 import { userInfo } from "node:os";
+import { quoteForShell } from "../messages.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
+import { toStoreError } from "../store/errors.ts";
 import {
   type StoreError,
   type StoreProblem,
   toFileError,
-  toStoreError,
-} from "../store/errors.ts";
-import type { KvStore } from "../store/kv_store.ts";
+} from "../store/files/errors.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { openStore, openStoreToRead } from "../store/open.ts";
 
 /** Where a problem is: in the configured store, or in a file to restore. */
 export type Role = "store" | "backup";
@@ -50,7 +49,9 @@ const ADVICE: Readonly<
     "move that log away",
     ": move that log away, or name another backup",
   ],
-  "saved plants": [({ file }, store) => `: ${importAdvice(file, store)}`],
+  "saved plants": [
+    ({ file = "FILE" }, store) => `: ${importAdvice(file, store)}`,
+  ],
   "corrupt": ["", ": name another backup"],
   "newer format": [
     ": run that Deno, or export with it and import here into a new store",
@@ -65,35 +66,9 @@ const ADVICE: Readonly<
 export function importAdvice(saved: string, store: string): string {
   return "stop the service, move what is left of the store, with -wal and " +
     "-shm, into a folder, run the following command as the user of the " +
-    `service, and start it again: plant-store import ${quote(saved)} --kv ${
-      quote(store)
-    }`;
-}
-
-/** Quotes a word for a shell (POSIX, section 2.2.2) if it needs that. */
-function quote(word: string): string {
-  return /^[\w./:-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
-}
-
-/**
- * Opens a store to create plants.
- * @param imported see {@link openStore}
- * @throws {OperatorError}
- */
-export function openForCreates(
-  location: StoreLocation,
-  imported?: string,
-): Promise<KvStore> {
-  return openStore(location, imported).catch((error) => {
-    throw storeFailure("store plants in", location, error);
-  });
-}
-
-/** Opens an existing store to export it. @throws {OperatorError} */
-export function openForExport(location: StoreLocation): Promise<KvStore> {
-  return openStoreToRead(location).catch((error) => {
-    throw storeFailure("read", location, error);
-  });
+    `service, and start it again: plant-store import ${
+      quoteForShell(saved)
+    } --kv ${quoteForShell(store)}`;
 }
 
 /**

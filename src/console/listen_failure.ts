@@ -1,10 +1,6 @@
 import type { Config } from "../config/settings.ts";
 import { errorMessage } from "../messages.ts";
-import {
-  EXIT_CONFIGURATION,
-  EXIT_FAILURE,
-  OperatorError,
-} from "../operator_error.ts";
+import { exitStatusOf, OperatorError } from "../operator_error.ts";
 
 /** Why the runtime cannot listen, and how the operator solves it. */
 interface ListenProblem {
@@ -63,6 +59,6 @@ export function listenFailure(
   const message = problem?.message ?? errorMessage(error);
   return new OperatorError(
     `cannot listen on ${host} port ${port}: ${message}${problem?.advice ?? ""}`,
-    problem?.isPermanent ? EXIT_CONFIGURATION : EXIT_FAILURE,
+    exitStatusOf({ isPassing: !problem?.isPermanent }),
   );
 }

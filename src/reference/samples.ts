@@ -1,4 +1,5 @@
 /** Sample creates in several languages, for the page and the banner. */
+import { quoteForShell } from "../messages.ts";
 import { EXAMPLES, PAUSES_S, REPLY_S_MAX } from "./api.ts";
 import go from "./samples/create.go" with { type: "text" };
 import python from "./samples/create.py" with { type: "text" };
@@ -10,13 +11,6 @@ const { id, plant } = EXAMPLES.tagged;
 const MEMBERS = Object.entries(plant)
   .map(([name, text]) => `"${name}": "${text}"`).join(", ");
 const NEW_PLANT = `{"id": ${id}, ${MEMBERS}}`;
-
-/** Returns a text as one word of a POSIX shell. */
-function quoteForShell(text: string): string {
-  return /^[\w:/.-]+$/.test(text)
-    ? text
-    : `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}
 
 /** Returns a create with curl up to its body. */
 export function curlBeforeBody(

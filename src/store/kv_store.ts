@@ -21,7 +21,8 @@ import { statOrUndefined } from "./files/paths.ts";
 import type { ObservedStore } from "./health.ts";
 import type { StoreLocation } from "./location.ts";
 import { WatchedFiles } from "./files/watch.ts";
-import { isLocked, StoreError, toStoreError } from "./errors.ts";
+import { toStoreError } from "./errors.ts";
+import { isLocked, StoreError } from "./files/errors.ts";
 import { withTimeout } from "./retry.ts";
 
 /** First part of the key of a plant; the second is its id. */
@@ -79,7 +80,12 @@ export class KvStore implements CommitStore, ObservedStore {
     if (location.kind === "file") {
       const database = statOrUndefined(location.path);
       const kv = await Deno.openKv(location.path);
-      return new KvStore(kv, location, isNew, database);
+      try {
+        return new KvStore(kv, location, isNew, database);
+      } catch (error) {
+        kv.close();
+        throw error;
+      }
     }
     // Deno reads the token from the environment only.
     Deno.env.set("DENO_KV_ACCESS_TOKEN", location.token);

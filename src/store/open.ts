@@ -1,13 +1,14 @@
 /** Opens stores, and creates the file of a new one. */
-import { basename, dirname } from "node:path";
-import { STORE_NAME_BYTES_MAX, STORE_OPEN_MS_MAX } from "../limits.ts";
-import { isLocked, StoreError, toStoreError } from "./errors.ts";
+import { dirname } from "node:path";
+import { STORE_OPEN_MS_MAX } from "../limits.ts";
+import { toStoreError } from "./errors.ts";
+import { isLocked, StoreError } from "./files/errors.ts";
 import { diagnose } from "./files/diagnose.ts";
 import { findStore, requireStore } from "./files/inspect.ts";
 import { resolveLinks, setOwner, statOrUndefined } from "./files/paths.ts";
+import { savedFilesOf } from "./files/saved.ts";
 import { KvStore } from "./kv_store.ts";
 import type { StoreLocation } from "./location.ts";
-import { savedFilesOf } from "./rescue.ts";
 import { retryWhile } from "./retry.ts";
 
 /** Permissions of a new file: plants are for the user of the service only. */
@@ -83,12 +84,6 @@ async function open(
 function prepareFile(path: string): boolean {
   if (findStore(path)) return false;
   const real = resolveLinks(path);
-  if (new TextEncoder().encode(basename(real)).length > STORE_NAME_BYTES_MAX) {
-    throw new StoreError(
-      "bad path",
-      `its name is longer than ${STORE_NAME_BYTES_MAX} bytes`,
-    );
-  }
   const directory = statOrUndefined(dirname(real));
   if (!directory?.isDirectory) {
     throw new StoreError("no directory", `no directory ${dirname(real)}`);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { reloadTokenFile } from "../../src/config/tokens.ts";
-import { TOKEN_FILE_BYTES_MAX } from "../../src/limits.ts";
+import { CONFIG_FILE_BYTES_MAX } from "../../src/limits.ts";
 import {
   assertConfigError,
   assertRefused,
@@ -43,7 +43,7 @@ for (
     ["a byte order mark", "\ufeffa\nb", ["a", "b"]],
     [
       "its largest size",
-      "a\n".repeat(TOKEN_FILE_BYTES_MAX / 2),
+      "a\n".repeat(CONFIG_FILE_BYTES_MAX / 2),
       ["a"],
     ],
     ["a repeated token", "a\nb\na\n", ["a", "b"]],
@@ -73,7 +73,7 @@ for (
     ["is not UTF-8", new Uint8Array([0xff]), /: the token has a character /],
     [
       "is too large",
-      `${"a\n".repeat(TOKEN_FILE_BYTES_MAX / 2)}\n`,
+      `${"a\n".repeat(CONFIG_FILE_BYTES_MAX / 2)}\n`,
       /^--token-file: cannot read .*: it is larger than 1 MiB$/,
     ],
     ["is missing", undefined, /^--token-file: cannot read .*: no such file$/],

@@ -25,7 +25,7 @@ import { assertInjected, traced, withStrace } from "../support/strace.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
-import { exportLines, storeLines } from "../support/transfer.ts";
+import { storeLines } from "../support/transfer.ts";
 
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 const FAILING = /error: the store fails: /g;
@@ -230,10 +230,6 @@ for (const [accident, act, problem, leaves] of ACCIDENTS) {
 
       await assertStartNames(store, advice);
       if (leaves === "the store") await ledger.assertFile(store);
-      else if (leaves === "another store") {
-        // Without anything of the old log.
-        assert.deepEqual(await exportLines(store), [toBody(OTHER)]);
-      }
       await assertImported(advice, store, ledger);
     }
   });

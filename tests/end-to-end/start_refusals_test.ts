@@ -1,6 +1,6 @@
 /**
  * Starts that are refused, one for each part of the program that refuses.
- * The tests in `config` and `kv_store_errors_test.ts` have everything that is
+ * The tests in `config` and `store/open_test.ts` have everything that is
  * refused.
  */
 import assert from "node:assert/strict";

@@ -1,16 +1,15 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { STORE_NAME_BYTES_MAX } from "../../src/limits.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import type { StoreLocation } from "../../src/store/location.ts";
 import { openStore, openStoreToRead } from "../../src/store/open.ts";
+import { toStoreError } from "../../src/store/errors.ts";
 import {
   StoreError,
   type StoreProblem,
   toFileError,
-  toStoreError,
-} from "../../src/store/errors.ts";
+} from "../../src/store/files/errors.ts";
 import {
   leaveJournal,
   makeNewer,
@@ -232,17 +231,6 @@ test("openStore() refuses a store with saved plants beside it, but not their imp
   assert.deepEqual(directory.names(), names.slice(1));
 });
 
-test("openStore() creates a store whose name has STORE_NAME_BYTES_MAX bytes, and not of one more", async ({ directory }) => {
-  const name = "ü".repeat(STORE_NAME_BYTES_MAX / 2);
-  await assert.rejects(
-    openStore({ kind: "file", path: directory.file(`${name}x`) }),
-    storeError("bad path", "its name is longer than 200 bytes"),
-  );
-  assert.deepEqual(directory.names(), []);
-  const path = directory.file(name);
-  (await openStore({ kind: "file", path })).close();
-});
-
 test("openStore() waits while another process holds the lock", async ({ store: path }) => {
   await makeStore(path);
   const lock = new StoreLock(path);
@@ -355,6 +343,7 @@ Deno.test("toFileError() distinguishes what an operator must change from what ma
       [new Error("No space left on device (os error 28): open"), "full"],
       [new Error("Disk quota exceeded (os error 122): open"), "full"],
       [new Deno.errors.NotCapable("Requires all access"), "special path"],
+      [new Deno.errors.NotCapable("Requires read access"), "other"],
     ] as const
   ) {
     const error = toFileError(thrown);

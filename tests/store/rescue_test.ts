@@ -2,17 +2,12 @@ import assert from "node:assert/strict";
 import { basename } from "node:path";
 import { RESCUE_RETRY_MS } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
-import {
-  findSavedFile,
-  markImported,
-  Rescue,
-  savedFilesOf,
-} from "../../src/store/rescue.ts";
+import { markImported } from "../../src/store/files/saved.ts";
+import { Rescue } from "../../src/store/rescue.ts";
 import { eventually } from "../support/load.ts";
 import { FakeClock } from "../support/fake_store.ts";
-import { storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { test, testsIf, testsWith } from "../support/tests.ts";
+import { testsWith } from "../support/tests.ts";
 
 const NAME = /^plants\.db\.rescued-\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z\.jsonl$/;
 
@@ -29,17 +24,15 @@ class FakeStore {
   onPage: () => void | Promise<void> = () => {};
   /** Number of times that its plants were read. */
   reads = 0;
-  orphansRemoved = 0;
 
   readonly files: {
     readonly path: string;
     loss: string | undefined;
-    removeOrphans(): void;
+    checkLast(): void;
   };
 
   constructor(path: string) {
-    const removeOrphans = () => void this.orphansRemoved++;
-    this.files = { path, loss: "it was deleted or moved", removeOrphans };
+    this.files = { path, loss: "it was deleted or moved", checkLast() {} };
   }
 
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
@@ -75,9 +68,6 @@ class RescuePlace extends TemporaryDirectory {
   }
 }
 
-/** Root may list every directory. */
-const byUser = testsIf(Deno.uid() !== 0);
-
 const withRescue = testsWith(() => new RescuePlace());
 
 withRescue.test("Rescue does nothing while the files have no problem, or for a store without files", async (place) => {
@@ -92,7 +82,7 @@ withRescue.test("Rescue does nothing while the files have no problem, or for a s
   );
   remote.check();
   await remote.finish();
-  assert.deepEqual([store.reads, store.orphansRemoved, reports], [0, 0, []]);
+  assert.deepEqual([store.reads, reports], [0, []]);
   assert.deepEqual(place.names(), []);
 });
 
@@ -174,10 +164,9 @@ withRescue.test("Rescue reports a missing directory, and saves the plants when i
   assert.match(place.names().join(), NAME);
 });
 
-withRescue.test("finish() waits for a later attempt if one fails, and removes the orphans when the plants are saved", async (place) => {
+withRescue.test("finish() waits for a later attempt if one fails", async (place) => {
   const { store, rescue } = place;
   store.onPage = () => {
-    assert.equal(store.orphansRemoved, 0);
     if (store.reads === 1) throw new Error("disk I/O error");
   };
   let isFinished = false;
@@ -185,11 +174,10 @@ withRescue.test("finish() waits for a later attempt if one fails, and removes th
   // It has started an attempt itself.
   assert.match(place.names().join(), /\.partial$/);
   await place.nextReport();
-  assert.deepEqual([isFinished, store.orphansRemoved], [false, 0]);
+  assert.equal(isFinished, false);
   await place.nextReport();
   await finished;
   assert.match(place.names().join(), NAME);
-  assert.equal(store.orphansRemoved, 1);
 });
 
 withRescue.test("Rescue saves the plants again if their file is deleted, and not if it is renamed after its import or cannot be examined", async (place) => {
@@ -212,48 +200,10 @@ withRescue.test("Rescue saves the plants again if their file is deleted, and not
   assert.equal(Deno.readTextFileSync(`${reports[1]?.[0]}`), LINES);
 });
 
-const SAVED = [2024, 2025, 2026]
-  .map((year) => `plants.db.rescued-${year}-01-01T000000.000Z.jsonl`);
-
-test("savedFilesOf() returns the saved files beside a store in their order, and no other file", ({ directory, store: path }) => {
-  assert.deepEqual(savedFilesOf(directory.file("missing/plants.db")), []);
-  for (
-    const name of [
-      "plants.db",
-      "plants.db-wal",
-      "plants.db.replaced-2027-01-01T000000.000Z",
-      "other-plants.db.rescued-2027-01-01T000000.000Z.jsonl",
-      `${SAVED[0]}.1f2e3d4c.partial`,
-      `${SAVED[0]}.imported`,
-    ]
-  ) Deno.createSync(directory.file(name)).close();
-  assert.deepEqual(savedFilesOf(path), []);
-  for (const name of SAVED.toReversed()) {
-    Deno.createSync(directory.file(name)).close();
-  }
-  const files = SAVED.map((name) => directory.file(name));
-  assert.deepEqual(savedFilesOf(path), files);
-});
-
-test("findSavedFile() finds a saved file by any of its names, and no other file", ({ directory, store: path }) => {
-  const [saved = "", ...others] = SAVED.map((name) => directory.file(name));
-  for (const file of [saved, ...others]) Deno.createSync(file).close();
-  const [link, copy] = [directory.file("link"), directory.file("copy")];
-  Deno.symlinkSync(saved, link);
-  Deno.createSync(copy).close();
-  for (const name of [saved, link]) {
-    assert.equal(findSavedFile(path, name), saved);
-  }
-  for (const name of [copy, path, directory.file("missing")]) {
-    assert.equal(findSavedFile(path, name), undefined);
-  }
-  assert.equal(markImported(saved), `${saved}.imported`);
-  assert.deepEqual(savedFilesOf(path), others);
-});
-
-byUser.test("savedFilesOf() throws if the directory cannot be listed", ({ directory, store: path }) => {
-  Deno.chmodSync(directory.path, 0o300);
-  const message = `cannot list ${directory.path}: permission denied`;
-  assert.throws(() => savedFilesOf(path), storeError("denied", message));
-  Deno.chmodSync(directory.path, 0o700);
+withRescue.test("finish() checks the files for the last time", async (place) => {
+  const { files } = place.store;
+  files.loss = undefined;
+  files.checkLast = () => files.loss = "Input/output error";
+  await place.rescue.finish();
+  assert.match(place.names().join(), NAME);
 });

@@ -283,9 +283,9 @@ export function* drawPowerCuts(
       [end],
     ]));
     const image = disk.afterPowerCut(at, random);
-    // The disk may hold anything of the index of a log, which is memory that
-    // SQLite processes share.
-    if (image.has(`${STORE}-wal`) && random.chance(0.5)) {
+    // The disk may hold an index without its log, or any content of it, which is
+    // memory that SQLite processes share.
+    if (image.has(STORE) && random.chance(0.5)) {
       const index = new Uint8Array(32 * 1024).fill(random.int(0, 255));
       image.set(`${STORE}-shm`, index);
     }

@@ -5,7 +5,7 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { CommitResult } from "../../src/store/committer.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import { openStore } from "../../src/store/open.ts";
-import { StoreError, type StoreProblem } from "../../src/store/errors.ts";
+import { StoreError, type StoreProblem } from "../../src/store/files/errors.ts";
 import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
 import { inParallel } from "./load.ts";
 import { test } from "./tests.ts";

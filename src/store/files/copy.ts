@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { on } from "node:events";
 import { Worker } from "node:worker_threads";
-import { StoreError } from "../errors.ts";
+import { StoreError } from "./errors.ts";
 import type { CopyReport, CopyTask } from "./copy_worker.ts";
 
 /**
@@ -41,14 +41,13 @@ export async function copyStore(
   }
 
   // After a stop, the thread still has to close both files.
-  const closed = await next();
+  let report = await next();
   stop.throwIfAborted();
-  countOf(closed);
-  return countOf(await Promise.race([next(), stopped.promise]));
-}
-
-function countOf(report: CopyReport): number {
-  if ("count" in report) return report.count;
+  if (report === "closed") {
+    report = await Promise.race([next(), stopped.promise]);
+  }
+  assert(report !== "closed");
+  if ("entries" in report) return report.entries;
   if ("writeProblem" in report) throw new Error(report.writeProblem);
   throw new StoreError(report.problem, report.message);
 }

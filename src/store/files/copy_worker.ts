@@ -6,7 +6,7 @@ import { backup, DatabaseSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
 import { COPY_PAGES, STORE_OPEN_MS_MAX } from "../../limits.ts";
 import { errorMessage } from "../../messages.ts";
-import { StoreError, type StoreProblem } from "../errors.ts";
+import { StoreError, type StoreProblem } from "./errors.ts";
 import { diagnose } from "./diagnose.ts";
 import { leaveWalMode, openToRead, requireStore } from "./inspect.ts";
 
@@ -21,15 +21,16 @@ export interface CopyTask {
 }
 
 /**
- * What the thread reports: 0 when it has closed the store and the copy, and then
+ * What the thread reports: that it has closed the store and the copy, and then
  * the number of entries in it; or why the one file or the other failed.
  */
 export type CopyReport =
-  | { readonly count: number }
+  | "closed"
+  | { readonly entries: number }
   | { readonly problem: StoreProblem; readonly message: string }
   | { readonly writeProblem: string };
 
-/** Opens a store and begins to read it, so that its errors are reported as such. */
+/** Opens a store and starts a read transaction, so that its errors are its own. */
 function openSource(path: string): DatabaseSync {
   try {
     requireStore(path);
@@ -45,7 +46,7 @@ function openSource(path: string): DatabaseSync {
 
 /**
  * Copies a store. All parts of the copy are read in one transaction, so writes
- * of a service meanwhile neither change it nor begin it anew.
+ * of a service meanwhile neither change nor restart it.
  */
 async function copy({ from, to, isStopped }: CopyTask): Promise<void> {
   {
@@ -77,8 +78,8 @@ function report(message: CopyReport): void {
 
 try {
   await copy(workerData);
-  report({ count: 0 });
-  report({ count: verify(workerData.to) });
+  report("closed");
+  report({ entries: verify(workerData.to) });
 } catch (error) {
   report(
     error instanceof StoreError

@@ -1,5 +1,5 @@
 import { DatabaseSync } from "node:sqlite";
-import { isLocked, StoreError, toFileError } from "../errors.ts";
+import { isLocked, StoreError, toFileError } from "./errors.ts";
 import { resolveLinks } from "./paths.ts";
 
 /** SQLite's messages for a file that it may not open or write. */

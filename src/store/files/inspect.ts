@@ -1,7 +1,7 @@
 /** Database files: what is at a path before a store is opened there. */
 import { basename } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { StoreError, toFileError } from "../errors.ts";
+import { StoreError, toFileError } from "./errors.ts";
 import { resolveLinks, statOrUndefined } from "./paths.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
@@ -20,6 +20,14 @@ const FIRST_TABLE = "migration_state";
 /** The read version in a database header (SQLite file format, section 1.3). */
 const READ_VERSION_OFFSET = 19;
 const READ_VERSION_WAL = 2;
+
+/**
+ * Numbers of frames in the index of a log: in the log, and copied to the database
+ * (SQLite WAL-mode file format, section 2.1: mxFrame and nBackfill).
+ */
+const FRAMES_OFFSET = 16;
+const FRAMES_COPIED_OFFSET = 96;
+const INDEX_BYTES = 100;
 
 /**
  * Returns whether a path holds a Deno KV store. Returns false if one can be
@@ -107,31 +115,37 @@ function refuseForeignLog(path: string): void {
 }
 
 /**
- * Refuses a store whose index is there and whose log is not, in which plants were
- * lost: an opening process makes the log first, and a closing one removes it
- * last.
+ * Refuses a store without its log, if the index of the log shows that it had
+ * plants that are not in the database.
  */
 function refuseMissingLog(path: string): void {
   const real = resolveLinks(path);
-  const [log, index] = [real + WAL_SUFFIX, real + SHM_SUFFIX];
-  const isMissing = () =>
-    statOrUndefined(log) === undefined && statOrUndefined(index) !== undefined;
-  // Twice: the store may be closed and opened between the two.
-  if (!isInWalMode(path) || !isMissing() || !isMissing()) return;
+  const log = real + WAL_SUFFIX;
+  if (!isInWalMode(path) || statOrUndefined(log) !== undefined) return;
+  const index = new DataView(readStart(real + SHM_SUFFIX, INDEX_BYTES).buffer);
+  // SQLite writes it in the byte order of the machine.
+  const frames = index.getUint32(FRAMES_OFFSET, true);
+  if (frames <= index.getUint32(FRAMES_COPIED_OFFSET, true)) return;
   throw new StoreError("missing log", `its log is missing: ${log}`);
 }
 
 /** Returns whether a database is in WAL mode; a missing one is not. */
 function isInWalMode(path: string): boolean {
-  const header = new Uint8Array(READ_VERSION_OFFSET + 1);
+  // With limited permissions, Deno 2.6 opens no link that leads nowhere.
+  const header = readStart(resolveLinks(path), READ_VERSION_OFFSET + 1);
+  return header[READ_VERSION_OFFSET] === READ_VERSION_WAL;
+}
+
+/** Returns the first bytes of a file, zeros if it is missing or shorter. */
+function readStart(path: string, length: number): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(length);
   try {
-    // With limited permissions, Deno 2.6 opens no link that leads nowhere.
-    using file = Deno.openSync(resolveLinks(path));
-    file.readSync(header);
+    using file = Deno.openSync(path);
+    file.readSync(bytes);
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
-  return header[READ_VERSION_OFFSET] === READ_VERSION_WAL;
+  return bytes;
 }
 
 function tablesOf(path: string): string[] {

@@ -1,5 +1,5 @@
 import { basename, dirname } from "node:path";
-import { StoreError, toFileError } from "../errors.ts";
+import { StoreError, toFileError } from "./errors.ts";
 import { exists, removeIfPossible, sync } from "./paths.ts";
 
 /**

@@ -1,10 +1,11 @@
 /** Puts a copy of a store in place of a store. */
 import { dirname } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
-import { isLocked, StoreError, toFileError } from "../errors.ts";
+import { isLocked, StoreError, toFileError } from "./errors.ts";
 import { diagnose } from "./diagnose.ts";
 import { foreignLogOf, openToRead, sidecarsOf } from "./inspect.ts";
 import {
+  exists,
   removeIfPossible,
   setMode,
   setOwner,
@@ -54,11 +55,9 @@ export async function replaceStore(
     foreignLogOf(real) === undefined && isReadable(real);
   using lock = isDatabase ? mergeLog(real) : undefined;
   const aside = `${real}.replaced-${timeInName()}`;
-  // Newest first.
-  const undo: (() => void)[] = [];
+  const moved: [from: string, to: string][] = [];
   try {
     if (old !== undefined) {
-      undo.unshift(() => removeIfPossible(aside));
       if (!link(real, aside)) {
         const partial = `${copy}.old`;
         if (lock) await copyDatabase(real, partial);
@@ -69,22 +68,25 @@ export async function replaceStore(
         Deno.renameSync(partial, aside);
       }
     }
-    const moved = sidecarsOf(real).map((sidecar) => {
+    for (const sidecar of sidecarsOf(real)) {
       const name = aside + sidecar.slice(real.length);
       Deno.renameSync(sidecar, name);
-      undo.unshift(() => Deno.renameSync(name, sidecar));
-      return name;
-    });
+      moved.push([sidecar, name]);
+    }
     sync(dirname(real));
     Deno.renameSync(copy, real);
     return {
       old: old && aside,
-      log: old === undefined ? moved[0] : undefined,
+      log: old === undefined ? moved[0]?.[1] : undefined,
       unsynced: syncDirectory(real),
     };
   } catch (error) {
-    for (const step of undo) step();
-    throw error;
+    for (const [from, to] of moved) renameIfPossible(to, from);
+    removeIfPossible(aside);
+    const left = [aside, ...moved.map(([, to]) => to)].filter(exists);
+    const { problem, message } = toFileError(error);
+    if (left.length === 0) throw error;
+    throw new StoreError(problem, `${message}; it left ${left.join(" and ")}`);
   }
 }
 
@@ -119,6 +121,14 @@ function mergeLog(path: string): Disposable {
     database?.close();
     if (!isLocked(error)) throw diagnose(error, path);
     throw new StoreError("in use", "another process has it open");
+  }
+}
+
+function renameIfPossible(from: string, to: string): void {
+  try {
+    Deno.renameSync(from, to);
+  } catch {
+    // The message names what is left.
   }
 }
 

@@ -1,12 +1,7 @@
 import { basename } from "node:path";
-import { toFileError } from "../errors.ts";
+import { toFileError } from "./errors.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
-import {
-  isSameFile,
-  removeIfPossible,
-  resolveLinks,
-  statOrUndefined,
-} from "./paths.ts";
+import { isSameFile, resolveLinks, statOrUndefined } from "./paths.ts";
 
 /** Files that belong to an open database, beside it. */
 const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
@@ -62,20 +57,11 @@ export class WatchedFiles {
   }
 
   /**
-   * Removes the log if another database has replaced its own, since SQLite would
-   * replay it into that one. A database that was moved needs it when it is moved
-   * back, and one that was deleted cannot be distinguished from that.
+   * Checks all files before the store is closed: those that cannot be examined
+   * may be lost.
    */
-  removeOrphans(): void {
-    try {
-      const other = statOrUndefined(this.#real);
-      if (other === undefined || isSameFile(other, this.#database)) return;
-      for (const [path, file] of this.#sidecars) {
-        if (isSameFile(statOrUndefined(path), file)) removeIfPossible(path);
-      }
-    } catch {
-      // The operator moves them away.
-    }
+  checkLast(): void {
+    this.#loss ??= this.check();
   }
 
   #findDatabaseLoss(): string | undefined {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
-import { toFileError } from "../../../src/store/errors.ts";
+import { toFileError } from "../../../src/store/files/errors.ts";
 import {
   findStore,
   foreignLogOf,
@@ -131,20 +131,30 @@ test("findStore() reports what it cannot examine, and opens no pipe", async ({ d
   }
 });
 
-test("findStore() refuses a store whose log is missing beside its index, unless it was out of WAL mode", async ({ directory, store: path }) => {
-  await makeStore(path);
-  Deno.createSync(`${path}-shm`).close();
-  const log = `${Deno.realPathSync(directory.path)}/plants.db-wal`;
+test("findStore() refuses a store whose log is missing if its index shows plants that only the log has", async ({ directory, store: path }) => {
+  const kv = await Deno.openKv(path);
+  await kv.set(KEY, PLANT);
+  const killed = directory.file("killed.db");
+  Deno.copyFileSync(path, killed);
+  Deno.copyFileSync(`${path}-shm`, `${killed}-shm`);
+  kv.close();
+  const log = `${Deno.realPathSync(directory.path)}/killed.db-wal`;
   const missing = storeError("missing log", `its log is missing: ${log}`);
-  assert.throws(() => findStore(path), missing);
-  assert.throws(() => requireStore(path), missing);
-  Deno.createSync(`${path}-wal`).close();
+  assert.throws(() => findStore(killed), missing);
+  assert.throws(() => requireStore(killed), missing);
+  // All plants are in the database of a store that was closed.
+  Deno.copyFileSync(`${killed}-shm`, `${path}-shm`);
+  using index = Deno.openSync(`${path}-shm`, { read: true, write: true });
+  const frames = new Uint8Array(4);
+  index.seekSync(16, Deno.SeekMode.Start);
+  index.readSync(frames);
+  index.seekSync(96, Deno.SeekMode.Start);
+  index.writeSync(frames);
   assert.equal(findStore(path), true);
-  Deno.removeSync(`${path}-wal`);
-  Deno.removeSync(`${path}-shm`);
-  leaveWalMode(path);
-  Deno.createSync(`${path}-shm`).close();
-  assert.equal(findStore(path), true);
+  for (const content of [new Uint8Array(32_768), new Uint8Array()]) {
+    Deno.writeFileSync(`${path}-shm`, content);
+    assert.equal(findStore(path), true);
+  }
 });
 
 test("a file of no or one byte is where a store can be created, as SQLite sees it", ({ store: path }) => {

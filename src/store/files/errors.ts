@@ -1,0 +1,133 @@
+import { errorMessage } from "../../messages.ts";
+
+/** A kind of problem of a store, or of any other file. */
+interface Row<Problem = string> {
+  readonly problem: Problem;
+  /** Matches the name and the message of an error of Deno or SQLite. */
+  readonly pattern?: RegExp;
+  /** Defaults to the message of the error. */
+  readonly words?: string;
+  /** Whether it can pass without a change of the configuration or the files. */
+  readonly isPassing?: true;
+}
+
+/** Every problem. The first pattern that matches an error counts. */
+const TABLE = [
+  {
+    problem: "missing",
+    pattern: /^Not(Found|ADirectory)\b/,
+    words: "no such file",
+  },
+  /** There is no directory for a new file. */
+  { problem: "no directory" },
+  {
+    problem: "directory",
+    pattern: /^IsADirectory\b/,
+    words: "it is a directory",
+  },
+  /** Another file has the name of a new one. */
+  { problem: "exists", words: "it already exists" },
+  /** A path below /dev, /proc or /sys, or not a regular file. */
+  {
+    problem: "special path",
+    pattern: /^NotCapable: Requires all access/,
+    words: "Deno does not open special files of the system",
+  },
+  /** The path is too long, or its links form a loop. */
+  { problem: "bad path", pattern: /name too long|levels of symbolic links/ },
+  {
+    problem: "read-only",
+    pattern: /Read-only file system/,
+    words: "the file system is read-only",
+  },
+  {
+    problem: "denied",
+    pattern: /^PermissionDenied\b/,
+    words: "permission denied",
+  },
+  {
+    problem: "not a store",
+    pattern: /not a database/,
+    words: "not a Deno KV store",
+  },
+  /** There is no database, but its log. */
+  { problem: "missing database" },
+  /** There is a database, but its log is gone. */
+  { problem: "missing log" },
+  /** The log of another database is beside the file. */
+  { problem: "foreign log" },
+  /** Plants that may not be in the store are in a file beside it. */
+  { problem: "saved plants" },
+  {
+    problem: "corrupt",
+    pattern: /malformed/,
+    words: "the database is corrupt: restore a backup",
+  },
+  /** A newer Deno wrote values that this one cannot read. */
+  {
+    problem: "newer format",
+    pattern: /could not deserialize/,
+    words: "a newer Deno stored plants in it",
+  },
+  {
+    problem: "full",
+    pattern: /disk is full|No space left|quota exceeded/,
+    words: "the disk is full: free some space",
+    isPassing: true,
+  },
+  /** Another process has the store open, and nothing was written. */
+  {
+    problem: "in use",
+    pattern: /database is locked/,
+    words: "database is locked by another process",
+    isPassing: true,
+  },
+  /** A KV Connect server cannot be used. */
+  { problem: "server", isPassing: true },
+  { problem: "other", isPassing: true },
+] as const satisfies readonly Row[];
+
+/** Why a store, or any other file, cannot be used. */
+export type StoreProblem = typeof TABLE[number]["problem"];
+
+const ROWS: ReadonlyMap<StoreProblem, Row<StoreProblem>> = new Map(
+  TABLE.map((row) => [row.problem, row]),
+);
+
+/** A store, or any other file, cannot be used. */
+export class StoreError extends Error {
+  override readonly name = "StoreError";
+  readonly problem: StoreProblem;
+  /** The file to act on, if it is not the store. */
+  readonly file: string | undefined;
+
+  /** @param message what is wrong, without the name of the store */
+  constructor(problem: StoreProblem, message?: string, file?: string) {
+    super(message ?? ROWS.get(problem)?.words);
+    this.problem = problem;
+    this.file = file;
+  }
+
+  /** Whether it can pass without a change of the configuration or the files. */
+  get isPassing(): boolean {
+    return ROWS.get(this.problem)?.isPassing ?? false;
+  }
+}
+
+/** Returns whether an operation failed because another process has the lock. */
+export function isLocked(error: unknown): boolean {
+  return toFileError(error).problem === "in use";
+}
+
+/** Converts an error of Deno's file system or of SQLite. */
+export function toFileError(error: unknown): StoreError {
+  if (error instanceof StoreError) return error;
+  // Deno appends the path, which may contain anything.
+  const text = String(error).replace(/ \(os error \d+\).*/s, "");
+  for (const { problem, pattern, words } of ROWS.values()) {
+    if (pattern?.test(text)) {
+      return new StoreError(problem, words ?? errorMessage(error));
+    }
+  }
+  return new StoreError("other", errorMessage(error));
+}
