@@ -9,7 +9,7 @@ import { Metrics } from "./telemetry/metrics.ts";
 /** What a service is made of besides its store and its clock. */
 export interface ServiceConfig
   extends Pick<HandlerParts, "tokens" | "log" | "baseUrl"> {
-  /** What tells the operator about the store. */
+  /** Receives what the operator needs to know about the store. */
   readonly reports: Omit<Reports, "committed" | "commitFailed">;
 }
 

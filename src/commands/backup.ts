@@ -13,7 +13,7 @@ import { writeStderr } from "../telemetry/log.ts";
 
 /**
  * Writes a complete copy of the store to a new file: its state at one point in
- * time, even while a service writes to it. The copy gets its name when it is
+ * time, even while a service writes to it. The copy has its name when it is
  * verified and on disk.
  * @returns the exit status: 1 if a power cut may take the name away
  * @throws {OperatorError} if the copy cannot be made

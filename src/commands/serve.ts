@@ -139,7 +139,7 @@ function reportsTo(log: Log, name: string): ServiceConfig["reports"] {
     storeRecovered() {
       log.info("store recovered", "the store has recovered");
     },
-    plantsSaved(path, plants, foreign, unsynced) {
+    plantsSaved({ path, plants, foreign, unsynced }) {
       const others = foreign === 0 ? "" : `, other entries lost: ${foreign}`;
       const warning = unsynced === undefined ? "" : `, ${unsynced}`;
       log.error(

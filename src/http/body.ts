@@ -85,6 +85,8 @@ export class BodyReader {
       return await this.#receiveChunks(request, arrival);
     }
     if (length > BODY_BYTES_MAX) return TOO_LARGE;
+    // A tenth faster than reading chunks. It is not ended by a deadline: until
+    // the client leaves, the runtime keeps what has arrived, at most this length.
     const bytes = await request.bytes();
     // The runtime takes the body of an HTTP/2 stream that the client resets
     // without an error as complete.

@@ -111,7 +111,7 @@ export class RequestHandler {
 
   /**
    * Answers a request. Fails only if the log or the metrics fail. This is the one
-   * place that bounds load: a busy service refuses a POST before it looks at
+   * place that bounds load: a busy service refuses a POST before it checks
    * anything else, because an overloaded service would do little but refuse if
    * that cost as much as a create.
    */
@@ -219,7 +219,7 @@ export class RequestHandler {
   async #isReady(): Promise<Answer> {
     const problem = await this.#parts.health.probe();
     if (problem === undefined) return this.#refuseIfStopping() ?? ok();
-    // Anybody may ask, so only the log names the problem.
+    // The path needs no token, so only the log names the problem.
     const effect = "a create would fail: the log of the service says why";
     return new ApiError("storeFailed", effect);
   }

@@ -1,3 +1,13 @@
+/** The plants of a lost store in a file. */
+export interface SavedPlants {
+  readonly path: string;
+  readonly plants: number;
+  /** Number of entries that are not plants of this service. */
+  readonly foreign: number;
+  /** Why the directory could not be synced, if it could not. */
+  readonly unsynced: string | undefined;
+}
+
 /**
  * What happens to a store. The parts that see it call these methods, and
  * `service.ts` connects them to what follows: metrics, health and log.
@@ -11,16 +21,7 @@ export interface Reports {
   storeFailing(problem: string): void;
   /** The store works again. */
   storeRecovered(): void;
-  /**
-   * The plants of a lost store are saved.
-   * @param foreign number of entries that are not plants of this service
-   * @param unsynced why the directory could not be synced, if it could not
-   */
-  plantsSaved(
-    path: string,
-    plants: number,
-    foreign: number,
-    unsynced: string | undefined,
-  ): void;
+  /** The plants of a lost store are saved. */
+  plantsSaved(saved: SavedPlants): void;
   plantsNotSaved(path: string, problem: string): void;
 }

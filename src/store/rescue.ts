@@ -83,7 +83,7 @@ export class Rescue {
         return publish(partial, path);
       });
       this.#path = path;
-      this.#reports.plantsSaved(path, plants, foreign, unsynced);
+      this.#reports.plantsSaved({ path, plants, foreign, unsynced });
       this.#saved.resolve();
     } catch (error) {
       this.#nextMs = this.#clock.nowMs() + RESCUE_RETRY_MS;

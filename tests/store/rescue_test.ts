@@ -50,7 +50,8 @@ class RescuePlace extends TemporaryDirectory {
   readonly clock = new FakeClock();
   readonly reports: [path: string, ...(string | number | undefined)[]][] = [];
   readonly rescue = new Rescue(this.store, {
-    plantsSaved: (...report) => this.reports.push(report),
+    plantsSaved: ({ path, plants, foreign, unsynced }) =>
+      this.reports.push([path, plants, foreign, unsynced]),
     plantsNotSaved: (...report) => this.reports.push(report),
   }, this.clock);
 

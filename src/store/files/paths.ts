@@ -1,4 +1,4 @@
-/** Paths and files, whatever they contain. */
+/** Paths, and files of any content. */
 import { basename, dirname, isAbsolute, join } from "node:path";
 
 /** Maximum symbolic links to follow, as in Linux. */

@@ -9,7 +9,7 @@ import { exists, removeIfPossible, sync } from "./paths.ts";
  * one. A kill may leave the partial one, in a directory `NAME.….partial`.
  *
  * @param path the final name; the partial file is beside it
- * @param write gets the path of the partial file, which is empty
+ * @param write called with the path of the partial file, which is empty
  */
 export async function withPartialFile<Result>(
   path: string,
