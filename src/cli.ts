@@ -186,7 +186,7 @@ function help(): string {
   );
   const settings = ALL_SETTINGS.map((setting) => {
     const { flag = "", variable, placeholder, help } = setting;
-    const left = `  ${`${flag} ${placeholder}`.trim()}`.padEnd(28);
+    const left = `  ${`${flag} ${placeholder}`.trim()}`.padEnd(33);
     const byDefault = setting.default ? ` (${setting.default})` : "";
     return `${left} ${variable.padEnd(18)} ${help}${byDefault}`;
   });

@@ -25,6 +25,8 @@ export interface ErrorRow {
   readonly remedy: string;
   /** For people: what was expected and, if it takes a detail, what was found. */
   readonly message: (detail: string) => string;
+  /** Whether the client sends the same request again after a pause. */
+  readonly isRetryable?: true;
   /** An example of the detail. */
   readonly example?: string;
   /** Headers of the reply besides those of the body. */
@@ -105,6 +107,7 @@ const ROWS = {
   },
   bodyTimedOut: {
     error: 40801,
+    isRetryable: true,
     when: "The body did not arrive in time. Nothing was stored.",
     remedy: "Send the same request again, on a new connection.",
     message: () => `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
@@ -142,6 +145,7 @@ const ROWS = {
   },
   internal: {
     error: 50001,
+    isRetryable: true,
     when: "Internal error.",
     remedy:
       "Send the same request again. If the error persists, give the operator the id in the message, which identifies the log entry.",
@@ -150,6 +154,7 @@ const ROWS = {
   },
   shuttingDown: {
     error: 50301,
+    isRetryable: true,
     when: "The service is shutting down. Nothing was stored.",
     remedy: RESEND,
     message: () => "the service is shutting down: send the same request again",
@@ -157,6 +162,7 @@ const ROWS = {
   },
   busy: {
     error: 50302,
+    isRetryable: true,
     when:
       `The service is busy: ${RUNNING_MAX} requests are running. Nothing was stored. While it is busy, this error may come before any other.`,
     remedy: RESEND,
@@ -165,6 +171,7 @@ const ROWS = {
   },
   storeFailed: {
     error: 50303,
+    isRetryable: true,
     when:
       "The store failed, or did not commit the plant in time. The plant may have been stored.",
     remedy: `${RESEND} Repeating a create is safe.`,
@@ -205,3 +212,11 @@ export class ApiError {
 export function statusOf(error: number): number {
   return Math.floor(error / 100);
 }
+
+/** The statuses after which a client sends the same request again. */
+export const RETRYABLE_STATUSES: readonly number[] = [
+  ...new Set(
+    Object.values(API_ERRORS).filter(({ isRetryable }) => isRetryable)
+      .map(({ error }) => statusOf(error)),
+  ),
+].sort();

@@ -33,7 +33,10 @@ export const REQUESTS_RUNNING_MAX = 4_096;
  */
 export const BODY_DISCARD_BYTES_MAX = 1024 * 1024;
 
-/** Time for a body to arrive: 32 KiB at the speed of a slow modem. */
+/**
+ * Time for a body to arrive: 32 KiB at the speed of a slow modem. The
+ * configuration of nginx repeats it, and clients wait longer: `REPLY_S_MAX`.
+ */
 export const BODY_MS_MAX = 10_000;
 
 /** Maximum nesting of arrays and objects; the outermost one is level 1. */

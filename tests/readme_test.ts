@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import project from "../deno.json" with { type: "json" };
 import { ALL_SETTINGS } from "../src/config/settings.ts";
-import { API_ERRORS, statusOf } from "../src/errors.ts";
+import { API_ERRORS, RETRYABLE_STATUSES, statusOf } from "../src/errors.ts";
 import { RequestHandler } from "../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../src/limits.ts";
 import { PAUSES_S, REPLY_S_MAX } from "../src/reference/api.ts";
@@ -70,14 +70,18 @@ Deno.test("the README has every setting as src/config/settings.ts has it", () =>
   );
 });
 
-Deno.test("the README has the sample in curl, and its diagram the rule for retries", () => {
+Deno.test("the README has the sample in curl, and its diagram and the samples have the rule for retries", () => {
   const text = read("README.md");
-  const { curl = "" } = samples("http://127.0.0.1:8000");
+  const { curl = "", ...others } = samples("http://127.0.0.1:8000");
+  for (const sample of Object.values(others)) {
+    // 0: no reply.
+    assert.ok(sample.includes(`0, ${RETRYABLE_STATUSES.join(", ")}`), sample);
+  }
   assert.ok(text.includes(curl.replaceAll(/^/gm, "    ")), curl);
   for (
     const part of [
       `wait ${REPLY_S_MAX} s for its reply`,
-      `"408, 500, 503,<br>or none"`,
+      `"${RETRYABLE_STATUSES.join(", ")},<br>or none"`,
       `"1 to ${PAUSES_S.length}"| wait["wait ${PAUSES_S.join(", ")} s,`,
       `|${PAUSES_S.length + 1}| keep`,
       `an outage of up to ${PAUSES_S.reduce((sum, s) => sum + s)} s`,

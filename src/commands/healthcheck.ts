@@ -30,7 +30,8 @@ export async function checkHealth(address: Address): Promise<number> {
     status = await getStatus(host, port, path, address.isTls);
   } catch (error) {
     throw new OperatorError(
-      `no answer from ${where}: ${errorMessage(error)}`,
+      `no answer from ${where}: ${errorMessage(error)}: check --host, --port ` +
+        "and --tls-cert",
       EXIT_FAILURE,
     );
   }

@@ -64,9 +64,14 @@ export async function importPlants(
     // If the input cannot be read any further, report the preceding lines.
     run.report();
   }
-  if (!run.isComplete) return EXIT_FAILURE;
-  if (saved !== undefined) rename(saved);
-  return 0;
+  if (run.isComplete && saved !== undefined) rename(saved);
+  else if (saved !== undefined) {
+    writeStderr(
+      `${saved} keeps its name, so that nothing else opens the store: repeat ` +
+        "the import, or settle the lines above and rename the file",
+    );
+  }
+  return run.isComplete ? 0 : EXIT_FAILURE;
 }
 
 /** Opens the store, also beside saved plants if they are the input. */

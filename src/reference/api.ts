@@ -2,7 +2,7 @@
  * The API as data: the OpenAPI description, the page and the samples derive
  * from it. It is the only file that describes the members of a plant.
  */
-import { API_ERRORS, type ErrorRow } from "../errors.ts";
+import { API_ERRORS, type ErrorRow, RETRYABLE_STATUSES } from "../errors.ts";
 import {
   BODY_BYTES_MAX,
   BODY_DISCARD_BYTES_MAX,
@@ -186,7 +186,9 @@ export const PAUSES_S: readonly number[] = [1, 2, 4, 8];
 
 /** The effect of repeating a create, and how to retry one. */
 export const REPEATING =
-  `The same create is answered 200 again, however often. The same id with a different plant is answered 409, and the stored plant never changes. After a refused or lost connection, no reply within ${REPLY_S_MAX} s, or status 408, 500 or 503, send the same request again, up to ${PAUSES_S.length} times. Before these tries wait ${
+  `The same create is answered 200 again, however often. The same id with a different plant is answered 409, and the stored plant never changes. After a refused or lost connection, no reply within ${REPLY_S_MAX} s, or status ${
+    RETRYABLE_STATUSES.join(" or ")
+  }, send the same request again, up to ${PAUSES_S.length} times. Before these tries wait ${
     PAUSES_S.join(", ")
   } s, or the seconds in \`Retry-After\` if they are more, and then a random time of up to the same length, so that clients that were refused together do not retry together. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe.`;
 

@@ -459,6 +459,36 @@ withStrace.test("a start whose directory cannot be listed fails, and creates no 
   }
 });
 
+test("a store that is lost behind a link is not replaced by its real path", async ({ directory, ledger }) => {
+  Deno.mkdirSync(directory.file("data"));
+  const real = directory.file("data/real.db");
+  const link = directory.file("link.db");
+  Deno.symlinkSync(real, link);
+  await using program = await Program.start(["--kv", link]);
+  await create(program, ledger, 1n);
+  Deno.removeSync(real);
+  const { saved } = await savedBy(program, ledger);
+  assertSucceeded(await program.stop());
+  moveAway(real);
+  const ended = await runProgram(["--port", "0", "--kv", real]);
+  assertOneLine(ended, 2, /plants that may not be in it were saved in /);
+  assertSucceeded(await runProgram(["import", saved, "--kv", real]));
+  await assertRestored(link, ledger);
+});
+
+test("an import of saved plants that conflict keeps their file, and says what to do", async ({ store }) => {
+  await storeLines(store, [toBody(OTHER)]);
+  const saved = `${store}.rescued-2026-01-01T000000.000Z.jsonl`;
+  Deno.writeTextFileSync(saved, `{"id":${OTHER.id},"name":"another"}\n`);
+  const { status, stderr } = await runProgram(["import", saved, "--kv", store]);
+  assert.equal(status, 1);
+  assert.ok(
+    stderr.includes(`\n${saved} keeps its name, so that nothing `),
+    stderr,
+  );
+  assert.ok(exists(saved));
+});
+
 test("the command in the log is quoted for a shell", async ({ directory, ledger }) => {
   const store = directory.file("a'b; false; $(c) d.db");
   await using program = await Program.start(["--kv", store]);

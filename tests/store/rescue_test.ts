@@ -78,7 +78,7 @@ withRescue.test("Rescue does nothing while the files have no problem, or for a s
   await rescue.finish();
   const remote = new Rescue(
     { files: undefined, pages: () => store.pages() },
-    { plantsSaved: assert.fail, plantsNotSaved: assert.fail },
+    { plantsSaved: () => assert.fail(), plantsNotSaved: assert.fail },
     place.clock,
   );
   remote.check();

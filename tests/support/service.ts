@@ -83,7 +83,7 @@ export class TestService {
       reports: {
         storeFailing: (problem) => this.reported.push(problem),
         storeRecovered: () => this.reported.push("recovered"),
-        plantsSaved: assert.fail,
+        plantsSaved: () => assert.fail(),
         plantsNotSaved: assert.fail,
       },
     }, this.clock);
