@@ -115,7 +115,7 @@ test("a backup that is moved over the store of a running service is opened entir
     }
     // The kill may come before or after the service has saved its plants.
     for (const saved of directory.names()) {
-      if (!saved.startsWith(`${round}.db.rescued-`)) continue;
+      if (!saved.endsWith(".jsonl") || !saved.startsWith(`${round}.`)) continue;
       const { stderr } = await tryToStart(path);
       assert.ok(stderr.includes(" were saved in "), `${where}: ${stderr}`);
       Deno.removeSync(directory.file(saved), { recursive: true });
