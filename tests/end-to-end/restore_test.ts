@@ -580,7 +580,7 @@ for (const command of ["backup", "restore"]) {
       traced(
         away.file("trace"),
         `trace=${calls}`,
-        `inject=${calls}:delay_enter=100000`,
+        `inject=${calls}:delay_enter=20000`,
       ),
     );
     await copyBegun(place);
