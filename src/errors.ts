@@ -219,4 +219,4 @@ export const RETRYABLE_STATUSES: readonly number[] = [
     Object.values(API_ERRORS).filter(({ isRetryable }) => isRetryable)
       .map(({ error }) => statusOf(error)),
   ),
-].sort();
+].sort((a, b) => a - b);

@@ -139,3 +139,21 @@ Deno.test("the alerts use metrics of the service", () => {
     assert.match(metrics, new RegExp(`^${name}\\b`, "m"), name);
   }
 });
+
+Deno.test("every relative link of the documents leads to a file", () => {
+  const documents = [
+    "README.md",
+    "src/README.md",
+    "src/deploy/container/README.md",
+    "src/deploy/kv-connect/README.md",
+    "tests/README.md",
+    "tests/bench/README.md",
+  ];
+  for (const document of documents) {
+    const links = read(document).matchAll(/\]\(([^)#:]+)(#[^)]*)?\)/g);
+    for (const [, path = ""] of links) {
+      const target = new URL(path, new URL(document, ROOT));
+      assert.ok(Deno.statSync(target), `${document}: ${path}`);
+    }
+  }
+});

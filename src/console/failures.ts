@@ -40,7 +40,8 @@ const ADVICE: Readonly<
     ": name the database of that log",
   ],
   "missing log": [
-    ": put a backup there with plant-store restore, or move the file -shm " +
+    ": stop the service, and put a backup there with plant-store restore, or " +
+    "move the file -shm " +
     "away to use the store without the plants in its log",
     ": name another backup",
   ],

@@ -184,10 +184,12 @@ export const REPLY_S_MAX = 20;
  */
 export const PAUSES_S: readonly number[] = [1, 2, 4, 8];
 
+const STATUSES = new Intl.ListFormat("en", { type: "disjunction" });
+
 /** The effect of repeating a create, and how to retry one. */
 export const REPEATING =
   `The same create is answered 200 again, however often. The same id with a different plant is answered 409, and the stored plant never changes. After a refused or lost connection, no reply within ${REPLY_S_MAX} s, or status ${
-    RETRYABLE_STATUSES.join(" or ")
+    STATUSES.format(RETRYABLE_STATUSES.map(String))
   }, send the same request again, up to ${PAUSES_S.length} times. Before these tries wait ${
     PAUSES_S.join(", ")
   } s, or the seconds in \`Retry-After\` if they are more, and then a random time of up to the same length, so that clients that were refused together do not retry together. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe.`;

@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import { RESCUE_RETRY_MS } from "../limits.ts";
+import { CHECK_MS, RESCUE_RETRY_MS } from "../limits.ts";
 import { formatPages } from "../plant/lines.ts";
 import { toFileError } from "./files/errors.ts";
 import { publish, withPartialFile } from "./files/publish.ts";
@@ -11,7 +11,7 @@ import type { Reports } from "./reports.ts";
 /** The part of a store that a rescue uses; without files, it does nothing. */
 export interface RescuedStore extends Pick<KvStore, "pages"> {
   readonly files:
-    | Pick<WatchedFiles, "path" | "loss" | "checkLast">
+    | Pick<WatchedFiles, "real" | "loss" | "check">
     | undefined;
 }
 
@@ -50,27 +50,30 @@ export class Rescue {
       this.#path = undefined;
       this.#saved = Promise.withResolvers();
     }
-    if (this.#clock.nowMs() >= this.#nextMs) this.#save(files.path);
+    if (this.#clock.nowMs() >= this.#nextMs) this.#save(files.real);
   }
 
   /**
-   * Waits until the plants of a lost store are saved. Call it before the store is
+   * Waits until the plants are saved if the store is lost. Call it before the store is
    * closed, and {@link check} regularly until it resolves: a store that cannot be
    * saved would be lost, so only a second signal or the supervisor bounds the
    * wait.
    */
   async finish(): Promise<void> {
     const { files } = this.#store;
-    files?.checkLast();
+    // Files that cannot be examined now may be lost.
+    while (files?.check() !== undefined && files.loss === undefined) {
+      await this.#clock.sleep(CHECK_MS);
+    }
     if (files?.loss === undefined) return;
     this.check();
     await this.#saved.promise;
   }
 
-  /** @param database the database file of the store */
-  async #save(database: string): Promise<void> {
+  /** @param real the database file of the store, not a link to it */
+  async #save(real: string): Promise<void> {
     this.#isSaving = true;
-    const path = newSavedFile(database);
+    const path = newSavedFile(real);
     try {
       let plants = 0;
       let foreign = 0;

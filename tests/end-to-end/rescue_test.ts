@@ -279,7 +279,7 @@ for (const [what, suffix] of [["database", ""], ["log", "-wal"]]) {
     const before = snapshot(directory.path);
     const problem = what === "database"
       ? `plants.db is missing or empty, but its log is here: ${store}-wal: move `
-      : `its log is missing: ${store}-wal: put a backup there `;
+      : `its log is missing: ${store}-wal: stop the service, and put `;
     const ended = await runProgram(advice.args);
     assertOneLine(ended, 2, / cannot store plants in /);
     assert.ok(ended.stderr.includes(`${store}: ${problem}`), ended.stderr);

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
-import { RESCUE_RETRY_MS } from "../../src/limits.ts";
+import { CHECK_MS, RESCUE_RETRY_MS } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { markImported } from "../../src/store/files/saved.ts";
 import { Rescue } from "../../src/store/rescue.ts";
 import { eventually } from "../support/load.ts";
-import { FakeClock } from "../support/fake_store.ts";
+import { FakeClock, settled } from "../support/fake_store.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { testsWith } from "../support/tests.ts";
 
@@ -26,13 +26,18 @@ class FakeStore {
   reads = 0;
 
   readonly files: {
-    readonly path: string;
+    readonly real: string;
     loss: string | undefined;
-    checkLast(): void;
+    check(): string | undefined;
   };
 
-  constructor(path: string) {
-    this.files = { path, loss: "it was deleted or moved", checkLast() {} };
+  constructor(real: string) {
+    const files = {
+      real,
+      loss: "it was deleted or moved",
+      check: () => files.loss,
+    };
+    this.files = files;
   }
 
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
@@ -201,10 +206,19 @@ withRescue.test("Rescue saves the plants again if their file is deleted, and not
   assert.equal(Deno.readTextFileSync(`${reports[1]?.[0]}`), LINES);
 });
 
-withRescue.test("finish() checks the files for the last time", async (place) => {
-  const { files } = place.store;
+withRescue.test("finish() waits until the files can be examined, and saves nothing if they are not lost", async ({ store, clock, rescue }) => {
+  const { files } = store;
   files.loss = undefined;
-  files.checkLast = () => files.loss = "Input/output error";
-  await place.rescue.finish();
-  assert.match(place.names().join(), NAME);
+  files.check = () =>
+    clock.now < 2 * CHECK_MS ? "Input/output error" : undefined;
+  let isFinished = false;
+  const finished = rescue.finish().then(() => isFinished = true);
+  for (let i = 0; i < 2; i++) {
+    assert.equal(isFinished, false);
+    clock.now += CHECK_MS;
+    clock.sleeps.shift()?.wake();
+    await settled();
+  }
+  await finished;
+  assert.equal(store.reads, 0);
 });

@@ -126,6 +126,8 @@ function refuseMissingLog(path: string): void {
   // SQLite writes it in the byte order of the machine.
   const frames = index.getUint32(FRAMES_OFFSET, true);
   if (frames <= index.getUint32(FRAMES_COPIED_OFFSET, true)) return;
+  // Another process may have opened the store meanwhile.
+  if (statOrUndefined(log) !== undefined) return;
   throw new StoreError("missing log", `its log is missing: ${log}`);
 }
 

@@ -12,11 +12,10 @@ const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
  * other files is lost until a restart. Any other error of a check may pass.
  */
 export class WatchedFiles {
-  /** The database, as configured: it may be a link. */
-  readonly path: string;
+  /** The path that SQLite has opened: the configured one may be a link. */
+  readonly real: string;
+  readonly #path: string;
   readonly #database: Deno.FileInfo | undefined;
-  /** The path that SQLite has opened. */
-  readonly #real: string;
   /** The files beside the database, by path. */
   readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
   #loss: string | undefined;
@@ -26,10 +25,10 @@ export class WatchedFiles {
    * @param database the file at the path before it was opened
    */
   constructor(path: string, database: Deno.FileInfo | undefined) {
-    this.path = path;
+    this.#path = path;
     this.#database = database;
     const real = resolveLinks(path);
-    this.#real = real;
+    this.real = real;
     this.#sidecars = new Map(
       SUFFIXES.map((suffix) => [real + suffix, statOrUndefined(real + suffix)]),
     );
@@ -56,16 +55,8 @@ export class WatchedFiles {
     );
   }
 
-  /**
-   * Checks all files before the store is closed: those that cannot be examined
-   * may be lost.
-   */
-  checkLast(): void {
-    this.#loss ??= this.check();
-  }
-
   #findDatabaseLoss(): string | undefined {
-    const found = statOrUndefined(this.path);
+    const found = statOrUndefined(this.#path);
     if (isSameFile(found, this.#database)) return undefined;
     return `it was ${found === undefined ? "deleted or moved" : "replaced"}`;
   }

@@ -93,14 +93,3 @@ test("WatchedFiles reports what it cannot examine, which is no loss", async ({ s
     assert.equal(files.check(), undefined);
   }
 });
-
-test("checkLast() takes files that it cannot examine for lost", async ({ store: path }) => {
-  const { kv, files } = await openFiles(path);
-  using _ = kv;
-  files.checkLast();
-  assert.equal(files.loss, undefined);
-  Deno.removeSync(path);
-  Deno.symlinkSync(path, path);
-  files.checkLast();
-  assert.match(files.loss ?? "", /^Too many levels of symbolic links/);
-});
