@@ -64,13 +64,7 @@ export async function importPlants(
     // If the input cannot be read any further, report the preceding lines.
     run.report();
   }
-  if (run.isComplete && saved !== undefined) rename(saved);
-  else if (saved !== undefined) {
-    writeStderr(
-      `${saved} keeps its name, so that nothing else opens the store: repeat ` +
-        "the import, or settle the lines above and rename the file",
-    );
-  }
+  if (saved !== undefined) finishSaved(saved, run.isComplete);
   return run.isComplete ? 0 : EXIT_FAILURE;
 }
 
@@ -81,8 +75,15 @@ async function openFor(location: StoreLocation, path: string) {
   return { store: await openStore(location, saved), saved };
 }
 
-/** Renames a file of saved plants that are all in the store now. */
-function rename(saved: string): void {
+/** Renames a file of saved plants if they are all in the store now. */
+function finishSaved(saved: string, isComplete: boolean): void {
+  if (!isComplete) {
+    writeStderr(
+      `${saved} keeps its name, so that nothing else opens the store: repeat ` +
+        "the import, or settle the lines above and rename the file",
+    );
+    return;
+  }
   try {
     writeStderr(`renamed ${saved} to ${markImported(saved)}`);
   } catch (error) {

@@ -11,7 +11,7 @@ import {
 import type { StoreLocation } from "../store/location.ts";
 
 /** Where a problem is: in the configured store, or in a file to restore. */
-export type Role = "store" | "backup";
+type Role = "store" | "backup";
 
 /** Completes a message about a problem. */
 type Advice = string | ((error: StoreError, store: string) => string);
@@ -41,8 +41,7 @@ const ADVICE: Readonly<
   ],
   "missing log": [
     ": stop the service, and put a backup there with plant-store restore, or " +
-    "move the file -shm " +
-    "away to use the store without the plants in its log",
+    "move the file -shm away to use the store without the plants in its log",
     ": name another backup",
   ],
   "foreign log": [
