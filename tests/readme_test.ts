@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import project from "../deno.json" with { type: "json" };
 import { ALL_SETTINGS } from "../src/config/settings.ts";
-import { API_ERRORS, RETRYABLE_STATUSES, statusOf } from "../src/errors.ts";
+import { API_ERRORS, RETRYABLE_STATUSES, statusOf } from "../src/api_errors.ts";
 import { RequestHandler } from "../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../src/limits.ts";
 import { PAUSES_S, REPLY_S_MAX } from "../src/reference/api.ts";
@@ -27,7 +27,7 @@ function tableRows(header: readonly string[]): string[][] {
   return table.slice(2);
 }
 
-Deno.test("the README has every error of the API as src/errors.ts has it", () => {
+Deno.test("the README has every error of the API as src/api_errors.ts has it", () => {
   const [success, ...errors] = tableRows([
     ...["status", "error", "meaning", "what to do"],
   ]);

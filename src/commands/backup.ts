@@ -3,11 +3,11 @@ import { fileFailure, storeFailure } from "../console/failures.ts";
 import { abortOnSignal } from "../console/signals.ts";
 import { countOf } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-import { StoreError } from "../store/files/errors.ts";
+import { FileError } from "../files/file_error.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { sidecarsOf } from "../store/files/inspect.ts";
-import { exists, setMode, statOrUndefined } from "../store/files/paths.ts";
-import { publish, withPartialFile } from "../store/files/publish.ts";
+import { exists, setMode, statOrUndefined } from "../files/file_system.ts";
+import { publish, withPartialFile } from "../files/publish.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
@@ -36,7 +36,7 @@ export async function backUp(
     return await withPartialFile(target, async (partial) => {
       refuseSidecars(target);
       const entries = await copyStore(path, partial, stop).catch((error) => {
-        if (!(error instanceof StoreError)) throw error;
+        if (!(error instanceof FileError)) throw error;
         throw storeFailure("read", location, error);
       });
       setMode(partial, statOrUndefined(path));
@@ -49,7 +49,7 @@ export async function backUp(
       return unsynced === undefined ? 0 : EXIT_FAILURE;
     });
   } catch (error) {
-    const isTaken = error instanceof StoreError && error.problem === "exists";
+    const isTaken = error instanceof FileError && error.problem === "exists";
     if (isTaken) throw alreadyExists(target);
     throw fileFailure("write", target, error);
   }

@@ -2,7 +2,7 @@ import { serialize } from "node:v8";
 import { fileFailure, storeFailure } from "../console/failures.ts";
 import { Progress } from "../console/progress.ts";
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
-import { ApiError } from "../errors.ts";
+import { ApiError } from "../api_errors.ts";
 import {
   BODY_BYTES_MAX,
   CHECK_MS,

@@ -3,15 +3,15 @@ import { fileFailure, storeFailure } from "../console/failures.ts";
 import { abortOnSignal } from "../console/signals.ts";
 import { countOf } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-import { StoreError, toFileError } from "../store/files/errors.ts";
+import { FileError, toFileError } from "../files/file_error.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { leaveWalMode } from "../store/files/inspect.ts";
 import {
   isSameFile,
   resolveLinks,
   statOrUndefined,
-} from "../store/files/paths.ts";
-import { withPartialFile } from "../store/files/publish.ts";
+} from "../files/file_system.ts";
+import { withPartialFile } from "../files/publish.ts";
 import { type Replaced, replaceStore } from "../store/files/replace.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { openStoreToRead } from "../store/open.ts";
@@ -91,7 +91,7 @@ async function copyReadable(
     leaveWalMode(to);
     return entries;
   } catch (error) {
-    throw error instanceof StoreError ? backupFailure(from, error) : error;
+    throw error instanceof FileError ? backupFailure(from, error) : error;
   }
 }
 
@@ -99,7 +99,7 @@ async function copyReadable(
 function backupFailure(from: string, error: unknown): OperatorError {
   const converted = toFileError(error);
   const shown = converted.problem === "corrupt"
-    ? new StoreError("corrupt", "it is corrupt")
+    ? new FileError("corrupt", "it is corrupt")
     : converted;
   const source = { kind: "file", path: from } as const;
   return storeFailure("restore", source, shown, "backup");

@@ -4,7 +4,7 @@ import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
 import { importAdvice, nameOf, storeFailure } from "../console/failures.ts";
 import { listenFailure } from "../console/listen_failure.ts";
-import { reloadOnHangup } from "../console/reload.ts";
+import { reloadOnHangup } from "../http/reload.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { HttpServer, tryToListen } from "../http/server.ts";

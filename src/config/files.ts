@@ -1,6 +1,6 @@
 import { CONFIG_FILE_BYTES_MAX } from "../limits.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import { type StoreError, toFileError } from "../store/files/errors.ts";
+import { type FileError, toFileError } from "../files/file_error.ts";
 
 /** A configured file, and the flag or variable that contained its path. */
 export interface FileSetting {
@@ -35,7 +35,7 @@ export function readFile(file: FileSetting): string {
 /** Returns the error of a file that cannot be read. */
 export function cannotRead(
   { name, path }: FileSetting,
-  problem: Pick<StoreError, "message" | "isPassing">,
+  problem: Pick<FileError, "message" | "isPassing">,
 ): OperatorError {
   return new OperatorError(
     `${name}: cannot read ${path}: ${problem.message}`,

@@ -1,6 +1,6 @@
 /** Tokens: their grammar and their readers. */
 import { OperatorError } from "../operator_error.ts";
-import { toFileError } from "../store/files/errors.ts";
+import { toFileError } from "../files/file_error.ts";
 import { cannotRead, type FileSetting, readFile } from "./files.ts";
 
 /** The variable with the token of a KV Connect server: Deno's own. */

@@ -2,25 +2,25 @@
 import { userInfo } from "node:os";
 import { quoteForShell } from "../messages.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import { toStoreError } from "../store/errors.ts";
+import { toStoreError } from "../store/store_error.ts";
 import {
-  type StoreError,
-  type StoreProblem,
+  type FileError,
+  type FileProblem,
   toFileError,
-} from "../store/files/errors.ts";
+} from "../files/file_error.ts";
 import type { StoreLocation } from "../store/location.ts";
 
 /** Where a problem is: in the configured store, or in a file to restore. */
 type Role = "store" | "backup";
 
 /** Completes a message about a problem. */
-type Advice = string | ((error: StoreError, store: string) => string);
+type Advice = string | ((error: FileError, store: string) => string);
 
 const OTHER_FILE = "name another file with --kv or KV_PATH";
 
 /** Advice for each problem of a store, and of a file to restore if it differs. */
 const ADVICE: Readonly<
-  Record<StoreProblem, readonly [store: Advice, backup?: Advice]>
+  Record<FileProblem, readonly [store: Advice, backup?: Advice]>
 > = {
   "missing": [": name the store with --kv or KV_PATH", ": name a backup"],
   "no directory": [`: create it, or ${OTHER_FILE}`],

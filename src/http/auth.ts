@@ -1,5 +1,5 @@
 import { BEARER_TOKEN } from "../config/tokens.ts";
-import { ApiError } from "../errors.ts";
+import { ApiError } from "../api_errors.ts";
 
 /** The case-insensitive scheme (RFC 9110, section 11.1) and one token. */
 const CREDENTIALS = new RegExp(`^bearer +(${BEARER_TOKEN})$`, "i");

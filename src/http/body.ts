@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../clock.ts";
-import { ApiError } from "../errors.ts";
+import { ApiError } from "../api_errors.ts";
 import {
   BODY_BYTES_MAX,
   BODY_DISCARD_BYTES_MAX,

@@ -5,7 +5,7 @@ import {
   CREATES_ONLY,
   MAY_BE_STORED,
   statusOf,
-} from "../errors.ts";
+} from "../api_errors.ts";
 import { QUOTE_CHARS_MAX, REQUESTS_RUNNING_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { parseNewPlant } from "../plant/plant.ts";

@@ -2,7 +2,7 @@
  * Plants: the only file that names the members of one. `reference/api.ts`
  * describes them for clients.
  */
-import { ApiError } from "../errors.ts";
+import { ApiError } from "../api_errors.ts";
 import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { type JsonKind, type Member, readMembers } from "./json.ts";

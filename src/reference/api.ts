@@ -2,7 +2,11 @@
  * The API as data: the OpenAPI description, the page and the samples derive
  * from it. It is the only file that describes the members of a plant.
  */
-import { API_ERRORS, type ErrorRow, RETRYABLE_STATUSES } from "../errors.ts";
+import {
+  API_ERRORS,
+  type ErrorRow,
+  RETRYABLE_STATUSES,
+} from "../api_errors.ts";
 import {
   BODY_BYTES_MAX,
   BODY_DISCARD_BYTES_MAX,

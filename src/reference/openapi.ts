@@ -1,5 +1,5 @@
 /** The OpenAPI 3.0 description of the API, served at /openapi.json. */
-import { API_ERRORS, type ErrorRow, statusOf } from "../errors.ts";
+import { API_ERRORS, type ErrorRow, statusOf } from "../api_errors.ts";
 import {
   API_TITLE,
   API_VERSION,

@@ -1,6 +1,6 @@
 /** The API reference for people: a page whose tables derive from the API. */
 import { hash } from "node:crypto";
-import { API_ERRORS, statusOf } from "../errors.ts";
+import { API_ERRORS, statusOf } from "../api_errors.ts";
 import {
   API_TITLE,
   API_VERSION,

@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
-import { isLocked } from "./files/errors.ts";
+import { isLocked } from "../files/file_error.ts";
 import type { Reports } from "./reports.ts";
 import { retryWhile } from "./retry.ts";
 

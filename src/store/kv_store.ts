@@ -17,12 +17,12 @@ import {
   toPlant,
 } from "../plant/plant.ts";
 import type { CommitResult, CommitStore } from "./committer.ts";
-import { statOrUndefined } from "./files/paths.ts";
+import { statOrUndefined } from "../files/file_system.ts";
 import type { ObservedStore } from "./health.ts";
 import type { StoreLocation } from "./location.ts";
 import { WatchedFiles } from "./files/watch.ts";
-import { toStoreError } from "./errors.ts";
-import { isLocked, StoreError } from "./files/errors.ts";
+import { toStoreError } from "./store_error.ts";
+import { FileError, isLocked } from "../files/file_error.ts";
 import { withTimeout } from "./retry.ts";
 
 /** First part of the key of a plant; the second is its id. */
@@ -92,7 +92,7 @@ export class KvStore implements CommitStore, ObservedStore {
     return new KvStore(await Deno.openKv(location.url), location, isNew);
   }
 
-  /** See {@link CommitStore}. @throws {StoreError} */
+  /** See {@link CommitStore}. @throws {FileError} */
   async commit(plants: readonly NewPlant[]): Promise<CommitResult> {
     // The files may belong to another process by now.
     this.#assertNone(this.files?.loss);
@@ -116,7 +116,7 @@ export class KvStore implements CommitStore, ObservedStore {
   /**
    * See {@link CommitStore}. A run of ids is read with one listing, which costs
    * SQLite a quarter of reading them one by one.
-   * @throws {StoreError}
+   * @throws {FileError}
    */
   async read(
     ids: readonly bigint[],
@@ -157,7 +157,7 @@ export class KvStore implements CommitStore, ObservedStore {
   /**
    * Lists every plant in the order of ids, in pages, and prefetches the next
    * page. A string is a key whose value is not a plant of this service.
-   * @throws {StoreError}
+   * @throws {FileError}
    */
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
     let keys = PAGE_KEYS_MIN;
@@ -191,7 +191,7 @@ export class KvStore implements CommitStore, ObservedStore {
     }
   }
 
-  /** See {@link ObservedStore}. @throws {StoreError} */
+  /** See {@link ObservedStore}. @throws {FileError} */
   async probe(): Promise<void> {
     try {
       this.#assertNone(this.checkFiles());
@@ -200,7 +200,7 @@ export class KvStore implements CommitStore, ObservedStore {
       const { ok } = await this.#kv.atomic()
         .check({ key: PROBE_KEY, versionstamp: null })
         .delete(PROBE_KEY).commit();
-      if (!ok) throw new StoreError("other", "the probe key has a value");
+      if (!ok) throw new FileError("other", "the probe key has a value");
       this.#assertNone(this.files?.loss);
     } catch (error) {
       throw toStoreError(error, this.#location);
@@ -227,9 +227,9 @@ export class KvStore implements CommitStore, ObservedStore {
     this.#kv.close();
   }
 
-  /** @throws {StoreError} if the open files have a problem */
+  /** @throws {FileError} if the open files have a problem */
   #assertNone(problem: string | undefined): void {
-    if (problem !== undefined) throw new StoreError("other", problem);
+    if (problem !== undefined) throw new FileError("other", problem);
   }
 
   /** Reads the keys that have a value. */

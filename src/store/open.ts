@@ -1,11 +1,15 @@
 /** Opens stores, and creates the file of a new one. */
 import { dirname } from "node:path";
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
-import { toStoreError } from "./errors.ts";
-import { isLocked, StoreError } from "./files/errors.ts";
+import { toStoreError } from "./store_error.ts";
+import { FileError, isLocked } from "../files/file_error.ts";
 import { diagnose } from "./files/diagnose.ts";
 import { findStore, requireStore } from "./files/inspect.ts";
-import { resolveLinks, setOwner, statOrUndefined } from "./files/paths.ts";
+import {
+  resolveLinks,
+  setOwner,
+  statOrUndefined,
+} from "../files/file_system.ts";
 import { savedFilesOf } from "./files/saved.ts";
 import { KvStore } from "./kv_store.ts";
 import type { StoreLocation } from "./location.ts";
@@ -19,7 +23,7 @@ const FILE_MODE = 0o600;
  * {@link STORE_OPEN_MS_MAX}. A missing file is created. A file of saved plants
  * beside it refuses that, since they may not be in the store.
  * @param imported the file of saved plants to import, which lets it be opened
- * @throws {StoreError}
+ * @throws {FileError}
  */
 export function openStore(
   location: StoreLocation,
@@ -28,7 +32,7 @@ export function openStore(
   function prepare(path: string): boolean {
     const [saved] = imported === undefined ? savedFilesOf(path) : [];
     if (saved === undefined) return prepareFile(path);
-    throw new StoreError(
+    throw new FileError(
       "saved plants",
       `plants that may not be in it were saved in ${saved}`,
       saved,
@@ -43,7 +47,7 @@ export function openStore(
 
 /**
  * Opens an existing store to read it, within {@link STORE_OPEN_MS_MAX}.
- * @throws {StoreError}
+ * @throws {FileError}
  */
 export function openStoreToRead(location: StoreLocation): Promise<KvStore> {
   function prepare(path: string): boolean {
@@ -86,7 +90,7 @@ function prepareFile(path: string): boolean {
   const real = resolveLinks(path);
   const directory = statOrUndefined(dirname(real));
   if (!directory?.isDirectory) {
-    throw new StoreError("no directory", `no directory ${dirname(real)}`);
+    throw new FileError("no directory", `no directory ${dirname(real)}`);
   }
   const isAbsent = statOrUndefined(real) === undefined;
   // SQLite would create it at a path that Deno refuses at the next start.

@@ -1,8 +1,8 @@
 import type { Clock } from "../clock.ts";
 import { CHECK_MS, RESCUE_RETRY_MS } from "../limits.ts";
 import { formatPages } from "../plant/lines.ts";
-import { toFileError } from "./files/errors.ts";
-import { publish, withPartialFile } from "./files/publish.ts";
+import { toFileError } from "../files/file_error.ts";
+import { publish, withPartialFile } from "../files/publish.ts";
 import { isMissing, newSavedFile } from "./files/saved.ts";
 import type { WatchedFiles } from "./files/watch.ts";
 import type { KvStore } from "./kv_store.ts";

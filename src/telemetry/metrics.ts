@@ -1,4 +1,4 @@
-import { API_ERRORS, statusOf } from "../errors.ts";
+import { API_ERRORS, statusOf } from "../api_errors.ts";
 import type { Outcome } from "../store/committer.ts";
 import { VERSION } from "../version.ts";
 

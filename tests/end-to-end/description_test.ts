@@ -1,6 +1,6 @@
 /** The replies of the service, compared with those of its description. */
 import assert from "node:assert/strict";
-import { API_ERRORS, statusOf } from "../../src/errors.ts";
+import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import { exampleMessage } from "../../src/reference/api.ts";
 import { runProgram } from "../support/program.ts";

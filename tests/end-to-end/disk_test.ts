@@ -1,6 +1,6 @@
 /** A full disk: creates fail, and nothing else does. */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import {
   eventually,
   inParallel,

@@ -1,6 +1,6 @@
 /** Random creates through several instances, checked against a model. */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { type Create, History } from "../support/history.ts";
 import { HISTORY_S, runHistory } from "../support/history_run.ts";
 import { Instance } from "../support/instances.ts";

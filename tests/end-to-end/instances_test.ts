@@ -1,6 +1,6 @@
 /** Several instances on one store, behind nginx as src/deploy/ configures it. */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { ConstantLoad, Instance } from "../support/instances.ts";
 import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
 import {

@@ -1,6 +1,6 @@
 /** Other processes that use the database file, or lock it. */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import {
   eventually,
   isStored,

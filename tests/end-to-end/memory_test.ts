@@ -3,7 +3,7 @@
  * the machine, so only the gate runs these tests, without others beside them.
  */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { BODY_BYTES_MAX, REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import {

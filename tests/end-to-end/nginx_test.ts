@@ -1,6 +1,6 @@
 /** What nginx itself answers, as src/deploy/ configures it. */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import { Instance } from "../support/instances.ts";
 import { NGINX, Nginx } from "../support/nginx.ts";

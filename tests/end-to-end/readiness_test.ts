@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX } from "../../src/limits.ts";
 import {
   FakeKvServer,

@@ -1,6 +1,6 @@
 /** A KV Connect server that cannot be used, and what its errors may contain. */
 import assert from "node:assert/strict";
-import { API_ERRORS, MAY_BE_STORED } from "../../src/errors.ts";
+import { API_ERRORS, MAY_BE_STORED } from "../../src/api_errors.ts";
 import {
   FakeKvServer,
   KV_ENV,

@@ -1,6 +1,6 @@
 /** A KV Connect server that is killed under load. */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import {

@@ -1,6 +1,6 @@
 /** A KV Connect server that hangs. */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import { eventually, isStored, PLANT } from "../support/load.ts";
 import { Program, statusOf } from "../support/program.ts";

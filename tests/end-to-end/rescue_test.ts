@@ -1,8 +1,8 @@
 /** A store that is deleted, moved or replaced under a service, which saves it. */
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
-import { API_ERRORS } from "../../src/errors.ts";
-import { exists } from "../../src/store/files/paths.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
+import { exists } from "../../src/files/file_system.ts";
 import {
   inParallel,
   Ledger,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import config from "../../deno.json" with { type: "json" };
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { has, Program, statusOf } from "../support/program.ts";
 import { makeStore } from "../support/places.ts";
 import { assertInjected, traced, withStrace } from "../support/strace.ts";

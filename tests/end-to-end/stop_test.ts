@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { eventually, occurrences } from "../support/load.ts";
 import { assertSucceeded, has, Program, STACK } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { occurrences } from "../support/load.ts";
 import { errorOf, has, Program, statusOf } from "../support/program.ts";
 import { test, type TestPlace, testsIf } from "../support/tests.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ApiError, type ErrorName } from "../../src/errors.ts";
+import { ApiError, type ErrorName } from "../../src/api_errors.ts";
 import { BodyReader } from "../../src/http/body.ts";
 import { BODY_DISCARD_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
 import { requestOf, streamOf } from "../support/bodies.ts";

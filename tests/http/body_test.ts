@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ApiError, type ErrorName } from "../../src/errors.ts";
+import { ApiError, type ErrorName } from "../../src/api_errors.ts";
 import { SYSTEM_CLOCK } from "../../src/clock.ts";
 import { BodyReader, INCOMPLETE } from "../../src/http/body.ts";
 import { BODY_BYTES_MAX, BODY_DISCARD_BYTES_MAX } from "../../src/limits.ts";

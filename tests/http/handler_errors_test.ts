@@ -1,6 +1,6 @@
 /** Every error of the API, and which one a request with several faults gets. */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { RequestHandler } from "../../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
 import { assertRefusal, CONTRACT_HEADERS } from "../support/refusals.ts";

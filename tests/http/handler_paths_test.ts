@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { CREATES_ONLY } from "../../src/errors.ts";
+import { CREATES_ONLY } from "../../src/api_errors.ts";
 import { RequestHandler } from "../../src/http/handler.ts";
 import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ApiError } from "../../src/errors.ts";
+import { ApiError } from "../../src/api_errors.ts";
 import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { parseNewPlant } from "../../src/plant/plant.ts";
 import {

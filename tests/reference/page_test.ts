@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { API_ERRORS, statusOf } from "../../src/errors.ts";
+import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { PLANT_MEMBERS } from "../../src/plant/plant.ts";
 import { exampleMessage, LIMITS, REPEATING } from "../../src/reference/api.ts";

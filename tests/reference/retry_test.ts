@@ -3,7 +3,7 @@
  * pauses those of the other languages have, too (samples_test.ts).
  */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { BODY_MS_MAX, COMMIT_MS_MAX } from "../../src/limits.ts";
 import { PAUSES_S, REPLY_S_MAX } from "../../src/reference/api.ts";
 import { samples } from "../../src/reference/samples.ts";

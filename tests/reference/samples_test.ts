@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import { json } from "node:stream/consumers";
-import { API_ERRORS, statusOf } from "../../src/errors.ts";
+import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
 import { PAUSES_S } from "../../src/reference/api.ts";
 import { curlSample, samples } from "../../src/reference/samples.ts";
 import { has } from "../support/program.ts";

@@ -8,7 +8,7 @@ import {
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { commitBytes } from "../../src/store/committer.ts";
-import { isLocked } from "../../src/store/files/errors.ts";
+import { isLocked } from "../../src/files/file_error.ts";
 import { retryWhile } from "../../src/store/retry.ts";
 import { Random } from "../support/random.ts";
 import { newPlants, range } from "../support/load.ts";

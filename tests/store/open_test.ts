@@ -4,12 +4,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import type { StoreLocation } from "../../src/store/location.ts";
 import { openStore, openStoreToRead } from "../../src/store/open.ts";
-import { toStoreError } from "../../src/store/errors.ts";
+import { toStoreError } from "../../src/store/store_error.ts";
 import {
-  StoreError,
-  type StoreProblem,
+  FileError,
+  type FileProblem,
   toFileError,
-} from "../../src/store/files/errors.ts";
+} from "../../src/files/file_error.ts";
 import {
   leaveJournal,
   makeNewer,
@@ -37,7 +37,7 @@ const FILE: StoreLocation = { kind: "file", path: "/plants.db" };
 const SERVER = { kind: "server", url: "http://kv.test", token: TOKEN } as const;
 
 /** Returns the rows of a store, or the bytes of any other file. */
-function contentOf(path: string, problem: StoreProblem): unknown {
+function contentOf(path: string, problem: FileProblem): unknown {
   if (problem === "directory") return undefined;
   if (problem !== "newer format") return Deno.readFileSync(path);
   using database = new DatabaseSync(path, { readOnly: true });
@@ -48,7 +48,7 @@ function contentOf(path: string, problem: StoreProblem): unknown {
 const NO_STORES: readonly [
   name: string,
   make: (path: string) => void | Promise<void>,
-  problem: StoreProblem,
+  problem: FileProblem,
   message: RegExp,
 ][] = [
   ["a directory", Deno.mkdirSync, "directory", /directory/],
@@ -391,6 +391,6 @@ Deno.test("toStoreError() describes what SQLite, Deno or anything else threw", (
     assert.equal(error.problem, problem);
     if (message !== undefined) assert.equal(error.message, message);
   }
-  const error = new StoreError("missing", "no such file");
+  const error = new FileError("missing", "no such file");
   assert.equal(toStoreError(error, SERVER), error);
 });

@@ -14,7 +14,7 @@
  * exactly the linearizable ones.
  */
 import { isDeepStrictEqual } from "node:util";
-import { API_ERRORS, statusOf } from "../../src/errors.ts";
+import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
 import { truncate } from "../../src/messages.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import { getOrInsert } from "./maps.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ApiError, type ErrorName } from "../../src/errors.ts";
+import { ApiError, type ErrorName } from "../../src/api_errors.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import {
   type NewPlant,

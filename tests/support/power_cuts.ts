@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { openStore, openStoreToRead } from "../../src/store/open.ts";
 import { Disk, type Image, type Output, TRACED_CALLS } from "./disk.ts";

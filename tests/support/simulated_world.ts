@@ -1,4 +1,4 @@
-import { API_ERRORS } from "../../src/errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import type { Outcome } from "../../src/store/committer.ts";
 import { type Create, History } from "./history.ts";

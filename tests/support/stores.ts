@@ -5,7 +5,7 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { CommitResult } from "../../src/store/committer.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import { openStore } from "../../src/store/open.ts";
-import { StoreError, type StoreProblem } from "../../src/store/files/errors.ts";
+import { FileError, type FileProblem } from "../../src/files/file_error.ts";
 import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
 import { inParallel } from "./load.ts";
 import { test } from "./tests.ts";
@@ -59,11 +59,11 @@ export const eachStore = {
 
 /** Returns a check of an error, for `assert.throws()` and `assert.rejects()`. */
 export function storeError(
-  problem: StoreProblem,
+  problem: FileProblem,
   message: string | RegExp = /./,
 ): (error: unknown) => true {
   return (error) => {
-    assert.ok(error instanceof StoreError, String(error));
+    assert.ok(error instanceof FileError, String(error));
     assert.equal(error.problem, problem);
     if (typeof message === "string") assert.equal(error.message, message);
     else assert.match(error.message, message);

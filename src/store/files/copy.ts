@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { on } from "node:events";
 import { Worker } from "node:worker_threads";
-import { StoreError } from "./errors.ts";
+import { FileError } from "../../files/file_error.ts";
 import type { CopyReport, CopyTask } from "./copy_worker.ts";
 
 /**
@@ -15,7 +15,7 @@ import type { CopyReport, CopyTask } from "./copy_worker.ts";
  * @param to an empty file
  * @param stop ends the copy, which leaves no files beside the store
  * @returns the number of entries: plants, unless other programs wrote to it, too
- * @throws {StoreError} if the store cannot be read, or is corrupt
+ * @throws {FileError} if the store cannot be read, or is corrupt
  * @throws {Error} if the copy cannot be written
  * @throws the reason of the signal
  */
@@ -49,5 +49,5 @@ export async function copyStore(
   assert(report !== "closed");
   if ("entries" in report) return report.entries;
   if ("writeProblem" in report) throw new Error(report.writeProblem);
-  throw new StoreError(report.problem, report.message);
+  throw new FileError(report.problem, report.message);
 }

@@ -6,7 +6,7 @@ import { backup, DatabaseSync } from "node:sqlite";
 import { parentPort, workerData } from "node:worker_threads";
 import { COPY_PAGES, STORE_OPEN_MS_MAX } from "../../limits.ts";
 import { errorMessage } from "../../messages.ts";
-import { StoreError, type StoreProblem } from "./errors.ts";
+import { FileError, type FileProblem } from "../../files/file_error.ts";
 import { diagnose } from "./diagnose.ts";
 import { leaveWalMode, openToRead, requireStore } from "./inspect.ts";
 
@@ -27,7 +27,7 @@ export interface CopyTask {
 export type CopyReport =
   | "closed"
   | { readonly entries: number }
-  | { readonly problem: StoreProblem; readonly message: string }
+  | { readonly problem: FileProblem; readonly message: string }
   | { readonly writeProblem: string };
 
 /** Opens a store and starts a read transaction, so that its errors are its own. */
@@ -68,7 +68,7 @@ async function copy({ from, to, isStopped }: CopyTask): Promise<void> {
 function verify(path: string): number {
   using copy = new DatabaseSync(path, { readOnly: true });
   const check = copy.prepare("PRAGMA integrity_check").get();
-  if (check?.integrity_check !== "ok") throw new StoreError("corrupt");
+  if (check?.integrity_check !== "ok") throw new FileError("corrupt");
   return Number(copy.prepare("SELECT count(*) AS n FROM kv").get()?.n);
 }
 
@@ -82,7 +82,7 @@ try {
   report({ entries: verify(workerData.to) });
 } catch (error) {
   report(
-    error instanceof StoreError
+    error instanceof FileError
       ? { problem: error.problem, message: error.message }
       : { writeProblem: errorMessage(error) },
   );

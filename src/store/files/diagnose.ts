@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
-import { isLocked, StoreError, toFileError } from "./errors.ts";
-import { resolveLinks } from "./paths.ts";
+import { FileError, isLocked, toFileError } from "../../files/file_error.ts";
+import { resolveLinks } from "../../files/file_system.ts";
 
 /** SQLite's messages for a file that it may not open or write. */
 const UNSPECIFIC = /unable to open database file|readonly database/;
@@ -9,7 +9,7 @@ const UNSPECIFIC = /unable to open database file|readonly database/;
  * Converts an error of opening a database, which is closed again, and finds out
  * what SQLite does not report.
  */
-export function diagnose(error: unknown, path: string): StoreError {
+export function diagnose(error: unknown, path: string): FileError {
   const real = resolveLinks(path);
   if (error instanceof Deno.errors.TimedOut) {
     return toFileError(findLock(real) ?? error);
@@ -22,7 +22,7 @@ export function diagnose(error: unknown, path: string): StoreError {
  * Opens the file, and creates one in its directory, as SQLite does. Not while the
  * database is open: closing any descriptor of its file releases SQLite's locks.
  */
-function findDenial(path: string): StoreError | undefined {
+function findDenial(path: string): FileError | undefined {
   const other = `${path}.${crypto.randomUUID().slice(0, 8)}`;
   try {
     Deno.openSync(path, { read: true, write: true }).close();
@@ -32,7 +32,7 @@ function findDenial(path: string): StoreError | undefined {
   } catch (error) {
     const { problem, message } = toFileError(error);
     const what = problem === "denied" ? " on the file or its directory" : "";
-    return new StoreError(problem, message + what);
+    return new FileError(problem, message + what);
   }
 }
 

@@ -1,8 +1,8 @@
 /** Database files: what is at a path before a store is opened there. */
 import { basename } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { StoreError, toFileError } from "./errors.ts";
-import { resolveLinks, statOrUndefined } from "./paths.ts";
+import { FileError, toFileError } from "../../files/file_error.ts";
+import { resolveLinks, statOrUndefined } from "../../files/file_system.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
@@ -33,7 +33,7 @@ const INDEX_BYTES = 100;
  * Returns whether a path holds a Deno KV store. Returns false if one can be
  * created there: there is no file, an empty one, or a first start was
  * interrupted. It does not open the store, which would create one.
- * @throws {StoreError} if the path holds anything else, a log that SQLite would
+ * @throws {FileError} if the path holds anything else, a log that SQLite would
  * replay into the wrong database, or a store without its log
  * @throws the error of Deno if the path cannot be examined
  */
@@ -41,22 +41,22 @@ export function findStore(path: string): boolean {
   refuseForeignLog(path);
   const file = statOrUndefined(path);
   if (file === undefined) return false;
-  if (file.isDirectory) throw new StoreError("directory");
+  if (file.isDirectory) throw new FileError("directory");
   // Opening a pipe to create a store in it would never return.
-  if (!file.isFile) throw new StoreError("not a store");
+  if (!file.isFile) throw new FileError("not a store");
   if (file.size === 0) return false;
   refuseMissingLog(path);
   const tables = tablesOf(path);
   if (tables.includes(TABLE)) return true;
   if (tables.every((table) => table === FIRST_TABLE)) return false;
-  throw new StoreError("not a store");
+  throw new FileError("not a store");
 }
 
-/** Requires a path to hold a Deno KV store. @throws {StoreError} */
+/** Requires a path to hold a Deno KV store. @throws {FileError} */
 export function requireStore(path: string): void {
   if (findStore(path)) return;
-  if (statOrUndefined(path) === undefined) throw new StoreError("missing");
-  throw new StoreError("missing", "it is empty");
+  if (statOrUndefined(path) === undefined) throw new FileError("missing");
+  throw new FileError("missing", "it is empty");
 }
 
 /**
@@ -106,9 +106,9 @@ function refuseForeignLog(path: string): void {
   const log = foreignLogOf(path);
   if (log === undefined) return;
   if ((statOrUndefined(path)?.size ?? 0) > 0) {
-    throw new StoreError("foreign log", `${log} belongs to another database`);
+    throw new FileError("foreign log", `${log} belongs to another database`);
   }
-  throw new StoreError(
+  throw new FileError(
     "missing database",
     `${basename(path)} is missing or empty, but its log is here: ${log}`,
   );
@@ -128,7 +128,7 @@ function refuseMissingLog(path: string): void {
   if (frames <= index.getUint32(FRAMES_COPIED_OFFSET, true)) return;
   // Another process may have opened the store meanwhile.
   if (statOrUndefined(log) !== undefined) return;
-  throw new StoreError("missing log", `its log is missing: ${log}`);
+  throw new FileError("missing log", `its log is missing: ${log}`);
 }
 
 /** Returns whether a database is in WAL mode; a missing one is not. */

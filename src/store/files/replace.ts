@@ -1,7 +1,7 @@
 /** Puts a copy of a store in place of a store. */
 import { dirname } from "node:path";
 import { backup, DatabaseSync } from "node:sqlite";
-import { isLocked, StoreError, toFileError } from "./errors.ts";
+import { FileError, isLocked, toFileError } from "../../files/file_error.ts";
 import { diagnose } from "./diagnose.ts";
 import { foreignLogOf, openToRead, sidecarsOf } from "./inspect.ts";
 import {
@@ -12,8 +12,8 @@ import {
   statOrUndefined,
   sync,
   timeInName,
-} from "./paths.ts";
-import { syncDirectory } from "./publish.ts";
+} from "../../files/file_system.ts";
+import { syncDirectory } from "../../files/publish.ts";
 
 /** What a replacement has done. */
 export interface Replaced {
@@ -35,7 +35,7 @@ export interface Replaced {
  *
  * @param real the store itself, not a link to it
  * @param copy a complete file on the same file system, in a directory of its own
- * @throws {StoreError} if another process has the old store open, or if its log
+ * @throws {FileError} if another process has the old store open, or if its log
  * cannot be written into it
  */
 export async function replaceStore(
@@ -44,7 +44,7 @@ export async function replaceStore(
 ): Promise<Replaced> {
   const old = statOrUndefined(real);
   if (old?.isFile === false) {
-    throw new StoreError("special path", "it is not a regular file");
+    throw new FileError("special path", "it is not a regular file");
   }
   const owner = old ?? Deno.statSync(dirname(real));
   setOwner(copy, owner);
@@ -86,7 +86,7 @@ export async function replaceStore(
     const left = [aside, ...moved.map(([, to]) => to)].filter(exists);
     const { problem, message } = toFileError(error);
     if (left.length === 0) throw error;
-    throw new StoreError(problem, `${message}; it left ${left.join(" and ")}`);
+    throw new FileError(problem, `${message}; it left ${left.join(" and ")}`);
   }
 }
 
@@ -105,7 +105,7 @@ function isReadable(path: string): boolean {
 
 /**
  * Locks a store that no other process has open, and writes its log into it.
- * @throws {StoreError}
+ * @throws {FileError}
  */
 function mergeLog(path: string): Disposable {
   let database: DatabaseSync | undefined;
@@ -116,11 +116,11 @@ function mergeLog(path: string): Disposable {
     database.exec("PRAGMA journal_mode = DELETE; BEGIN IMMEDIATE");
     const mode = database.prepare("PRAGMA journal_mode").get();
     if (mode?.journal_mode === "delete") return database;
-    throw new StoreError("in use", "another process has opened it");
+    throw new FileError("in use", "another process has opened it");
   } catch (error) {
     database?.close();
     if (!isLocked(error)) throw diagnose(error, path);
-    throw new StoreError("in use", "another process has it open");
+    throw new FileError("in use", "another process has it open");
   }
 }
 

@@ -4,14 +4,14 @@
  */
 import { basename, dirname, join } from "node:path";
 import { STORE_NAME_BYTES_MAX } from "../../limits.ts";
-import { StoreError, toFileError } from "./errors.ts";
+import { FileError, toFileError } from "../../files/file_error.ts";
 import {
   isSameFile,
   resolveLinks,
   statOrUndefined,
   timeInName,
-} from "./paths.ts";
-import { syncDirectory } from "./publish.ts";
+} from "../../files/file_system.ts";
+import { syncDirectory } from "../../files/publish.ts";
 
 const SUFFIX = ".jsonl";
 
@@ -38,7 +38,7 @@ export function newSavedFile(path: string): string {
 /**
  * Returns the saved files of a store that are not imported, oldest first.
  * @param path the database file of the store, or a link to it
- * @throws {StoreError} if the directory cannot be listed
+ * @throws {FileError} if the directory cannot be listed
  */
 export function savedFilesOf(path: string): readonly string[] {
   const prefix = prefixOf(path);
@@ -51,13 +51,13 @@ export function savedFilesOf(path: string): readonly string[] {
       .toSorted();
   } catch (error) {
     const { problem, message } = toFileError(error);
-    throw new StoreError(problem, `cannot list ${directory}: ${message}`);
+    throw new FileError(problem, `cannot list ${directory}: ${message}`);
   }
 }
 
 /**
  * Returns the saved file of a store that another path leads to.
- * @throws {StoreError} or the error of Deno if the files cannot be examined
+ * @throws {FileError} or the error of Deno if the files cannot be examined
  */
 export function findSavedFile(path: string, other: string): string | undefined {
   const file = statOrUndefined(other);

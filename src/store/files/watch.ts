@@ -1,7 +1,11 @@
 import { basename } from "node:path";
-import { toFileError } from "./errors.ts";
+import { toFileError } from "../../files/file_error.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
-import { isSameFile, resolveLinks, statOrUndefined } from "./paths.ts";
+import {
+  isSameFile,
+  resolveLinks,
+  statOrUndefined,
+} from "../../files/file_system.ts";
 
 /** Files that belong to an open database, beside it. */
 const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];

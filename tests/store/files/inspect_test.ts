@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
-import { toFileError } from "../../../src/store/files/errors.ts";
+import { toFileError } from "../../../src/files/file_error.ts";
 import {
   findStore,
   foreignLogOf,

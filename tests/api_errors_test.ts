@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { API_ERRORS, ApiError } from "../src/errors.ts";
+import { API_ERRORS, ApiError } from "../src/api_errors.ts";
 
 Deno.test("ApiError requires a detail exactly if its message has one", () => {
   // The type check of the tests fails if one of these is not an error.

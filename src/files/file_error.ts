@@ -1,4 +1,4 @@
-import { errorMessage } from "../../messages.ts";
+import { errorMessage } from "../messages.ts";
 
 /** A kind of problem of a store, or of any other file. */
 interface Row<Problem = string> {
@@ -88,21 +88,21 @@ const TABLE = [
 ] as const satisfies readonly Row[];
 
 /** Why a store, or any other file, cannot be used. */
-export type StoreProblem = typeof TABLE[number]["problem"];
+export type FileProblem = typeof TABLE[number]["problem"];
 
-const ROWS: ReadonlyMap<StoreProblem, Row<StoreProblem>> = new Map(
+const ROWS: ReadonlyMap<FileProblem, Row<FileProblem>> = new Map(
   TABLE.map((row) => [row.problem, row]),
 );
 
 /** A store, or any other file, cannot be used. */
-export class StoreError extends Error {
-  override readonly name = "StoreError";
-  readonly problem: StoreProblem;
+export class FileError extends Error {
+  override readonly name = "FileError";
+  readonly problem: FileProblem;
   /** The file to act on, if it is not the store. */
   readonly file: string | undefined;
 
   /** @param message what is wrong, without the name of the store */
-  constructor(problem: StoreProblem, message?: string, file?: string) {
+  constructor(problem: FileProblem, message?: string, file?: string) {
     super(message ?? ROWS.get(problem)?.words);
     this.problem = problem;
     this.file = file;
@@ -120,14 +120,14 @@ export function isLocked(error: unknown): boolean {
 }
 
 /** Converts an error of Deno's file system or of SQLite. */
-export function toFileError(error: unknown): StoreError {
-  if (error instanceof StoreError) return error;
+export function toFileError(error: unknown): FileError {
+  if (error instanceof FileError) return error;
   // Deno appends the path, which may contain anything.
   const text = String(error).replace(/ \(os error \d+\).*/s, "");
   for (const { problem, pattern, words } of ROWS.values()) {
     if (pattern?.test(text)) {
-      return new StoreError(problem, words ?? errorMessage(error));
+      return new FileError(problem, words ?? errorMessage(error));
     }
   }
-  return new StoreError("other", errorMessage(error));
+  return new FileError("other", errorMessage(error));
 }

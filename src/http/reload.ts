@@ -1,6 +1,6 @@
 import type { FileSetting } from "../config/files.ts";
 import { reloadTokenFile } from "../config/tokens.ts";
-import type { AcceptedTokens } from "../http/auth.ts";
+import type { AcceptedTokens } from "./auth.ts";
 import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import type { Log } from "../telemetry/log.ts";

@@ -1,6 +1,6 @@
 import { basename, dirname } from "node:path";
-import { StoreError, toFileError } from "./errors.ts";
-import { exists, removeIfPossible, sync } from "./paths.ts";
+import { FileError, toFileError } from "./file_error.ts";
+import { exists, removeIfPossible, sync } from "./file_system.ts";
 
 /**
  * Runs a function that writes a file under a name of its own, and removes what
@@ -32,15 +32,15 @@ export async function withPartialFile<Result>(
 /**
  * Syncs a complete file and gives it its final name.
  * @returns what {@link syncDirectory} returns
- * @throws {StoreError} if another file has the name
+ * @throws {FileError} if another file has the name
  */
 export function publish(partial: string, path: string): string | undefined {
-  if (exists(path)) throw new StoreError("exists");
+  if (exists(path)) throw new FileError("exists");
   sync(partial);
   try {
     Deno.linkSync(partial, path);
   } catch {
-    if (exists(path)) throw new StoreError("exists");
+    if (exists(path)) throw new FileError("exists");
     // The file system does not support links.
     Deno.renameSync(partial, path);
   }
@@ -62,12 +62,12 @@ export function syncDirectory(path: string): string | undefined {
   }
 }
 
-/** @throws {StoreError} if the directory that contains it is missing */
+/** @throws {FileError} if the directory that contains it is missing */
 function makeDirectory(path: string): void {
   try {
     Deno.mkdirSync(path, { mode: 0o700 });
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
-    throw new StoreError("no directory", `no directory ${dirname(path)}`);
+    throw new FileError("no directory", `no directory ${dirname(path)}`);
   }
 }

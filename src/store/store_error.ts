@@ -1,5 +1,5 @@
 import { errorMessage, toLine, truncate } from "../messages.ts";
-import { StoreError, toFileError } from "./files/errors.ts";
+import { FileError, toFileError } from "../files/file_error.ts";
 import type { StoreLocation } from "./location.ts";
 
 /** Maximum length of a message of a KV Connect server, in UTF-16 code units. */
@@ -13,14 +13,14 @@ const SERVER_MESSAGE_CHARS_MAX = 200;
 export function toStoreError(
   error: unknown,
   location: StoreLocation,
-): StoreError {
+): FileError {
   const converted = toFileError(error);
   if (
-    location.kind === "file" || error instanceof StoreError ||
+    location.kind === "file" || error instanceof FileError ||
     converted.problem === "newer format"
   ) return converted;
   const masked = toLine(
     errorMessage(error).replaceAll(location.token, "[token]"),
   );
-  return new StoreError("server", truncate(masked, SERVER_MESSAGE_CHARS_MAX));
+  return new FileError("server", truncate(masked, SERVER_MESSAGE_CHARS_MAX));
 }
