@@ -113,14 +113,11 @@ export const STORE_OPEN_MS_MAX = 9_000;
 /** Interval between two attempts to save the plants of a lost store. */
 export const RESCUE_RETRY_MS = 10_000;
 
-/** Pages that a copy of a store reads before it checks for a signal: 4 MiB. */
-export const COPY_PAGES = 1_000;
-
 /**
- * Bytes of the name of a store in the name of a file of its saved plants. A file
- * system allows 255, and `.rescued-TIME.jsonl.ID.partial` has 54.
+ * Maximum bytes of the name of a store. A file system allows 255, and the longest
+ * name beside it adds 63: `.rescued-TIME.jsonl.ID.partial.imported`.
  */
-export const STORE_NAME_BYTES_MAX = 200;
+export const STORE_NAME_BYTES_MAX = 190;
 
 /** Time for a probe write, and the minimum interval between two of them. */
 export const PROBE_MS = 1_000;

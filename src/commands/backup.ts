@@ -1,6 +1,5 @@
 import { resolve } from "node:path";
 import { fileFailure, storeFailure } from "../console/failures.ts";
-import { abortOnSignal } from "../console/signals.ts";
 import { countOf } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { FileError } from "../files/file_error.ts";
@@ -29,18 +28,16 @@ export async function backUp(
     );
   }
   const { path } = location;
-  const stop = abortOnSignal();
   const target = resolve(file);
   if (exists(target)) throw alreadyExists(target);
   try {
     return await withPartialFile(target, async (partial) => {
       refuseSidecars(target);
-      const entries = await copyStore(path, partial, stop).catch((error) => {
+      const entries = await copyStore(path, partial).catch((error) => {
         if (!(error instanceof FileError)) throw error;
         throw storeFailure("read", location, error);
       });
       setMode(partial, statOrUndefined(path));
-      stop.throwIfAborted();
       const unsynced = publish(partial, target);
       const copy = `${target} is a complete copy, ${
         countOf(entries, "entry", "entries")

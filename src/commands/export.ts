@@ -15,6 +15,8 @@ import { storeFailure } from "../console/failures.ts";
 interface Counts {
   exported: number;
   skipped: number;
+  /** The last one that was exported. */
+  lastId: bigint | undefined;
 }
 
 /**
@@ -33,14 +35,18 @@ export async function exportPlants(
   const store = await openStoreToRead(location).catch((error) => {
     throw storeFailure("read", location, error);
   });
-  const counts = { exported: 0, skipped: 0 };
+  const counts: Counts = { exported: 0, skipped: 0, lastId: undefined };
   try {
     if (selected.size > 0) await exportSelected(store, selected, counts);
     else await exportAll(store, counts);
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     if (error instanceof Deno.errors.BrokenPipe) throw error;
-    throw storeFailure("read", location, error);
+    const failure = storeFailure("read", location, error);
+    throw counts.lastId === undefined ? failure : new OperatorError(
+      `${failure.message}; the export stopped after id ${counts.lastId}`,
+      EXIT_FAILURE,
+    );
   } finally {
     store.close();
   }
@@ -61,6 +67,7 @@ async function exportAll(store: KvStore, counts: Counts): Promise<void> {
         progress.print(`${key}: not a plant of this service`);
       }
       await writeStdout(page.text);
+      counts.lastId = page.lastId ?? counts.lastId;
       if (isPiped) progress.update(counts.exported);
     }
   } finally {

@@ -17,7 +17,7 @@ import {
   type Outcome,
 } from "../store/committer.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { findSavedFile, markImported } from "../store/files/saved.ts";
+import { findSavedIn, markImported, type Saved } from "../store/files/saved.ts";
 import { openStore } from "../store/open.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { type LineProblem, readLines } from "../plant/lines.ts";
@@ -71,23 +71,24 @@ export async function importPlants(
 /** Opens the store, also beside saved plants if they are the input. */
 async function openFor(location: StoreLocation, path: string) {
   const isFile = location.kind === "file" && path !== "-";
-  const saved = isFile ? findSavedFile(location.path, path) : undefined;
+  const saved = isFile ? findSavedIn(location.path, path) : undefined;
   return { store: await openStore(location, saved), saved };
 }
 
-/** Renames a file of saved plants if they are all in the store now. */
-function finishSaved(saved: string, isComplete: boolean): void {
+/** Renames saved plants if they are all in the store now. */
+function finishSaved(saved: Saved, isComplete: boolean): void {
+  const { path } = saved;
   if (!isComplete) {
     writeStderr(
-      `${saved} keeps its name, so that nothing else opens the store: repeat ` +
-        "the import, or settle the lines above and rename the file",
+      `${path} keeps its name, so the service does not start: repeat the ` +
+        "import, or settle the lines above and rename it",
     );
     return;
   }
   try {
-    writeStderr(`renamed ${saved} to ${markImported(saved)}`);
+    writeStderr(`renamed ${path} to ${markImported(saved)}`);
   } catch (error) {
-    throw fileFailure("rename", `${saved}, whose plants are stored`, error);
+    throw fileFailure("rename", `${path}, whose plants are stored`, error);
   }
 }
 

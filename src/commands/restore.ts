@@ -1,11 +1,10 @@
 import { resolve } from "node:path";
 import { fileFailure, storeFailure } from "../console/failures.ts";
-import { abortOnSignal } from "../console/signals.ts";
 import { countOf } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { FileError, toFileError } from "../files/file_error.ts";
 import { copyStore } from "../store/files/copy.ts";
-import { leaveWalMode } from "../store/files/inspect.ts";
+import { leaveWalMode, refuseLogBesideLink } from "../store/files/inspect.ts";
 import {
   isSameFile,
   resolveLinks,
@@ -37,22 +36,32 @@ export async function restore(
         "its plants there",
     );
   }
-  const stop = abortOnSignal();
   const real = resolveLinks(location.path);
   refuseSameFile(from, real, location);
   try {
     return await withPartialFile(real, async (copy) => {
-      const entries = await copyReadable(from, copy, stop);
-      stop.throwIfAborted();
-      const replaced = await replaceStore(real, copy).catch((error) => {
-        throw storeFailure("replace", location, error);
-      });
+      const entries = await copyReadable(from, copy);
+      const replaced = replace(location, real, copy);
       const what = `${countOf(entries, "entry", "entries")} from ${from}`;
       writeStderr(`restored ${what} to ${real}${describe(replaced)}`);
       return replaced.unsynced === undefined ? 0 : EXIT_FAILURE;
     });
   } catch (error) {
     throw fileFailure("write", real, error);
+  }
+}
+
+/** Replaces the store at a location by a copy. @throws {OperatorError} */
+function replace(
+  location: StoreLocation & { kind: "file" },
+  real: string,
+  copy: string,
+): Replaced {
+  try {
+    refuseLogBesideLink(location.path);
+    return replaceStore(real, copy);
+  } catch (error) {
+    throw storeFailure("replace", location, error);
   }
 }
 
@@ -80,13 +89,9 @@ function examine(path: string, failure: (error: unknown) => OperatorError) {
 }
 
 /** Copies a backup that this Deno can read; returns its number of entries. */
-async function copyReadable(
-  from: string,
-  to: string,
-  stop: AbortSignal,
-): Promise<number> {
+async function copyReadable(from: string, to: string): Promise<number> {
   try {
-    const entries = await copyStore(from, to, stop);
+    const entries = await copyStore(from, to);
     (await openStoreToRead({ kind: "file", path: to })).close();
     leaveWalMode(to);
     return entries;

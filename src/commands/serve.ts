@@ -139,13 +139,15 @@ function reportsTo(log: Log, name: string): ServiceConfig["reports"] {
     storeRecovered() {
       log.info("store recovered", "the store has recovered");
     },
-    plantsSaved({ path, plants, foreign, unsynced }) {
+    plantsSaved({ path, plants, foreign, damage, unsynced }) {
+      const which = damage === undefined ? "all" : "only some";
       const others = foreign === 0 ? "" : `, other entries lost: ${foreign}`;
-      const warning = unsynced === undefined ? "" : `, ${unsynced}`;
+      const warnings = [damage, unsynced].filter((it) => it !== undefined)
+        .map((warning) => `, ${warning}`);
       log.error(
         "plants saved",
-        `saved all plants (${plants}) in ${path}${others}${warning}: ` +
-          importAdvice(path, name),
+        `saved ${which} plants (${plants}) in ${path}${others}` +
+          `${warnings.join("")}: ${importAdvice(path, name)}`,
       );
     },
     plantsNotSaved(path, problem) {

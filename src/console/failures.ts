@@ -1,5 +1,6 @@
 /** Failures of stores and files, with advice for the operator. */
 import { userInfo } from "node:os";
+import { resolveLinks, timeInName } from "../files/file_system.ts";
 import { quoteForShell } from "../messages.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
 import { toStoreError } from "../store/store_error.ts";
@@ -8,6 +9,7 @@ import {
   type FileProblem,
   toFileError,
 } from "../files/file_error.ts";
+import { SHM_SUFFIX, WAL_SUFFIX } from "../store/files/inspect.ts";
 import type { StoreLocation } from "../store/location.ts";
 
 /** Where a problem is: in the configured store, or in a file to restore. */
@@ -34,23 +36,38 @@ const ADVICE: Readonly<
   "read-only": [`: mount it for writing, or ${OTHER_FILE}`],
   "denied": [": change the permissions, or run as another user"],
   "not a store": [`: restore a backup, or ${OTHER_FILE}`, ": name a backup"],
+  "no links": [(_, store) => `: move it away first: ${moveAside(store)}`],
   "missing database": [
-    ": move the database back, put a backup there with plant-store restore, " +
-    "or move that log away and import the plants",
+    (_, store) =>
+      ": move the database back, or restore a backup with plant-store restore; " +
+      `before an import of saved plants: ${moveAside(logOf(store))}`,
     ": name the database of that log",
   ],
   "missing log": [
-    ": stop the service, and put a backup there with plant-store restore, or " +
-    "move the file -shm away to use the store without the plants in its log",
+    (_, store) =>
+      ": stop the service, and restore a backup with plant-store restore, or " +
+      "use the store without the plants in that log: " +
+      moveAside(resolveLinks(store) + SHM_SUFFIX),
     ": name another backup",
   ],
+  "log beside link": [
+    (_, store) =>
+      ": stop the service, and move it beside the database: " +
+      shellCommand("mv", "-n", store + WAL_SUFFIX, logOf(store)),
+  ],
   "foreign log": [
-    ": stop the service, and put a backup there with plant-store restore, or " +
-    "move that log away",
+    (_, store) =>
+      ": stop the service, and restore a backup with plant-store restore, or " +
+      `move that log away: ${moveAside(logOf(store))}`,
     ": move that log away, or name another backup",
   ],
   "saved plants": [
-    ({ file = "FILE" }, store) => `: ${importAdvice(file, store)}`,
+    ({ file = "" }, store) => `: ${importAdvice(file, store)}`,
+  ],
+  "partly saved plants": [
+    ({ file = "" }, store) =>
+      ": wait until the service that saves them has stopped; if it was killed: " +
+      importAdvice(file, store),
   ],
   "corrupt": ["", ": name another backup"],
   "newer format": [
@@ -64,11 +81,22 @@ const ADVICE: Readonly<
 
 /** Returns what to do with a file of saved plants. */
 export function importAdvice(saved: string, store: string): string {
-  return "stop the service, move what is left of the store, with -wal and " +
-    "-shm, into a folder, run the following command as the user of the " +
-    `service, and start it again: plant-store import ${
-      quoteForShell(saved)
-    } --kv ${quoteForShell(store)}`;
+  return "stop the service, run the following command as its user, and start " +
+    `it again: ${shellCommand("plant-store", "import", saved, "--kv", store)}`;
+}
+
+/** Returns a command that renames a file and overwrites none. */
+function moveAside(path: string): string {
+  return shellCommand("mv", path, `${path}.left-${timeInName()}`);
+}
+
+function shellCommand(...words: readonly string[]): string {
+  return words.map(quoteForShell).join(" ");
+}
+
+/** Returns the log that SQLite uses with a store. */
+function logOf(store: string): string {
+  return resolveLinks(store) + WAL_SUFFIX;
 }
 
 /**

@@ -1,4 +1,4 @@
-import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
+import { EXIT_FAILURE } from "../operator_error.ts";
 
 const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const;
 
@@ -31,17 +31,4 @@ export function stopSignal(): Promise<Deno.Signal> {
     });
   }
   return promise;
-}
-
-/**
- * Returns what a signal aborts, with an OperatorError. Call it before there is
- * anything to clean up.
- */
-export function abortOnSignal(): AbortSignal {
-  const controller = new AbortController();
-  stopSignal().then((signal) => {
-    const reason = new OperatorError(`stopped by ${signal}`, EXIT_FAILURE);
-    controller.abort(reason);
-  });
-  return controller.signal;
 }

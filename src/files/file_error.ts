@@ -35,6 +35,7 @@ const TABLE = [
   },
   /** The path is too long, or its links form a loop. */
   { problem: "bad path", pattern: /name too long|levels of symbolic links/ },
+  { problem: "no links", words: "its file system has no hard links" },
   {
     problem: "read-only",
     pattern: /Read-only file system/,
@@ -54,10 +55,14 @@ const TABLE = [
   { problem: "missing database" },
   /** There is a database, but its log is gone. */
   { problem: "missing log" },
+  /** The path is a link now, and the log of its database is beside it. */
+  { problem: "log beside link" },
   /** The log of another database is beside the file. */
   { problem: "foreign log" },
   /** Plants that may not be in the store are in a file beside it. */
   { problem: "saved plants" },
+  /** The same, but that file is not complete. */
+  { problem: "partly saved plants" },
   {
     problem: "corrupt",
     pattern: /malformed/,

@@ -9,13 +9,30 @@ const LINKS_MAX = 40;
  * @throws the error of Deno if the path cannot be examined
  */
 export function statOrUndefined(path: string): Deno.FileInfo | undefined {
+  return orUndefined(Deno.statSync, path);
+}
+
+/** The same as {@link statOrUndefined}, of a link itself if there is one. */
+export function lstatOrUndefined(path: string): Deno.FileInfo | undefined {
+  return orUndefined(Deno.lstatSync, path);
+}
+
+function orUndefined(
+  stat: (path: string) => Deno.FileInfo,
+  path: string,
+): Deno.FileInfo | undefined {
   try {
-    return Deno.statSync(path);
+    return stat(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     if (error instanceof Deno.errors.NotADirectory) return undefined;
     throw error;
   }
+}
+
+/** Returns whether a path is a link, even one that leads nowhere. */
+export function isLink(path: string): boolean {
+  return lstatOrUndefined(path)?.isSymlink ?? false;
 }
 
 /** Returns whether both are the same file, or both absent. */

@@ -1,6 +1,9 @@
-import { basename, dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { FileError, toFileError } from "./file_error.ts";
 import { exists, removeIfPossible, sync } from "./file_system.ts";
+
+/** The end of the name of a directory with a file that is not complete. */
+export const PARTIAL_SUFFIX = ".partial";
 
 /**
  * Runs a function that writes a file under a name of its own, and removes what
@@ -15,18 +18,35 @@ export async function withPartialFile<Result>(
   path: string,
   write: (partial: string) => Promise<Result>,
 ): Promise<Result> {
-  const directory = `${path}.${crypto.randomUUID().slice(0, 8)}.partial`;
-  // SQLite's files beside a database are removed with the directory, even if
-  // the program stops while SQLite is writing.
-  makeDirectory(directory);
+  const partial = makePartialFile(path);
   try {
-    const partial = `${directory}/${basename(path)}`;
-    Deno.openSync(partial, { write: true, createNew: true, mode: 0o600 })
-      .close();
     return await write(partial);
   } finally {
-    removeIfPossible(directory);
+    removePartialFile(partial);
   }
+}
+
+/**
+ * Creates an empty file that will have another name when it is complete.
+ * @param path the final name
+ * @returns its path, in a directory `NAME.….partial` of its own
+ * @throws {FileError} if the directory that contains that is missing
+ */
+export function makePartialFile(path: string): string {
+  const id = crypto.randomUUID().slice(0, 8);
+  const directory = `${path}.${id}${PARTIAL_SUFFIX}`;
+  makeDirectory(directory);
+  const partial = join(directory, basename(path));
+  Deno.openSync(partial, { write: true, createNew: true, mode: 0o600 }).close();
+  return partial;
+}
+
+/**
+ * Removes a partial file with its directory, and so with the files that SQLite
+ * keeps beside it; ignores errors.
+ */
+export function removePartialFile(partial: string): void {
+  removeIfPossible(dirname(partial));
 }
 
 /**

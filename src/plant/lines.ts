@@ -91,6 +91,8 @@ export interface Page {
   readonly text: string;
   /** Number of lines. */
   readonly plants: number;
+  /** The id in the last line, if there is one. */
+  readonly lastId: bigint | undefined;
   /** Names the entries that are not plants of this service. */
   readonly foreign: readonly string[];
 }
@@ -102,12 +104,15 @@ export async function* formatPages(
   for await (const page of pages) {
     const lines: string[] = [];
     const foreign: string[] = [];
+    let lastId: bigint | undefined;
     for (const entry of page) {
       const isForeign = typeof entry === "string";
       const line = isForeign ? undefined : formatNewPlant(entry);
-      if (line !== undefined) lines.push(`${line}\n`);
-      else foreign.push(isForeign ? entry : `id ${entry.id}`);
+      if (!isForeign && line !== undefined) {
+        lines.push(`${line}\n`);
+        lastId = entry.id;
+      } else foreign.push(isForeign ? entry : `id ${entry.id}`);
     }
-    yield { text: lines.join(""), plants: lines.length, foreign };
+    yield { text: lines.join(""), plants: lines.length, lastId, foreign };
   }
 }

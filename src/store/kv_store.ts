@@ -47,6 +47,8 @@ export class KvStore implements CommitStore, ObservedStore {
   readonly files: WatchedFiles | undefined;
   readonly #kv: Deno.Kv;
   readonly #location: StoreLocation;
+  /** Set when the database is known to be corrupt: no write may follow. */
+  #corruption: FileError | undefined;
 
   /**
    * @param kv the database that is open at the location
@@ -96,6 +98,7 @@ export class KvStore implements CommitStore, ObservedStore {
   async commit(plants: readonly NewPlant[]): Promise<CommitResult> {
     // The files may belong to another process by now.
     this.#assertNone(this.files?.loss);
+    if (this.#corruption !== undefined) throw this.#corruption;
     const operation = this.#kv.atomic();
     for (const { id, plant } of plants) {
       const key = [PLANTS, id];
@@ -109,7 +112,7 @@ export class KvStore implements CommitStore, ObservedStore {
       return ok ? "committed" : "exists";
     } catch (error) {
       if (isLocked(error)) return "locked";
-      throw toStoreError(error, this.#location);
+      throw this.#toError(error);
     }
   }
 
@@ -150,17 +153,19 @@ export class KvStore implements CommitStore, ObservedStore {
       this.#assertNone(this.files?.checkDatabase());
       return found;
     } catch (error) {
-      throw toStoreError(error, this.#location);
+      throw this.#toError(error);
     }
   }
 
   /**
    * Lists every plant in the order of ids, in pages, and prefetches the next
-   * page. A string is a key whose value is not a plant of this service.
+   * page. A string is a key whose value is not a plant of this service. Of a
+   * corrupt store it lists the plants before the damage.
    * @throws {FileError}
    */
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
     let keys = PAGE_KEYS_MIN;
+    let isDamaged = false;
     let cursor = "";
     const readPage = async (): Promise<(NewPlant | string)[]> => {
       // A listing has one batch size, so each page has a listing of its own.
@@ -172,22 +177,30 @@ export class KvStore implements CommitStore, ObservedStore {
       cursor = listing.cursor;
       return page;
     };
-    try {
-      let next = withTimeout(readPage(), LIST_MS_MAX);
-      for (;;) {
-        const page = await next;
-        if (page.length < keys) {
-          yield page;
-          return;
-        }
-        keys = nextPageKeys(page);
-        next = withTimeout(readPage(), LIST_MS_MAX);
-        // Ignore the prefetched page if the consumer stops early.
-        next.catch(() => {});
-        yield page;
+    /** Reads a page, or if that fails, the plants at its start one by one. */
+    const readNext = async (): Promise<(NewPlant | string)[]> => {
+      try {
+        return await withTimeout(readPage(), LIST_MS_MAX);
+      } catch (error) {
+        const failure = this.#toError(error);
+        if (failure.problem !== "corrupt" || isDamaged) throw failure;
+        isDamaged = true;
+        keys = 1;
+        return await readNext();
       }
-    } catch (error) {
-      throw toStoreError(error, this.#location);
+    };
+    let next = readNext();
+    for (;;) {
+      const page = await next;
+      if (page.length < keys) {
+        yield page;
+        return;
+      }
+      if (!isDamaged) keys = nextPageKeys(page);
+      next = readNext();
+      // Ignore the prefetched page if the consumer stops early.
+      next.catch(() => {});
+      yield page;
     }
   }
 
@@ -195,6 +208,7 @@ export class KvStore implements CommitStore, ObservedStore {
   async probe(): Promise<void> {
     try {
       this.#assertNone(this.checkFiles());
+      if (this.#corruption !== undefined) throw this.#corruption;
       // Without a check, SQLite itself waits for the lock, up to 5 s, and
       // blocks every commit meanwhile.
       const { ok } = await this.#kv.atomic()
@@ -203,7 +217,7 @@ export class KvStore implements CommitStore, ObservedStore {
       if (!ok) throw new FileError("other", "the probe key has a value");
       this.#assertNone(this.files?.loss);
     } catch (error) {
-      throw toStoreError(error, this.#location);
+      throw this.#toError(error);
     }
   }
 
@@ -230,6 +244,13 @@ export class KvStore implements CommitStore, ObservedStore {
   /** @throws {FileError} if the open files have a problem */
   #assertNone(problem: string | undefined): void {
     if (problem !== undefined) throw new FileError("other", problem);
+  }
+
+  /** Converts an error, and remembers corruption. */
+  #toError(error: unknown): FileError {
+    const converted = toStoreError(error, this.#location);
+    if (converted.problem === "corrupt") this.#corruption = converted;
+    return converted;
   }
 
   /** Reads the keys that have a value. */

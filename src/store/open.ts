@@ -2,7 +2,7 @@
 import { dirname } from "node:path";
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
 import { toStoreError } from "./store_error.ts";
-import { FileError, isLocked } from "../files/file_error.ts";
+import { FileError, isLocked, toFileError } from "../files/file_error.ts";
 import { diagnose } from "./files/diagnose.ts";
 import { findStore, requireStore } from "./files/inspect.ts";
 import {
@@ -10,7 +10,7 @@ import {
   setOwner,
   statOrUndefined,
 } from "../files/file_system.ts";
-import { savedFilesOf } from "./files/saved.ts";
+import { findSaved, refuseLongName, type Saved } from "./files/saved.ts";
 import { KvStore } from "./kv_store.ts";
 import type { StoreLocation } from "./location.ts";
 import { retryWhile } from "./retry.ts";
@@ -22,21 +22,17 @@ const FILE_MODE = 0o600;
  * Opens a store to create plants, and probes it, within
  * {@link STORE_OPEN_MS_MAX}. A missing file is created. A file of saved plants
  * beside it refuses that, since they may not be in the store.
- * @param imported the file of saved plants to import, which lets it be opened
+ * @param imported the saved plants to import, which lets it be opened
  * @throws {FileError}
  */
 export function openStore(
   location: StoreLocation,
-  imported?: string,
+  imported?: Saved,
 ): Promise<KvStore> {
   function prepare(path: string): boolean {
-    const [saved] = imported === undefined ? savedFilesOf(path) : [];
-    if (saved === undefined) return prepareFile(path);
-    throw new FileError(
-      "saved plants",
-      `plants that may not be in it were saved in ${saved}`,
-      saved,
-    );
+    refuseLongName(path);
+    if (imported === undefined) refuseSaved(path);
+    return prepareFile(path);
   }
   return open(location, prepare, async (store) => {
     // A read-only file opens without an error and fails at the first write.
@@ -54,7 +50,14 @@ export function openStoreToRead(location: StoreLocation): Promise<KvStore> {
     requireStore(path);
     return false;
   }
-  return open(location, prepare, (store) => store.checkReadable());
+  return open(location, prepare, async (store) => {
+    try {
+      await store.checkReadable();
+    } catch (error) {
+      // What is before the damage can be read.
+      if (toFileError(error).problem !== "corrupt") throw error;
+    }
+  });
 }
 
 /** @param prepare returns whether the store is new */
@@ -82,6 +85,23 @@ async function open(
       ? diagnose(error, location.path)
       : toStoreError(error, location);
   }
+}
+
+/** Refuses a store beside saved plants. @throws {FileError} */
+function refuseSaved(path: string): void {
+  const [saved] = findSaved(path);
+  if (saved === undefined) return;
+  throw saved.isComplete
+    ? new FileError(
+      "saved plants",
+      `plants that may not be in it were saved in ${saved.path}`,
+      saved.file,
+    )
+    : new FileError(
+      "partly saved plants",
+      `plants that may not be in it are being saved in ${saved.path}`,
+      saved.file,
+    );
 }
 
 /** Creates the file of a store if there is none; returns whether it is new. */

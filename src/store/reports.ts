@@ -4,6 +4,8 @@ export interface SavedPlants {
   readonly plants: number;
   /** Number of entries that are not plants of this service. */
   readonly foreign: number;
+  /** Why the plants after the last one could not be read, if they could not. */
+  readonly damage: string | undefined;
   /** Why the directory could not be synced, if it could not. */
   readonly unsynced: string | undefined;
 }

@@ -1,8 +1,14 @@
+import { dirname } from "node:path";
 import type { Clock } from "../clock.ts";
+import { exists } from "../files/file_system.ts";
+import { toFileError } from "../files/file_error.ts";
+import {
+  makePartialFile,
+  publish,
+  removePartialFile,
+} from "../files/publish.ts";
 import { CHECK_MS, RESCUE_RETRY_MS } from "../limits.ts";
 import { formatPages } from "../plant/lines.ts";
-import { toFileError } from "../files/file_error.ts";
-import { publish, withPartialFile } from "../files/publish.ts";
 import { isMissing, newSavedFile } from "./files/saved.ts";
 import type { WatchedFiles } from "./files/watch.ts";
 import type { KvStore } from "./kv_store.ts";
@@ -11,7 +17,7 @@ import type { Reports } from "./reports.ts";
 /** The part of a store that a rescue uses; without files, it does nothing. */
 export interface RescuedStore extends Pick<KvStore, "pages"> {
   readonly files:
-    | Pick<WatchedFiles, "real" | "loss" | "check">
+    | Pick<WatchedFiles, "path" | "real" | "loss" | "check">
     | undefined;
 }
 
@@ -29,6 +35,11 @@ export class Rescue {
   readonly #reports: RescueReports;
   readonly #clock: Clock;
   #isSaving = false;
+  /**
+   * The file that is written. It stays between two attempts: while it exists,
+   * no service starts with a new store in place of the lost one.
+   */
+  #partial: string | undefined;
   /** The file with the plants. */
   #path: string | undefined;
   #saved = Promise.withResolvers<void>();
@@ -50,7 +61,8 @@ export class Rescue {
       this.#path = undefined;
       this.#saved = Promise.withResolvers();
     }
-    if (this.#clock.nowMs() >= this.#nextMs) this.#save(files.real);
+    if (this.#clock.nowMs() < this.#nextMs) return;
+    this.#save(newSavedFile(files.path, files.real));
   }
 
   /**
@@ -70,29 +82,56 @@ export class Rescue {
     await this.#saved.promise;
   }
 
-  /** @param real the database file of the store, not a link to it */
-  async #save(real: string): Promise<void> {
+  async #save(path: string): Promise<void> {
     this.#isSaving = true;
-    const path = newSavedFile(real);
     try {
+      const partial = this.#partialFor(path);
       let plants = 0;
       let foreign = 0;
-      const unsynced = await withPartialFile(path, async (partial) => {
+      let damage: string | undefined;
+      try {
         for await (const page of formatPages(this.#store.pages())) {
           await Deno.writeTextFile(partial, page.text, { append: true });
           plants += page.plants;
           foreign += page.foreign.length;
         }
-        return publish(partial, path);
-      });
+      } catch (error) {
+        // A later attempt would not read more.
+        const { problem, message } = toFileError(error);
+        if (problem !== "corrupt") throw error;
+        damage = message;
+      }
+      const unsynced = publish(partial, path);
+      removePartialFile(partial);
       this.#path = path;
-      this.#reports.plantsSaved({ path, plants, foreign, unsynced });
+      this.#reports.plantsSaved({ path, plants, foreign, damage, unsynced });
       this.#saved.resolve();
     } catch (error) {
+      if (this.#partial !== undefined) emptyIfPossible(this.#partial);
       this.#nextMs = this.#clock.nowMs() + RESCUE_RETRY_MS;
       this.#reports.plantsNotSaved(path, toFileError(error).message);
     } finally {
       this.#isSaving = false;
     }
+  }
+
+  /** Returns an empty file, that of the last attempt if it is still there. */
+  #partialFor(path: string): string {
+    const last = this.#partial;
+    if (last !== undefined && exists(last)) {
+      if (dirname(dirname(last)) === dirname(path)) return last;
+      removePartialFile(last);
+    }
+    this.#partial = makePartialFile(path);
+    return this.#partial;
+  }
+}
+
+/** Frees the space of a file; ignores errors. */
+function emptyIfPossible(path: string): void {
+  try {
+    Deno.truncateSync(path);
+  } catch {
+    // It was deleted: the next attempt makes another one.
   }
 }

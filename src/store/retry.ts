@@ -1,12 +1,24 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { LOCK_RETRY_MS_MAX } from "../limits.ts";
 
-/** Rejects if the work takes too long; the work itself may continue. */
-export function withTimeout<T>(
+/**
+ * Rejects if the work takes too long; the work itself may continue.
+ * @throws {Deno.errors.TimedOut} then
+ */
+export async function withTimeout<T>(
   work: Promise<T>,
   timeoutMs: number,
 ): Promise<T> {
-  return retryWhile(() => false, timeoutMs, () => work);
+  const { promise: timedOut, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    const message = `no answer within ${timeoutMs / 1000} s`;
+    reject(new Deno.errors.TimedOut(message));
+  }, timeoutMs);
+  try {
+    return await Promise.race([work, timedOut]);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /**
@@ -20,27 +32,24 @@ export async function retryWhile<T>(
   timeoutMs: number,
   operation: () => Promise<T>,
 ): Promise<T> {
-  let problem: unknown = new Deno.errors.TimedOut(
-    `no answer within ${timeoutMs / 1000} s`,
-  );
+  let problem: unknown;
   let isOver = false;
-  const { promise: timedOut, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    isOver = true;
-    reject(problem);
-  }, timeoutMs);
-  try {
-    while (!isOver) {
+  async function retry(): Promise<T> {
+    for (;;) {
       try {
-        return await Promise.race([operation(), timedOut]);
+        return await operation();
       } catch (error) {
         if (isOver || !isPassing(error)) throw error;
         problem = error;
       }
       await sleep(LOCK_RETRY_MS_MAX);
     }
-    throw problem;
+  }
+  try {
+    return await withTimeout(retry(), timeoutMs);
+  } catch (error) {
+    throw error instanceof Deno.errors.TimedOut ? problem ?? error : error;
   } finally {
-    clearTimeout(timer);
+    isOver = true;
   }
 }

@@ -1,53 +1,58 @@
-import assert from "node:assert/strict";
-import { on } from "node:events";
-import { Worker } from "node:worker_threads";
-import { FileError } from "../../files/file_error.ts";
-import type { CopyReport, CopyTask } from "./copy_worker.ts";
+import { backup, DatabaseSync } from "node:sqlite";
+import { FileError, toFileError } from "../../files/file_error.ts";
+import { STORE_OPEN_MS_MAX } from "../../limits.ts";
+import { diagnose } from "./diagnose.ts";
+import { leaveWalMode, openToRead, requireStore } from "./inspect.ts";
 
 /**
  * Copies a store with its log to one file: its state at one point in time, even
  * while a service writes to it. The copy is checked for corruption.
  *
  * It uses SQLite's own backup, since `VACUUM INTO` needs every permission of
- * Deno. The main thread can handle signals meanwhile.
+ * Deno. It blocks the thread: only the default action of a signal ends it.
  *
  * @param from the database file of the store
  * @param to an empty file
- * @param stop ends the copy, which leaves no files beside the store
  * @returns the number of entries: plants, unless other programs wrote to it, too
  * @throws {FileError} if the store cannot be read, or is corrupt
- * @throws {Error} if the copy cannot be written
- * @throws the reason of the signal
+ * @throws the error of SQLite if the copy cannot be written
  */
-export async function copyStore(
-  from: string,
-  to: string,
-  stop: AbortSignal,
-): Promise<number> {
-  const stopped = Promise.withResolvers<never>();
-  const isStopped = new Int32Array(new SharedArrayBuffer(4));
-  stop.addEventListener("abort", () => {
-    Atomics.store(isStopped, 0, 1);
-    stopped.reject(stop.reason);
-  });
-  stopped.promise.catch(() => {});
-  const task: CopyTask = { from, to, isStopped };
-  const url = new URL("./copy_worker.ts", import.meta.url);
-  const reports = on(new Worker(url, { workerData: task }), "message");
-  async function next(): Promise<CopyReport> {
-    const { value } = await reports.next();
-    assert(value !== undefined);
-    return value[0];
+export async function copyStore(from: string, to: string): Promise<number> {
+  const source = openSource(from);
+  try {
+    await backup(source, to);
+    leaveWalMode(to);
+    return verify(to);
+  } catch (error) {
+    // The copy is as corrupt as its source.
+    const converted = toFileError(error);
+    throw converted.problem === "corrupt" ? converted : error;
+  } finally {
+    source.close();
   }
+}
 
-  // After a stop, the thread still has to close both files.
-  let report = await next();
-  stop.throwIfAborted();
-  if (report === "closed") {
-    report = await Promise.race([next(), stopped.promise]);
+/** Checks the integrity of a copy, and returns its number of entries. */
+function verify(path: string): number {
+  using copy = new DatabaseSync(path, { readOnly: true });
+  const check = copy.prepare("PRAGMA integrity_check").get();
+  if (check?.integrity_check !== "ok") throw new FileError("corrupt");
+  return Number(copy.prepare("SELECT count(*) AS n FROM kv").get()?.n);
+}
+
+/**
+ * Opens a store and starts a read transaction: all parts of the copy are read in
+ * it, so the writes of a service neither change nor restart the copy.
+ */
+function openSource(path: string): DatabaseSync {
+  try {
+    requireStore(path);
+    const source = openToRead(path);
+    // Another process may lock the database for a moment.
+    source.exec(`PRAGMA busy_timeout = ${STORE_OPEN_MS_MAX}; BEGIN`);
+    source.prepare("SELECT 1 FROM kv LIMIT 1").get();
+    return source;
+  } catch (error) {
+    throw diagnose(error, path);
   }
-  assert(report !== "closed");
-  if ("entries" in report) return report.entries;
-  if ("writeProblem" in report) throw new Error(report.writeProblem);
-  throw new FileError(report.problem, report.message);
 }

@@ -2,7 +2,12 @@
 import { basename } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { FileError, toFileError } from "../../files/file_error.ts";
-import { resolveLinks, statOrUndefined } from "../../files/file_system.ts";
+import {
+  isLink,
+  isSameFile,
+  resolveLinks,
+  statOrUndefined,
+} from "../../files/file_system.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
@@ -16,6 +21,16 @@ const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, "-journal"];
 /** The table of a Deno KV store, and the one that Deno creates before it. */
 const TABLE = "kv";
 const FIRST_TABLE = "migration_state";
+
+/**
+ * What Deno reads when it opens a store, in its queue and its index of
+ * expirations: if that is corrupt, it panics.
+ */
+const READ_BY_DENO = [
+  "SELECT min(ts) FROM queue",
+  "SELECT id FROM queue_running ORDER BY deadline LIMIT 1",
+  "SELECT expiration_ms FROM kv WHERE expiration_ms >= 0 LIMIT 1",
+];
 
 /** The read version in a database header (SQLite file format, section 1.3). */
 const READ_VERSION_OFFSET = 19;
@@ -33,11 +48,12 @@ const INDEX_BYTES = 100;
  * Returns whether a path holds a Deno KV store. Returns false if one can be
  * created there: there is no file, an empty one, or a first start was
  * interrupted. It does not open the store, which would create one.
- * @throws {FileError} if the path holds anything else, a log that SQLite would
- * replay into the wrong database, or a store without its log
+ * @throws {FileError} if the path holds anything else, a corrupt store, a log
+ * that SQLite would replay into the wrong database, or a store without its log
  * @throws the error of Deno if the path cannot be examined
  */
 export function findStore(path: string): boolean {
+  refuseLogBesideLink(path);
   refuseForeignLog(path);
   const file = statOrUndefined(path);
   if (file === undefined) return false;
@@ -102,6 +118,23 @@ export function leaveWalMode(path: string): void {
   copy.exec("PRAGMA journal_mode = DELETE");
 }
 
+/**
+ * Refuses a link with a log beside it: the database was moved while a process
+ * had it open, and its last changes are in this log only.
+ * @throws {FileError}
+ */
+export function refuseLogBesideLink(path: string): void {
+  if (!isLink(path)) return;
+  const log = path + WAL_SUFFIX;
+  const found = statOrUndefined(log);
+  const own = statOrUndefined(resolveLinks(path) + WAL_SUFFIX);
+  if (found === undefined || isSameFile(found, own)) return;
+  throw new FileError(
+    "log beside link",
+    `it is a link, but the log of its database is beside the link: ${log}`,
+  );
+}
+
 function refuseForeignLog(path: string): void {
   const log = foreignLogOf(path);
   if (log === undefined) return;
@@ -150,14 +183,19 @@ function readStart(path: string, length: number): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
+/** Returns the tables of a database; reads what Deno reads at its opening. */
 function tablesOf(path: string): string[] {
   try {
     using database = openToRead(path);
-    return database.prepare("SELECT name FROM sqlite_master").all()
+    const tables = database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => String(name));
+    if (tables.includes(TABLE)) {
+      for (const query of READ_BY_DENO) database.prepare(query).get();
+    }
+    return tables;
   } catch (error) {
     const converted = toFileError(error);
-    if (converted.problem === "not a store") throw converted;
+    if (["not a store", "corrupt"].includes(converted.problem)) throw converted;
     // Opening the store reports other errors, such as a lock.
     return [TABLE];
   }

@@ -1,9 +1,7 @@
 /** Puts a copy of a store in place of a store. */
 import { dirname } from "node:path";
-import { backup, DatabaseSync } from "node:sqlite";
+import { DatabaseSync } from "node:sqlite";
 import { FileError, isLocked, toFileError } from "../../files/file_error.ts";
-import { diagnose } from "./diagnose.ts";
-import { foreignLogOf, openToRead, sidecarsOf } from "./inspect.ts";
 import {
   exists,
   removeIfPossible,
@@ -14,6 +12,8 @@ import {
   timeInName,
 } from "../../files/file_system.ts";
 import { syncDirectory } from "../../files/publish.ts";
+import { diagnose } from "./diagnose.ts";
+import { foreignLogOf, openToRead, sidecarsOf } from "./inspect.ts";
 
 /** What a replacement has done. */
 export interface Replaced {
@@ -35,67 +35,78 @@ export interface Replaced {
  *
  * @param real the store itself, not a link to it
  * @param copy a complete file on the same file system, in a directory of its own
- * @throws {FileError} if another process has the old store open, or if its log
- * cannot be written into it
+ * @throws {FileError} if another process has the old store open, if its log
+ * cannot be written into it, or if the file system has no hard links
  */
-export async function replaceStore(
-  real: string,
-  copy: string,
-): Promise<Replaced> {
+export function replaceStore(real: string, copy: string): Replaced {
   const old = statOrUndefined(real);
   if (old?.isFile === false) {
     throw new FileError("special path", "it is not a regular file");
   }
-  const owner = old ?? Deno.statSync(dirname(real));
-  setOwner(copy, owner);
+  setOwner(copy, old ?? Deno.statSync(dirname(real)));
   setMode(copy, old);
   sync(copy);
 
-  const isDatabase = old !== undefined && old.size > 0 &&
-    foreignLogOf(real) === undefined && isReadable(real);
-  using lock = isDatabase ? mergeLog(real) : undefined;
+  // Until the copy is in place, no service may start with the old store.
+  using _lock = old && isSound(real) ? mergeLog(real) : undefined;
   const aside = `${real}.replaced-${timeInName()}`;
-  const moved: [from: string, to: string][] = [];
+  const moved: Rename[] = [];
   try {
-    if (old !== undefined) {
-      if (!link(real, aside)) {
-        const partial = `${copy}.old`;
-        if (lock) await copyDatabase(real, partial);
-        else Deno.copyFileSync(real, partial);
-        setOwner(partial, owner);
-        setMode(partial, old);
-        sync(partial);
-        Deno.renameSync(partial, aside);
-      }
-    }
+    if (old !== undefined) link(real, aside);
     for (const sidecar of sidecarsOf(real)) {
-      const name = aside + sidecar.slice(real.length);
-      Deno.renameSync(sidecar, name);
-      moved.push([sidecar, name]);
+      moved.push(rename(sidecar, aside + sidecar.slice(real.length)));
     }
+    // The second names are on disk before the copy takes the first one.
     sync(dirname(real));
     Deno.renameSync(copy, real);
-    return {
-      old: old && aside,
-      log: old === undefined ? moved[0]?.[1] : undefined,
-      unsynced: syncDirectory(real),
-    };
   } catch (error) {
-    for (const [from, to] of moved) renameIfPossible(to, from);
-    removeIfPossible(aside);
-    const left = [aside, ...moved.map(([, to]) => to)].filter(exists);
-    const { problem, message } = toFileError(error);
-    if (left.length === 0) throw error;
-    throw new FileError(problem, `${message}; it left ${left.join(" and ")}`);
+    throw undo(error, aside, moved);
   }
+  return {
+    old: old && aside,
+    log: old === undefined ? moved[0]?.to : undefined,
+    unsynced: syncDirectory(real),
+  };
 }
 
-/** Returns whether SQLite can read a database. */
-function isReadable(path: string): boolean {
+/** A file that has another name now. */
+interface Rename {
+  readonly from: string;
+  readonly to: string;
+}
+
+function rename(from: string, to: string): Rename {
+  Deno.renameSync(from, to);
+  return { from, to };
+}
+
+/** Takes the second names back; returns the error with those that are left. */
+function undo(
+  error: unknown,
+  aside: string,
+  moved: readonly Rename[],
+): FileError {
+  for (const { from, to } of moved) renameIfPossible(to, from);
+  removeIfPossible(aside);
+  const left = [aside, ...moved.map(({ to }) => to)].filter(exists);
+  const { problem, message } = toFileError(error);
+  return new FileError(
+    problem,
+    left.length === 0 ? message : `${message}; it left ${left.join(" and ")}`,
+  );
+}
+
+/**
+ * Returns whether a database and its log can become one file. Merging the log of
+ * a corrupt one would change both, and fail.
+ */
+function isSound(path: string): boolean {
+  if (statOrUndefined(path)?.size === 0) return false;
+  if (foreignLogOf(path) !== undefined) return false;
   try {
     using database = openToRead(path);
-    database.prepare("SELECT 1 FROM sqlite_master").get();
-    return true;
+    const check = database.prepare("PRAGMA quick_check(1)").get();
+    return check?.quick_check === "ok";
   } catch (error) {
     // Opening it for writing reports other errors, such as a lock.
     const { problem } = toFileError(error);
@@ -132,21 +143,13 @@ function renameIfPossible(from: string, to: string): void {
   }
 }
 
-/** Gives a file a second name, if the file system supports that. */
-function link(path: string, other: string): boolean {
+/** Gives a file a second name. @throws {FileError} or the error of Deno */
+function link(path: string, other: string): void {
   try {
     Deno.linkSync(path, other);
-    return true;
-  } catch {
-    return false;
+  } catch (error) {
+    const isSupported = !(error instanceof Deno.errors.PermissionDenied) &&
+      !(error instanceof Deno.errors.NotSupported);
+    throw isSupported ? error : new FileError("no links");
   }
-}
-
-/**
- * Copies a locked database. Closing its file other than through SQLite would
- * release the locks of this process.
- */
-async function copyDatabase(from: string, to: string): Promise<void> {
-  using source = new DatabaseSync(from, { readOnly: true });
-  await backup(source, to);
 }

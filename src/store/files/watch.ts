@@ -2,7 +2,9 @@ import { basename } from "node:path";
 import { toFileError } from "../../files/file_error.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 import {
+  isLink,
   isSameFile,
+  lstatOrUndefined,
   resolveLinks,
   statOrUndefined,
 } from "../../files/file_system.ts";
@@ -16,9 +18,11 @@ const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
  * other files is lost until a restart. Any other error of a check may pass.
  */
 export class WatchedFiles {
+  /** The configured path. */
+  readonly path: string;
   /** The path that SQLite has opened: the configured one may be a link. */
   readonly real: string;
-  readonly #path: string;
+  readonly #isLink: boolean;
   readonly #database: Deno.FileInfo | undefined;
   /** The files beside the database, by path. */
   readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
@@ -29,10 +33,11 @@ export class WatchedFiles {
    * @param database the file at the path before it was opened
    */
   constructor(path: string, database: Deno.FileInfo | undefined) {
-    this.#path = path;
+    this.path = path;
     this.#database = database;
     const real = resolveLinks(path);
     this.real = real;
+    this.#isLink = isLink(path);
     this.#sidecars = new Map(
       SUFFIXES.map((suffix) => [real + suffix, statOrUndefined(real + suffix)]),
     );
@@ -59,10 +64,24 @@ export class WatchedFiles {
     );
   }
 
+  /**
+   * A database is also lost if it was moved and a link leads to it: SQLite
+   * continues with the log at the old path. So the file itself is examined, at
+   * the end of the configured link if there is one.
+   */
   #findDatabaseLoss(): string | undefined {
-    const found = statOrUndefined(this.#path);
-    if (isSameFile(found, this.#database)) return undefined;
-    return `it was ${found === undefined ? "deleted or moved" : "replaced"}`;
+    const isHere = this.#isLink
+      ? this.#isDatabase(statOrUndefined(this.path)) &&
+        this.#isDatabase(lstatOrUndefined(this.real))
+      : this.#isDatabase(lstatOrUndefined(this.path));
+    if (isHere) return undefined;
+    const found = statOrUndefined(this.path);
+    if (found === undefined) return "it was deleted or moved";
+    return this.#isDatabase(found) ? "it was moved" : "it was replaced";
+  }
+
+  #isDatabase(file: Deno.FileInfo | undefined): boolean {
+    return isSameFile(file, this.#database);
   }
 
   #findSidecarLoss(): string | undefined {
