@@ -17,7 +17,7 @@ import {
   type Outcome,
 } from "../store/committer.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { findSavedIn, markImported, type Saved } from "../store/files/saved.ts";
+import { findSavedIn, markImported } from "../store/files/saved.ts";
 import { openStore } from "../store/open.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { type LineProblem, readLines } from "../plant/lines.ts";
@@ -64,7 +64,7 @@ export async function importPlants(
     // If the input cannot be read any further, report the preceding lines.
     run.report();
   }
-  if (saved !== undefined) finishSaved(saved, run.isComplete);
+  if (saved !== undefined) finishSaved(saved.path, run.isComplete);
   return run.isComplete ? 0 : EXIT_FAILURE;
 }
 
@@ -76,19 +76,18 @@ async function openFor(location: StoreLocation, path: string) {
 }
 
 /** Renames saved plants if they are all in the store now. */
-function finishSaved(saved: Saved, isComplete: boolean): void {
-  const { path } = saved;
+function finishSaved(saved: string, isComplete: boolean): void {
   if (!isComplete) {
     writeStderr(
-      `${path} keeps its name, so the service does not start: repeat the ` +
+      `${saved} keeps its name, so the service does not start: repeat the ` +
         "import, or settle the lines above and rename it",
     );
     return;
   }
   try {
-    writeStderr(`renamed ${path} to ${markImported(saved)}`);
+    writeStderr(`renamed ${saved} to ${markImported(saved)}`);
   } catch (error) {
-    throw fileFailure("rename", `${path}, whose plants are stored`, error);
+    throw fileFailure("rename", `${saved}, whose plants are stored`, error);
   }
 }
 

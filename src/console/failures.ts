@@ -71,7 +71,8 @@ const ADVICE: Readonly<
   ],
   "corrupt": ["", ": name another backup"],
   "newer format": [
-    ": run that Deno, or export with it and import here into a new store",
+    ": run that Deno, or export with it and import here into a new store; or " +
+    "restore a backup",
   ],
   "full": [""],
   "in use": [": stop it first"],

@@ -65,14 +65,15 @@ const TABLE = [
   { problem: "partly saved plants" },
   {
     problem: "corrupt",
-    pattern: /malformed/,
+    // Deno creates tables that exist if it finds no version in their place.
+    pattern: /malformed|table \w+ already exists in/,
     words: "the database is corrupt: restore a backup",
   },
-  /** A newer Deno wrote values that this one cannot read. */
+  /** A newer Deno wrote values that this one cannot read, or they are damaged. */
   {
     problem: "newer format",
     pattern: /could not deserialize/,
-    words: "a newer Deno stored plants in it",
+    words: "a newer Deno stored plants in it, or they are damaged",
   },
   {
     problem: "full",

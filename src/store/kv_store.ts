@@ -22,7 +22,7 @@ import type { ObservedStore } from "./health.ts";
 import type { StoreLocation } from "./location.ts";
 import { WatchedFiles } from "./files/watch.ts";
 import { toStoreError } from "./store_error.ts";
-import { FileError, isLocked } from "../files/file_error.ts";
+import { FileError, type FileProblem, isLocked } from "../files/file_error.ts";
 import { withTimeout } from "./retry.ts";
 
 /** First part of the key of a plant; the second is its id. */
@@ -30,6 +30,9 @@ const PLANTS = "plants";
 
 /** A key without a value, of no other program: deleting it is a no-op write. */
 const PROBE_KEY = ["probe", crypto.randomUUID()];
+
+/** Problems of single plants, so that those before them can be read. */
+const DAMAGES: readonly FileProblem[] = ["corrupt", "newer format"];
 
 /** Minimum ids in a run to read them with one listing. */
 const RUN_IDS_MIN = 4;
@@ -160,7 +163,7 @@ export class KvStore implements CommitStore, ObservedStore {
   /**
    * Lists every plant in the order of ids, in pages, and prefetches the next
    * page. A string is a key whose value is not a plant of this service. Of a
-   * corrupt store it lists the plants before the damage.
+   * damaged store it lists the plants before the damage.
    * @throws {FileError}
    */
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
@@ -183,7 +186,7 @@ export class KvStore implements CommitStore, ObservedStore {
         return await withTimeout(readPage(), LIST_MS_MAX);
       } catch (error) {
         const failure = this.#toError(error);
-        if (failure.problem !== "corrupt" || isDamaged) throw failure;
+        if (!DAMAGES.includes(failure.problem) || isDamaged) throw failure;
         isDamaged = true;
         keys = 1;
         return await readNext();

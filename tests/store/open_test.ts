@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { basename } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { KvStore } from "../../src/store/kv_store.ts";
@@ -11,6 +12,7 @@ import {
   toFileError,
 } from "../../src/files/file_error.ts";
 import {
+  execute,
   leaveJournal,
   makeNewer,
   makeOtherDatabase,
@@ -18,7 +20,7 @@ import {
   writeText,
 } from "../support/damage.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
-import { eventually } from "../support/load.ts";
+import { eventually, range } from "../support/load.ts";
 import { makeStore, PLANT } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { fileStore, storeError } from "../support/stores.ts";
@@ -44,6 +46,18 @@ function contentOf(path: string, problem: FileProblem): unknown {
   return database.prepare("SELECT hex(k), hex(v) FROM kv").all();
 }
 
+const PAGE_BYTES = 4_096;
+
+const CORRUPT = [
+  "corrupt",
+  /^the database is corrupt: restore a backup$/,
+] as const;
+
+async function makeCorrupt(...[path, ...bytes]: Parameters<typeof overwrite>) {
+  await makeStore(path);
+  overwrite(path, ...bytes);
+}
+
 /** Paths without a store: what is there, the problem, and its message. */
 const NO_STORES: readonly [
   name: string,
@@ -66,17 +80,23 @@ const NO_STORES: readonly [
       makeNewer(path);
     },
     "newer format",
-    /^a newer Deno stored plants in it$/,
+    /^a newer Deno stored plants in it, or they are damaged$/,
   ],
+  ["a corrupt store", (path) => makeCorrupt(path, 1_024), ...CORRUPT],
   [
-    "a corrupt store",
+    "a store whose version is gone",
     async (path) => {
       await makeStore(path);
-      overwrite(path, 1_024);
+      execute(path, "DELETE FROM migration_state");
     },
-    "corrupt",
-    /^the database is corrupt: restore a backup$/,
+    ...CORRUPT,
   ],
+  // Deno reads these, and panics.
+  ...[6, 8, 9].map((page): typeof NO_STORES[number] => [
+    `a store whose page ${page} is corrupt`,
+    (path) => makeCorrupt(path, (page - 1) * PAGE_BYTES, PAGE_BYTES),
+    ...CORRUPT,
+  ]),
 ];
 
 for (const [name, make, problem, message] of NO_STORES) {
@@ -220,7 +240,8 @@ test("openStore() refuses a store with saved plants beside it, but not their imp
     storeError("saved plants", message),
   );
   (await openStoreToRead(location)).close();
-  (await openStore(location, saved)).close();
+  const imported = { path: saved, file: saved, isComplete: true };
+  (await openStore(location, imported)).close();
   assert.deepEqual(directory.names(), names);
   // An empty store would make the ids free again.
   Deno.removeSync(path);
@@ -229,6 +250,63 @@ test("openStore() refuses a store with saved plants beside it, but not their imp
     storeError("saved plants", message),
   );
   assert.deepEqual(directory.names(), names.slice(1));
+});
+
+test("openStore() refuses a store beside plants that are being saved, and a name that is too long", async ({ directory, store: path }) => {
+  const partial = `${path}.rescued-2026-01-01T000000.000Z.jsonl.0.partial`;
+  Deno.mkdirSync(partial);
+  await assert.rejects(
+    openStore({ kind: "file", path }),
+    storeError(
+      "partly saved plants",
+      `plants that may not be in it are being saved in ${partial}`,
+    ),
+  );
+  await assert.rejects(
+    openStore({ kind: "file", path: directory.file("x".repeat(191)) }),
+    storeError("bad path", /^the name of the store has 191 bytes, and may /),
+  );
+  assert.deepEqual(directory.names(), [basename(partial)]);
+});
+
+/** The plants of a store of many pages, without pages of long values. */
+const MANY = range(1n, 1_000)
+  .map((id) => ({ id, plant: { name: "x".repeat(500) } }));
+
+/** Makes a store with these plants, and damages a part of it. */
+async function makeDamaged(path: string): Promise<void> {
+  const store = await openStore({ kind: "file", path });
+  for (let i = 0; i < MANY.length; i += 100) {
+    await store.commit(MANY.slice(i, i + 100));
+  }
+  store.close();
+  overwrite(path, 100 * PAGE_BYTES, PAGE_BYTES);
+}
+
+test("pages() of a corrupt store has every plant before the damage, and then fails", async ({ store: path }) => {
+  await makeDamaged(path);
+  const store = await openStoreToRead({ kind: "file", path });
+  const found: unknown[] = [];
+  await assert.rejects(async () => {
+    for await (const page of store.pages()) found.push(...page);
+  }, storeError(...CORRUPT));
+  assert.ok(found.length > 10 && found.length < MANY.length, `${found.length}`);
+  assert.deepEqual(found, MANY.slice(0, found.length));
+  // Only the damage is missing: the next plant cannot be read.
+  const [next] = MANY.slice(found.length);
+  await assert.rejects(store.read([next?.id ?? 0n]), storeError(...CORRUPT));
+  store.close();
+});
+
+test("a store that was found corrupt accepts no further write, and does not recover", async ({ store: path }) => {
+  await makeDamaged(path);
+  const store = await openStore({ kind: "file", path });
+  assert.equal(await store.commit([{ id: 2_000n, plant: PLANT }]), "committed");
+  await assert.rejects(Array.fromAsync(store.pages()), storeError(...CORRUPT));
+  const created = store.commit([{ id: 2_001n, plant: PLANT }]);
+  await assert.rejects(created, storeError(...CORRUPT));
+  await assert.rejects(store.probe(), storeError(...CORRUPT));
+  store.close();
 });
 
 test("openStore() waits while another process holds the lock", async ({ store: path }) => {

@@ -26,6 +26,7 @@ class FakeStore {
   reads = 0;
 
   readonly files: {
+    path: string;
     readonly real: string;
     loss: string | undefined;
     check(): string | undefined;
@@ -33,6 +34,7 @@ class FakeStore {
 
   constructor(real: string) {
     const files = {
+      path: real,
       real,
       loss: "it was deleted or moved",
       check: () => files.loss,
@@ -55,8 +57,8 @@ class RescuePlace extends TemporaryDirectory {
   readonly clock = new FakeClock();
   readonly reports: [path: string, ...(string | number | undefined)[]][] = [];
   readonly rescue = new Rescue(this.store, {
-    plantsSaved: ({ path, plants, foreign, unsynced }) =>
-      this.reports.push([path, plants, foreign, unsynced]),
+    plantsSaved: ({ path, plants, foreign, damage, unsynced }) =>
+      this.reports.push([path, plants, foreign, damage, unsynced]),
     plantsNotSaved: (...report) => this.reports.push(report),
   }, this.clock);
 
@@ -102,7 +104,7 @@ withRescue.test("Rescue saves every plant once, in a file for its user only, and
   const [name = "", ...others] = place.names();
   assert.match(name, NAME);
   assert.deepEqual(others, []);
-  assert.deepEqual(reports, [[place.file(name), 2, 1, undefined]]);
+  assert.deepEqual(reports, [[place.file(name), 2, 1, undefined, undefined]]);
   assert.equal(Deno.readTextFileSync(place.file(name)), LINES);
   const { mode } = Deno.statSync(place.file(name));
   if (mode !== null) assert.equal(mode & 0o777, 0o600);
@@ -122,7 +124,7 @@ withRescue.test("Rescue makes one attempt at a time, however long it takes, and 
   assert.match(place.names().join(), NAME);
 });
 
-withRescue.test("Rescue tries again RESCUE_RETRY_MS after a failure, not earlier, and leaves nothing incomplete", async (place) => {
+withRescue.test("Rescue tries again RESCUE_RETRY_MS after a failure, and keeps an empty partial file until then", async (place) => {
   const { store, clock, rescue } = place;
   let pages = 0;
   store.onPage = () => {
@@ -135,7 +137,11 @@ withRescue.test("Rescue tries again RESCUE_RETRY_MS after a failure, not earlier
     assert.equal(problem, "disk I/O error");
     clock.now += RESCUE_RETRY_MS - 1;
     rescue.check();
-    assert.deepEqual(place.names(), []);
+    const [partial = "", ...others] = place.names();
+    assert.deepEqual(others, []);
+    const [name = ""] = place.names(partial);
+    assert.match(name, NAME);
+    assert.equal(Deno.statSync(place.file(`${partial}/${name}`)).size, 0);
   }
   store.onPage = () => {};
   await place.nextReport(1);
@@ -159,6 +165,52 @@ withRescue.test("Rescue never overwrites a file, and tries again under a later n
   const [path] = await place.nextReport();
   assert.notEqual(path, other);
   assert.equal(Deno.readTextFileSync(`${path}`), LINES);
+});
+
+withRescue.test("Rescue makes another partial file if that of the last attempt was deleted", async (place) => {
+  const { store } = place;
+  store.onPage = () => {
+    throw new Error("disk I/O error");
+  };
+  await place.nextReport();
+  for (const name of place.names()) {
+    Deno.removeSync(place.file(name), { recursive: true });
+  }
+  store.onPage = () => {};
+  await place.nextReport();
+  assert.match(place.names().join(), NAME);
+});
+
+withRescue.test("Rescue saves beside the configured path if that leads elsewhere by now, also after a failed attempt", async (place) => {
+  const { store } = place;
+  store.onPage = () => {
+    throw new Error("disk I/O error");
+  };
+  await place.nextReport();
+  Deno.mkdirSync(place.file("other"));
+  store.files.path = place.file("other/link.db");
+  store.onPage = () => {};
+  await place.nextReport();
+  assert.deepEqual(place.names(), ["other"]);
+  assert.match(place.names("other").join(), /^link\.db\.rescued-[^,]+\.jsonl$/);
+});
+
+withRescue.test("Rescue saves the plants before the damage of a corrupt store, once", async (place) => {
+  const { store, clock, rescue, reports } = place;
+  let pages = 0;
+  store.onPage = () => {
+    if (++pages === 2) throw new Error("database disk image is malformed");
+  };
+  const [path, plants, , damage] = await place.nextReport();
+  assert.deepEqual(
+    [plants, damage],
+    [1, "the database is corrupt: restore a backup"],
+  );
+  assert.equal(Deno.readTextFileSync(`${path}`), LINES.split(/^/m)[0]);
+  clock.now += RESCUE_RETRY_MS;
+  rescue.check();
+  await rescue.finish();
+  assert.equal(reports.length, 1);
 });
 
 withRescue.test("Rescue reports a missing directory, and saves the plants when it exists again", async (place) => {

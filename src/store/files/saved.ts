@@ -6,6 +6,7 @@
 import { basename, dirname, join } from "node:path";
 import { FileError, toFileError } from "../../files/file_error.ts";
 import {
+  isLink,
   isSameFile,
   resolveLinks,
   statOrUndefined,
@@ -48,8 +49,9 @@ export function newSavedFile(path: string, real: string): string {
  * @throws {FileError} if a directory cannot be listed
  */
 export function findSaved(path: string): readonly Saved[] {
-  const saved = [...new Set([path, resolveLinks(path)])]
-    .flatMap((store) => namesBeside(store))
+  const real = resolveLinks(path);
+  const saved = (isLink(path) ? [path, real] : [real])
+    .flatMap(savedBeside)
     .map((path): Saved =>
       path.endsWith(SUFFIX)
         ? { path, file: path, isComplete: true }
@@ -60,8 +62,8 @@ export function findSaved(path: string): readonly Saved[] {
   );
 }
 
-/** Returns the paths of the saved files beside a store, in their order. */
-function namesBeside(store: string): string[] {
+/** Returns the paths of what was saved beside a store, in their order. */
+function savedBeside(store: string): string[] {
   const prefix = basename(store) + PREFIX;
   const directory = dirname(store);
   try {
@@ -109,13 +111,13 @@ export function isMissing(saved: string): boolean {
 }
 
 /**
- * Renames a saved file whose plants are all in the store now.
+ * Renames a saved file, or its directory, whose plants are all in the store now.
  * @returns its new path
  * @throws the error of Deno if it cannot be renamed
  */
-export function markImported({ path }: Saved): string {
-  const imported = path + IMPORTED_SUFFIX;
-  Deno.renameSync(path, imported);
+export function markImported(saved: string): string {
+  const imported = saved + IMPORTED_SUFFIX;
+  Deno.renameSync(saved, imported);
   // A power cut may undo it: the import can be repeated.
   syncDirectory(imported);
   return imported;

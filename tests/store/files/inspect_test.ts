@@ -51,6 +51,24 @@ eachPlace.test("findStore() refuses a backup beside a log", async ({ path, real 
   assert.deepEqual(Deno.readFileSync(real), content);
 });
 
+test("findStore() refuses a link with the log of its database beside it, and accepts a link to that log", async ({ directory, store: path }) => {
+  const real = directory.file("real.db");
+  await makeStore(real);
+  Deno.symlinkSync("real.db", path);
+  assert.equal(findStore(path), true);
+  for (const make of [makeLog, Deno.createSync]) {
+    await make(`${path}-wal`);
+    const message =
+      `it is a link, but the log of its database is beside the link: ${path}-wal`;
+    const refused = storeError("log beside link", message);
+    assert.throws(() => findStore(path), refused);
+    Deno.removeSync(`${path}-wal`);
+  }
+  Deno.createSync(`${real}-wal`).close();
+  Deno.symlinkSync("real.db-wal", `${path}-wal`);
+  assert.equal(findStore(path), true);
+});
+
 eachPlace.test("findStore() accepts a store and its own log", async ({ path, real }) => {
   using kv = await Deno.openKv(path);
   await kv.set(KEY, PLANT);

@@ -79,17 +79,39 @@ test("WatchedFiles reports a database that was replaced while it was opened", as
   );
 });
 
-test("WatchedFiles reports what it cannot examine, which is no loss", async ({ store: path }) => {
+eachPlace.test("WatchedFiles reports a database that was moved, and a link to it in its place", async ({ path, real }) => {
   const { kv, files } = await openFiles(path);
   using _ = kv;
-  for (const suffix of ["", "-wal", "-shm"]) {
-    Deno.renameSync(path + suffix, `${path}.away`);
-    // As EIO, ENOMEM or EACCES, but for root as well.
-    Deno.symlinkSync(path + suffix, path + suffix);
-    assert.match(files.check() ?? "", /^Too many levels of symbolic links/);
-    assert.equal(files.checkDatabase() === undefined, suffix !== "");
-    assert.equal(files.loss, undefined);
-    Deno.renameSync(`${path}.away`, path + suffix);
-    assert.equal(files.check(), undefined);
+  Deno.renameSync(real, `${real}.away`);
+  Deno.symlinkSync(`${real}.away`, real);
+  assert.equal(files.checkDatabase(), "it was moved");
+  assert.equal(files.loss, "it was moved");
+});
+
+test("WatchedFiles reports a link that leads to another database by now", async ({ directory, store: path }) => {
+  const [one, other] = [directory.file("one.db"), directory.file("other.db")];
+  Deno.symlinkSync(one, path);
+  const { kv, files } = await openFiles(path);
+  using _ = kv;
+  await makeBackup(other);
+  Deno.removeSync(path);
+  Deno.symlinkSync(other, path);
+  assert.equal(files.checkDatabase(), "it was replaced");
+});
+
+test("WatchedFiles reports what it cannot examine, which is no loss", async ({ directory }) => {
+  const data = directory.file("data");
+  Deno.mkdirSync(data);
+  const { kv, files } = await openFiles(`${data}/plants.db`);
+  using _ = kv;
+  Deno.renameSync(data, `${data}.away`);
+  // As EIO, ENOMEM or EACCES, but for root as well.
+  Deno.symlinkSync(data, data);
+  for (const check of [() => files.checkDatabase(), () => files.check()]) {
+    assert.match(check() ?? "", /^Too many levels of symbolic links/);
   }
+  assert.equal(files.loss, undefined);
+  Deno.removeSync(data);
+  Deno.renameSync(`${data}.away`, data);
+  assert.equal(files.check(), undefined);
 });
