@@ -197,8 +197,8 @@ const REFUSED_BACKUPS: readonly RefusedBackup[] = [
   [
     "is of a newer Deno",
     makeNewer,
-    "a newer Deno stored plants in it: run that Deno, or export with it and " +
-    "import here into a new store",
+    "a newer Deno stored plants in it, or they are damaged: run that Deno, or " +
+    "export with it and import here into a new store; or restore a backup",
   ],
 ];
 
@@ -258,6 +258,27 @@ test("restore refuses a store that is a directory, or has none", async (place) =
       `no directory ${Deno.realPathSync(place.path)}/no`,
   );
   assert.deepEqual(snapshot(place.path), before);
+});
+
+test("restore refuses a link with the log of its database beside it, and succeeds after the command in its message", async (place) => {
+  const moved = place.file("moved.db");
+  {
+    await using program = await Program.start(["--kv", place.store]);
+    assert.ok(isStored(await send(program, NEW_PLANT)));
+    await program.stop("SIGKILL");
+  }
+  Deno.renameSync(place.store, moved);
+  Deno.symlinkSync(moved, place.store);
+  const { stderr } = await restore(place.store, place.backup);
+  const [, command = ""] =
+    /: it is a link, .*: (mv -n \S+plants\.db-wal \S+moved\.db-wal)\n$/
+      .exec(stderr) ?? [];
+  await place.refuses(/: it is a link, but the log of its database is /, 2);
+  await runTool("sh", ["-c", command]);
+  Deno.removeSync(`${place.store}-shm`);
+  await place.restores();
+  const old = place.names().find((name) => name.includes(".replaced-")) ?? "";
+  assertSameLines(await exportLines(place.file(old)), [NEW_LINE, ...stored]);
 });
 
 test("restore puts the log of a killed store into the restored one", async (place) => {
@@ -375,6 +396,14 @@ const UNREADABLE: readonly [
     },
     ["", "-wal"],
   ],
+  [
+    "a killed store that was cut",
+    async (store) => {
+      await createAndKillOne(store);
+      Deno.truncateSync(store, 8_192);
+    },
+    ["", "-wal"],
+  ],
   ["a text", writeText, [""]],
   [
     "a store beside the log of another database",
@@ -482,17 +511,31 @@ onSmallDisk.test("restore without room for the log in the old store fails with o
   assert.equal(await ledger.assertFile(store), 24);
 });
 
-withStrace.test("restore on a file system without hard links copies the old store", async (place) => {
+withStrace.test("restore on a file system without hard links is refused, and succeeds after the command in its message", async (place) => {
   using away = new TemporaryDirectory();
-  Deno.chmodSync(place.store, 0o640);
   const trace = away.file("trace");
   const calls = "?link,linkat";
-  const old = await place.keeps(
-    [],
-    traced(trace, `trace=${calls}`, `inject=${calls}:error=EPERM`),
+  const withoutLinks = traced(
+    trace,
+    `trace=${calls}`,
+    `inject=${calls}:error=EPERM`,
   );
+  const ended = await restore(place.store, place.backup, withoutLinks);
   assertInjected(trace);
-  assert.equal((Deno.statSync(old).mode ?? 0) & 0o777, 0o640);
+  assert.deepEqual(place.names(), ["backup.db", "plants.db"]);
+  assertSameLines(await exportLines(place.store), stored);
+  assertOneLine(
+    ended,
+    2,
+    /: its file system has no hard links: move it away first: mv /,
+  );
+  const [, command = "", left = ""] =
+    /: (mv \S+ (\S+))\n$/.exec(ended.stderr) ??
+      [];
+  await runTool("sh", ["-c", command]);
+  assertSucceeded(await restore(place.store, place.backup, withoutLinks));
+  assertSameLines(await exportLines(place.store), backedUp);
+  assertSameLines(await exportLines(left), stored);
 });
 
 /** Deno's caches make calls of their own. */
@@ -502,32 +545,30 @@ const UNSYNCED =
   "cannot sync its directory, so it may lose its name in a power cut: " +
   "Input/output error (os error 5)";
 
-for (const hasLinks of [true, false]) {
-  const where = hasLinks ? "" : " on a file system without hard links";
-  for (const make of [createAndKillOne, writeText]) {
-    withStrace.test(`restore${where} that cannot rename the copy over the store undoes what it has done, after ${make.name}()`, async (place) => {
-      using away = new TemporaryDirectory();
-      await make(place.store);
-      const isStore = make === createAndKillOne;
-      const before = isStore ? [NEW_LINE, ...stored] : snapshot(place.path);
-      const trace = away.file("trace");
-      // As a mount point. Without links, the first rename is that of a copy.
-      const renames = "?rename,renameat,renameat2";
-      const which = hasLinks ? 1 : 2;
-      const expressions = [`inject=${renames}:error=EBUSY:when=${which}`];
-      if (!hasLinks) expressions.push("inject=?link,linkat:error=EPERM");
-      const ended = await restore(place.store, place.backup, {
-        ...traced(trace, `trace=?link,linkat,${renames}`, ...expressions),
-        env: WITHOUT_CACHE,
-      });
-      assertInjected(trace);
-      assertOneLine(ended, 1, / cannot replace \S+plants\.db: .*busy/);
-      if (isStore) {
-        assert.deepEqual(place.names(), ["backup.db", "plants.db"]);
-        assert.deepEqual(await exportLines(place.store), before);
-      } else assert.deepEqual(snapshot(place.path), before);
+for (const make of [createAndKillOne, writeText]) {
+  withStrace.test(`restore that cannot rename the copy over the store undoes what it has done, after ${make.name}()`, async (place) => {
+    using away = new TemporaryDirectory();
+    await make(place.store);
+    const isStore = make === createAndKillOne;
+    const before = isStore ? [NEW_LINE, ...stored] : snapshot(place.path);
+    const trace = away.file("trace");
+    // As a mount point.
+    const renames = "?rename,renameat,renameat2";
+    const ended = await restore(place.store, place.backup, {
+      ...traced(
+        trace,
+        `trace=?link,linkat,${renames}`,
+        `inject=${renames}:error=EBUSY:when=1`,
+      ),
+      env: WITHOUT_CACHE,
     });
-  }
+    assertInjected(trace);
+    assertOneLine(ended, 1, / cannot replace \S+plants\.db: .*busy/);
+    if (isStore) {
+      assert.deepEqual(place.names(), ["backup.db", "plants.db"]);
+      assert.deepEqual(await exportLines(place.store), before);
+    } else assert.deepEqual(snapshot(place.path), before);
+  });
 }
 
 withStrace.test("a backup or a restore whose directory cannot be synced is complete, says so, and fails", async (place) => {
@@ -569,7 +610,7 @@ withStrace.test("a backup or a restore whose directory cannot be synced is compl
 });
 
 for (const command of ["backup", "restore"]) {
-  withStrace.test(`a SIGINT ends a ${command} with one line, and it leaves nothing`, async (place) => {
+  withStrace.test(`a SIGINT ends a ${command}, which leaves the stores and a partial directory`, async (place) => {
     using away = new TemporaryDirectory();
     const before = place.names();
     const isBackup = command === "backup";
@@ -584,59 +625,57 @@ for (const command of ["backup", "restore"]) {
       ),
     );
     await copyBegun(place);
-    const ended = await program.stop("SIGINT");
-    // strace warns about threads that end in a delay.
-    const stderr = ended.stderr.replaceAll(/^strace: .*\n/gm, "");
-    assertOneLine({ ...ended, stderr }, 1, "stopped by SIGINT");
-    assert.deepEqual(place.names(), before);
+    const { signal, stdout } = await program.stop("SIGINT");
+    assert.deepEqual([signal, stdout], ["SIGINT", ""]);
+    // And the empty log of a store that was open.
+    const [partial, ...others] = place.names().filter((name) =>
+      !before.includes(name) && !/^plants\.db-(wal|shm)$/.test(name)
+    );
+    assert.match(`${partial}`, /\.[\da-f]{8}\.partial$/);
+    assert.deepEqual(others, []);
     assertSameLines(await exportLines(place.store), stored);
+    assertSucceeded(await restore(place.store, place.backup));
   });
 }
 
-for (const hasLinks of [true, false]) {
-  const where = hasLinks ? "" : " on a file system without hard links";
-  withStrace.test(`a service that starts during a restore${where} stores nothing in the old store`, async (place) => {
-    using away = new TemporaryDirectory();
-    const trace = away.file("trace");
-    const renames = "?rename,renameat,renameat2";
-    const links = "?link,linkat";
-    const restoring = restore(
-      place.store,
-      place.backup,
-      traced(
-        trace,
-        `trace=${links},${renames}`,
-        `inject=${renames}:delay_enter=2000000`,
-        ...(hasLinks ? [] : [`inject=${links}:error=EPERM`]),
-      ),
-    );
-    // It locks the old store before it gives it a second name.
-    await eventually(
-      (text) => text.includes("link"),
-      () => Deno.readTextFile(trace).catch(() => ""),
-    );
-    await using program = Program.spawn(
-      ["--port", "0", "--kv", place.store],
-    );
-    let lines = backedUp;
-    try {
-      const [, origin = ""] = await program.printed(/listens on (\S+)\n/);
-      program.origin = origin;
-      assert.ok(isStored(await send(program, NEW_PLANT)));
-      lines = [NEW_LINE, ...backedUp];
-    } catch {
-      assertOneLine(await program.ended(), 1, / cannot store plants in /);
-    }
-    assertSucceeded(await restoring);
-    const { signal } = await program.stop();
-    assert.equal(signal, null);
-    assertSameLines(await exportLines(place.store), lines);
-    const old = place.names().filter((name) => name.includes(".replaced-"));
-    assert.equal(old.length, 1);
-    assertSameLines(await exportLines(place.file(old[0] ?? "")), stored);
-    assertInjected(trace);
-  });
-}
+withStrace.test("a service that starts during a restore stores nothing in the old store", async (place) => {
+  using away = new TemporaryDirectory();
+  const trace = away.file("trace");
+  const renames = "?rename,renameat,renameat2";
+  const links = "?link,linkat";
+  const restoring = restore(
+    place.store,
+    place.backup,
+    traced(
+      trace,
+      `trace=${links},${renames}`,
+      `inject=${renames}:delay_enter=2000000`,
+    ),
+  );
+  // It locks the old store before it gives it a second name.
+  await eventually(
+    (text) => text.includes("link"),
+    () => Deno.readTextFile(trace).catch(() => ""),
+  );
+  await using program = Program.spawn(["--port", "0", "--kv", place.store]);
+  let lines = backedUp;
+  try {
+    const [, origin = ""] = await program.printed(/listens on (\S+)\n/);
+    program.origin = origin;
+    assert.ok(isStored(await send(program, NEW_PLANT)));
+    lines = [NEW_LINE, ...backedUp];
+  } catch {
+    assertOneLine(await program.ended(), 1, / cannot store plants in /);
+  }
+  assertSucceeded(await restoring);
+  const { signal } = await program.stop();
+  assert.equal(signal, null);
+  assertSameLines(await exportLines(place.store), lines);
+  const old = place.names().filter((name) => name.includes(".replaced-"));
+  assert.equal(old.length, 1);
+  assertSameLines(await exportLines(place.file(old[0] ?? "")), stored);
+  assertInjected(trace);
+});
 
 test("restores at the same time keep every store", async (place) => {
   const ended = await Promise.all(
