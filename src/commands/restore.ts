@@ -7,6 +7,7 @@ import { FileError, toFileError } from "../files/file_error.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { leaveWalMode } from "../store/files/inspect.ts";
 import {
+  exists,
   isSameFile,
   resolveLinks,
   statOrUndefined,
@@ -22,6 +23,8 @@ import { writeStderr } from "../telemetry/log.ts";
  * old store keeps a second name. A kill at any time leaves the old store or the
  * new one.
  * @param file a backup, or a copy of a stopped store with its log
+ * @param mayCreate whether a missing store is created: not the one of the default
+ * location, which the service of another directory would not use
  * @returns the exit status: 1 if a power cut may bring the old store back
  * @throws {OperatorError} if nothing was restored; then the store has the same
  * plants as before, but its log may have been written into it
@@ -29,6 +32,7 @@ import { writeStderr } from "../telemetry/log.ts";
 export async function restore(
   location: StoreLocation,
   file: string,
+  { mayCreate }: { readonly mayCreate: boolean },
 ): Promise<number> {
   const from = resolve(file);
   if (location.kind === "server") {
@@ -40,6 +44,9 @@ export async function restore(
   const stop = abortOnSignal();
   const real = resolveLinks(location.path);
   refuseSameFile(from, real, location);
+  if (!mayCreate && !exists(real)) {
+    throw storeFailure("replace", location, new FileError("missing"));
+  }
   try {
     return await withPartialFile(real, async (copy) => {
       const entries = await copyReadable(from, copy, stop);

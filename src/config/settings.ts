@@ -151,6 +151,11 @@ export class Settings {
     return { kind: "file", path: store };
   }
 
+  /** Returns whether the location of the store is not the default. */
+  namesStore(): boolean {
+    return this.#raw(SETTINGS.kv) !== undefined;
+  }
+
   /** Reads the address of the service. @throws {OperatorError} */
   address() {
     return {
