@@ -51,6 +51,7 @@ const OUTAGES: Readonly<Record<string, Outage>> = {
   "a 500": answer(500),
   "a 503 without Retry-After": answer(503),
   "a 503 with Retry-After: 1": answer(503, "1"),
+  "a 503 with a date in Retry-After": answer(503, new Date(0).toUTCString()),
   "a 503 of a service that stops": stop,
   "a 503 of a store that failed": fail,
   "a restart": (timeS) => timeS < 1 ? stop(timeS) : refuse(),
@@ -68,7 +69,7 @@ async function triesS(
   let nowS = firstS;
   const tries: number[] = [];
   const error = await run({
-    process: { env: {} },
+    process: { env: { ACCESS_TOKEN: "a-token" } },
     fetch: () => {
       tries.push(nowS);
       if (nowS >= endS) return Promise.resolve(Response.json({}));
