@@ -23,8 +23,8 @@ import { writeStderr } from "../telemetry/log.ts";
  * old store keeps a second name. A kill at any time leaves the old store or the
  * new one.
  * @param file a backup, or a copy of a stopped store with its log
- * @param mayCreate whether a missing store is created: not the one of the default
- * location, which the service of another directory would not use
+ * @param mayCreate whether to create a missing store: not at the default path,
+ * since a service in another directory would not use it
  * @returns the exit status: 1 if a power cut may bring the old store back
  * @throws {OperatorError} if nothing was restored; then the store has the same
  * plants as before, but its log may have been written into it

@@ -151,7 +151,7 @@ export class Settings {
     return { kind: "file", path: store };
   }
 
-  /** Returns whether the location of the store is not the default. */
+  /** Returns whether a flag or a variable has the location of the store. */
   namesStore(): boolean {
     return this.#raw(SETTINGS.kv) !== undefined;
   }
