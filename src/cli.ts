@@ -53,11 +53,12 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
     }],
     ["restore", {
       operands: "FILE",
-      help: "put a backup in place of the store, which keeps a second name",
-      run: (settings, [file = ""]) => restore(settings.store(), file),
+      help: "put a backup in place of the store of a stopped service",
+      run: (settings, [file = ""]) =>
+        restore(settings.store(), file, { mayCreate: settings.namesStore() }),
     }],
     ["healthcheck", {
-      help: "ask the running service whether it is ready",
+      help: "ask the service whether it is ready; prints nothing if it is",
       run: (settings) => checkHealth(settings.address()),
     }],
     ["openapi", {

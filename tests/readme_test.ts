@@ -7,7 +7,6 @@ import { RequestHandler } from "../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../src/limits.ts";
 import { PAUSES_S, REPLY_S_MAX } from "../src/reference/api.ts";
 import { samples } from "../src/reference/samples.ts";
-import { Metrics } from "../src/telemetry/metrics.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -127,25 +126,14 @@ Deno.test("the binary has the permissions of the serve task, with which the test
   assert.deepEqual(permissions(compile), permissions(serve));
 });
 
-Deno.test("the alerts use metrics of the service", () => {
-  const metrics = new Metrics().text({
-    createsWaiting: 0,
-    requestsRunning: 0,
-    isStoreHealthy: true,
-  });
-  const used = read("src/deploy/alerts.yml").match(/\bplant_store_\w+/g) ?? [];
-  assert.ok(used.length > 0);
-  for (const name of used) {
-    assert.match(metrics, new RegExp(`^${name}\\b`, "m"), name);
-  }
-});
-
 Deno.test("every relative link of the documents leads to a file", () => {
   const documents = [
     "README.md",
     "src/README.md",
     "src/deploy/container/README.md",
+    "src/deploy/instances/README.md",
     "src/deploy/kv-connect/README.md",
+    "src/deploy/prometheus/README.md",
     "tests/README.md",
     "tests/bench/README.md",
   ];

@@ -6,6 +6,7 @@ import { FileError, toFileError } from "../files/file_error.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { leaveWalMode, refuseLogBesideLink } from "../store/files/inspect.ts";
 import {
+  exists,
   isSameFile,
   resolveLinks,
   statOrUndefined,
@@ -21,6 +22,8 @@ import { writeStderr } from "../telemetry/log.ts";
  * old store keeps a second name. A kill at any time leaves the old store or the
  * new one.
  * @param file a backup, or a copy of a stopped store with its log
+ * @param mayCreate whether to create a missing store: not at the default path,
+ * since a service in another directory would not use it
  * @returns the exit status: 1 if a power cut may bring the old store back
  * @throws {OperatorError} if nothing was restored; then the store has the same
  * plants as before, but its log may have been written into it
@@ -28,6 +31,7 @@ import { writeStderr } from "../telemetry/log.ts";
 export async function restore(
   location: StoreLocation,
   file: string,
+  { mayCreate }: { readonly mayCreate: boolean },
 ): Promise<number> {
   const from = resolve(file);
   if (location.kind === "server") {
@@ -38,6 +42,9 @@ export async function restore(
   }
   const real = resolveLinks(location.path);
   refuseSameFile(from, real, location);
+  if (!mayCreate && !exists(real)) {
+    throw storeFailure("replace", location, new FileError("missing"));
+  }
   try {
     return await withPartialFile(real, async (copy) => {
       const entries = await copyReadable(from, copy);

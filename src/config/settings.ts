@@ -151,6 +151,11 @@ export class Settings {
     return { kind: "file", path: store };
   }
 
+  /** Returns whether a flag or a variable has the location of the store. */
+  namesStore(): boolean {
+    return this.#raw(SETTINGS.kv) !== undefined;
+  }
+
   /** Reads the address of the service. @throws {OperatorError} */
   address() {
     return {

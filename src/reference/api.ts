@@ -183,8 +183,8 @@ export const LARGE_IDS =
 export const REPLY_S_MAX = 20;
 
 /**
- * Minimum pauses before the second and every later try. No create is given up
- * while the service is away for less than their sum.
+ * Minimum pauses before the second and every later try. A client survives an
+ * outage of up to their sum.
  */
 export const PAUSES_S: readonly number[] = [1, 2, 4, 8];
 

@@ -3,8 +3,13 @@ import config from "../../deno.json" with { type: "json" };
 import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import { KV_ENV } from "../support/kv_server.ts";
-import { assertOneLine, runProgram } from "../support/program.ts";
+import {
+  assertOneLine,
+  assertSucceeded,
+  runProgram,
+} from "../support/program.ts";
 import { onLinux, test } from "../support/tests.ts";
+import { backUp, createStore, exportLines } from "../support/transfer.ts";
 
 /** Returns the outcome of a program that succeeds with some output. */
 function printing(stdout: string) {
@@ -52,7 +57,7 @@ test("--version shows the version in deno.json, and that of Deno", async () => {
 });
 
 const NO_STORE =
-  /cannot read \/.*\/plants\.db: no such file: name the store with --kv or KV_PATH$/m;
+  /cannot (read|replace) \/.*\/plants\.db: no such file: name the store with --kv or KV_PATH$/m;
 
 const INVALID: readonly [
   args: readonly string[],
@@ -66,6 +71,7 @@ const INVALID: readonly [
   [["import", "/none"], "cannot read /none: no such file"],
   [["export"], NO_STORE],
   [["backup", "copy.db"], NO_STORE],
+  [["restore", "copy.db"], NO_STORE],
   [["--\x1b[31m\nred"], "unknown flag --\\u{1b}[31m red: see --help"],
   [
     ["--log-format", "JSON"],
@@ -99,6 +105,18 @@ for (const [args, message] of INVALID) {
     assert.deepEqual(directory.names(), []);
   });
 }
+
+test("restore replaces the store of the default path, and creates one that KV_PATH names", async ({ directory, store }) => {
+  const lines = await createStore(store, 3);
+  assertSucceeded(await backUp(store, directory.file("copy.db")));
+  const env = { KV_PATH: directory.file("new.db") };
+  for (const options of [{}, { env }]) {
+    const cwd = directory.path;
+    const ended = await runProgram(["restore", "copy.db"], { cwd, ...options });
+    assertSucceeded(ended);
+  }
+  assert.deepEqual(await exportLines(env.KV_PATH), lines);
+});
 
 test("export and import ignore the settings that only the service needs", async ({ store }) => {
   const env = {

@@ -51,6 +51,7 @@ const OUTAGES: Readonly<Record<string, Outage>> = {
   "a 500": answer(500),
   "a 503 without Retry-After": answer(503),
   "a 503 with Retry-After: 1": answer(503, "1"),
+  "a 503 with a date in Retry-After": answer(503, new Date(0).toUTCString()),
   "a 503 of a service that stops": stop,
   "a 503 of a store that failed": fail,
   "a restart": (timeS) => timeS < 1 ? stop(timeS) : refuse(),
@@ -68,7 +69,7 @@ async function triesS(
   let nowS = firstS;
   const tries: number[] = [];
   const error = await run({
-    process: { env: {} },
+    process: { env: { ACCESS_TOKEN: "a-token" } },
     fetch: () => {
       tries.push(nowS);
       if (nowS >= endS) return Promise.resolve(Response.json({}));
@@ -85,11 +86,11 @@ async function triesS(
   return { tries, error };
 }
 
-/** The longest outage in which no create is given up. */
+/** The longest outage that a client survives. */
 const OUTAGE_S_MAX = PAUSES_S.reduce((sum, pauseS) => sum + pauseS);
 
 for (const [name, outage] of Object.entries(OUTAGES)) {
-  Deno.test(`no create is given up after ${name} for up to ${OUTAGE_S_MAX} s, whenever its first try is`, async () => {
+  Deno.test(`a client survives ${name} for up to ${OUTAGE_S_MAX} s, whenever its first try is`, async () => {
     for (let endS = 1; endS <= OUTAGE_S_MAX; endS++) {
       for (let firstS = 0; firstS < endS; firstS += 0.125) {
         for (const random of [0, 0.5, 0.999]) {
@@ -105,11 +106,11 @@ for (const [name, outage] of Object.entries(OUTAGES)) {
   });
 }
 
-Deno.test("an outage of 15 s is one that the pauses bridge", () => {
+Deno.test("a client survives an outage of 15 s", () => {
   assert.equal(OUTAGE_S_MAX, 15);
 });
 
-Deno.test("a create is given up after the last try, to be sent later", async () => {
+Deno.test("a client keeps a create after the last try, to send it later", async () => {
   const forever = { firstS: 0, endS: Infinity, random: 0 };
   const { tries, error } = await triesS(refuse, forever);
   assert.deepEqual(tries, [0, 1, 3, 7, 15]);

@@ -63,6 +63,11 @@ function stop(response: ServerResponse): void {
   response.writeHead(503, { "retry-after": `${STOP_S}` }).end("{}");
 }
 
+function stopUntilDate(response: ServerResponse): void {
+  const date = new Date(Date.now() + 1000 * STOP_S).toUTCString();
+  response.writeHead(503, { "retry-after": date }).end("{}");
+}
+
 function beBusy(response: ServerResponse): void {
   response.writeHead(503, { "retry-after": `${BUSY_S}` }).end("{}");
 }
@@ -84,6 +89,7 @@ async function run(
   language: string,
   answers: readonly Answer[],
   randomTime: "longest" | "none",
+  token = "a-token",
 ) {
   const requests: unknown[] = [];
   const timesMs: number[] = [];
@@ -108,7 +114,7 @@ async function run(
   const sample = calls[language] ?? "";
   assert.ok(sample.includes(code), `no ${code}`);
   Deno.writeTextFileSync(file, sample.replace(code, fixed));
-  const env = { ACCESS_TOKEN: "a-token", NO_COLOR: "1" };
+  const env = { ACCESS_TOKEN: token, NO_COLOR: "1" };
   const output = await runTool(program, [...args, file], { env })
     .catch((error) => String(error));
   server.close();
@@ -162,15 +168,16 @@ Deno.test("the samples send the same create again", async (t) => {
   const steps = Object.entries(MISSING).map(([language, ignore]) =>
     t.step({
       name:
-        `the sample in ${language} sends the create again after a lost connection and a 503, each after its pause, a failed one ${PAUSES_S.length} times, and a refused one never`,
+        `the sample in ${language} sends the create again after a lost connection and a 503, also with a date, each after its pause, a failed one ${PAUSES_S.length} times, and a refused one never`,
       ignore,
       sanitizeOps: false,
       sanitizeResources: false,
       sanitizeExit: false,
       fn: async () => {
-        const [stored, refused, failed] = await Promise.all([
+        const [stored, refused, dated, failed] = await Promise.all([
           run(language, [lose, accept], "longest"),
           run(language, [stop, refuse], "longest"),
+          run(language, [stopUntilDate, accept], "none"),
           run(language, [fail, beBusy, ...Array(9).fill(fail)], "none"),
         ]);
         assert.match(failed.output, /50001/);
@@ -190,6 +197,7 @@ Deno.test("the samples send the same create again", async (t) => {
         const isCurl = language === "curl";
         const [first = 0] = PAUSES_S;
         assertPauses(stored.pausesS, [isCurl ? first : 2 * first]);
+        assertPauses(dated.pausesS, [first]);
         assertPauses(refused.pausesS, [isCurl ? STOP_S : 2 * STOP_S]);
         assertPauses(
           failed.pausesS,
@@ -200,3 +208,18 @@ Deno.test("the samples send the same create again", async (t) => {
   );
   await Promise.all(steps);
 });
+
+// The service itself answers a create without a token that curl sends.
+const { curl: _, ...PROGRAMS } = MISSING;
+
+for (const [language, ignore] of Object.entries(PROGRAMS)) {
+  Deno.test({
+    name: `the sample in ${language} sends nothing without a token`,
+    ignore,
+    fn: async () => {
+      const { output, requests } = await run(language, [], "none", "");
+      assert.match(output, /ACCESS_TOKEN is not set/);
+      assert.deepEqual(requests, []);
+    },
+  });
+}

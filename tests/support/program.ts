@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import tasks from "../../deno.json" with { type: "json" };
+import { quoteForShell } from "../../src/messages.ts";
 import { BackgroundProcess, type Ended } from "./background.ts";
 
 export type { Ended };
@@ -89,6 +90,16 @@ export function runProgram(
   options: ProgramOptions = {},
 ): Promise<Ended> {
   return new BackgroundProcess(...command(args, options)).ended();
+}
+
+/** Writes a script that runs the program, for texts that name it by a path. */
+export function writeScript(path: string): void {
+  const [first, { args = [], env = {} }] = command([], {});
+  const words = [first, ...args].map(quoteForShell).join(" ");
+  const variables = Object.entries(env)
+    .map(([name, value]) => `export ${name}=${quoteForShell(value)}\n`);
+  const script = `#!/bin/sh\n${variables.join("")}exec ${words} "$@"\n`;
+  Deno.writeTextFileSync(path, script, { mode: 0o755 });
 }
 
 /** Asserts that a program has succeeded. */

@@ -12,6 +12,8 @@ import (
 	"time"
 )
 
+var token = os.Getenv("ACCESS_TOKEN")
+
 var client = http.Client{Timeout: REPLY_S_MAX * time.Second}
 
 func create() (status int, after, text string) {
@@ -20,7 +22,7 @@ func create() (status int, after, text string) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer "+os.Getenv("ACCESS_TOKEN"))
+	request.Header.Set("Authorization", "Bearer "+token)
 	request.Header.Set("Content-Type", "application/json")
 	reply, err := client.Do(request)
 	if err != nil {
@@ -35,6 +37,9 @@ func create() (status int, after, text string) {
 }
 
 func main() {
+	if token == "" {
+		log.Fatal("ACCESS_TOKEN is not set")
+	}
 	for tries := 0; ; tries++ {
 		status, after, text := create()
 		if status == 200 {
@@ -47,7 +52,7 @@ func main() {
 		if tries == RETRIES {
 			log.Fatal("keep the create, send it later: ", text)
 		}
-		pause, _ := time.ParseDuration(after + "s") // 0 without the header
+		pause, _ := time.ParseDuration(after + "s") // 0 for a date, or without the header
 		pause = max(pause, time.Second<<tries)
 		time.Sleep(pause + rand.N(pause))
 	}

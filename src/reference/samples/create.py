@@ -1,10 +1,14 @@
 import http.client, json, os, random, time, urllib.error, urllib.request
 
+token = os.environ.get("ACCESS_TOKEN")
+if not token:
+    raise SystemExit("ACCESS_TOKEN is not set")
+
 request = urllib.request.Request(
     "PLANTS_URL",
     data=json.dumps(NEW_PLANT).encode(),
     headers={
-        "Authorization": f"Bearer {os.environ['ACCESS_TOKEN']}",
+        "Authorization": f"Bearer {token}",
         "Content-Type": "application/json",
     },
 )
@@ -15,9 +19,10 @@ def create():
             reply = urllib.request.urlopen(request, timeout=REPLY_S_MAX)
         except urllib.error.HTTPError as refusal:
             reply = refusal
-        return reply.status, reply.headers["Retry-After"], reply.read().decode()
+        after = reply.headers.get("Retry-After", "")
+        return reply.status, after, reply.read().decode()
     except (OSError, http.client.HTTPException) as error:
-        return 0, None, str(error)  # no reply
+        return 0, "", str(error)  # no reply
 
 for tries in range(RETRIES + 1):
     status, after, text = create()
@@ -28,5 +33,6 @@ for tries in range(RETRIES + 1):
         raise SystemExit(f"fix the request: {text}")
     if tries == RETRIES:
         raise SystemExit(f"keep the create, send it later: {text}")
-    pause = max(float(after or 0), 2**tries)
+    # A date counts as none.
+    pause = max(int(after) if after.isdecimal() else 0, 2**tries)
     time.sleep(pause * (1 + random.random()))

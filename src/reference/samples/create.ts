@@ -2,6 +2,9 @@
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 
+const token = process.env.ACCESS_TOKEN;
+if (!token) throw new Error("ACCESS_TOKEN is not set");
+
 const id = PLANT_ID; // a bigint is exact above 2 ** 53
 const plant = PLANT;
 
@@ -9,7 +12,7 @@ async function create() {
   const reply = await fetch("PLANTS_URL", {
     method: "POST",
     headers: {
-      "Authorization": `Bearer ${process.env.ACCESS_TOKEN}`,
+      "Authorization": `Bearer ${token}`,
       "Content-Type": "application/json",
     },
     // JSON.stringify() refuses a bigint, so the id is written before the plant.
@@ -33,6 +36,6 @@ for (let tries = 0;; tries++) {
   if (tries === RETRIES) {
     throw new Error(`keep the create, send it later: ${text}`);
   }
-  const pause = Math.max(Number(after), 2 ** tries);
+  const pause = Math.max(Number(after) || 0, 2 ** tries); // a date counts as none
   await sleep(1000 * pause * (1 + Math.random()));
 }

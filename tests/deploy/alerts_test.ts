@@ -1,0 +1,151 @@
+/** The alerts of Prometheus, and the table of metrics beside them. */
+import assert from "node:assert/strict";
+import { Metrics } from "../../src/telemetry/metrics.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { testsWith } from "../support/tests.ts";
+import { PROMTOOL, runTool } from "../support/tools.ts";
+
+const FOLDER = new URL("../../src/deploy/prometheus/", import.meta.url);
+const ALERTS = new URL("alerts.yml", FOLDER).pathname;
+
+const METRICS = new Metrics().text({
+  createsWaiting: 0,
+  requestsRunning: 0,
+  isStoreHealthy: true,
+});
+
+const withPromtool = testsWith(() => new TemporaryDirectory(), PROMTOOL !== "");
+
+const UP = "plant_store_up";
+const SCRAPED = 'up{job="plant-store"}';
+const ANSWERED = 'plant_store_http_requests_total{code="200"}';
+const UNAVAILABLE = 'plant_store_http_requests_total{code="503"}';
+const FAST = 'plant_store_commit_duration_seconds_bucket{le="0.25"}';
+const SLOW = 'plant_store_commit_duration_seconds_bucket{le="0.5"}';
+const COMMITS = 'plant_store_commit_duration_seconds_bucket{le="+Inf"}';
+const BACKUP_FAILED =
+  'node_systemd_unit_state{name="plant-store-backup.service",state="failed"}';
+const BACKUP_STARTED =
+  'node_systemd_timer_last_trigger_seconds{name="plant-store-backup.timer"}';
+const FREE = 'node_filesystem_avail_bytes{mountpoint="/var/lib"}';
+const SIZE = 'node_filesystem_size_bytes{mountpoint="/var/lib"}';
+
+/**
+ * What the service and the node exporter report while nothing is wrong: values
+ * as promtool reads them, one a minute for three days. A backup starts every day.
+ */
+const HEALTHY: Readonly<Record<string, string>> = {
+  [UP]: "1x4320",
+  [SCRAPED]: "1x4320",
+  [ANSWERED]: "0+1000x4320",
+  [UNAVAILABLE]: "0+1x4320",
+  [FAST]: "0+100x4320",
+  [SLOW]: "0+100x4320",
+  [COMMITS]: "0+100x4320",
+  [BACKUP_FAILED]: "0x4320",
+  [BACKUP_STARTED]: "0x1440 86400x1440 172800x1440",
+  [FREE]: "11x4320",
+  [SIZE]: "100x4320",
+};
+
+/** What is wrong, for how long, and the alert. */
+const CASES: readonly [
+  condition: string,
+  series: Readonly<Record<string, string>>,
+  time: string,
+  alert?: string,
+][] = [
+  ["nothing is wrong for three days", {}, "71h"],
+  ["the store fails", { [UP]: "0x60" }, "30m", "PlantStoreFails"],
+  [
+    "an instance cannot be scraped",
+    { [SCRAPED]: "0x60" },
+    "30m",
+    "PlantStoreUnreachable",
+  ],
+  [
+    "2 % of the requests are answered 503",
+    { [UNAVAILABLE]: "0+20x60" },
+    "30m",
+    "PlantStoreRefusesCreates",
+  ],
+  [
+    "2 % of the commits take more than 0.25 s",
+    { [FAST]: "0+98x60" },
+    "30m",
+    "PlantStoreCommitsSlowly",
+  ],
+  [
+    "the last backup failed",
+    { [BACKUP_FAILED]: "1x60" },
+    "30m",
+    "PlantStoreBackupFailed",
+  ],
+  ["the last backup is 47 hours old", { [BACKUP_STARTED]: "0x4320" }, "47h"],
+  [
+    "the last backup is older than two days",
+    { [BACKUP_STARTED]: "0x4320" },
+    "49h",
+    "PlantStoreBackupOld",
+  ],
+  [
+    "9 % of the disk is free",
+    { [FREE]: "9x60" },
+    "30m",
+    "PlantStoreDiskNearlyFull",
+  ],
+];
+
+for (const [condition, series, time, alert] of CASES) {
+  const fires = alert === undefined ? "no alert fires" : `${alert} fires`;
+  withPromtool.test(`${fires} if ${condition}`, async (directory) => {
+    const inputs = Object.entries({ ...HEALTHY, ...series });
+    const firing = { labels: `{alertname="${alert}"}`, value: 1 };
+    const file = directory.file("test.yml");
+    // JSON is YAML.
+    const text = JSON.stringify({
+      rule_files: [ALERTS],
+      tests: [{
+        interval: "1m",
+        input_series: inputs.map(([series, values]) => ({ series, values })),
+        promql_expr_test: [{
+          expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
+          eval_time: time,
+          exp_samples: alert === undefined ? [] : [firing],
+        }],
+      }],
+    });
+    Deno.writeTextFileSync(file, text);
+    await runTool(PROMTOOL, ["test", "rules", file]);
+  });
+}
+
+Deno.test("the alerts use metrics of the service", () => {
+  const used = Deno.readTextFileSync(ALERTS).match(/\bplant_store_\w+/g) ?? [];
+  assert.ok(used.length > 0);
+  for (const name of used) {
+    assert.match(METRICS, new RegExp(`^${name}\\b`, "m"), name);
+  }
+});
+
+/** Returns the rows of the table that describes the metrics. */
+function metricRows(): string[] {
+  const families = METRICS.matchAll(/^# HELP (\w+) (.*)\n# TYPE \w+ (\w+)$/gm);
+  return families.map(([, name = "", help, type]) => {
+    const [, labels = ""] = new RegExp(`^${name}{(.*)}`, "m").exec(METRICS) ??
+      [];
+    const names = labels.matchAll(/(\w+)=/g).map(([, label]) => label);
+    const suffix = labels === "" ? "" : `{${names.toArray().join(",")}}`;
+    return `| \`${name}${suffix}\` | ${type} | ${help} |`;
+  }).toArray();
+}
+
+Deno.test("the table of the metrics has each one as src/telemetry/metrics.ts has it", () => {
+  const text = Deno.readTextFileSync(new URL("README.md", FOLDER));
+  const rows = text.match(/^\| `.*$/gm) ?? [];
+  const spaces = / +(?=\|)/g;
+  assert.deepEqual(
+    rows.map((row) => row.replaceAll(spaces, " ")),
+    metricRows(),
+  );
+});
