@@ -5,7 +5,7 @@ import { ALL_SETTINGS } from "../src/config/settings.ts";
 import { API_ERRORS, RETRYABLE_STATUSES, statusOf } from "../src/api_errors.ts";
 import { RequestHandler } from "../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../src/limits.ts";
-import { PAUSES_S, REPLY_S_MAX } from "../src/reference/api.ts";
+import { PAUSES_S, PLANT, REPLY_S_MAX } from "../src/reference/api.ts";
 import { samples } from "../src/reference/samples.ts";
 import { Metrics } from "../src/telemetry/metrics.ts";
 
@@ -87,6 +87,22 @@ Deno.test("the README has the sample in curl, and its diagram and the samples ha
       `an outage of up to ${PAUSES_S.reduce((sum, s) => sum + s)} s`,
     ]
   ) assert.ok(text.includes(part), part);
+});
+
+Deno.test("both READMEs name every member of a Plant where they say what is required, compared and stored", () => {
+  const { required, properties } = PLANT;
+  const names = Object.keys(properties);
+  const [text = "", design = ""] = ["README.md", "src/README.md"].map((path) =>
+    read(path).replaceAll(/\s+/g, " ")
+  );
+  const isRequired = (name: string) => required.includes(name);
+  for (const name of names) {
+    const absent = isRequired(name) ? "." : ", or absent.";
+    assert.ok(text.includes(`\`${name}\` is a string${absent}`), name);
+  }
+  assert.ok(text.includes(` with another ${names.join(" or ")} is answered`));
+  const stored = names.map((name) => isRequired(name) ? name : `${name}?`);
+  assert.ok(design.includes(`value \`{ ${stored.join(", ")} }\``));
 });
 
 Deno.test("the configuration of nginx has the limits of the body, and the pause after a store that failed", () => {

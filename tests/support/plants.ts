@@ -1,5 +1,10 @@
 import type { Plant } from "../../src/plant/plant.ts";
 
+const WHOLE: Required<Plant> = { name: "Monstera", tag: "climber" };
+
+/** The members of a plant: all are strings. */
+export const PLANT_MEMBERS: readonly string[] = Object.keys(WHOLE);
+
 /** Plants that a program could take for one another. */
 export const SIMILAR_PLANTS: readonly Plant[] = [
   { name: "" },
