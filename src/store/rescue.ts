@@ -6,7 +6,6 @@ import { publish, withPartialFile } from "../files/publish.ts";
 import { isMissing, newSavedFile } from "./files/saved.ts";
 import type { WatchedFiles } from "./files/watch.ts";
 import type { KvStore } from "./kv_store.ts";
-import type { Reports } from "./reports.ts";
 
 /** The part of a store that a rescue uses; without files, it does nothing. */
 export interface RescuedStore extends Pick<KvStore, "pages"> {
@@ -15,8 +14,21 @@ export interface RescuedStore extends Pick<KvStore, "pages"> {
     | undefined;
 }
 
+/** The plants of a lost store in a file. */
+export interface SavedPlants {
+  readonly path: string;
+  readonly plants: number;
+  /** Number of entries that are not plants of this service. */
+  readonly foreign: number;
+  /** Why the directory could not be synced, if it could not. */
+  readonly unsynced: string | undefined;
+}
+
 /** What a rescue reports. */
-type RescueReports = Pick<Reports, "plantsSaved" | "plantsNotSaved">;
+export interface RescueReports {
+  plantsSaved(saved: SavedPlants): void;
+  plantsNotSaved(path: string, problem: string): void;
+}
 
 /**
  * Saves the plants of a store whose files were deleted or replaced while it is

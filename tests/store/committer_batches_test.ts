@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { COMMIT_BYTES_MAX } from "../../src/limits.ts";
+import { BODY_BYTES_MAX, COMMIT_BYTES_MAX } from "../../src/limits.ts";
 import {
   outcomesOf,
   plantOf,
@@ -31,7 +31,7 @@ for (
     const { store, create } = setUpCommitter({ commitPlantsMax: 100 });
     for (let id = 0; id < 20; id++) create(id, plantOf(bytes));
     await store.writeAll();
-    assert.equal(store.batchPlantsMax, count);
+    assert.equal(Math.max(...store.batches), count);
     assert.equal(store.plants.size, 20);
   });
 }
@@ -49,7 +49,7 @@ Deno.test("the committer puts no more plants into a batch than the store takes, 
       await store.write();
     }
     assert.equal(most, commitsInFlightMax);
-    assert.equal(store.batchPlantsMax, 10);
+    assert.equal(Math.max(...store.batches), 10);
     assert.ok(creates.every(({ outcome }) => outcome === "stored"));
     assert.equal(store.plants.size, 500);
   }
@@ -69,6 +69,20 @@ Deno.test("a commit beside another one starts only with a full batch", async () 
   assert.equal(store.operations.length, 3);
   await store.writeAll();
   assert.deepEqual(store.operations.slice(3), [["commit", 8n]]);
+});
+
+Deno.test("a batch is also full when the next plant exceeds COMMIT_BYTES_MAX", async () => {
+  const { store, create } = setUpCommitter({
+    commitPlantsMax: 100,
+    commitsInFlightMax: 2,
+  });
+  const largest = plantOf(2 * BODY_BYTES_MAX);
+  for (let id = 1; id <= 13; id++) create(id, largest);
+  assert.deepEqual(store.batches, [1]);
+  for (let id = 14; id <= 60; id++) create(id, largest);
+  assert.deepEqual(store.batches, [1, 12]);
+  await store.writeAll();
+  assert.deepEqual(store.batches, [1, 12, 12, 12, 12, 11]);
 });
 
 Deno.test("two creates of one id are never in commits at the same time", async () => {
