@@ -127,7 +127,7 @@ Deno.test("descriptionText() describes every header, and Retry-After as an integ
   );
 });
 
-Deno.test("descriptionText() states every bound in words, when to send a create again, how JavaScript sends ids above 2 ** 53, and that other origins cannot call", () => {
+Deno.test("descriptionText() states in words what the schemas cannot: every bound, and how clients send and repeat a create", () => {
   for (
     const part of [
       `The id (otherwise error 40003): an integer from ${ID_MIN} to ${ID_MAX}`,

@@ -7,7 +7,6 @@ import {
 import type { Clock } from "../../src/clock.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import {
-  commitBytes,
   type CommitReports,
   type CommitResult,
   type CommitStore,
@@ -213,13 +212,4 @@ export function outcomesOf(creates: readonly Created[]) {
 /** Waits until promises that depend on nothing else have settled. */
 export async function settled(): Promise<void> {
   for (let turn = 0; turn < 50; turn++) await undefined;
-}
-
-/** Returns a plant that adds a number of bytes to a commit. */
-export function plantOf(bytes: number): Plant {
-  const empty = commitBytes({ name: "" });
-  const character = commitBytes({ name: "a" }) - empty;
-  const plant = { name: "a".repeat((bytes - empty) / character) };
-  assert.equal(commitBytes(plant), bytes);
-  return plant;
 }
