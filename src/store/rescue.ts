@@ -15,7 +15,7 @@ export interface RescuedStore extends Pick<KvStore, "pages"> {
 }
 
 /** The plants of a lost store in a file. */
-export interface SavedPlants {
+interface SavedPlants {
   readonly path: string;
   readonly plants: number;
   /** Number of entries that are not plants of this service. */

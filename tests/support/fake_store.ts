@@ -174,7 +174,7 @@ class RecordedReports implements CommitReports {
 }
 
 /** The outcome of a create, `undefined` while it has none. */
-export interface Created {
+interface Created {
   readonly outcome: Outcome | undefined;
 }
 

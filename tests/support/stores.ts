@@ -11,7 +11,7 @@ import { inParallel } from "./load.ts";
 import { test } from "./tests.ts";
 
 /** A store, and the same data as another program sees it. */
-export interface OpenedStore {
+interface OpenedStore {
   readonly store: KvStore;
   readonly kv: Deno.Kv;
 }
