@@ -169,7 +169,9 @@ Deno.test("a commit to a locked store is retried after random delays, and report
     await clock.wake();
   }
   assert.equal(times.size, 20, "two processes would collide repeatedly");
-  assert.ok([...times].every((ms) => ms < LOCK_RETRY_MS_MAX));
+  const longestMs = Math.max(...times);
+  // All of 20 are short once in a million million runs.
+  assert.ok(longestMs < LOCK_RETRY_MS_MAX && longestMs > LOCK_RETRY_MS_MAX / 4);
   assert.deepEqual(recorded.reports, []);
   await store.write();
   assert.equal(created.outcome, "stored");
