@@ -1,6 +1,7 @@
 /**
  * The bounds of the service, with their reasons. The names contain the units.
- * `tests/limits_test.ts` tries those that depend on Deno KV with Deno KV itself.
+ * `tests/limits_test.ts` tries those that depend on Deno KV with Deno KV itself,
+ * and `tests/bench/README.md` has the figures of those that were measured.
  */
 
 /**
@@ -50,9 +51,9 @@ export const ID_MAX = 2n ** 63n - 1n;
 export const QUOTE_CHARS_MAX = 60;
 
 /**
- * Time for a create to reach an outcome, from the queue to the commit. It is
- * over ten times the longest pause of a healthy disk (300 ms), and below the
- * usual time-outs of clients.
+ * Time for a create to reach an outcome: many times the longest pause of a
+ * healthy disk, and below the usual time-outs of clients. A create that joins a
+ * waiting one of its id has the deadline of that one.
  */
 export const COMMIT_MS_MAX = 5_000;
 
@@ -70,9 +71,8 @@ export const COMMIT_BYTES_MAX = 800_000;
 
 /**
  * Maximum commits in flight; all but the first are full. SQLite writes with one
- * thread, and the second commit to a file keeps it busy: one commit at a time
- * takes 5 % fewer creates, and three of random ids half as many. With 32 commits
- * to a KV Connect server, its rate falls by a quarter.
+ * thread, which the second commit to a file keeps busy. A KV Connect server is
+ * faster with more, up to a point.
  */
 export const COMMITS_IN_FLIGHT_MAX_FILE = 2;
 export const COMMITS_IN_FLIGHT_MAX_SERVER = 16;
@@ -90,17 +90,14 @@ export const LIST_KEYS_MAX = 1_000;
 export const PAGE_KEYS_MIN = 4;
 
 /**
- * Characters in one page of an export, estimated from the page before: 4 to 8
- * of the largest plants. Measured with 5,000 of them: the process needs 170 to
- * 230 MB, and 240 to 500 MB in pages of 100 keys.
+ * Characters in one page of an export, estimated from the page before. It bounds
+ * the memory of an export: 4 to 8 of the largest plants.
  */
 export const PAGE_CHARS = PAGE_KEYS_MIN * VALUE_BYTES_MAX;
 
 /**
- * Maximum keys in one page of an export. For a million ordinary plants, 100 keys
- * cost an eighth more processor time, and 500 save a tenth. If large plants
- * follow small ones, one page of them is read: the process needs 260 MB then, and
- * 410 MB with 500 keys.
+ * Maximum keys in one page of an export: more would save processor time, but if
+ * large plants follow small ones, one page of so many large plants is read.
  */
 export const PAGE_KEYS_MAX = 250;
 

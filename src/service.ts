@@ -1,16 +1,23 @@
 import type { Clock } from "./clock.ts";
 import { type HandlerParts, RequestHandler } from "./http/handler.ts";
 import { type CommitStore, Committer } from "./store/committer.ts";
-import { type ObservedStore, StoreHealth } from "./store/health.ts";
-import type { Reports } from "./store/reports.ts";
-import { Rescue, type RescuedStore } from "./store/rescue.ts";
+import {
+  type HealthReports,
+  type ObservedStore,
+  StoreHealth,
+} from "./store/health.ts";
+import {
+  Rescue,
+  type RescuedStore,
+  type RescueReports,
+} from "./store/rescue.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 
 /** What a service is made of besides its store and its clock. */
 export interface ServiceConfig
   extends Pick<HandlerParts, "tokens" | "log" | "baseUrl"> {
   /** Receives what the operator needs to know about the store. */
-  readonly reports: Omit<Reports, "committed" | "commitFailed">;
+  readonly reports: HealthReports & RescueReports;
 }
 
 /** Connects the parts of a service, which answers requests through its handler. */

@@ -19,13 +19,10 @@ import {
   STOP_RETRY_MS,
   VALUE_BYTES_MAX,
 } from "../src/limits.ts";
-import {
-  type NewPlant,
-  type Plant,
-  PLANT_MEMBERS,
-} from "../src/plant/plant.ts";
+import type { NewPlant, Plant } from "../src/plant/plant.ts";
 import { commitBytes } from "../src/store/committer.ts";
 import { acceptNewPlant } from "./support/new_plant.ts";
+import { PLANT_MEMBERS } from "./support/plants.ts";
 
 const encoder = new TextEncoder();
 

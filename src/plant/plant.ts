@@ -7,18 +7,11 @@ import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { type JsonKind, type Member, readMembers } from "./json.ts";
 
-/** The members of a plant that may be absent. */
-const OPTIONAL_MEMBERS = ["tag"] as const;
-
-/** The members of a plant: all are strings, and `name` is required. */
-export const PLANT_MEMBERS = ["name", ...OPTIONAL_MEMBERS] as const;
-
 /** A plant as stored and as returned: `Plant` in the API description. */
-export type Plant =
-  & { readonly name: string }
-  & { readonly [Name in typeof OPTIONAL_MEMBERS[number]]?: string };
-
-type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
+export interface Plant {
+  readonly name: string;
+  readonly tag?: string;
+}
 
 /** A plant and the id to create it under: `NewPlant`. */
 export interface NewPlant {
@@ -116,45 +109,37 @@ function readString(
  * @returns the NewPlant, or the error `notJson` or `notANewPlant`
  */
 export function parseNewPlant(text: string): NewPlant | ApiError {
-  const read = readMembers(text, ["id", ...PLANT_MEMBERS]);
+  const read = readMembers(text, ["id", "name", "tag"]);
   if (typeof read === "string") return new ApiError("notJson", read);
   if (read.kind !== "object") {
     return notANewPlant(
       `expected an object with id and name, got ${KIND_NAMES[read.kind]}`,
     );
   }
-  const [idMember, nameMember, ...optionalMembers] = read.members;
+  const [idMember, nameMember, tagMember] = read.members;
   const id = readId(idMember);
   if (id instanceof ApiError) return id;
   const name = readString("name", nameMember);
   if (name instanceof ApiError) return name;
-  const plant: Mutable<Plant> = { name };
-  for (const [i, optionalName] of OPTIONAL_MEMBERS.entries()) {
-    const member = optionalMembers[i];
-    if (member === undefined) continue;
-    if (member.kind === "null") {
-      return notANewPlant(
-        `${optionalName}: expected a string or nothing, got null: leave it out`,
-      );
-    }
-    const text = readString(optionalName, member);
-    if (text instanceof ApiError) return text;
-    plant[optionalName] = text;
+  if (tagMember === undefined) return { id, plant: { name } };
+  if (tagMember.kind === "null") {
+    return notANewPlant(
+      "tag: expected a string or nothing, got null: leave it out",
+    );
   }
-  return { id, plant };
+  const tag = readString("tag", tagMember);
+  if (tag instanceof ApiError) return tag;
+  return { id, plant: { name, tag } };
 }
 
 /** Returns whether two plants are equal in every member. */
 export function isSamePlant(one: Plant, other: Plant): boolean {
-  return PLANT_MEMBERS.every((name) => one[name] === other[name]);
+  return one.name === other.name && one.tag === other.tag;
 }
 
 /** Returns the UTF-16 code units of all members of a plant. */
-export function countChars(plant: Plant): number {
-  return PLANT_MEMBERS.reduce(
-    (sum, name) => sum + (plant[name]?.length ?? 0),
-    0,
-  );
+export function countChars({ name, tag = "" }: Plant): number {
+  return name.length + tag.length;
 }
 
 /**
@@ -164,15 +149,9 @@ export function countChars(plant: Plant): number {
 export function toPlant(value: unknown): Plant | null {
   if (typeof value !== "object" || value === null) return null;
   if (!("name" in value) || typeof value.name !== "string") return null;
-  const plant: Mutable<Plant> = { name: value.name };
-  const stored = new Map<string, unknown>(Object.entries(value));
-  for (const name of OPTIONAL_MEMBERS) {
-    if (!stored.has(name)) continue;
-    const text = stored.get(name);
-    if (typeof text !== "string") return null;
-    plant[name] = text;
-  }
-  return plant;
+  const { name } = value;
+  if (!("tag" in value)) return { name };
+  return typeof value.tag === "string" ? { name, tag: value.tag } : null;
 }
 
 /**
@@ -181,8 +160,7 @@ export function toPlant(value: unknown): Plant | null {
  * surrogate, which no UTF-8 text can represent.
  */
 export function formatNewPlant({ id, plant }: NewPlant): string | undefined {
-  if (!PLANT_MEMBERS.every((name) => plant[name]?.isWellFormed() ?? true)) {
-    return undefined;
-  }
+  const { name, tag = "" } = plant;
+  if (!name.isWellFormed() || !tag.isWellFormed()) return undefined;
   return `{"id":${id},${JSON.stringify(plant).slice(1)}`;
 }

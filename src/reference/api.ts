@@ -140,7 +140,13 @@ export const LIMITS: readonly (readonly [
     bodyTooLarge,
   ],
   ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
-  ["Time to store a plant", `${COMMIT_MS_MAX / 1000} s`, storeFailed],
+  [
+    "Time to store a plant",
+    `${
+      COMMIT_MS_MAX / 1000
+    } s. A create that joins a waiting one of its id has the deadline of that one`,
+    storeFailed,
+  ],
   [
     "Requests running at one time",
     REQUESTS_RUNNING_MAX.toLocaleString("en"),

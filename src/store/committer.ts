@@ -11,7 +11,6 @@ import {
   type NewPlant,
   type Plant,
 } from "../plant/plant.ts";
-import type { Reports } from "./reports.ts";
 
 /**
  * The outcome of a create. `stored` and `replayed`: the plant is on disk.
@@ -41,7 +40,12 @@ export interface CommitStore {
 }
 
 /** What the committer reports, after the creates of a commit are answered. */
-type CommitReports = Pick<Reports, "committed" | "commitFailed">;
+export interface CommitReports {
+  /** A commit succeeded in so many seconds and stored so many plants. */
+  committed(seconds: number, plants: number): void;
+  /** A commit failed or timed out. */
+  commitFailed(problem: string): void;
+}
 
 /** A request to create a plant. */
 interface Waiter {
@@ -54,12 +58,6 @@ interface Create extends NewPlant {
   readonly arrivedMs: number;
   /** In order of arrival, the first one with this plant; empty once answered. */
   waiters: Waiter[];
-}
-
-/** A commit that succeeded. */
-interface Committed {
-  readonly seconds: number;
-  readonly plants: number;
 }
 
 /**
@@ -91,7 +89,10 @@ export class Committer {
     return this.#waiting;
   }
 
-  /** Stores a plant, or finds it stored. Never rejects. */
+  /**
+   * Stores a plant, or finds it stored. Never rejects. A create that joins one
+   * of its id has the deadline of the earlier one.
+   */
   create({ id, plant }: NewPlant): Promise<Outcome> {
     const arrivedMs = this.#clock.nowMs();
     this.#waiting++;
@@ -134,12 +135,25 @@ export class Committer {
    * They do not wait for a commit whose creates have expired: it may never end.
    */
   #startCommits(): void {
+    while (this.#queue.length > 0 && this.#hasFreeCommit()) {
+      const { count, isFull } = this.#nextBatch();
+      if (!isFull && this.#isAwaitingCommit()) return;
+      this.#commit(this.#queue.splice(0, count));
+    }
+  }
+
+  /** Measures the next batch: it is full if no further plant fits. */
+  #nextBatch(): { readonly count: number; readonly isFull: boolean } {
     const { commitPlantsMax } = this.#store;
-    while (
-      this.#hasFreeCommit() &&
-      (this.#queue.length >= commitPlantsMax ||
-        (this.#queue.length > 0 && !this.#isAwaitingCommit()))
-    ) this.#commit(this.#nextBatch());
+    let count = 0;
+    let bytes = 0;
+    for (const { plant } of this.#queue) {
+      bytes += commitBytes(plant);
+      if (bytes > COMMIT_BYTES_MAX) return { count, isFull: true };
+      count++;
+      if (count === commitPlantsMax) return { count, isFull: true };
+    }
+    return { count, isFull: false };
   }
 
   /** Whether a further commit can start. */
@@ -157,68 +171,45 @@ export class Committer {
     return !this.#hasFreeCommit() && !this.#isAwaitingCommit();
   }
 
-  #nextBatch(): Create[] {
-    let bytes = 0;
-    let count = 0;
-    while (count < this.#store.commitPlantsMax) {
-      const create = this.#queue[count];
-      if (create === undefined) break;
-      bytes += commitBytes(create.plant);
-      if (bytes > COMMIT_BYTES_MAX) break;
-      count++;
-    }
-    return this.#queue.splice(0, count);
-  }
-
   /**
-   * Answers every create of a batch, starts the next commits, and then reports:
-   * a report that throws must not stop the commits. Rejects only then.
+   * Answers every create of a batch, and then starts the next commits: even if a
+   * report throws, which would be a bug, and rejects here.
    */
   async #commit(batch: readonly Create[]): Promise<void> {
     this.#inFlight.add(batch);
-    let committed: Committed | undefined;
-    let problem: string | undefined;
     try {
-      committed = await this.#settle(batch);
+      let open = batch;
+      if (this.#expectsExisting) open = await this.#settleExisting(open);
+      for (;;) {
+        // Ends at the latest when expire() has answered all of them.
+        open = open.filter(isWaiting);
+        if (open.length === 0) return;
+        const startMs = this.#clock.nowMs();
+        const result = await this.#store.commit(open);
+        if (result === "committed") {
+          const seconds = (this.#clock.nowMs() - startMs) / 1000;
+          for (const create of open) this.#answerStored(create);
+          this.#reports.committed(seconds, open.length);
+          return;
+        }
+        if (result === "exists") open = await this.#settleExisting(open);
+        else await this.#clock.sleep(Math.random() * LOCK_RETRY_MS_MAX);
+      }
     } catch (error) {
       for (const create of batch) this.#answer(create, () => "failed");
-      problem = errorMessage(error);
-    }
-    this.#inFlight.delete(batch);
-    this.#startCommits();
-    if (problem !== undefined) this.#reports.commitFailed(problem);
-    else if (committed !== undefined) {
-      this.#reports.committed(committed.seconds, committed.plants);
+      this.#reports.commitFailed(errorMessage(error));
+    } finally {
+      this.#inFlight.delete(batch);
+      this.#startCommits();
     }
   }
 
-  /**
-   * Answers every create of a batch, unless the store fails.
-   * @returns the commit, unless all were answered without one
-   */
-  async #settle(batch: readonly Create[]): Promise<Committed | undefined> {
-    let open = batch;
-    if (this.#expectsExisting) open = await this.#settleExisting(open);
-    for (;;) {
-      // Ends at the latest when expire() has answered all of them.
-      open = open.filter(isWaiting);
-      if (open.length === 0) return undefined;
-      const startMs = this.#clock.nowMs();
-      const result = await this.#store.commit(open);
-      if (result === "committed") {
-        const seconds = (this.#clock.nowMs() - startMs) / 1000;
-        for (const create of open) {
-          const { plant: stored } = create;
-          this.#answer(
-            create,
-            ({ plant }, i) => i === 0 ? "stored" : compare(plant, stored),
-          );
-        }
-        return { seconds, plants: open.length };
-      }
-      if (result === "exists") open = await this.#settleExisting(open);
-      else await this.#clock.sleep(Math.random() * LOCK_RETRY_MS_MAX);
-    }
+  /** Answers a create whose plant, that of its first waiter, is stored now. */
+  #answerStored(create: Create): void {
+    this.#answer(
+      create,
+      ({ plant }, i) => i === 0 ? "stored" : compare(plant, create.plant),
+    );
   }
 
   /** Answers the creates whose ids exist, and returns the others. */

@@ -2,7 +2,6 @@ import type { Clock } from "../clock.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
 import { isLocked } from "../files/file_error.ts";
-import type { Reports } from "./reports.ts";
 import { retryWhile } from "./retry.ts";
 
 /** The part of the store that the health checks use. */
@@ -13,7 +12,13 @@ export interface ObservedStore {
   probe(): Promise<void>;
 }
 
-type HealthReports = Pick<Reports, "storeFailing" | "storeRecovered">;
+/** What the health reports. */
+export interface HealthReports {
+  /** The store has started to fail. */
+  storeFailing(problem: string): void;
+  /** The store works again. */
+  storeRecovered(): void;
+}
 
 /**
  * The health of the store, from the results of commits, checks of its files,

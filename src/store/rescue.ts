@@ -12,7 +12,6 @@ import { formatPages } from "../plant/lines.ts";
 import { isMissing, newSavedFile } from "./files/saved.ts";
 import type { WatchedFiles } from "./files/watch.ts";
 import type { KvStore } from "./kv_store.ts";
-import type { Reports } from "./reports.ts";
 
 /** The part of a store that a rescue uses; without files, it does nothing. */
 export interface RescuedStore extends Pick<KvStore, "pages"> {
@@ -21,8 +20,23 @@ export interface RescuedStore extends Pick<KvStore, "pages"> {
     | undefined;
 }
 
+/** The plants of a lost store in a file. */
+interface SavedPlants {
+  readonly path: string;
+  readonly plants: number;
+  /** Number of entries that are not plants of this service. */
+  readonly foreign: number;
+  /** Why the plants after the last one could not be read, if they could not. */
+  readonly damage: string | undefined;
+  /** Why the directory could not be synced, if it could not. */
+  readonly unsynced: string | undefined;
+}
+
 /** What a rescue reports. */
-type RescueReports = Pick<Reports, "plantsSaved" | "plantsNotSaved">;
+export interface RescueReports {
+  plantsSaved(saved: SavedPlants): void;
+  plantsNotSaved(path: string, problem: string): void;
+}
 
 /**
  * Saves the plants of a store whose files were deleted or replaced while it is

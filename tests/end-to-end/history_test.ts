@@ -73,7 +73,7 @@ Deno.test("creates through two instances on one file are exact when these are ki
 });
 
 for (const count of [2, 3]) {
-  withServer.test(`creates through ${count} instances on one KV Connect server are exact when these and the server are killed, stopped and restarted`, async ({ directory }) => {
+  withServer.test(`creates through ${count} instances on a KV Connect server are exact when any of them is killed, stopped or restarted`, async ({ directory }) => {
     const file = directory.file("kv.db");
     await using server = await KvServer.start(file);
     await assertExact(count, file, server);

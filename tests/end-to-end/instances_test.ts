@@ -49,7 +49,7 @@ behindNginx.test("two instances on one file restart and are killed under load wi
   });
 });
 
-behindNginxWithServer.test("three instances on one KV Connect server restart and are killed under load without a failed request, recover when the server was killed, and lose nothing", async ({ directory }) => {
+behindNginxWithServer.test("three instances on a KV Connect server restart or are killed without a failed request, and outlive a kill of the server", async ({ directory }) => {
   const file = directory.file("kv.db");
   await using server = await KvServer.start(file);
   const on = { store: server.url, env: KV_ENV, count: 3 };

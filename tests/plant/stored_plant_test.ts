@@ -1,7 +1,51 @@
 import assert from "node:assert/strict";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
-import { formatNewPlant, isSamePlant } from "../../src/plant/plant.ts";
-import { acceptNewPlant } from "../support/new_plant.ts";
+import {
+  countChars,
+  formatNewPlant,
+  isSamePlant,
+  toPlant,
+} from "../../src/plant/plant.ts";
+import { PLANT } from "../../src/reference/api.ts";
+import { acceptNewPlant, refuseNewPlant } from "../support/new_plant.ts";
+import { PLANT_MEMBERS } from "../support/plants.ts";
+
+Deno.test("every described member of a plant is parsed, compared, counted, read and formatted", () => {
+  assert.deepEqual(Object.keys(PLANT.properties), PLANT_MEMBERS);
+  const whole: Readonly<Record<string, string>> = Object.fromEntries(
+    PLANT_MEMBERS.map((name) => [name, `the ${name}`]),
+  );
+  const bodyOf = (members: object) => JSON.stringify({ id: 1, ...members });
+  const newPlant = acceptNewPlant(bodyOf(whole));
+  const { plant } = newPlant;
+  assert.deepEqual(newPlant, { id: 1n, plant: whole });
+  assert.deepEqual(toPlant({ ...whole, "not described": 1 }), plant);
+  assert.equal(formatNewPlant(newPlant), bodyOf(whole));
+  assert.equal(countChars(plant), Object.values(whole).join("").length);
+  assert.ok(isSamePlant(plant, { ...plant }));
+  for (const name of PLANT_MEMBERS) {
+    const other = acceptNewPlant(bodyOf({ ...whole, [name]: "" }));
+    assert.ok(!isSamePlant(plant, other.plant), name);
+    refuseNewPlant(bodyOf({ ...whole, [name]: 1 }));
+    assert.equal(toPlant({ ...whole, [name]: 1 }), null, name);
+    const foreign = toPlant({ ...whole, [name]: "🌵\udf35" });
+    assert.ok(foreign !== null);
+    assert.equal(formatNewPlant({ id: 1n, plant: foreign }), undefined, name);
+
+    const { [name]: _, ...rest } = whole;
+    if (PLANT.required.includes(name)) {
+      refuseNewPlant(bodyOf(rest));
+      assert.equal(toPlant(rest), null, name);
+    } else {
+      const partial = acceptNewPlant(bodyOf(rest));
+      assert.deepEqual(partial.plant, rest);
+      assert.deepEqual(toPlant(rest), rest);
+      assert.equal(formatNewPlant(partial), bodyOf(rest));
+      // Absent is not empty.
+      assert.ok(!isSamePlant(partial.plant, other.plant), name);
+    }
+  }
+});
 
 Deno.test("formatNewPlant() returns a line that parseNewPlant() reads", () => {
   for (
@@ -15,29 +59,5 @@ Deno.test("formatNewPlant() returns a line that parseNewPlant() reads", () => {
     const line = formatNewPlant(newPlant) ?? "none";
     assert.ok(!line.includes("\n"));
     assert.deepEqual(acceptNewPlant(line), newPlant);
-  }
-});
-
-Deno.test("formatNewPlant() returns nothing for a plant with an unpaired surrogate", () => {
-  for (const text of ["\ud83c", "🌵\udf35"]) {
-    const plants = [{ name: text }, { name: "", tag: text }];
-    for (const plant of plants) {
-      assert.equal(formatNewPlant({ id: 1n, plant }), undefined);
-    }
-  }
-});
-
-Deno.test("isSamePlant() compares the name and the tag, and distinguishes an empty tag from none", () => {
-  const plants = [
-    { name: "ab" },
-    { name: "aB" },
-    { name: "ab", tag: "" },
-    { name: "a", tag: "b" },
-    { name: "a", tag: "c" },
-  ];
-  for (const [i, one] of plants.entries()) {
-    for (const [j, other] of plants.entries()) {
-      assert.equal(isSamePlant(one, { ...other }), i === j);
-    }
   }
 });

@@ -127,7 +127,7 @@ Deno.test("descriptionText() describes every header, and Retry-After as an integ
   );
 });
 
-Deno.test("descriptionText() states every bound in words, when to send a create again, how JavaScript sends ids above 2 ** 53, and that other origins cannot call", () => {
+Deno.test("descriptionText() states in words what the schemas cannot: every bound, and how clients send and repeat a create", () => {
   for (
     const part of [
       `The id (otherwise error 40003): an integer from ${ID_MIN} to ${ID_MAX}`,
@@ -136,7 +136,7 @@ Deno.test("descriptionText() states every bound in words, when to send a create 
       `objects (otherwise error 40002): ${JSON_DEPTH_MAX} levels`,
       `body (otherwise error 41301): ${BODY_BYTES_MAX / 1024} KiB`,
       `body to arrive (otherwise error 40801): ${BODY_MS_MAX / 1000} s\n`,
-      `store a plant (otherwise error 50303): ${COMMIT_MS_MAX / 1000} s\n`,
+      `store a plant (otherwise error 50303): ${COMMIT_MS_MAX / 1000} s. `,
       `running at one time (otherwise error 50302): ${
         REQUESTS_RUNNING_MAX.toLocaleString("en")
       }\n`,

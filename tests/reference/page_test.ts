@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
-import { PLANT_MEMBERS } from "../../src/plant/plant.ts";
 import { exampleMessage, LIMITS, REPEATING } from "../../src/reference/api.ts";
 import { renderPage } from "../../src/reference/page.ts";
 import { samples } from "../../src/reference/samples.ts";
+import { PLANT_MEMBERS } from "../support/plants.ts";
 
 const BASE_URL = "http://127.0.0.1:8000";
 const { html, headers } = renderPage(BASE_URL);

@@ -154,7 +154,7 @@ Deno.test("samples() retries without a reply and after every status that can pas
   }
 });
 
-Deno.test("curlSample() takes the token from the environment unless one is given, and quotes a base URL that the shell would interpret", () => {
+Deno.test("curlSample() takes the token from the environment unless one is given, and quotes the base URL for the shell", () => {
   assert.match(
     curlSample("https://plants.test/a'b&c"),
     /^curl -i 'https:\/\/plants\.test\/a'\\''b&c\/plants' \\\n.*"Authorization: Bearer \$ACCESS_TOKEN"/,
@@ -168,7 +168,7 @@ Deno.test("the samples send the same create again", async (t) => {
   const steps = Object.entries(MISSING).map(([language, ignore]) =>
     t.step({
       name:
-        `the sample in ${language} sends the create again after a lost connection and a 503, also with a date, each after its pause, a failed one ${PAUSES_S.length} times, and a refused one never`,
+        `the sample in ${language} repeats a create that failed, with every pause, and no other`,
       ignore,
       sanitizeOps: false,
       sanitizeResources: false,

@@ -1,15 +1,21 @@
 import assert from "node:assert/strict";
-import { COMMIT_BYTES_MAX } from "../../src/limits.ts";
-import {
-  outcomesOf,
-  plantOf,
-  settled,
-  setUpCommitter,
-} from "../support/fake_store.ts";
+import { BODY_BYTES_MAX, COMMIT_BYTES_MAX } from "../../src/limits.ts";
+import type { Plant } from "../../src/plant/plant.ts";
+import { commitBytes } from "../../src/store/committer.ts";
+import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
 
 const PLANT = { name: "Monstera" };
 
-Deno.test("create() commits at once if the store is idle, and puts creates that arrive during a commit into the next one, together", async () => {
+/** Returns a plant that adds a number of bytes to a commit. */
+function plantOf(bytes: number): Plant {
+  const empty = commitBytes({ name: "" });
+  const character = commitBytes({ name: "a" }) - empty;
+  const plant = { name: "a".repeat((bytes - empty) / character) };
+  assert.equal(commitBytes(plant), bytes);
+  return plant;
+}
+
+Deno.test("creates that arrive during a commit go into the next one, together; an idle store commits at once", async () => {
   const { store, create } = setUpCommitter();
   for (let id = 1; id <= 6; id++) create(id);
   assert.deepEqual(store.operations, [["commit", 1n]]);
@@ -21,22 +27,27 @@ Deno.test("create() commits at once if the store is idle, and puts creates that 
 
 for (
   const [size, bytes, count] of [
+    ["the size of the largest body", 2 * BODY_BYTES_MAX, 12],
     ["half COMMIT_BYTES_MAX", COMMIT_BYTES_MAX / 2, 2],
     ["just below half COMMIT_BYTES_MAX", COMMIT_BYTES_MAX / 2 - 2, 2],
     ["just above half COMMIT_BYTES_MAX", COMMIT_BYTES_MAX / 2 + 2, 1],
     ["COMMIT_BYTES_MAX", COMMIT_BYTES_MAX, 1],
   ] as const
 ) {
-  Deno.test(`a batch has at most ${count} of the plants of ${size}`, async () => {
-    const { store, create } = setUpCommitter({ commitPlantsMax: 100 });
-    for (let id = 0; id < 20; id++) create(id, plantOf(bytes));
+  Deno.test(`a batch is full with ${count} of the plants of ${size}`, async () => {
+    const { store, create } = setUpCommitter({
+      commitPlantsMax: 100,
+      commitsInFlightMax: 2,
+    });
+    for (let id = 0; id < 60; id++) create(id, plantOf(bytes));
+    assert.deepEqual(store.batches, [1, count]);
     await store.writeAll();
-    assert.equal(store.batchPlantsMax, count);
-    assert.equal(store.plants.size, 20);
+    assert.equal(Math.max(...store.batches), count);
+    assert.equal(store.plants.size, 60);
   });
 }
 
-Deno.test("the committer puts no more plants into a batch than the store takes, and starts no more commits than may be in flight", async () => {
+Deno.test("batches have no more plants than the store takes, and no more commits are in flight than it allows", async () => {
   for (const commitsInFlightMax of [1, 2, 3, 16]) {
     const { store, create } = setUpCommitter({
       commitPlantsMax: 10,
@@ -49,7 +60,7 @@ Deno.test("the committer puts no more plants into a batch than the store takes, 
       await store.write();
     }
     assert.equal(most, commitsInFlightMax);
-    assert.equal(store.batchPlantsMax, 10);
+    assert.equal(Math.max(...store.batches), 10);
     assert.ok(creates.every(({ outcome }) => outcome === "stored"));
     assert.equal(store.plants.size, 500);
   }

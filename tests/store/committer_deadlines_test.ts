@@ -5,7 +5,7 @@ import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
 
 const PLANT = { name: "Monstera" };
 
-Deno.test("expire() answers failed to every create at its deadline, not before: in a commit, queued, or waiting for the same id", async () => {
+Deno.test("expire() fails every create at its deadline, not before: in a commit, queued, or waiting for its id", async () => {
   const { recorded, committer, create, expireAt } = setUpCommitter({
     commitPlantsMax: 2,
   });
@@ -157,7 +157,7 @@ Deno.test("a create that expired during the read of its batch is not committed",
   assert.deepEqual(store.plants.get(2n), { name: "Ficus" });
 });
 
-Deno.test("a commit to a locked store is retried after random delays below LOCK_RETRY_MS_MAX, and reported once it succeeds", async () => {
+Deno.test("a commit to a locked store is retried after random delays, and reported once it succeeds", async () => {
   const { store, clock, recorded, create } = setUpCommitter();
   const created = create(1);
   const times = new Set<number>();
@@ -169,7 +169,9 @@ Deno.test("a commit to a locked store is retried after random delays below LOCK_
     await clock.wake();
   }
   assert.equal(times.size, 20, "two processes would collide repeatedly");
-  assert.ok([...times].every((ms) => ms < LOCK_RETRY_MS_MAX));
+  const longestMs = Math.max(...times);
+  // All of 20 are short once in a million million runs.
+  assert.ok(longestMs < LOCK_RETRY_MS_MAX && longestMs > LOCK_RETRY_MS_MAX / 4);
   assert.deepEqual(recorded.reports, []);
   await store.write();
   assert.equal(created.outcome, "stored");

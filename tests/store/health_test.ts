@@ -215,7 +215,7 @@ for (
     assert.equal(reports.length, recovers ? 2 : 1);
   });
 
-  Deno.test(`a commit ${what} a store whose probe failed ${relation} RECOVERY_MS_MIN before, although the next probe has no end yet`, async () => {
+  Deno.test(`a commit ${what} a store whose probe failed ${relation} RECOVERY_MS_MIN before, during the next probe`, async () => {
     const { store, clock, health } = setUpHealth();
     const probed = health.probe();
     await store.endProbe("disk I/O error");

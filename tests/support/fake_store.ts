@@ -7,14 +7,13 @@ import {
 import type { Clock } from "../../src/clock.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import {
-  commitBytes,
+  type CommitReports,
   type CommitResult,
   type CommitStore,
   Committer,
   type Outcome,
 } from "../../src/store/committer.ts";
 import type { ObservedStore } from "../../src/store/health.ts";
-import type { Reports } from "../../src/store/reports.ts";
 import type { RescuedStore } from "../../src/store/rescue.ts";
 
 /** A commit that has no result until the test gives it one. */
@@ -122,9 +121,10 @@ export class FakeStore implements CommitStore, ObservedStore, RescuedStore {
     while (this.pending.length > 0) await this.write();
   }
 
-  get batchPlantsMax(): number {
+  /** The number of plants of each commit so far. */
+  get batches(): number[] {
     const commits = this.operations.filter(([kind]) => kind === "commit");
-    return Math.max(...commits.map(([, ...ids]) => ids.length));
+    return commits.map(([, ...ids]) => ids.length);
   }
 }
 
@@ -153,7 +153,7 @@ export class FakeClock implements Clock {
 }
 
 /** Records what the committer reports. */
-class RecordedReports implements Pick<Reports, "committed" | "commitFailed"> {
+class RecordedReports implements CommitReports {
   /** The problems, and the number of plants of each commit. */
   readonly reports: (string | number)[] = [];
   /** The time of each commit. */
@@ -174,7 +174,7 @@ class RecordedReports implements Pick<Reports, "committed" | "commitFailed"> {
 }
 
 /** The outcome of a create, `undefined` while it has none. */
-export interface Created {
+interface Created {
   readonly outcome: Outcome | undefined;
 }
 
@@ -212,13 +212,4 @@ export function outcomesOf(creates: readonly Created[]) {
 /** Waits until promises that depend on nothing else have settled. */
 export async function settled(): Promise<void> {
   for (let turn = 0; turn < 50; turn++) await undefined;
-}
-
-/** Returns a plant that adds a number of bytes to a commit. */
-export function plantOf(bytes: number): Plant {
-  const empty = commitBytes({ name: "" });
-  const character = commitBytes({ name: "a" }) - empty;
-  const plant = { name: "a".repeat((bytes - empty) / character) };
-  assert.equal(commitBytes(plant), bytes);
-  return plant;
 }

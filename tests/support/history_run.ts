@@ -1,17 +1,12 @@
 /** Clients that create plants through several instances while these fail. */
 import assert from "node:assert/strict";
-import {
-  BODY_BYTES_MAX,
-  COMMIT_MS_MAX,
-  ID_MAX,
-  ID_MIN,
-} from "../../src/limits.ts";
-import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
 import { isUnsettled } from "./history.ts";
 import type { KvServer } from "./kv_server.ts";
 import type { Instance } from "./instances.ts";
-import { type Ledger, pause, toBody } from "./load.ts";
-import { SIMILAR_PLANTS } from "./plants.ts";
+import { type Ledger, pause } from "./load.ts";
+import { LONGEST_PLANTS, SIMILAR_PLANTS } from "./plants.ts";
 import { numberFromEnv, Random } from "./random.ts";
 
 /** Duration of a run, without the creates after the last accident. */
@@ -44,16 +39,6 @@ const FREEZE_MS = [100, 1_500] as const;
 /** How long the KV Connect server is away; seldom longer than commits wait. */
 const AWAY_MS = [0, 500] as const;
 const LONG_AWAY_MS = COMMIT_MS_MAX + 500;
-
-/** The longest name that fits a body with every id. */
-const LONGEST = "n".repeat(
-  BODY_BYTES_MAX - toBody({ id: ID_MIN, plant: { name: "" } }).length,
-);
-
-const LONG_PLANTS = [
-  { name: LONGEST },
-  { name: LONGEST.replace(/.$/, "m") },
-] as const;
 
 /** What clients and accidents need. */
 export interface Run {
@@ -165,6 +150,6 @@ function drawNewPlant(random: Random, events: number): NewPlant {
   const id = random.pick(
     [step, -step, ID_MIN + step, ID_MAX - step, 2n ** 53n + step],
   );
-  const plants = random.chance(0.03) ? LONG_PLANTS : SIMILAR_PLANTS;
-  return { id, plant: random.pick<Plant>(plants) };
+  const plants = random.chance(0.03) ? LONGEST_PLANTS : SIMILAR_PLANTS;
+  return { id, plant: random.pick(plants) };
 }

@@ -80,7 +80,7 @@ export class Instance implements AsyncDisposable {
 }
 
 /** Where to send which load. */
-export interface LoadOptions {
+interface LoadOptions {
   readonly nginx: Nginx;
   readonly connections: number;
   /** Creates per second, of all connections together. */

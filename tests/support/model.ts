@@ -1,11 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import {
+  COMMIT_BYTES_MAX,
   COMMIT_MS_MAX,
   LOCK_RETRY_MS_MAX,
   RECOVERY_MS_MIN,
 } from "../../src/limits.ts";
-import type { NewPlant } from "../../src/plant/plant.ts";
-import type { Outcome } from "../../src/store/committer.ts";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import { commitBytes, type Outcome } from "../../src/store/committer.ts";
+import { getOrInsert } from "./maps.ts";
 import type { World } from "./simulated_world.ts";
 
 /** The ids of an operation on a store, and its plants if it is a commit. */
@@ -111,6 +113,10 @@ export class InstanceModel {
       ids.length <= this.#world.shape.plantsMax,
       `${ids.length} ids`,
     );
+    this.#expect(
+      fitsCommit((plants ?? []).map(({ plant }) => plant)),
+      `${ids.length} plants are too large for a commit`,
+    );
     for (const { id, plant } of plants ?? []) {
       const isWaiting = this.#waiting.values().some((create) =>
         create.id === id && isDeepStrictEqual(create.plant, plant)
@@ -157,10 +163,25 @@ export class InstanceModel {
       "creates waited for an idle store",
     );
     this.#expect(
+      this.isFull || !this.#isFullBatchWaiting(),
+      "a full batch waited, although a commit could start",
+    );
+    this.#expect(
       this.isFailing || !this.#hasFailed,
       "an operation failed, and the health is good",
     );
     this.#hasFailed = false;
+  }
+
+  /** Whether the creates that are in no operation are enough for one. */
+  #isFullBatchWaiting(): boolean {
+    const { shape } = this.#world;
+    const started = new Set(this.#inFlight.flatMap(({ ids }) => ids));
+    const plants = new Map<bigint, Plant>();
+    for (const { id, plant } of this.#waiting) {
+      if (!started.has(id)) getOrInsert(plants, id, () => plant);
+    }
+    return plants.size >= shape.plantsMax || !fitsCommit([...plants.values()]);
   }
 
   /** Checks what holds when the answers of a sweep have reached the clients. */
@@ -170,4 +191,9 @@ export class InstanceModel {
       this.#expect(ageMs < COMMIT_MS_MAX, "not answered at its deadline");
     }
   }
+}
+
+function fitsCommit(plants: readonly Plant[]): boolean {
+  const bytes = plants.reduce((sum, plant) => sum + commitBytes(plant), 0);
+  return bytes <= COMMIT_BYTES_MAX;
 }

@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { ApiError, type ErrorName } from "../../src/api_errors.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
-import {
-  type NewPlant,
-  parseNewPlant,
-  PLANT_MEMBERS,
-} from "../../src/plant/plant.ts";
+import { type NewPlant, parseNewPlant } from "../../src/plant/plant.ts";
+import { PLANT_MEMBERS } from "./plants.ts";
 import type { Random } from "./random.ts";
 
 /** The expected id, as messages describe it. */

@@ -1,4 +1,10 @@
+import { BODY_BYTES_MAX, ID_MIN } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
+
+const WHOLE: Required<Plant> = { name: "Monstera", tag: "climber" };
+
+/** The members of a plant: all are strings. */
+export const PLANT_MEMBERS: readonly string[] = Object.keys(WHOLE);
 
 /** Plants that a program could take for one another. */
 export const SIMILAR_PLANTS: readonly Plant[] = [
@@ -11,4 +17,14 @@ export const SIMILAR_PLANTS: readonly Plant[] = [
   { name: "a", tag: "b" },
   { name: "", tag: "ab" },
   { name: "竹🌿\0" },
+];
+
+const LONGEST = "n".repeat(
+  BODY_BYTES_MAX - `{"id":${ID_MIN},"name":""}`.length,
+);
+
+/** The longest plants that fit a body with every id. */
+export const LONGEST_PLANTS: readonly Plant[] = [
+  { name: LONGEST },
+  { name: LONGEST.replace(/.$/, "m") },
 ];

@@ -26,7 +26,7 @@ export const ERROR_HEADERS: readonly string[] = [
 const MESSAGE_CHARS_MAX = 200;
 
 /** What a refusal must be. */
-export interface ExpectedRefusal {
+interface ExpectedRefusal {
   readonly error: number;
   /** The whole message, or a part of it; not compared if there is none. */
   readonly message?: string | RegExp;

@@ -17,7 +17,7 @@ export interface Schema {
 export type Examples = Readonly<Record<string, { readonly value: unknown }>>;
 
 /** A request body or a response. */
-export interface Message {
+interface Message {
   readonly description: string;
   readonly headers?: Readonly<
     Record<string, {

@@ -2,6 +2,7 @@ import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { CommitResult, CommitStore } from "../../src/store/committer.ts";
 import type { ObservedStore } from "../../src/store/health.ts";
+import { LONGEST_PLANTS } from "./plants.ts";
 import type { InstanceModel, Operation } from "./model.ts";
 import type { SimulatedFile, World } from "./simulated_world.ts";
 
@@ -68,7 +69,13 @@ export class SimulatedStore implements CommitStore, ObservedStore {
       plant: { ...plant },
     }));
     const ids = plants.map(({ id }) => id);
-    if (ids.length >= 12) this.#world.seen.push("large batch");
+    const { shape, seen } = this.#world;
+    // As many of the longest plants as fit a commit.
+    if (ids.length >= 12) {
+      seen.push(
+        shape.plants === LONGEST_PLANTS ? "large plants" : "large batch",
+      );
+    }
     let result: CommitResult = "exists";
     const effect = () => {
       if (ids.some((id) => this.#file.has(id))) return;

@@ -2,6 +2,7 @@ import { API_ERRORS } from "../../src/api_errors.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import type { Outcome } from "../../src/store/committer.ts";
 import { type Create, History } from "./history.ts";
+import { LONGEST_PLANTS, SIMILAR_PLANTS } from "./plants.ts";
 import { Random } from "./random.ts";
 import { VirtualTime } from "./virtual_time.ts";
 import { getOrInsert } from "./maps.ts";
@@ -20,6 +21,7 @@ function drawShape(random: Random) {
     plantsMax: random.pick([1, 2, 3, 10, 100]),
     inFlightMax: random.pick([1, 2, 2, 3, 16]),
     ids: crowd ? random.int(20, 60) : random.int(1, 6),
+    plants: random.pick([SIMILAR_PLANTS, SIMILAR_PLANTS, LONGEST_PLANTS]),
     creates: crowd ? random.int(40, 80) : random.int(5, 40),
     /** Share of operations that fail, are late or meet a lock. */
     trouble: random.pick([0, 0.2, 0.5, 0.9]),

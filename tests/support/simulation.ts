@@ -9,7 +9,6 @@ import type { NewPlant } from "../../src/plant/plant.ts";
 import { Committer, type Outcome } from "../../src/store/committer.ts";
 import { StoreHealth } from "../../src/store/health.ts";
 import { InstanceModel } from "./model.ts";
-import { SIMILAR_PLANTS } from "./plants.ts";
 import { OPERATION_MS_MAX, SimulatedStore } from "./simulated_store.ts";
 import { type SimulatedFile, World } from "./simulated_world.ts";
 
@@ -25,7 +24,14 @@ const REPEATED_FAILURES = 0.3;
 /** Everything that the schedules reach. */
 export const REACHED: readonly string[] = [
   ...["stored", "replayed", "conflict", "failed"],
-  ...["damaged", "restarted", "recovered", "full", "large batch"],
+  ...[
+    "damaged",
+    "restarted",
+    "recovered",
+    "full",
+    "large batch",
+    "large plants",
+  ],
 ];
 
 /**
@@ -98,7 +104,7 @@ class Schedule {
     if (earlier.length > 0 && random.chance(shape.repeats)) {
       return random.pick(earlier);
     }
-    const newPlant = { id, plant: random.pick(SIMILAR_PLANTS) };
+    const newPlant = { id, plant: random.pick(shape.plants) };
     this.#sent.push(newPlant);
     return newPlant;
   }
@@ -125,8 +131,8 @@ class Schedule {
   }
 
   #writeOfAnotherProgram(id: bigint): void {
-    const { random, file, history } = this.#world;
-    const plant = random.chance(0.2) ? null : random.pick(SIMILAR_PLANTS);
+    const { random, shape, file, history } = this.#world;
+    const plant = random.chance(0.2) ? null : random.pick(shape.plants);
     if (file === undefined || file.has(id)) return;
     history.sends({ id, plant });
     file.set(id, plant);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { BODY_BYTES_MAX, LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
-import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import { LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
 import type { CommitResult } from "../../src/store/committer.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import { openStore } from "../../src/store/open.ts";
@@ -9,10 +9,9 @@ import { FileError, type FileProblem } from "../../src/files/file_error.ts";
 import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
 import { inParallel } from "./load.ts";
 import { test } from "./tests.ts";
-import { toBytes } from "./wire.ts";
 
 /** A store, and the same data as another program sees it. */
-export interface OpenedStore {
+interface OpenedStore {
   readonly store: KvStore;
   readonly kv: Deno.Kv;
 }
@@ -96,11 +95,4 @@ export async function commitAll(
   await inParallel(batches, async (batch) => {
     assert.equal(await commit(store, batch), "committed");
   }, 4);
-}
-
-/** Returns a plant that fills a request body, at two bytes a character. */
-export function largestPlant(): Plant {
-  // One character beyond Latin-1 makes V8 store all of them with two bytes.
-  const empty = toBytes(JSON.stringify({ id: 1, name: "ж" })).length;
-  return { name: "ж" + "a".repeat(BODY_BYTES_MAX - empty) };
 }

@@ -4,9 +4,6 @@ import { has } from "./program.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 import { testsIf } from "./tests.ts";
 
-/** The path of promtool; without it tests are ignored. */
-export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
-
 /** Whether this machine can make certificates. */
 export const HAS_OPENSSL = await has("openssl", "version");
 
@@ -42,11 +39,6 @@ export async function runTool(
   const text = decoder.decode(stdout) + decoder.decode(stderr);
   assert.ok(success, `${command} ${args.join(" ")}: ${text}`);
   return text;
-}
-
-/** Returns the complaints of promtool about metrics; throws about errors. */
-export function checkMetrics(text: string): Promise<string> {
-  return runTool(PROMTOOL, ["check", "metrics"], { input: text });
 }
 
 /** Makes a self-signed certificate with openssl, and its key. */
