@@ -4,6 +4,9 @@ import { has } from "./program.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 import { testsIf } from "./tests.ts";
 
+/** The path of promtool; without it tests are ignored. */
+export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
+
 /** Whether this machine can make certificates. */
 export const HAS_OPENSSL = await has("openssl", "version");
 

@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import config from "../../deno.json" with { type: "json" };
 import { type Gauges, Metrics } from "../../src/telemetry/metrics.ts";
-import { runTool } from "../support/tools.ts";
+import { PROMTOOL, runTool } from "../support/tools.ts";
 import { testsIf } from "../support/tests.ts";
 
 /** The path of promtool; without it its test is ignored. */
-const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
 
 const withPromtool = testsIf(PROMTOOL !== "");
 
