@@ -64,11 +64,6 @@ const ADVICE: Readonly<
   "saved plants": [
     ({ file = "" }, store) => `: ${importAdvice(file, store)}`,
   ],
-  "partly saved plants": [
-    ({ file = "" }, store) =>
-      ": wait until the service that saves them has stopped; if it was killed: " +
-      importAdvice(file, store),
-  ],
   "corrupt": ["", ": name another backup"],
   "newer format": [
     ": run that Deno, or export with it and import here into a new store; or " +

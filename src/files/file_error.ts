@@ -61,8 +61,6 @@ const TABLE = [
   { problem: "foreign log" },
   /** Plants that may not be in the store are in a file beside it. */
   { problem: "saved plants" },
-  /** The same, but that file is not complete. */
-  { problem: "partly saved plants" },
   {
     problem: "corrupt",
     // Deno creates tables that exist if it finds no version in their place.

@@ -37,8 +37,13 @@ export function makePartialFile(path: string): string {
   const directory = `${path}.${id}${PARTIAL_SUFFIX}`;
   makeDirectory(directory);
   const partial = join(directory, basename(path));
-  Deno.openSync(partial, { write: true, createNew: true, mode: 0o600 }).close();
-  return partial;
+  try {
+    Deno.writeFileSync(partial, new Uint8Array(), { mode: 0o600 });
+    return partial;
+  } catch (error) {
+    removePartialFile(partial);
+    throw error;
+  }
 }
 
 /**

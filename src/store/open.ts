@@ -91,17 +91,12 @@ async function open(
 function refuseSaved(path: string): void {
   const [saved] = findSaved(path);
   if (saved === undefined) return;
-  throw saved.isComplete
-    ? new FileError(
-      "saved plants",
-      `plants that may not be in it were saved in ${saved.path}`,
-      saved.file,
-    )
-    : new FileError(
-      "partly saved plants",
-      `plants that may not be in it are being saved in ${saved.path}`,
-      saved.file,
-    );
+  const verb = saved.isComplete ? "were" : "are being";
+  throw new FileError(
+    "saved plants",
+    `plants that may not be in it ${verb} saved in ${saved.path}`,
+    saved.file,
+  );
 }
 
 /** Creates the file of a store if there is none; returns whether it is new. */

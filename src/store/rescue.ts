@@ -1,6 +1,4 @@
-import { dirname } from "node:path";
 import type { Clock } from "../clock.ts";
-import { exists } from "../files/file_system.ts";
 import { toFileError } from "../files/file_error.ts";
 import {
   makePartialFile,
@@ -99,7 +97,10 @@ export class Rescue {
   async #save(path: string): Promise<void> {
     this.#isSaving = true;
     try {
-      const partial = this.#partialFor(path);
+      const partial = makePartialFile(path);
+      // Only now: one of them refuses a start at any time.
+      if (this.#partial !== undefined) removePartialFile(this.#partial);
+      this.#partial = partial;
       let plants = 0;
       let foreign = 0;
       let damage: string | undefined;
@@ -127,17 +128,6 @@ export class Rescue {
     } finally {
       this.#isSaving = false;
     }
-  }
-
-  /** Returns an empty file, that of the last attempt if it is still there. */
-  #partialFor(path: string): string {
-    const last = this.#partial;
-    if (last !== undefined && exists(last)) {
-      if (dirname(dirname(last)) === dirname(path)) return last;
-      removePartialFile(last);
-    }
-    this.#partial = makePartialFile(path);
-    return this.#partial;
   }
 }
 

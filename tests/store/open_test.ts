@@ -258,7 +258,7 @@ test("openStore() refuses a store beside plants that are being saved, and a name
   await assert.rejects(
     openStore({ kind: "file", path }),
     storeError(
-      "partly saved plants",
+      "saved plants",
       `plants that may not be in it are being saved in ${partial}`,
     ),
   );
