@@ -34,7 +34,7 @@ test("serve refuses an invalid command line with one object in the JSON format, 
   assertOneEntry(ended, 2, /^unknown flag --frob: see --help$/);
 });
 
-test("serve refuses a token file with an invalid line, which it does not show, in the format of LOG_FORMAT, and creates no store", async ({ directory, store }) => {
+test("serve refuses a token file with an invalid line in the format of LOG_FORMAT, and does not show that line", async ({ directory, store }) => {
   const tokens = directory.file("tokens");
   Deno.writeTextFileSync(tokens, `a\n${SECRET} b\n`);
   const args = ["--port", "0", "--kv", store, "--token-file", tokens];

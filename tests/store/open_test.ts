@@ -112,7 +112,7 @@ for (const [name, make, problem, message] of NO_STORES) {
   });
 }
 
-test("openStore() refuses a file whose directory is missing, and openStoreToRead() a missing and an empty file; both create nothing", async ({ directory }) => {
+test("openStore() refuses a missing directory, and openStoreToRead() a missing or empty file; both create nothing", async ({ directory }) => {
   const path = directory.file("missing/plants.db");
   await assert.rejects(
     openStore({ kind: "file", path }),
@@ -228,7 +228,7 @@ fileStore.test("probe() fails if checkFiles() finds the log gone meanwhile", asy
   await probed;
 });
 
-test("openStore() refuses a store with saved plants beside it, but not their import, and changes nothing; openStoreToRead() does not", async ({ directory, store: path }) => {
+test("openStore() refuses a store beside saved plants, except for their import, and openStoreToRead() opens it", async ({ directory, store: path }) => {
   await makeStore(path);
   const saved = `${path}.rescued-2026-01-01T000000.000Z.jsonl`;
   Deno.createSync(saved).close();
