@@ -79,6 +79,7 @@ Deno.test("handle() counts a refused create as a request by its status, and not 
   }
   const { text } = await service.get("/metrics");
   assert.match(text, /_requests_total\{code="503"\} 2\n/);
+  assert.match(text, /_http_request_duration_seconds_sum 0\n/);
   assert.doesNotMatch(text, /_creates_total\{.*\} [^0]/);
 });
 

@@ -121,6 +121,7 @@ Deno.test("handle() logs the error behind a 50001 under the id in the message, a
 
 Deno.test("handle() counts the seconds of requests", async () => {
   const service = new TestService();
+  service.clock.now += 1000;
   service.store.pause();
   const reply = service.create(VALID);
   await service.createsWaiting(1);

@@ -77,7 +77,7 @@ Deno.test("HttpServer with port 0 listens on a free port each time, and on that 
   await Promise.all([again.shutdown(), second.shutdown()]);
 });
 
-Deno.test("HttpServer and tryToListen() throw the error of the runtime if they cannot listen, and tryToListen() leaves the address free", () => {
+Deno.test("HttpServer and tryToListen() throw if they cannot listen, and tryToListen() leaves the address free", () => {
   const other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = other.addr;
   const listening = { host: "127.0.0.1", port, tls: undefined };
