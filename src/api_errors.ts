@@ -6,9 +6,9 @@ import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
+  CREATES_RUNNING_MAX,
   ID_MAX,
   ID_MIN,
-  REQUESTS_RUNNING_MAX,
   STOP_RETRY_MS,
 } from "./limits.ts";
 
@@ -47,7 +47,7 @@ export const CREATES_ONLY =
 export const MAY_BE_STORED =
   "the plant may or may not be stored: send the same request again";
 
-const RUNNING_MAX = REQUESTS_RUNNING_MAX.toLocaleString("en");
+const RUNNING_MAX = CREATES_RUNNING_MAX.toLocaleString("en");
 
 const ROWS = {
   notUtf8: {
@@ -95,7 +95,7 @@ const ROWS = {
     remedy:
       "Check the address: creates go to `/plants` below the base URL. Only the operator can read plants.",
     message: (path) => `path not found: ${path}`,
-    example: "/plant",
+    example: `/plant: use POST /plants ${CREATES_ONLY}`,
   },
   methodNotAllowed: {
     error: 40501,
@@ -164,7 +164,7 @@ const ROWS = {
     error: 50302,
     isRetryable: true,
     when:
-      `The service is busy: ${RUNNING_MAX} requests are running. Nothing was stored. While it is busy, this error may come before any other.`,
+      `The service is busy: ${RUNNING_MAX} creates are running. Nothing was stored. While it is busy, this error may come before any other.`,
     remedy: RESEND,
     message: () => "the service is busy: send the same request again",
     headers: { "Retry-After": "1" },
@@ -201,10 +201,14 @@ type Arguments = {
 export class ApiError {
   readonly name: ErrorName;
   readonly message: string;
+  /** Headers of its reply besides those of the body; a 405 adds `Allow`. */
+  readonly headers: Record<string, string>;
 
   constructor(...[name, detail = ""]: Arguments) {
+    const { message, headers } = API_ERRORS[name];
     this.name = name;
-    this.message = API_ERRORS[name].message(detail);
+    this.message = message(detail);
+    this.headers = { ...headers };
   }
 }
 

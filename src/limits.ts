@@ -21,12 +21,11 @@ export const VALUE_BYTES_MAX = 65_536;
 export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 
 /**
- * Maximum requests that are running, from the header to the reply: above it,
- * creates are refused. Their bodies occupy at most 128 MiB, and their work takes
- * a fifth of a second. Fewer would refuse ordinary clients whenever a disk
- * pauses, or when they all start at once.
+ * Maximum creates that are running, from the header to the reply. Their bodies
+ * occupy at most 128 MiB, and their work takes a fifth of a second. Fewer would
+ * refuse ordinary clients whenever a disk pauses, or when they all start at once.
  */
-export const REQUESTS_RUNNING_MAX = 4_096;
+export const CREATES_RUNNING_MAX = 4_096;
 
 /**
  * Bytes of a refused body to discard before closing its connection. A client
@@ -148,6 +147,12 @@ export const CHECK_MS = 250;
 
 /** Time to retry listening after the runtime stopped listening. */
 export const LISTEN_AGAIN_MS_MAX = 60_000;
+
+/**
+ * Maximum accepted tokens; a rotation needs two. A request compares its token
+ * with all of them, and 100 take about as long as the rest of a create.
+ */
+export const TOKENS_MAX = 100;
 
 /** Maximum size of a token or PEM file: hundreds of times a usual one. */
 export const CONFIG_FILE_BYTES_MAX = 1024 * 1024;

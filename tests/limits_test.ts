@@ -11,11 +11,11 @@ import {
   COMMIT_BYTES_MAX,
   COMMIT_MS_MAX,
   COMMIT_PLANTS_MAX_FILE,
+  CREATES_RUNNING_MAX,
   ID_MIN,
   LIST_KEYS_MAX,
   READ_KEYS_MAX,
   REPLIES_MS_MAX,
-  REQUESTS_RUNNING_MAX,
   STOP_RETRY_MS,
   VALUE_BYTES_MAX,
 } from "../src/limits.ts";
@@ -133,7 +133,7 @@ Deno.test("Deno KV lists LIST_KEYS_MAX keys in one page, and not one more", () =
   }));
 
 Deno.test("the bodies of all running requests occupy at most 128 MiB", () => {
-  assert.ok(REQUESTS_RUNNING_MAX * BODY_BYTES_MAX <= 128 * 2 ** 20);
+  assert.ok(CREATES_RUNNING_MAX * BODY_BYTES_MAX <= 128 * 2 ** 20);
 });
 
 Deno.test("clients retry after the drain: a commit that starts with it, its late expiry, and its reply", () => {

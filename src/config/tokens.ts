@@ -1,6 +1,7 @@
 /** Tokens: their grammar and their readers. */
-import { OperatorError } from "../operator_error.ts";
 import { toFileError } from "../files/file_error.ts";
+import { TOKENS_MAX } from "../limits.ts";
+import { OperatorError } from "../operator_error.ts";
 import { cannotRead, type FileSetting, readFile } from "./files.ts";
 
 /** The variable with the token of a KV Connect server: Deno's own. */
@@ -31,12 +32,19 @@ export function readTokens(
     );
   }
   const invalid = tokens.findIndex((token) => !TOKEN.test(token));
-  if (invalid < 0) return [...new Set(tokens)];
-  // The message is logged, so it must not quote the token.
-  const which = tokens.length === 1 ? "the token" : `token ${invalid + 1}`;
+  if (invalid >= 0) {
+    // The message is logged, so it must not quote the token.
+    const which = tokens.length === 1 ? "the token" : `token ${invalid + 1}`;
+    throw new OperatorError(
+      `${name}: ${which} has a character that a bearer token cannot have: ` +
+        "write letters, digits and -._~+/ only, = at the end",
+    );
+  }
+  const unique = [...new Set(tokens)];
+  if (unique.length <= TOKENS_MAX) return unique;
   throw new OperatorError(
-    `${name}: ${which} has a character that a bearer token cannot have: ` +
-      "write letters, digits and -._~+/ only, = at the end",
+    `${name}: expected at most ${TOKENS_MAX} tokens, got ${unique.length}: ` +
+      "remove those that no client uses",
   );
 }
 

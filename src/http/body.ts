@@ -8,6 +8,15 @@ import {
 } from "../limits.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 
+/**
+ * Since 2.8.3, Deno adds `Connection: close` to a reply that leaves before the
+ * whole body has arrived. Before, it closes such a connection all the same, so
+ * the next request on it fails.
+ */
+export const ANNOUNCES_CLOSE = !/^2\.([67]\.|8\.[0-2]$)/.test(
+  Deno.version.deno,
+);
+
 /** The refusal of a body whose client stopped sending before its end. */
 export const INCOMPLETE = new ApiError(
   "notJson",
@@ -54,12 +63,13 @@ export class BodyReader {
 
   /**
    * Discards the body of a request that was refused without reading it. The
-   * runtime would read a body of any length to its end, which is acceptable only
-   * for a short one.
+   * runtime would read a body of any length to its end, or close the connection:
+   * acceptable only for a short body, and a close that the reply announces.
    */
   discard(request: Request): void {
     if (request.bodyUsed) return;
-    if ((contentLength(request) ?? Infinity) <= BODY_BYTES_MAX) return;
+    const isShort = (contentLength(request) ?? Infinity) <= BODY_BYTES_MAX;
+    if (isShort && ANNOUNCES_CLOSE) return;
     const reader = request.body?.getReader();
     if (reader !== undefined) this.#discardRest(reader);
   }

@@ -6,7 +6,7 @@ import {
   MAY_BE_STORED,
   statusOf,
 } from "../api_errors.ts";
-import { QUOTE_CHARS_MAX, REQUESTS_RUNNING_MAX } from "../limits.ts";
+import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { parseNewPlant } from "../plant/plant.ts";
 import { descriptionText } from "../reference/openapi.ts";
@@ -20,7 +20,7 @@ import {
   METRICS_CONTENT_TYPE,
 } from "../telemetry/metrics.ts";
 import type { AcceptedTokens } from "./auth.ts";
-import { BodyReader, INCOMPLETE } from "./body.ts";
+import { ANNOUNCES_CLOSE, BodyReader, INCOMPLETE } from "./body.ts";
 
 /** The parts of the service that the handler uses. */
 export interface HandlerParts {
@@ -37,73 +37,73 @@ export interface HandlerParts {
 /** A reply, or why the request was refused. */
 type Answer = Response | ApiError;
 
-/** A path below the base URL, and what answers it. */
-export interface Route {
-  readonly path: string;
+/** How a path is called. */
+interface Access {
   readonly methods: readonly string[];
   readonly needsToken: boolean;
-  readonly answer: (
-    handler: RequestHandler,
-    request: Request,
-  ) => Answer | Promise<Answer>;
 }
 
+const POST: Access = { methods: ["POST"], needsToken: true };
+
 /** RFC 9110, section 9.3.2: HEAD works wherever GET does. */
-const GET = { methods: ["GET", "HEAD"], needsToken: false } as const;
+const GET: Access = { methods: ["GET", "HEAD"], needsToken: false };
+
+/** Every path that exists, below the base URL. */
+export const ROUTES = [
+  { path: "/plants", ...POST },
+  { path: "", ...GET },
+  { path: "/", ...GET },
+  { path: "/openapi.json", ...GET },
+  { path: "/livez", ...GET },
+  { path: "/readyz", ...GET },
+  { path: "/metrics", ...GET, needsToken: true },
+] as const;
+
+type Route = typeof ROUTES[number];
+
+/** An unknown path whose client probably looks for plants. */
+const LOOKS_FOR_PLANTS = /\/plants?(\/|$)/i;
 
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
-
-/** Since 2.8.3, Deno itself adds `Connection: close` to a 408. */
-const CLOSES_408 = !/^2\.([67]\.|8\.[0-2]$)/.test(Deno.version.deno);
 
 /** The reply while the service is busy; a clone costs less than a new one. */
 const BUSY = toResponse(new ApiError("busy"));
 
 /** Answers every request of the service. */
 export class RequestHandler {
-  /** Every path that exists. */
-  static readonly ROUTES: readonly Route[] = [
-    {
-      path: "/plants",
-      methods: ["POST"],
-      needsToken: true,
-      answer: (handler, request) => handler.#createPlant(request),
-    },
-    { ...GET, path: "", answer: (handler) => handler.#sendPage() },
-    { ...GET, path: "/", answer: (handler) => handler.#sendPage() },
-    {
-      ...GET,
-      path: "/openapi.json",
-      answer: (handler) => handler.#sendDescription(),
-    },
-    { ...GET, path: "/livez", answer: ok },
-    { ...GET, path: "/readyz", answer: (handler) => handler.#isReady() },
-    {
-      ...GET,
-      path: "/metrics",
-      needsToken: true,
-      answer: (handler) => handler.#sendMetrics(),
-    },
-  ];
-
   readonly #parts: HandlerParts;
   readonly #bodies: BodyReader;
+  /** The path of the base URL. */
+  readonly #prefix: string;
   /** By the whole path. */
   readonly #routes: ReadonlyMap<string, Route>;
+  readonly #actions: Readonly<
+    Record<Route["path"], (request: Request) => Answer | Promise<Answer>>
+  > = {
+    "/plants": (request) => this.#createPlant(request),
+    "": () => this.#sendPage(),
+    "/": () => this.#sendPage(),
+    "/openapi.json": () => this.#sendDescription(),
+    "/livez": ok,
+    "/readyz": () => this.#isReady(),
+    "/metrics": () => this.#sendMetrics(),
+  };
   readonly #page: ReturnType<typeof renderPage>;
   readonly #description: string;
+  /** Requests without a reply, and the creates among them. */
   #running = 0;
+  #runningCreates = 0;
   /** Set when the service stops; resolves when no request is running. */
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(parts: HandlerParts) {
     const { baseUrl, clock } = parts;
-    const prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
     this.#parts = parts;
     this.#bodies = new BodyReader(clock);
+    this.#prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
     this.#routes = new Map(
-      RequestHandler.ROUTES.map((route) => [prefix + route.path, route]),
+      ROUTES.map((route) => [this.#prefix + route.path, route]),
     );
     this.#page = renderPage(baseUrl);
     this.#description = descriptionText(baseUrl);
@@ -113,11 +113,12 @@ export class RequestHandler {
    * Answers a request. Fails only if the log or the metrics fail. This is the one
    * place that bounds load: a busy service refuses a POST before it checks
    * anything else, because an overloaded service would do little but refuse if
-   * that cost as much as a create.
+   * that cost as much as a create. Other methods neither count nor are refused.
    */
   handle(request: Request): Response | Promise<Response> {
     const isBusy = request.method === "POST" &&
-      this.#running >= REQUESTS_RUNNING_MAX && this.#drained === undefined;
+      this.#runningCreates >= CREATES_RUNNING_MAX &&
+      this.#drained === undefined;
     return isBusy ? this.#refuse(request) : this.#handle(request);
   }
 
@@ -130,7 +131,9 @@ export class RequestHandler {
   async #handle(request: Request): Promise<Response> {
     const { clock, log, metrics } = this.#parts;
     const startMs = clock.nowMs();
+    const creates = request.method === "POST" ? 1 : 0;
     this.#running++;
+    this.#runningCreates += creates;
     let answer: Answer;
     try {
       answer = await this.#answer(request);
@@ -138,13 +141,14 @@ export class RequestHandler {
       answer = new ApiError("internal", log.internalError(error));
     } finally {
       this.#running--;
+      this.#runningCreates -= creates;
       if (this.#running === 0) this.#drained?.resolve();
     }
     const response = toResponse(answer);
     this.#bodies.discard(request);
     const status = answer === INCOMPLETE ? CLIENT_LEFT : response.status;
     metrics.request(status, (clock.nowMs() - startMs) / 1000);
-    return response;
+    return request.method === "HEAD" ? withoutBody(response) : response;
   }
 
   #answer(request: Request): Answer | Promise<Answer> {
@@ -153,24 +157,21 @@ export class RequestHandler {
     if (route === undefined) {
       return new ApiError("unknownPath", shorten(path) + this.#advise(path));
     }
-    const { methods, needsToken, answer } = route;
+    const { methods, needsToken } = route;
     if (!methods.includes(request.method)) {
-      const detail = `${shorten(request.method)}: use ${methods.join(" or ")}`;
-      const advice = request.method === "GET" ? ` ${CREATES_ONLY}` : "";
-      const error = new ApiError("methodNotAllowed", detail + advice);
-      return toResponse(error, { "Allow": methods.join(", ") });
+      return methodNotAllowed(request.method, methods);
     }
     const refusal = needsToken ? this.#checkToken(request) : undefined;
-    return refusal ?? answer(this, request);
+    return refusal ?? this.#actions[route.path](request);
   }
 
   /** Returns what a client may have meant by an unknown path. */
   #advise(path: string): string {
-    const [, parent = "", rest] = /^(.*)\/([^/]*)$/.exec(path) ?? [];
-    const route = this.#routes.get(parent);
-    if (rest === "") return route ? `: use ${parent}` : "";
-    const isPlant = route?.methods.includes("POST");
-    return isPlant ? `: use POST ${parent} ${CREATES_ONLY}` : "";
+    const parent = path.replace(/\/$/, "");
+    if (this.#routes.has(parent)) return `: use ${parent}`;
+    return LOOKS_FOR_PLANTS.test(path)
+      ? `: use POST ${this.#prefix}/plants ${CREATES_ONLY}`
+      : "";
   }
 
   #checkToken({ headers }: Request): ApiError | undefined {
@@ -284,19 +285,37 @@ function ok(): Response {
   return Response.json({ status: "ok" });
 }
 
-/** Converts an answer to a reply; the headers replace those of the error. */
-function toResponse(
-  answer: Answer,
-  headers?: Readonly<Record<string, string>>,
-): Response {
+function methodNotAllowed(
+  method: string,
+  allowed: readonly string[],
+): ApiError {
+  const advice = method === "GET" ? ` ${CREATES_ONLY}` : "";
+  const detail = `${shorten(method)}: use ${allowed.join(" or ")}${advice}`;
+  const error = new ApiError("methodNotAllowed", detail);
+  error.headers["Allow"] = allowed.join(", ");
+  return error;
+}
+
+/** Converts an answer to a reply. */
+function toResponse(answer: Answer): Response {
   if (answer instanceof Response) return answer;
-  const { name, message } = answer;
-  const row = API_ERRORS[name];
-  const isDenoHeader = name === "bodyTimedOut" && CLOSES_408;
-  return Response.json({ error: row.error, message }, {
-    status: statusOf(row.error),
-    headers: isDenoHeader ? {} : headers ?? row.headers ?? {},
+  const { name, message, headers } = answer;
+  const { error } = API_ERRORS[name];
+  return Response.json({ error, message }, {
+    status: statusOf(error),
+    headers: name === "bodyTimedOut" && ANNOUNCES_CLOSE ? {} : headers,
   });
+}
+
+/**
+ * Converts a reply to one to HEAD. Over HTTP/2, the runtime would send its body,
+ * and over HTTP/1.1 it would state the length of an empty one.
+ */
+async function withoutBody(response: Response): Promise<Response> {
+  const { status, headers } = response;
+  const { length } = await response.bytes();
+  headers.set("Content-Length", `${length}`);
+  return new Response(null, { status, headers });
 }
 
 function shorten(text: string): string {

@@ -15,6 +15,17 @@ export type Handler = (request: Request) => Response | Promise<Response>;
 /** Where to listen. */
 export type Listening = Pick<Config, "host" | "port" | "tls">;
 
+type Options = Deno.ServeTcpOptions & Partial<Deno.TlsCertifiedKeyPem>;
+
+/** A server of the runtime, as far as it is used. */
+export type RuntimeServer = Pick<
+  Deno.HttpServer<Deno.NetAddr>,
+  "addr" | "finished" | "shutdown"
+>;
+
+/** Starts a server of the runtime: `Deno.serve`, except in tests. */
+export type Serve = (options: Options & { handler: Handler }) => RuntimeServer;
+
 /**
  * Listens for a moment, before a start changes anything.
  * @throws the error of the runtime if it cannot listen
@@ -32,12 +43,13 @@ export function tryToListen({ host, port, tls }: Listening): void {
  * happens when the process is out of file descriptors.
  */
 export class HttpServer {
-  readonly #options: Deno.ServeTcpOptions & Partial<Deno.TlsCertifiedKeyPem>;
+  readonly #options: Options;
   readonly #handler: Handler;
   readonly #log: Log;
   readonly #clock: Clock;
+  readonly #serve: Serve;
   readonly #failed = Promise.withResolvers<never>();
-  #server: Deno.HttpServer<Deno.NetAddr>;
+  #server: RuntimeServer;
   #isClosing = false;
 
   /** The bound address as a URL. */
@@ -56,11 +68,13 @@ export class HttpServer {
     handler: Handler,
     log: Log,
     clock: Clock,
+    serve: Serve = Deno.serve,
   ) {
     this.#options = { hostname: host, port, ...tls };
     this.#handler = handler;
     this.#log = log;
     this.#clock = clock;
+    this.#serve = serve;
     this.#server = this.#listen();
     const { addr } = this.#server;
     // If the port was 0, listen on the same one again.
@@ -77,8 +91,8 @@ export class HttpServer {
     await this.#server.shutdown().catch(() => {});
   }
 
-  #listen(): Deno.HttpServer<Deno.NetAddr> {
-    return Deno.serve({
+  #listen(): RuntimeServer {
+    return this.#serve({
       ...this.#options,
       handler: this.#handler,
       onListen: () => {},

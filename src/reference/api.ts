@@ -12,10 +12,10 @@ import {
   BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
+  CREATES_RUNNING_MAX,
   ID_MAX,
   ID_MIN,
   JSON_DEPTH_MAX,
-  REQUESTS_RUNNING_MAX,
 } from "../limits.ts";
 
 /** Title and version of the API. */
@@ -148,13 +148,13 @@ export const LIMITS: readonly (readonly [
     storeFailed,
   ],
   [
-    "Requests running at one time",
-    REQUESTS_RUNNING_MAX.toLocaleString("en"),
+    "Creates running at one time",
+    CREATES_RUNNING_MAX.toLocaleString("en"),
     busy,
   ],
   [
     "Headers of a request",
-    "at most 64 KiB in about 100 headers, and without TLS no `Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body",
+    "at most 64 KiB in about 100 headers, and without TLS no `Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body, or error 40000 of a proxy",
   ],
   [
     "Connections",

@@ -3,7 +3,7 @@
  * a create. This process holds as many incomplete requests as may run meanwhile.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { BODY_MS_MAX, REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
+import { BODY_MS_MAX, CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { request, Wire } from "../support/wire.ts";
 import type { Options } from "./main.ts";
 import { metric, type Running, services, start } from "./servers.ts";
@@ -68,11 +68,11 @@ async function loadBusy(server: Running, size: Size): Promise<Result> {
   };
   await untilRunning(0);
   using incomplete = new DisposableStack();
-  for (let i = 0; i < REQUESTS_RUNNING_MAX; i++) {
+  for (let i = 0; i < CREATES_RUNNING_MAX; i++) {
     const wire = await Wire.connect(Number(new URL(server.url).port));
     await incomplete.use(wire).send(INCOMPLETE);
   }
-  await untilRunning(REQUESTS_RUNNING_MAX);
+  await untilRunning(CREATES_RUNNING_MAX);
   const result = await load(server, { ids: "rising" }, size);
   if (result.replies === 0 || result.errors < 0.99 * result.replies) {
     throw new Error(

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { reloadTokenFile } from "../../src/config/tokens.ts";
-import { CONFIG_FILE_BYTES_MAX } from "../../src/limits.ts";
+import { CONFIG_FILE_BYTES_MAX, TOKENS_MAX } from "../../src/limits.ts";
 import {
   assertConfigError,
   assertRefused,
@@ -93,6 +93,41 @@ for (
     );
   });
 }
+
+/** Returns different tokens. */
+function tokensOf(count: number): string[] {
+  return Array.from({ length: count }, (_, i) => `token-${i}`);
+}
+
+for (const count of [TOKENS_MAX - 1, TOKENS_MAX]) {
+  test(`Settings.config() and reloadTokenFile() accept ${count} tokens, repeated ones besides`, ({ directory }) => {
+    const path = directory.file("tokens");
+    const tokens = tokensOf(count);
+    const repeated = [...tokens, ...tokens];
+    Deno.writeTextFileSync(path, repeated.join("\n"));
+    for (
+      const found of [
+        readConfig({}, { ACCESS_TOKEN: repeated.join() }).tokens,
+        readConfig({ "--token-file": path }).tokens,
+        reloadTokenFile({ name: "--token-file", path }),
+      ]
+    ) assert.deepEqual(found, tokens);
+  });
+}
+
+test("Settings.config() and reloadTokenFile() refuse more than TOKENS_MAX tokens", ({ directory }) => {
+  const path = directory.file("tokens");
+  const tokens = tokensOf(TOKENS_MAX + 1);
+  Deno.writeTextFileSync(path, tokens.join("\n"));
+  const problem =
+    /: expected at most 100 tokens, got 101: remove those that no client uses$/;
+  assertRefused({}, { ACCESS_TOKEN: tokens.join() }, problem);
+  assertRefused({ "--token-file": path }, {}, problem);
+  assert.throws(
+    () => reloadTokenFile({ name: "--token-file", path }),
+    (error) => assertConfigError(error, problem),
+  );
+});
 
 for (
   const [what, path, problem] of [

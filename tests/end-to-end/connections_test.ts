@@ -46,6 +46,25 @@ test("requests that are sent at once on one connection get their replies in orde
   return ids.map((id): Entry => [["plants", id], { name: `plant ${id}` }]);
 });
 
+test("a connection whose body follows its refusal serves the next request, or the refusal has announced a close", async (program) => {
+  for (
+    const differences of [
+      { line: "POST /ferns HTTP/1.1" },
+      { without: ["authorization"] },
+      { headers: ["content-type: text/plain"] },
+    ]
+  ) {
+    using wire = await Wire.connect(program.port);
+    const bytes = request(VALID, differences);
+    await wire.send(bytes.subarray(0, -VALID.length));
+    const { status, headers } = await wire.reply() ?? {};
+    assert.ok(status !== undefined && status >= 400, `${status}`);
+    if (headers?.get("connection") === "close") continue;
+    await wire.send(concatenate(VALID, bytes));
+    assert.equal((await wire.reply())?.status, status);
+  }
+});
+
 test("the bytes after a body, or after its last chunk, are a separate request", async (program) => {
   using wire = await Wire.connect(program.port);
   await wire.send(concatenate(

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
+import { ROUTES } from "../../src/http/handler.ts";
+import { eventually } from "../support/load.ts";
 import { assertOneLine, has, runProgram, TOKEN } from "../support/program.ts";
+import { StoreLock } from "../support/temporary.ts";
 import { testsIf } from "../support/tests.ts";
 import { HAS_OPENSSL, makeCertificate, runTool } from "../support/tools.ts";
 
@@ -30,6 +33,39 @@ withTools.test("serve with a certificate answers HTTP/2 and HTTP/1.1 over TLS", 
   assert.ok(description.includes(`"url": "${origin}"`), description);
   await assert.rejects(runTool("curl", ["-sS", origin]), /certificate/);
   assert.equal((await program.stop()).status, 0);
+});
+
+withTools.test("HEAD gets a reply without a body over HTTP/1.1 and HTTP/2, with TLS and without, whatever its status", async ({ directory, store, start }) => {
+  const { cert, key } = await makeCertificate(directory, "plants");
+  await using plain = await start();
+  await using secure = await start(["--tls-cert", cert, "--tls-key", key]);
+  const framings = [
+    [plain, "--http1.1", "1.1"],
+    [plain, "--http2-prior-knowledge", "2"],
+    [secure, "--http1.1", "1.1"],
+    [secure, "--http2", "2"],
+  ] as const;
+  const expectStatus = (status: number, path: string, token = TOKEN) =>
+    Promise.all(framings.map(async ([{ origin }, option, version]) => {
+      // The result of an earlier probe of the store holds for a moment.
+      const reply = await eventually(
+        (reply) => reply.startsWith(`HTTP/${version} ${status} `),
+        // curl fails if a body follows.
+        () =>
+          runTool("curl", [
+            ...["-sS", "-I", "--cacert", cert, option, `${origin}${path}`],
+            ...["-H", `Authorization: Bearer ${token}`],
+          ]),
+      );
+      assert.match(reply, /^content-length: [1-9]/im);
+    }));
+  for (const { path, methods } of ROUTES) {
+    await expectStatus(methods.includes("HEAD") ? 200 : 405, path);
+  }
+  await expectStatus(401, "/metrics", "guess");
+  await expectStatus(404, "/ferns");
+  using _lock = new StoreLock(store);
+  await expectStatus(503, "/readyz");
 });
 
 withTools.test("healthcheck accepts a self-signed certificate that is for the public name only", async ({ directory, start }) => {

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
-import { BODY_BYTES_MAX, REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
+import { BODY_BYTES_MAX, CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import {
   eventually,
@@ -105,7 +105,7 @@ async function flood(
   }));
   await eventually((arrived) => arrived === REQUESTS, async () => {
     const waiting = await program.metric("plant_store_creates_waiting");
-    assert.ok(waiting <= REQUESTS_RUNNING_MAX, `${waiting} waited`);
+    assert.ok(waiting <= CREATES_RUNNING_MAX, `${waiting} waited`);
     return waiting + tally.of(BUSY) + tally.of(STORE_FAILED);
   });
   lock[Symbol.dispose]();
@@ -126,7 +126,7 @@ async function assertBounded(
 }
 
 testService(
-  "creates beyond REQUESTS_RUNNING_MAX are refused with 50302, again and again, and leave nothing in memory",
+  "creates beyond CREATES_RUNNING_MAX are refused with 50302, again and again, and leave nothing in memory",
   async (service) => {
     const { program } = service;
     const residents: number[] = [];
@@ -176,13 +176,13 @@ testService(
         }),
       );
     });
-    assert.ok(await running(program) <= REQUESTS_RUNNING_MAX + 1);
+    assert.ok(await running(program) <= CREATES_RUNNING_MAX + 1);
     await Promise.all(replies);
     const timedOut = counts.get(`${BODY_TIMED_OUT}`) ?? 0;
     const refused = counts.get(`${BUSY}`) ?? 0;
     assert.equal(timedOut + refused, REQUESTS, JSON.stringify([...counts]));
     // More, if the first ones time out before the last ones arrive.
-    assert.ok(timedOut >= REQUESTS_RUNNING_MAX);
+    assert.ok(timedOut >= CREATES_RUNNING_MAX);
     await assertBounded(program, beforeBytes);
   },
 );

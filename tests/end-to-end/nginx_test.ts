@@ -25,7 +25,7 @@ async function assertError(response: Response, error: number): Promise<void> {
   assertRefusal({ status, headers, text: await response.text() }, { error });
 }
 
-behindNginx.test("nginx accepts a body of the largest size and refuses larger bodies, headers and URLs, and requests without TLS, with an Error", async ({ store }) => {
+behindNginx.test("nginx accepts the largest body, and refuses larger bodies, headers and URLs, and plain HTTP, with an Error", async ({ store }) => {
   await using instance = await Instance.start(store);
   await using nginx = await Nginx.start([instance.port]);
   using client = nginx.client();

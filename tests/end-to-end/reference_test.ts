@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { RequestHandler } from "../../src/http/handler.ts";
+import { ROUTES } from "../../src/http/handler.ts";
 import { Program, runProgram } from "../support/program.ts";
 import { test } from "../support/tests.ts";
 import { type Reply, request, Wire } from "../support/wire.ts";
@@ -42,7 +42,7 @@ for (const baseUrl of [undefined, "https://plants.example/api"]) {
 
 test("HEAD gets the status and the headers of GET without a body, on every path", async ({ start }) => {
   await using program = await start();
-  const paths = RequestHandler.ROUTES
+  const paths = ROUTES
     .filter(({ path, methods }) => path !== "" && methods.includes("HEAD"))
     .map(({ path }) => path);
   for (
@@ -58,6 +58,8 @@ test("HEAD gets the status and the headers of GET without a body, on every path"
     ]);
     for (const { headers } of [get, head]) {
       headers.delete("date");
+      // Deno 2.6 adds it to bodies that it may compress.
+      headers.delete("vary");
       // The metrics count the requests, so their length changes.
       if (path === "/metrics") headers.delete("content-length");
     }

@@ -1,7 +1,7 @@
 /** Every error of the API, and which one a request with several faults gets. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
-import { RequestHandler } from "../../src/http/handler.ts";
+import { ROUTES } from "../../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
 import { assertRefusal, CONTRACT_HEADERS } from "../support/refusals.ts";
 import {
@@ -174,7 +174,7 @@ Deno.test("handle() refuses a request with several faults for the first one in t
   assert.deepEqual(service.stored(), before);
 });
 
-Deno.test("handle() checks the path, the method and the token before it refuses a create because of a shutdown, even one that is stored", async () => {
+Deno.test("handle() checks path, method and token before it refuses a create because of a shutdown", async () => {
   const service = await startService();
   await service.handler.drain();
   const stored = await service.create('{"id":1,"name":"Monstera"}');
@@ -193,7 +193,7 @@ Deno.test("handle() refuses every POST with 50302 while the service is busy, wha
   const drafts: Draft[] = [
     VALID,
     ...FAULTS.map(([, , addTo]) => ({ ...addTo(VALID), method: "POST" })),
-    ...RequestHandler.ROUTES.map(({ path }) => ({ target: path, body: "" })),
+    ...ROUTES.map(({ path }) => ({ target: path, body: "" })),
   ];
   for (const draft of drafts) {
     assertRefusal(await send(service, draft), { error: 50302 });

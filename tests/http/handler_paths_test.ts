@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { CREATES_ONLY } from "../../src/api_errors.ts";
-import { RequestHandler } from "../../src/http/handler.ts";
+import { ROUTES } from "../../src/http/handler.ts";
 import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import { renderPage } from "../../src/reference/page.ts";
 import { METRICS_CONTENT_TYPE } from "../../src/telemetry/metrics.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { TestService } from "../support/service.ts";
+import { TestService, TOKENS } from "../support/service.ts";
+import { toBytes } from "../support/wire.ts";
 
 const BASE_URL = "http://plants.test";
 const VALID = '{"id":2,"name":"Fern"}';
@@ -14,25 +15,29 @@ const OK = '{"status":"ok"}';
 
 /** Targets, and what the message names if it is not the target. */
 const UNKNOWN: readonly (readonly [target: string, path?: string])[] = [
-  ["/plant"],
   ["/plants/", "/plants/: use /plants"],
-  ["/Plants"],
   ["//", "//: use /"],
-  ["//plants"],
-  ["/plants//"],
-  ["/plants/1", `/plants/1: use POST /plants ${CREATES_ONLY}`],
-  ["/plants/1/2"],
+  ...[
+    ...[
+      "/plant",
+      "/Plants",
+      "/plants/1",
+      "/plants/1/2",
+      "/v1/plants",
+      "/PLANT/",
+    ],
+    ...["//plants", "/plants//", "/x/../plants"],
+  ].map((path) => [path, `${path}: use POST /plants ${CREATES_ONLY}`] as const),
+  ["/planted"],
+  ["/eggplants"],
   ["/plants%20"],
   ["/%70lants"],
-  ["/x/../plants"],
   ["/livez/?x", "/livez/: use /livez"],
   ["/constructor"],
   ["/__proto__"],
   ["/ferns?/plants", "/ferns"],
   ["/ferns#/plants", "/ferns"],
 ];
-
-const { ROUTES } = RequestHandler;
 
 /** The paths that GET reads. */
 const READABLE = ROUTES.filter(({ methods }) => methods.includes("GET"));
@@ -59,21 +64,41 @@ Deno.test("the rows above are every path that GET reads", () => {
   );
 });
 
-for (const method of ["GET", "HEAD"]) {
-  Deno.test(`handle() replies to ${method} on every path, with and without a query`, async () => {
-    const service = new TestService(BASE_URL);
-    for (const [path, type, content] of CONTENTS) {
-      for (const query of ["", "?", "?x=/plants", "?/ferns#"]) {
-        const target = `${path}${query}`;
-        const { status, headers, text } = await service.get(target, { method });
-        assert.equal(status, 200);
-        assert.equal(headers.get("content-type"), type);
-        if (typeof content === "string") assert.equal(text, content);
-        else assert.match(text, content);
-      }
+Deno.test("handle() replies to GET on every path, with and without a query", async () => {
+  const service = new TestService(BASE_URL);
+  for (const [path, type, content] of CONTENTS) {
+    for (const query of ["", "?", "?x=/plants", "?/ferns#"]) {
+      const target = `${path}${query}`;
+      const { status, headers, text } = await service.get(target);
+      assert.equal(status, 200);
+      assert.equal(headers.get("content-type"), type);
+      if (typeof content === "string") assert.equal(text, content);
+      else assert.match(text, content);
     }
-  });
-}
+  }
+});
+
+Deno.test("handle() replies to HEAD as to GET, with the length of the body instead of the body", async () => {
+  const paths = [...ROUTES.map(({ path }) => path), "/ferns"];
+  for (const path of paths) {
+    for (const authorization of [`Bearer ${TOKENS[0]}`, []]) {
+      const headers = { authorization };
+      const [get, head] = await Promise.all(["GET", "HEAD"].map((method) =>
+        // Another service each, since the metrics count their requests.
+        new TestService(BASE_URL).get(path, { method, headers })
+      ));
+      assert.ok(get !== undefined && head !== undefined);
+      assert.equal(head.status, get.status, path);
+      assert.equal(head.text, "", path);
+      const { "content-length": length, ...others } = Object.fromEntries(
+        head.headers,
+      );
+      assert.deepEqual(others, Object.fromEntries(get.headers), path);
+      if (path === "/metrics" || path === "/plants") assert.ok(Number(length));
+      else assert.equal(Number(length), toBytes(get.text).length, path);
+    }
+  }
+});
 
 Deno.test("handle() sends the page with its headers", async () => {
   const { headers } = await new TestService(BASE_URL).get("/");
@@ -86,19 +111,17 @@ Deno.test("handle() needs a token for creates and metrics only", async () => {
     ["/plants", "/metrics"],
   );
   const service = new TestService(BASE_URL);
-  for (const { path: target, methods, needsToken } of ROUTES) {
-    for (const method of methods) {
-      for (
-        const [error, authorization] of [
-          [40101, []],
-          [40102, "Bearer guess"],
-        ] as const
-      ) {
-        const headers = { authorization };
-        const reply = await service.create(VALID, { method, target, headers });
-        if (needsToken) assertRefusal(reply, { error });
-        else assert.equal(reply.status, 200, target);
-      }
+  for (const { path: target, methods: [method = ""], needsToken } of ROUTES) {
+    for (
+      const [error, authorization] of [
+        [40101, []],
+        [40102, "Bearer guess"],
+      ] as const
+    ) {
+      const headers = { authorization };
+      const reply = await service.create(VALID, { method, target, headers });
+      if (needsToken) assertRefusal(reply, { error });
+      else assert.equal(reply.status, 200, target);
     }
   }
   assert.deepEqual(service.stored(), []);
@@ -107,7 +130,7 @@ Deno.test("handle() needs a token for creates and metrics only", async () => {
 Deno.test("handle() refuses every other method on every path with 40501, before it checks the token", async () => {
   const service = new TestService(BASE_URL);
   const headers = { authorization: "Bearer guess" };
-  const METHODS = ["GET", "HEAD", "POST", "PUT", "OPTIONS", "FOO"];
+  const METHODS = ["GET", "POST", "PUT", "OPTIONS", "FOO"];
   const SPELLINGS = ["get", "post", "POSTS"];
   for (const { path, methods } of ROUTES) {
     const target = `${path}?/plants`;
@@ -214,7 +237,10 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
     assert.equal((await service.create(VALID, { target })).status, 200);
     for (
       const [outside, found] of [
-        [`/x${target}`, `/x${target}`],
+        [
+          `/x${target}`,
+          `/x${target}: use POST ${target} ${CREATES_ONLY}`,
+        ],
         [`${target}/`, `${target}/: use ${target}`],
       ] as const
     ) {

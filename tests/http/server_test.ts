@@ -4,6 +4,7 @@ import {
   type Handler,
   HttpServer,
   type Listening,
+  type Serve,
   tryToListen,
 } from "../../src/http/server.ts";
 import { LISTEN_AGAIN_MS_MAX } from "../../src/limits.ts";
@@ -35,11 +36,13 @@ const hello: Handler = () => Promise.resolve(new Response("hello"));
 function start(
   listening: Partial<Listening> = {},
   handler: Handler = hello,
+  serve?: Serve,
 ): HttpServer {
   logged = [];
   const log = new Log("text", (line) => logged.push(line));
   const free = { host: "127.0.0.1", port: 0, tls: undefined };
-  return new HttpServer({ ...free, ...listening }, handler, log, CLOCK);
+  const address = { ...free, ...listening };
+  return new HttpServer(address, handler, log, CLOCK, serve);
 }
 
 function portOf({ address }: HttpServer): number {
@@ -74,7 +77,7 @@ Deno.test("HttpServer with port 0 listens on a free port each time, and on that 
   await Promise.all([again.shutdown(), second.shutdown()]);
 });
 
-Deno.test("HttpServer and tryToListen() throw the error of the runtime if they cannot listen, and tryToListen() leaves the address free", () => {
+Deno.test("HttpServer and tryToListen() throw if they cannot listen, and tryToListen() leaves the address free", () => {
   const other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = other.addr;
   const listening = { host: "127.0.0.1", port, tls: undefined };
@@ -125,11 +128,10 @@ Deno.test("shutdown() ends idle connections, refuses new ones, and resolves when
 });
 
 /**
- * Replaces `Deno.serve`, so that a test decides when its servers stop listening
- * and which calls fail.
+ * Serves as `Deno.serve` does, but a test decides when its servers stop
+ * listening and which calls fail.
  */
-class Runtime implements Disposable {
-  readonly #serve = Deno.serve;
+class Runtime {
   calls = 0;
   /** Called before each attempt to listen, which fails if it throws. */
   onListen = () => {};
@@ -138,37 +140,34 @@ class Runtime implements Disposable {
   /** Makes the last server stop as it does without a file descriptor. */
   stop = () => {};
 
-  constructor() {
-    this.#replace((options: Deno.ServeTcpOptions & { handler: Handler }) => {
-      this.calls++;
-      this.onListen();
-      const hasStopped = new Deno.errors.Http("the runtime stopped");
-      if (this.stopping-- > 0) {
-        const finished = Promise.reject(hasStopped);
-        return { addr: options, finished, shutdown: () => finished };
-      }
-      const server = this.#serve(options);
-      let isStopped = false;
-      this.stop = () => {
-        isStopped = true;
-        server.shutdown();
-      };
-      return {
-        addr: server.addr,
-        finished: server.finished.then(() => {
-          if (isStopped) throw hasStopped;
-        }),
-        shutdown: () => server.shutdown(),
-      };
-    });
-  }
+  readonly serve: Serve = (options) => {
+    this.calls++;
+    this.onListen();
+    const hasStopped = new Deno.errors.Http("the runtime stopped");
+    if (this.stopping-- > 0) {
+      const { hostname = "", port = 0 } = options;
+      const finished = Promise.reject(hasStopped);
+      const addr = { transport: "tcp", hostname, port } as const;
+      return { addr, finished, shutdown: () => finished };
+    }
+    const server = Deno.serve(options);
+    let isStopped = false;
+    this.stop = () => {
+      isStopped = true;
+      server.shutdown();
+    };
+    return {
+      addr: server.addr,
+      finished: server.finished.then(() => {
+        if (isStopped) throw hasStopped;
+      }),
+      shutdown: () => server.shutdown(),
+    };
+  };
 
-  [Symbol.dispose](): void {
-    this.#replace(this.#serve);
-  }
-
-  #replace(serve: unknown): void {
-    Object.defineProperty(Deno, "serve", { value: serve, configurable: true });
+  /** Starts a server of this runtime. */
+  start(): HttpServer {
+    return start({}, hello, this.serve);
   }
 }
 
@@ -182,8 +181,8 @@ async function loggedLines(pattern: RegExp, count: number): Promise<void> {
 }
 
 Deno.test("HttpServer listens again on its port each time the runtime stops, and logs each loss and recovery once", async () => {
-  using runtime = new Runtime();
-  const server = start();
+  const runtime = new Runtime();
+  const server = runtime.start();
   const { address } = server;
   for (let loss = 1; loss <= 2; loss++) {
     // The second attempt succeeds.
@@ -204,8 +203,8 @@ Deno.test("HttpServer listens again on its port each time the runtime stops, and
 });
 
 Deno.test("HttpServer logs one loss if the runtime stops again at once", async () => {
-  using runtime = new Runtime();
-  const server = start();
+  const runtime = new Runtime();
+  const server = runtime.start();
   runtime.stopping = 3;
   runtime.stop();
   await loggedLines(/again$/, 1);
@@ -215,8 +214,8 @@ Deno.test("HttpServer logs one loss if the runtime stops again at once", async (
 });
 
 Deno.test("HttpServer fails if it cannot listen again for a minute, an attempt a second, whatever failed before", async () => {
-  using runtime = new Runtime();
-  const server = start();
+  const runtime = new Runtime();
+  const server = runtime.start();
   const problem = new Error("too many open files");
   const tries = LISTEN_AGAIN_MS_MAX / 1_000;
   let failures = tries / 2;
@@ -237,8 +236,8 @@ Deno.test("HttpServer fails if it cannot listen again for a minute, an attempt a
 });
 
 Deno.test("shutdown() ends the attempts to listen again", async () => {
-  using runtime = new Runtime();
-  const server = start();
+  const runtime = new Runtime();
+  const server = runtime.start();
   runtime.stop();
   await loggedLines(/ error: the runtime stopped listening$/, 1);
   await server.shutdown();

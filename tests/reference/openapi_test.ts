@@ -3,10 +3,10 @@ import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
+  CREATES_RUNNING_MAX,
   ID_MAX,
   ID_MIN,
   JSON_DEPTH_MAX,
-  REQUESTS_RUNNING_MAX,
 } from "../../src/limits.ts";
 import { REPEATING } from "../../src/reference/api.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
@@ -138,7 +138,7 @@ Deno.test("descriptionText() states in words what the schemas cannot: every boun
       `body to arrive (otherwise error 40801): ${BODY_MS_MAX / 1000} s\n`,
       `store a plant (otherwise error 50303): ${COMMIT_MS_MAX / 1000} s. `,
       `running at one time (otherwise error 50302): ${
-        REQUESTS_RUNNING_MAX.toLocaleString("en")
+        CREATES_RUNNING_MAX.toLocaleString("en")
       }\n`,
       REPEATING,
       "created under the rounded id",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptedTokens } from "../../src/http/auth.ts";
-import { BODY_MS_MAX, REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
+import { BODY_MS_MAX, CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { createService } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import type { Entry } from "./entries.ts";
@@ -134,7 +134,7 @@ export class TestService {
    */
   becomeBusy(): Promise<Reply>[] {
     return Array.from(
-      { length: REQUESTS_RUNNING_MAX },
+      { length: CREATES_RUNNING_MAX },
       () => this.create(new ReadableStream()),
     );
   }
