@@ -38,7 +38,8 @@ export function makePartialFile(path: string): string {
   makeDirectory(directory);
   const partial = join(directory, basename(path));
   try {
-    Deno.writeFileSync(partial, new Uint8Array(), { mode: 0o600 });
+    Deno.openSync(partial, { write: true, createNew: true, mode: 0o600 })
+      .close();
     return partial;
   } catch (error) {
     removePartialFile(partial);

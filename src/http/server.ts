@@ -9,7 +9,7 @@ const RETRY_MS = 1_000;
 
 const LISTEN_AGAIN_TRIES = LISTEN_AGAIN_MS_MAX / RETRY_MS;
 
-/** Answers every request. Never rejects. */
+/** Answers a request. The runtime answers 500 if it rejects. */
 export type Handler = (request: Request) => Response | Promise<Response>;
 
 /** Where to listen. */

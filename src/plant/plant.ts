@@ -1,5 +1,5 @@
 /**
- * Plants: the only file that names the members of one. `reference/api.ts`
+ * Plants. Of the program, this file names their members. `reference/api.ts`
  * describes them for clients.
  */
 import { ApiError } from "../api_errors.ts";

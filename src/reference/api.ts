@@ -104,7 +104,7 @@ export function exampleMessage({ message, example = "" }: ErrorRow): string {
 const { bodyTimedOut, bodyTooLarge, notANewPlant, notJson } = API_ERRORS;
 const { busy, storeFailed } = API_ERRORS;
 
-/** Every bound that clients can reach, with the error when it is exceeded. */
+/** The bounds that clients can reach, with the error when they are exceeded. */
 export const LIMITS: readonly (readonly [
   subject: string,
   bound: string,
