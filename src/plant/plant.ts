@@ -1,6 +1,6 @@
 /**
- * Plants. Of the program, this file names their members. `reference/api.ts`
- * describes them for clients.
+ * Plants: what their members are, how they are parsed, compared and formatted.
+ * `reference/api.ts` describes them for clients.
  */
 import { ApiError } from "../api_errors.ts";
 import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../limits.ts";

@@ -1,6 +1,6 @@
 /**
  * The API as data: the OpenAPI description, the page and the samples derive
- * from it. It is the only file that describes the members of a plant.
+ * from it.
  */
 import {
   API_ERRORS,
