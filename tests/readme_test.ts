@@ -146,6 +146,7 @@ Deno.test("every relative link of the documents leads to a file", () => {
     "src/README.md",
     "src/deploy/container/README.md",
     "src/deploy/kv-connect/README.md",
+    "src/deploy/litestream/README.md",
     "tests/README.md",
     "tests/bench/README.md",
   ];
