@@ -131,7 +131,7 @@ for (const kind of ["directory", "sftp"] as const) {
         ? await SftpServer.start()
         : undefined;
       const edit = server?.configure;
-      await using copy = new Litestream(directory, store, {
+      await using copy = new Litestream(directory.path, store, {
         place: kind,
         ...(edit && { edit }),
       });
@@ -158,7 +158,7 @@ for (const kind of ["directory", "sftp"] as const) {
 
 withLitestream.test("a store that is killed, stopped, backed up, deleted and imported beside Litestream keeps every plant, and so does the copy", async (place) => {
   const { directory, store, start, ledger } = place;
-  await using copy = new Litestream(directory, store);
+  await using copy = new Litestream(directory.path, store);
   let id = 1n;
   const create = async (program: Program) => {
     await ledger.store(program, newPlants(range(id, 300)));
@@ -210,7 +210,7 @@ withLitestream.test("a store that is killed, stopped, backed up, deleted and imp
 
 withLitestream.test("a corrupt store is complete again after a restore of the copy", async (place) => {
   const { directory, store, start, ledger } = place;
-  await using copy = new Litestream(directory, store);
+  await using copy = new Litestream(directory.path, store);
   {
     await using program = await start();
     await copy.start();
@@ -232,7 +232,7 @@ withLitestream.test("a corrupt store is complete again after a restore of the co
 
 withLitestream.test("Litestream accepts every example of the configuration", async ({ directory, store }) => {
   for (const place of ["directory", "sftp", "s3"] as const) {
-    const copy = new Litestream(directory, store, { place });
+    const copy = new Litestream(directory.path, store, { place });
     const type = place === "directory" ? "file" : place;
     assert.match(
       await copy.run("databases"),

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { BackgroundProcess, type Ended } from "./background.ts";
 import { eventually } from "./load.ts";
 import { has } from "./program.ts";
-import type { TemporaryDirectory } from "./temporary.ts";
 import { testsIf } from "./tests.ts";
 import { runTool } from "./tools.ts";
 
@@ -44,7 +43,7 @@ export class Litestream implements AsyncDisposable {
    * @param edit changes the configuration
    */
   constructor(
-    directory: TemporaryDirectory,
+    directory: string,
     store: string,
     { place = "directory", edit = (text) => text }: {
       readonly place?: CopyPlace;
@@ -52,13 +51,18 @@ export class Litestream implements AsyncDisposable {
     } = {},
   ) {
     this.#store = store;
-    this.#socket = directory.file("socket");
-    this.env = { LITESTREAM_CONFIG: directory.file("litestream.yml") };
+    this.#socket = `${directory}/socket`;
+    this.env = { LITESTREAM_CONFIG: `${directory}/litestream.yml` };
     const text = edit(configuration(place))
       .replace("/var/lib/plant-store/plants.db", store)
-      .replace("/var/lib/plant-store-litestream", directory.file("copy"))
+      .replace("/var/lib/plant-store-litestream", `${directory}/copy`)
       .replace("/run/plant-store-litestream/socket", this.#socket);
     Deno.writeTextFileSync(this.env.LITESTREAM_CONFIG, text);
+  }
+
+  /** The id of its process, if it was started. */
+  get pid(): number | undefined {
+    return this.#running?.process.pid;
   }
 
   /** Starts it, and waits until it has copied the store. */
