@@ -153,6 +153,7 @@ Deno.test("every relative link of the documents leads to a file", () => {
     "src/deploy/container/README.md",
     "src/deploy/instances/README.md",
     "src/deploy/kv-connect/README.md",
+    "src/deploy/litestream/README.md",
     "src/deploy/prometheus/README.md",
     "tests/README.md",
     "tests/bench/README.md",

@@ -4,6 +4,7 @@ import { has } from "../support/program.ts";
 import { benchCreates } from "./creates.ts";
 import { benchFootprint } from "./footprint.ts";
 import { benchInstances } from "./instances.ts";
+import { benchLitestream } from "./litestream.ts";
 import { benchOverload } from "./overload.ts";
 import { benchRefusals } from "./refusals.ts";
 import { benchRepeats } from "./repeats.ts";
@@ -19,6 +20,7 @@ const USAGE = `usage: deno task bench [NAME] [options]
                also behind the nginx in NGINX, with and without its limit
   instances    several instances on one store, behind the nginx in NGINX;
                also on the KV Connect server in DENOKV
+  litestream   creates with and without a copy by the litestream in LITESTREAM
   transfer     import and export of a million plants
   footprint    size, start time and memory of the binary in PLANT_STORE
 
@@ -52,6 +54,7 @@ const BENCHES: Readonly<
   refusals: benchRefusals,
   overload: benchOverload,
   instances: benchInstances,
+  litestream: benchLitestream,
   transfer: benchTransfer,
   footprint: benchFootprint,
 };

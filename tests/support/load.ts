@@ -106,6 +106,18 @@ export class Ledger extends History {
     });
   }
 
+  /**
+   * Forgets the replies since an event, as if none had arrived: a copy of the
+   * store that was made then may lack these plants.
+   */
+  forgetSince(event: number): void {
+    for (const create of [...this.sent.values()].flat()) {
+      if (create.answeredAt < event) continue;
+      create.answer = 0;
+      this.acknowledged.delete(create.id);
+    }
+  }
+
   /** Repeats the creates that had no reply, or a 503: each is answered 200. */
   settle(program: Pick<Program, "origin">): Promise<void> {
     return this.store(program, this.ambiguous.values());
