@@ -91,11 +91,15 @@ async function open(
 function refuseSaved(path: string): void {
   const [saved] = findSaved(path);
   if (saved === undefined) return;
-  const verb = saved.isComplete ? "were" : "are being";
+  const { path: where, file, isComplete } = saved;
+  const problem = isComplete
+    ? `were saved in ${where}`
+    : `are being saved in ${where}: wait until the service that saves them has ` +
+      "stopped; if it was killed";
   throw new FileError(
     "saved plants",
-    `plants that may not be in it ${verb} saved in ${saved.path}`,
-    saved.file,
+    `plants that may not be in it ${problem}`,
+    file,
   );
 }
 

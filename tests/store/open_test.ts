@@ -259,7 +259,8 @@ test("openStore() refuses a store beside plants that are being saved, and a name
     openStore({ kind: "file", path }),
     storeError(
       "saved plants",
-      `plants that may not be in it are being saved in ${partial}`,
+      `plants that may not be in it are being saved in ${partial}: wait until ` +
+        "the service that saves them has stopped; if it was killed",
     ),
   );
   await assert.rejects(
