@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import tasks from "../../deno.json" with { type: "json" };
+import { quoteForShell } from "../../src/messages.ts";
 import { BackgroundProcess, type Ended } from "./background.ts";
 
 export type { Ended };
@@ -81,6 +82,15 @@ function command(
     ...(cwd !== undefined && { cwd }),
     stdin,
   }];
+}
+
+/** Writes a script that runs the program. */
+export function writeLauncher(path: string): void {
+  const [program, { args = [], env = {} }] = command([], {});
+  const variables = Object.entries(env).map((pair) => pair.join("="));
+  const words = ["exec", "env", ...variables, program, ...args];
+  const line = words.map(quoteForShell).join(" ");
+  Deno.writeTextFileSync(path, `#!/bin/sh\n${line} "$@"\n`, { mode: 0o755 });
 }
 
 /** Runs the program until it ends. */
