@@ -5,19 +5,23 @@
  */
 import assert from "node:assert/strict";
 import {
-  eventually,
   inParallel,
-  Ledger,
   newPlants,
   PLANT,
   range,
   toBody,
 } from "../support/load.ts";
-import { assertSameLines } from "../support/transfer.ts";
 import { Machine } from "../support/machine.ts";
-import type { ProgramOptions } from "../support/program.ts";
+import { has } from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { traced, withStrace } from "../support/strace.ts";
+import { testsIf } from "../support/tests.ts";
+import { assertSameLines } from "../support/transfer.ts";
+
+/** For the commands of a server, which has GNU's tools. */
+const withBash = testsIf(
+  Deno.build.os === "linux" && await has("bash", "--version"),
+);
 
 const FAILS = /<3>the store fails: /;
 const NOT_SAVED = /<3>cannot save the plants in /;
@@ -26,6 +30,9 @@ const LOST = "### Deleted or replaced store";
 
 /** The plant in a store that replaces another one. */
 const OTHER = { id: 7_000_000n, plant: { name: "Other" } };
+
+/** Before the script of an accident. */
+const REAL = 'real=$(realpath "$store")\n';
 
 /** An accident: what somebody types while the service runs. */
 interface Accident {
@@ -80,96 +87,74 @@ const ACCIDENTS: readonly Accident[] = [
   { name: "a deleted index of the log", script: 'rm "$real"-shm', undo: "" },
 ];
 
-/** Starts the service, and creates plants. */
-async function begin(
-  machine: Machine,
-  ledger: Ledger,
-  { isLink = false, options }: { isLink?: boolean; options?: ProgramOptions } =
-    {},
-): Promise<void> {
-  if (isLink) Deno.symlinkSync("real.db", machine.store);
-  assert.equal(await machine.tryToStart(options), undefined);
-  await ledger.store(machine.service, newPlants(range(1n, 100)));
-}
-
 /** Lets an accident happen under load, and waits until the plants are saved. */
 async function loseStore(
   machine: Machine,
-  ledger: Ledger,
-  { script, isReplaced = false }: Accident,
+  { script, isReplaced }: Accident,
 ): Promise<void> {
-  const { service } = machine;
-  let isOver = false;
+  const { service, ledger } = machine;
   if (isReplaced) {
     await ledger.record(OTHER, () => Promise.resolve({ status: 200 }));
   }
+  let isOver = false;
   const first = BigInt(ledger.events);
   const load = inParallel(range(1_000n + first, 5_000), async (id) => {
     if (!isOver) await ledger.send(service, { id, plant: PLANT });
   }, 4);
-  await machine.succeed(`real=$(realpath "$store")\n${script}`);
+  await machine.succeed(REAL + script);
   await service.printed(FAILS);
   isOver = true;
   await load;
   await service.printed(SAVED);
 }
 
-/** By the messages after a stop, and then by the README. */
+/** By the messages after a stop, and for the next accident by the README. */
 async function walkAfterStop(accident: Accident): Promise<void> {
-  await using machine = new Machine();
-  const ledger = new Ledger();
-  await begin(machine, ledger, accident);
-  await loseStore(machine, ledger, accident);
+  await using machine = await Machine.start(accident);
+  await loseStore(machine, accident);
   await machine.stop();
   await machine.start();
-  await ledger.assertFile(machine.store);
-  await loseStore(machine, ledger, accident);
+  await machine.ledger.assertFile(machine.store);
+  await loseStore(machine, accident);
   await machine.follow(LOST);
-  await machine.assertHasAll(ledger);
+  await machine.assertHasAll();
 }
 
 /** By the messages after a kill of a service that has saved the plants. */
 async function walkAfterKill(accident: Accident): Promise<void> {
-  await using machine = new Machine();
-  const ledger = new Ledger();
-  await begin(machine, ledger, { isLink: true });
-  await loseStore(machine, ledger, accident);
+  await using machine = await Machine.start({ isLink: true });
+  await loseStore(machine, accident);
   await machine.stop("SIGKILL");
   await machine.start();
-  await machine.assertHasAll(ledger);
+  await machine.assertHasAll();
 }
 
 /** By the messages after a kill of a service that has not saved the plants. */
-async function walkUnsaved(
-  accident: Accident,
-): Promise<void> {
-  await using machine = new Machine();
-  const ledger = new Ledger();
-  await begin(machine, ledger, accident);
+async function walkUnsaved(accident: Accident): Promise<void> {
+  if (accident.undo === undefined) return;
+  await using machine = await Machine.start(accident);
   machine.service.process.kill("SIGSTOP");
-  await machine.succeed(`real=$(realpath "$store")\n${accident.script}`);
+  await machine.succeed(REAL + accident.script);
   await machine.stop("SIGKILL");
   await machine.succeed(`real="$store"\n${accident.undo}`);
   await machine.start();
-  await machine.assertHasAll(ledger);
+  await machine.assertHasAll();
 }
 
 for (const accident of ACCIDENTS) {
-  Deno.test(`${accident.name} loses no plant if every message or the README is followed, after a stop or a kill`, async () => {
+  withBash.test(`${accident.name} loses no plant, by the messages and by the README, after a stop and a kill`, async () => {
     await Promise.all([
       walkAfterStop(accident),
       walkAfterKill(accident),
-      ...(accident.undo === undefined ? [] : [walkUnsaved(accident)]),
+      walkUnsaved(accident),
     ]);
   });
 }
 
 for (const files of ['"$store"', '"$store" "$store"-wal "$store"-shm']) {
-  Deno.test(`a start after \`rm ${files}\`, and before another instance saves the plants, loses none of either`, async () => {
-    await using machine = new Machine();
-    const ledger = new Ledger();
-    await begin(machine, ledger);
-    const { service: first } = machine;
+  withBash.test(`a start after \`rm ${files}\`, and before another instance saves the plants, loses none of either`, async () => {
+    await using machine = await Machine.start();
+    const { service: first, ledger } = machine;
     first.process.kill("SIGSTOP");
     await machine.succeed(`rm ${files}`);
     const refusal = await machine.tryToStart();
@@ -178,52 +163,45 @@ for (const files of ['"$store"', '"$store" "$store"-wal "$store"-shm']) {
       await machine.obey(refusal);
       await machine.tryToStart();
     }
-    const [, second] = machine.services;
-    if (second !== undefined) {
+    const [, second = first] = machine.services;
+    if (second !== first) {
       await ledger.store(second, newPlants(range(101n, 100)));
     }
     first.process.kill("SIGCONT");
     await first.printed(SAVED);
     await machine.stop();
     await machine.start();
-    await machine.assertHasAll(ledger);
+    await machine.assertHasAll();
   });
 }
 
-Deno.test("two instances that save their plants lose none if every message or the README is followed", async () => {
-  await Promise.all([true, false].map(async (isByReadme) => {
-    await using machine = new Machine();
-    const ledger = new Ledger();
-    await begin(machine, ledger);
+for (const way of ["messages", "README"]) {
+  withBash.test(`two instances that save their plants lose none, by the ${way}`, async () => {
+    await using machine = await Machine.start();
     assert.equal(await machine.tryToStart(), undefined);
     await machine.succeed('rm "$store"');
     for (const service of machine.services) await service.printed(SAVED);
-    if (isByReadme) await machine.follow(LOST);
+    if (way === "README") await machine.follow(LOST);
     else {
       await machine.stop();
       await machine.start();
     }
-    await machine.assertHasAll(ledger);
-  }));
-});
+    await machine.assertHasAll();
+  });
+}
 
 /** By the README, which makes the directory again. */
 async function walkWithoutDirectory(): Promise<void> {
-  await using machine = new Machine();
-  const ledger = new Ledger();
-  await begin(machine, ledger);
+  await using machine = await Machine.start();
   await machine.succeed('rm -r "${store%/*}"');
   await machine.service.printed(NOT_SAVED);
   await machine.follow(LOST);
-  await machine.assertHasAll(ledger);
+  await machine.assertHasAll();
 }
 
 /** By the messages, also of a start while the plants cannot be saved. */
-async function walkOnFullDisk(): Promise<void> {
-  const disk = new SmallDisk(4);
-  await using machine = new Machine(disk);
-  const ledger = new Ledger();
-  await begin(machine, ledger);
+async function walkOnFullDisk(disk: SmallDisk): Promise<void> {
+  await using machine = await Machine.start({ disk });
   disk.fill("ballast");
   await machine.succeed('rm "$store"');
   await machine.service.printed(NOT_SAVED);
@@ -233,20 +211,18 @@ async function walkOnFullDisk(): Promise<void> {
   await machine.succeed("rm ballast");
   await stopped;
   await machine.start();
-  await machine.assertHasAll(ledger);
+  await machine.assertHasAll();
 }
 
-Deno.test("a service that cannot save its plants, without a directory or room, loses none when the message or the README is followed", async () => {
+withBash.test("a service that cannot save its plants, without a directory or room, loses none, by the README and by the messages", async () => {
   // Each waits 10 s for the next attempt.
   await Promise.all([
     walkWithoutDirectory(),
-    ...(canMount() ? [walkOnFullDisk()] : []),
+    canMount() && walkOnFullDisk(new SmallDisk(4)),
   ]);
 });
 
 withStrace.test("a service that is killed while it saves its plants leaves a file that the start names, and its command imports", async ({ directory }) => {
-  await using machine = new Machine();
-  const ledger = new Ledger();
   // When the file is written, and before it has its name.
   const links = "?link,linkat";
   const options = traced(
@@ -254,15 +230,14 @@ withStrace.test("a service that is killed while it saves its plants leaves a fil
     `trace=${links}`,
     `inject=${links}:signal=SIGKILL`,
   );
-  await begin(machine, ledger, { options });
+  await using machine = await Machine.start({ options });
   await machine.succeed('rm "$store"');
-  const { signal } = await machine.service.ended();
-  assert.equal(signal, "SIGKILL");
+  assert.equal((await machine.service.ended()).signal, "SIGKILL");
   await machine.stop("SIGKILL");
   const refusal = await machine.tryToStart();
   assert.match(refusal ?? "", /; if it was killed: .* import \S+\.partial\//);
   await machine.start();
-  await machine.assertHasAll(ledger);
+  await machine.assertHasAll();
 });
 
 /** The name of a backup in the README. */
@@ -300,7 +275,7 @@ async function walkDamage(
   signal: "SIGTERM" | "SIGKILL" | undefined,
 ): Promise<void> {
   await using machine = new Machine();
-  const ledger = new Ledger();
+  const { ledger } = machine;
   const plants = newPlants(range(-100n, 2_000));
   await machine.start();
   await ledger.store(machine.service, plants.slice(100));
@@ -330,7 +305,7 @@ async function walkDamage(
 }
 
 for (const [damage, script, isReadable] of DAMAGES) {
-  Deno.test(`a database of which ${damage} loses no plant of the last backup, and none that can be read, if the README is followed`, async () => {
+  withBash.test(`a database of which ${damage} loses no plant of the last backup, and none that can be read, if the README is followed`, async () => {
     await Promise.all([
       walkDamage(script, isReadable, undefined),
       walkDamage(script, isReadable, "SIGTERM"),

@@ -1,13 +1,8 @@
 /** A machine with the service as the README deploys it, but without systemd. */
 import assert from "node:assert/strict";
 import { BackgroundProcess, type Ended } from "./background.ts";
-import type { Ledger } from "./load.ts";
-import {
-  Program,
-  type ProgramOptions,
-  STACK,
-  writeLauncher,
-} from "./program.ts";
+import { Ledger, newPlants, range } from "./load.ts";
+import { Program, type ProgramOptions, STACK, writeScript } from "./program.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
 const ROOT = new URL("../../", import.meta.url);
@@ -44,6 +39,8 @@ export class Machine implements AsyncDisposable {
   services: Program[] = [];
   #stopped: Program[] = [];
   readonly store: string;
+  /** For what is sent to the services. */
+  readonly ledger = new Ledger();
 
   constructor(disk = new TemporaryDirectory()) {
     this.#disk = disk;
@@ -52,10 +49,24 @@ export class Machine implements AsyncDisposable {
       Deno.mkdirSync(`${this.#lib}/${name}`);
     }
     this.store = `${this.#lib}/plant-store/plants.db`;
-    writeLauncher(this.#bin.file("plant-store"));
+    writeScript(this.#bin.file("plant-store"));
   }
 
-  /** The only service. */
+  /** Returns a machine with a service that has acknowledged 100 plants. */
+  static async start({ disk, isLink = false, options }: {
+    readonly disk?: TemporaryDirectory;
+    /** Whether the path of the store is a link. */
+    readonly isLink?: boolean;
+    readonly options?: ProgramOptions;
+  } = {}): Promise<Machine> {
+    const machine = new Machine(disk);
+    if (isLink) Deno.symlinkSync("real.db", machine.store);
+    assert.equal(await machine.tryToStart(options), undefined);
+    await machine.ledger.store(machine.service, newPlants(range(1n, 100)));
+    return machine;
+  }
+
+  /** The first service. */
   get service(): Program {
     const [service] = this.services;
     assert.ok(service !== undefined, "no service runs");
@@ -152,7 +163,8 @@ export class Machine implements AsyncDisposable {
   }
 
   /** Asserts that the store has every acknowledged plant, and can be used. */
-  async assertHasAll(ledger: Ledger): Promise<void> {
+  async assertHasAll(): Promise<void> {
+    const { ledger } = this;
     // First: a repeated create would store a plant that is missing.
     await ledger.assertFile(this.store);
     await ledger.replay(this.service);

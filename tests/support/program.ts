@@ -84,21 +84,22 @@ function command(
   }];
 }
 
-/** Writes a script that runs the program. */
-export function writeLauncher(path: string): void {
-  const [program, { args = [], env = {} }] = command([], {});
-  const variables = Object.entries(env).map((pair) => pair.join("="));
-  const words = ["exec", "env", ...variables, program, ...args];
-  const line = words.map(quoteForShell).join(" ");
-  Deno.writeTextFileSync(path, `#!/bin/sh\n${line} "$@"\n`, { mode: 0o755 });
-}
-
 /** Runs the program until it ends. */
 export function runProgram(
   args: readonly string[],
   options: ProgramOptions = {},
 ): Promise<Ended> {
   return new BackgroundProcess(...command(args, options)).ended();
+}
+
+/** Writes a script that runs the program, for texts that name it by a path. */
+export function writeScript(path: string): void {
+  const [first, { args = [], env = {} }] = command([], {});
+  const words = [first, ...args].map(quoteForShell).join(" ");
+  const variables = Object.entries(env)
+    .map(([name, value]) => `export ${name}=${quoteForShell(value)}\n`);
+  const script = `#!/bin/sh\n${variables.join("")}exec ${words} "$@"\n`;
+  Deno.writeTextFileSync(path, script, { mode: 0o755 });
 }
 
 /** Asserts that a program has succeeded. */
