@@ -1,6 +1,6 @@
 /** Failures of stores and files, with advice for the operator. */
 import { userInfo } from "node:os";
-import { resolveLinks, timeInName } from "../files/file_system.ts";
+import { nameAside, resolveLinks } from "../files/file_system.ts";
 import { quoteForShell } from "../messages.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
 import { toStoreError } from "../store/store_error.ts";
@@ -83,7 +83,7 @@ export function importAdvice(saved: string, store: string): string {
 
 /** Returns a command that renames a file and overwrites none. */
 function moveAside(path: string): string {
-  return shellCommand("mv", path, `${path}.left-${timeInName()}`);
+  return shellCommand("mv", path, nameAside(path));
 }
 
 function shellCommand(...words: readonly string[]): string {

@@ -105,6 +105,11 @@ export function sync(path: string): void {
   file.syncSync();
 }
 
+/** Returns another name for a file that is in the way, beside it. */
+export function nameAside(path: string): string {
+  return `${path}.left-${timeInName()}`;
+}
+
 /** Returns the current time as a part of a name: `2026-11-22T165718.123Z`. */
 export function timeInName(): string {
   return new Date().toISOString().replaceAll(":", "");

@@ -14,7 +14,7 @@ import type { KvStore } from "./kv_store.ts";
 /** The part of a store that a rescue uses; without files, it does nothing. */
 export interface RescuedStore extends Pick<KvStore, "pages"> {
   readonly files:
-    | Pick<WatchedFiles, "path" | "real" | "loss" | "check">
+    | Pick<WatchedFiles, "path" | "real" | "loss" | "check" | "setLogAside">
     | undefined;
 }
 
@@ -118,6 +118,7 @@ export class Rescue {
       }
       const unsynced = publish(partial, path);
       removePartialFile(partial);
+      if (damage === undefined) this.#store.files?.setLogAside();
       this.#path = path;
       this.#reports.plantsSaved({ path, plants, foreign, damage, unsynced });
       this.#saved.resolve();

@@ -30,7 +30,10 @@ class FakeStore {
     readonly real: string;
     loss: string | undefined;
     check(): string | undefined;
+    setLogAside(): void;
   };
+  /** Number of calls of `files.setLogAside`. */
+  logsAside = 0;
 
   constructor(real: string) {
     const files = {
@@ -38,6 +41,7 @@ class FakeStore {
       real,
       loss: "it was deleted or moved",
       check: () => files.loss,
+      setLogAside: () => this.logsAside++,
     };
     this.files = files;
   }

@@ -155,10 +155,14 @@ export class Machine implements AsyncDisposable {
 
   /** Starts the backup that the timer starts every night. */
   backUp(): Promise<Ended> {
-    const commands = [...BACKUP_UNIT.matchAll(/^ExecStart=(.+)$/gm)]
-      .map(([, command]) => command?.replaceAll("%%", "%"));
+    const commands = [...BACKUP_UNIT.matchAll(/^ExecStart=(-?)(.+)$/gm)]
+      .map(([, mayFail, command = ""]) =>
+        command.replaceAll("%%", "%") + (mayFail === "" ? "" : " || :")
+      );
     return this.bash(
-      `export KV_PATH="$store" LOG_FORMAT=journal\n${commands.join(" && ")}`,
+      `export KV_PATH="$store" LOG_FORMAT=journal\nset -e\n${
+        commands.join("\n")
+      }`,
     );
   }
 

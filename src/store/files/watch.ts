@@ -1,10 +1,12 @@
 import { basename } from "node:path";
 import { toFileError } from "../../files/file_error.ts";
+import { syncDirectory } from "../../files/publish.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 import {
   isLink,
   isSameFile,
   lstatOrUndefined,
+  nameAside,
   resolveLinks,
   statOrUndefined,
 } from "../../files/file_system.ts";
@@ -82,6 +84,26 @@ export class WatchedFiles {
 
   #isDatabase(file: Deno.FileInfo | undefined): boolean {
     return isSameFile(file, this.#database);
+  }
+
+  /**
+   * Renames the log of a lost database, and its index, if its place is empty or
+   * has another file, into which SQLite would replay the log. Call it when all
+   * plants are saved. Ignores errors: the log is recognised later in most cases.
+   */
+  setLogAside(): void {
+    try {
+      if (this.#isDatabase(lstatOrUndefined(this.real))) return;
+      for (const [path, file] of this.#sidecars) {
+        const found = statOrUndefined(path);
+        if (found !== undefined && isSameFile(found, file)) {
+          Deno.renameSync(path, nameAside(path));
+        }
+      }
+      syncDirectory(this.real);
+    } catch {
+      // An import or a start that cannot use what is left says so.
+    }
   }
 
   #findSidecarLoss(): string | undefined {

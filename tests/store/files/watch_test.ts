@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { dirname } from "node:path";
 import { WatchedFiles } from "../../../src/store/files/watch.ts";
 import { eachPlace, KEY, makeBackup, PLANT } from "../../support/places.ts";
 import { canMount, SmallDisk } from "../../support/small_disk.ts";
@@ -86,6 +87,35 @@ eachPlace.test("WatchedFiles reports a database that was moved, and a link to it
   Deno.symlinkSync(`${real}.away`, real);
   assert.equal(files.checkDatabase(), "it was moved");
   assert.equal(files.loss, "it was moved");
+});
+
+eachPlace.test("setLogAside() renames the log of a database that is not in its place, and its index", async ({ path, real }) => {
+  const names = () =>
+    [...Deno.readDirSync(dirname(real))].map(({ name }) => name)
+      .filter((name) => name.startsWith("plants.db")).toSorted();
+  for (const isReplaced of [false, true]) {
+    const { kv, files } = await openFiles(path);
+    files.setLogAside();
+    assert.deepEqual(names(), ["plants.db", "plants.db-shm", "plants.db-wal"]);
+    Deno.removeSync(real);
+    if (isReplaced) Deno.createSync(real).close();
+    const log = Deno.readFileSync(`${real}-wal`);
+    files.setLogAside();
+    const left = names().filter((name) => name !== "plants.db");
+    assert.match(
+      left.join(),
+      /^plants\.db-shm\.left-[^,]+Z,plants\.db-wal\.left-[^,]+Z$/,
+    );
+    assert.deepEqual(Deno.readFileSync(`${dirname(real)}/${left[1]}`), log);
+    // Files of another store are not touched.
+    for (const suffix of ["-wal", "-shm"]) {
+      Deno.createSync(real + suffix).close();
+    }
+    files.setLogAside();
+    assert.ok(names().includes("plants.db-wal"));
+    kv.close();
+    for (const name of names()) Deno.removeSync(`${dirname(real)}/${name}`);
+  }
 });
 
 test("WatchedFiles reports a link that leads to another database by now", async ({ directory, store: path }) => {
