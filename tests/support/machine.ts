@@ -155,11 +155,12 @@ export class Machine implements AsyncDisposable {
 
   /** Starts the backup that the timer starts every night. */
   backUp(): Promise<Ended> {
-    const commands = [...BACKUP_UNIT.matchAll(/^ExecStart=(.+)$/gm)]
-      .map(([, command]) => command?.replaceAll("%%", "%"));
-    return this.bash(
-      `export KV_PATH="$store" LOG_FORMAT=journal\n${commands.join(" && ")}`,
-    );
+    const lines = [...BACKUP_UNIT.matchAll(/^ExecStart=(-?)(.+)$/gm)]
+      .map(([, mayFail, command = ""]) =>
+        `${command.replaceAll("%%", "%")} || ${mayFail ? "true" : "exit"}`
+      );
+    const environment = 'export KV_PATH="$store" LOG_FORMAT=journal';
+    return this.bash([environment, ...lines].join("\n"));
   }
 
   /** Asserts that the store has every acknowledged plant, and can be used. */
