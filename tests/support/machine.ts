@@ -144,12 +144,16 @@ export class Machine implements AsyncDisposable {
   async follow(heading: string): Promise<void> {
     let seen = "";
     for (const line of commandsBelow(heading)) {
-      if (line === "systemctl start plant-store") await this.start();
-      else if (line === "systemctl stop plant-store") await this.stop();
-      else {for (const command of this.#fillIn(line, seen)) {
+      if (line === "systemctl stop plant-store") {
+        await this.stop();
+      } else if (line === "systemctl start plant-store") {
+        assert.equal(await this.tryToStart(), undefined);
+      } else {
+        for (const command of this.#fillIn(line, seen)) {
           const { stdout, stderr } = await this.#run(command, STEPS_MAX);
           seen += stdout + stderr;
-        }}
+        }
+      }
     }
   }
 
