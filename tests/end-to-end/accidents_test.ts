@@ -87,6 +87,13 @@ const ACCIDENTS: readonly Accident[] = [
   { name: "a deleted index of the log", script: 'rm "$real"-shm', undo: "" },
 ];
 
+/** Waits for all walks, also if one fails. */
+async function complete(walks: readonly (Promise<void> | false)[]) {
+  const failed = (await Promise.allSettled(walks))
+    .find((walk) => walk.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
+}
+
 /** Lets an accident happen under load, and waits until the plants are saved. */
 async function loseStore(
   machine: Machine,
@@ -143,7 +150,7 @@ async function walkUnsaved(accident: Accident): Promise<void> {
 
 for (const accident of ACCIDENTS) {
   withBash.test(`${accident.name} loses no plant, by the messages and by the README, after a stop and a kill`, async () => {
-    await Promise.all([
+    await complete([
       walkAfterStop(accident),
       walkAfterKill(accident),
       walkUnsaved(accident),
@@ -216,7 +223,7 @@ async function walkOnFullDisk(disk: SmallDisk): Promise<void> {
 
 withBash.test("a service that cannot save its plants, without a directory or room, loses none, by the README and by the messages", async () => {
   // Each waits 10 s for the next attempt.
-  await Promise.all([
+  await complete([
     walkWithoutDirectory(),
     canMount() && walkOnFullDisk(new SmallDisk(4)),
   ]);
@@ -306,7 +313,7 @@ async function walkDamage(
 
 for (const [damage, script, isReadable] of DAMAGES) {
   withBash.test(`a database of which ${damage} loses no plant of the last backup, and none that can be read, if the README is followed`, async () => {
-    await Promise.all([
+    await complete([
       walkDamage(script, isReadable, undefined),
       walkDamage(script, isReadable, "SIGTERM"),
       walkDamage(script, isReadable, "SIGKILL"),
