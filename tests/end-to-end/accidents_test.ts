@@ -254,7 +254,7 @@ const BACKUP = "plant-store-backups/plants-2026-11-21-033000.db";
 const DAMAGES: readonly [name: string, script: string, isReadable: boolean][] =
   [
     ["the first page is overwritten", overwrite(0, 1), false],
-    ["the pages 2 to 9 are overwritten", overwrite(1, 8), false],
+    ["the empty tables of Deno are overwritten", overwrite(4, 4), false],
     ["8 pages in the middle are overwritten", overwrite(20, 8), true],
     ["all but two pages are cut off", 'truncate -s 8192 "$store"', false],
   ];
