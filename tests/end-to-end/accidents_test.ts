@@ -127,11 +127,15 @@ async function walkAfterStop(accident: Accident): Promise<void> {
   await machine.assertHasAll();
 }
 
-/** By the messages after a kill of a service that has saved the plants. */
+/**
+ * By the messages after a kill of a service that has saved the plants, and after
+ * the accident is undone if it can be.
+ */
 async function walkAfterKill(accident: Accident): Promise<void> {
   await using machine = await Machine.start({ isLink: true });
   await loseStore(machine, accident);
   await machine.stop("SIGKILL");
+  await machine.succeed(`real="\${store%/*}"/real.db\n${accident.undo ?? ""}`);
   await machine.start();
   await machine.assertHasAll();
 }
