@@ -144,26 +144,27 @@ export class Machine implements AsyncDisposable {
   async follow(heading: string): Promise<void> {
     let seen = "";
     for (const line of commandsBelow(heading)) {
-      if (line === "systemctl start plant-store") await this.start();
-      else if (line === "systemctl stop plant-store") await this.stop();
-      else {for (const command of this.#fillIn(line, seen)) {
+      if (line === "systemctl stop plant-store") {
+        await this.stop();
+      } else if (line === "systemctl start plant-store") {
+        assert.equal(await this.tryToStart(), undefined);
+      } else {
+        for (const command of this.#fillIn(line, seen)) {
           const { stdout, stderr } = await this.#run(command, STEPS_MAX);
           seen += stdout + stderr;
-        }}
+        }
+      }
     }
   }
 
   /** Starts the backup that the timer starts every night. */
   backUp(): Promise<Ended> {
-    const commands = [...BACKUP_UNIT.matchAll(/^ExecStart=(-?)(.+)$/gm)]
+    const lines = [...BACKUP_UNIT.matchAll(/^ExecStart=(-?)(.+)$/gm)]
       .map(([, mayFail, command = ""]) =>
-        command.replaceAll("%%", "%") + (mayFail === "" ? "" : " || :")
+        `${command.replaceAll("%%", "%")} || ${mayFail ? "true" : "exit"}`
       );
-    return this.bash(
-      `export KV_PATH="$store" LOG_FORMAT=journal\nset -e\n${
-        commands.join("\n")
-      }`,
-    );
+    const environment = 'export KV_PATH="$store" LOG_FORMAT=journal';
+    return this.bash([environment, ...lines].join("\n"));
   }
 
   /** Asserts that the store has every acknowledged plant, and can be used. */
