@@ -111,9 +111,9 @@ export const RESCUE_RETRY_MS = 10_000;
 
 /**
  * Maximum bytes of the name of a store. A file system allows 255, and the longest
- * name beside it adds 63: `.rescued-TIME.jsonl.ID.partial.imported`.
+ * name beside it adds 54: `.rescued-TIME.jsonl.partial.imported`.
  */
-export const STORE_NAME_BYTES_MAX = 190;
+export const STORE_NAME_BYTES_MAX = 200;
 
 /** Time for a probe write, and the minimum interval between two of them. */
 export const PROBE_MS = 1_000;

@@ -1,5 +1,9 @@
 import { serialize } from "node:v8";
-import { fileFailure, storeFailure } from "../console/failures.ts";
+import {
+  fileFailure,
+  shellCommand,
+  storeFailure,
+} from "../console/failures.ts";
 import { Progress } from "../console/progress.ts";
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import { ApiError } from "../api_errors.ts";
@@ -17,7 +21,12 @@ import {
   type Outcome,
 } from "../store/committer.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { findSavedIn, markImported } from "../store/files/saved.ts";
+import {
+  findSavedFile,
+  IMPORTED_SUFFIX,
+  isComplete,
+  markImported,
+} from "../store/files/saved.ts";
 import { openStore } from "../store/open.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { type LineProblem, readLines } from "../plant/lines.ts";
@@ -64,23 +73,27 @@ export async function importPlants(
     // If the input cannot be read any further, report the preceding lines.
     run.report();
   }
-  if (saved !== undefined) finishSaved(saved.path, run.isComplete);
+  if (saved !== undefined) finishSaved(saved, run.isComplete);
   return run.isComplete ? 0 : EXIT_FAILURE;
 }
 
 /** Opens the store, also beside saved plants if they are the input. */
 async function openFor(location: StoreLocation, path: string) {
   const isFile = location.kind === "file" && path !== "-";
-  const saved = isFile ? findSavedIn(location.path, path) : undefined;
-  return { store: await openStore(location, saved), saved };
+  const saved = isFile ? findSavedFile(location.path, path) : undefined;
+  return { store: await openStore(location, saved !== undefined), saved };
 }
 
-/** Renames saved plants if they are all in the store now. */
-function finishSaved(saved: string, isComplete: boolean): void {
-  if (!isComplete) {
+/** Renames a saved file if its plants are all in the store now. */
+function finishSaved(saved: string, areStored: boolean): void {
+  if (!isComplete(saved)) {
+    writeStderr(`${saved} is not complete: the store may lack plants`);
+  }
+  if (!areStored) {
+    const command = shellCommand("mv", saved, saved + IMPORTED_SUFFIX);
     writeStderr(
       `${saved} keeps its name, so the service does not start: repeat the ` +
-        "import, or settle the lines above and rename it",
+        `import, or settle the lines above and run: ${command}`,
     );
     return;
   }

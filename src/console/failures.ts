@@ -55,6 +55,10 @@ const ADVICE: Readonly<
       ": stop the service, and move it beside the database: " +
       shellCommand("mv", "-n", store + WAL_SUFFIX, logOf(store)),
   ],
+  "old log": [
+    (_, store) =>
+      `: stop the service, and move it away: ${moveAside(store + WAL_SUFFIX)}`,
+  ],
   "foreign log": [
     (_, store) =>
       ": stop the service, and restore a backup with plant-store restore, or " +
@@ -86,7 +90,8 @@ function moveAside(path: string): string {
   return shellCommand("mv", path, nameAside(path));
 }
 
-function shellCommand(...words: readonly string[]): string {
+/** Returns a command for a POSIX shell. */
+export function shellCommand(...words: readonly string[]): string {
   return words.map(quoteForShell).join(" ");
 }
 

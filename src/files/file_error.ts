@@ -57,6 +57,8 @@ const TABLE = [
   { problem: "missing log" },
   /** The path is a link now, and the log of its database is beside it. */
   { problem: "log beside link" },
+  /** The same, but the database has changed since. */
+  { problem: "old log" },
   /** The log of another database is beside the file. */
   { problem: "foreign log" },
   /** Plants that may not be in the store are in a file beside it. */
@@ -116,6 +118,15 @@ export class FileError extends Error {
   get isPassing(): boolean {
     return ROWS.get(this.problem)?.isPassing ?? false;
   }
+}
+
+/**
+ * Returns whether an operation failed because of damage, so that it fails again.
+ * Values that are damaged look like those of a newer Deno.
+ */
+export function isDamaged(error: unknown): boolean {
+  const { problem } = toFileError(error);
+  return problem === "corrupt" || problem === "newer format";
 }
 
 /** Returns whether an operation failed because another process has the lock. */

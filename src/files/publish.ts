@@ -2,7 +2,7 @@ import { basename, dirname, join } from "node:path";
 import { FileError, toFileError } from "./file_error.ts";
 import { exists, removeIfPossible, sync } from "./file_system.ts";
 
-/** The end of the name of a directory with a file that is not complete. */
+/** The end of the name of what is not complete. */
 export const PARTIAL_SUFFIX = ".partial";
 
 /**
@@ -18,41 +18,27 @@ export async function withPartialFile<Result>(
   path: string,
   write: (partial: string) => Promise<Result>,
 ): Promise<Result> {
-  const partial = makePartialFile(path);
-  try {
-    return await write(partial);
-  } finally {
-    removePartialFile(partial);
-  }
-}
-
-/**
- * Creates an empty file that will have another name when it is complete.
- * @param path the final name
- * @returns its path, in a directory `NAME.….partial` of its own
- * @throws {FileError} if the directory that contains that is missing
- */
-export function makePartialFile(path: string): string {
   const id = crypto.randomUUID().slice(0, 8);
   const directory = `${path}.${id}${PARTIAL_SUFFIX}`;
-  makeDirectory(directory);
-  const partial = join(directory, basename(path));
+  // SQLite's files beside a database are removed with the directory, even if
+  // the program stops while SQLite is writing.
+  inDirectory(directory, () => Deno.mkdirSync(directory, { mode: 0o700 }));
   try {
-    Deno.openSync(partial, { write: true, createNew: true, mode: 0o600 })
-      .close();
-    return partial;
-  } catch (error) {
-    removePartialFile(partial);
-    throw error;
+    const partial = join(directory, basename(path));
+    createFile(partial);
+    return await write(partial);
+  } finally {
+    removeIfPossible(directory);
   }
 }
 
 /**
- * Removes a partial file with its directory, and so with the files that SQLite
- * keeps beside it; ignores errors.
+ * Creates an empty file, for its user only.
+ * @throws {FileError} if the directory that contains it is missing
  */
-export function removePartialFile(partial: string): void {
-  removeIfPossible(dirname(partial));
+export function createFile(path: string): void {
+  const options = { write: true, createNew: true, mode: 0o600 };
+  inDirectory(path, () => Deno.openSync(path, options).close());
 }
 
 /**
@@ -88,10 +74,10 @@ export function syncDirectory(path: string): string | undefined {
   }
 }
 
-/** @throws {FileError} if the directory that contains it is missing */
-function makeDirectory(path: string): void {
+/** @throws {FileError} if the directory that contains a new path is missing */
+function inDirectory(path: string, make: () => void): void {
   try {
-    Deno.mkdirSync(path, { mode: 0o700 });
+    make();
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
     throw new FileError("no directory", `no directory ${dirname(path)}`);

@@ -171,10 +171,7 @@ export class Committer {
     return !this.#hasFreeCommit() && !this.#isAwaitingCommit();
   }
 
-  /**
-   * Answers every create of a batch, and then starts the next commits: even if a
-   * report throws, which would be a bug, and rejects here.
-   */
+  /** Answers every create of a batch, and then starts the next commits. */
   async #commit(batch: readonly Create[]): Promise<void> {
     this.#inFlight.add(batch);
     try {

@@ -22,7 +22,7 @@ import type { ObservedStore } from "./health.ts";
 import type { StoreLocation } from "./location.ts";
 import { WatchedFiles } from "./files/watch.ts";
 import { toStoreError } from "./store_error.ts";
-import { FileError, type FileProblem, isLocked } from "../files/file_error.ts";
+import { FileError, isDamaged, isLocked } from "../files/file_error.ts";
 import { withTimeout } from "./retry.ts";
 
 /** First part of the key of a plant; the second is its id. */
@@ -30,9 +30,6 @@ const PLANTS = "plants";
 
 /** A key without a value, of no other program: deleting it is a no-op write. */
 const PROBE_KEY = ["probe", crypto.randomUUID()];
-
-/** Problems of single plants, so that those before them can be read. */
-const DAMAGES: readonly FileProblem[] = ["corrupt", "newer format"];
 
 /** Minimum ids in a run to read them with one listing. */
 const RUN_IDS_MIN = 4;
@@ -50,8 +47,8 @@ export class KvStore implements CommitStore, ObservedStore {
   readonly files: WatchedFiles | undefined;
   readonly #kv: Deno.Kv;
   readonly #location: StoreLocation;
-  /** Set when the database is known to be corrupt: no write may follow. */
-  #corruption: FileError | undefined;
+  /** That the database is corrupt, once that is known: no write may follow. */
+  #corruption: string | undefined;
 
   /**
    * @param kv the database that is open at the location
@@ -100,8 +97,7 @@ export class KvStore implements CommitStore, ObservedStore {
   /** See {@link CommitStore}. @throws {FileError} */
   async commit(plants: readonly NewPlant[]): Promise<CommitResult> {
     // The files may belong to another process by now.
-    this.#assertNone(this.files?.loss);
-    if (this.#corruption !== undefined) throw this.#corruption;
+    this.#assertNone(this.files?.loss ?? this.#corruption);
     const operation = this.#kv.atomic();
     for (const { id, plant } of plants) {
       const key = [PLANTS, id];
@@ -168,7 +164,8 @@ export class KvStore implements CommitStore, ObservedStore {
    */
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
     let keys = PAGE_KEYS_MIN;
-    let isDamaged = false;
+    /** Whether plants are read one by one, up to the damage. */
+    let isSlow = false;
     let cursor = "";
     const readPage = async (): Promise<(NewPlant | string)[]> => {
       // A listing has one batch size, so each page has a listing of its own.
@@ -186,8 +183,8 @@ export class KvStore implements CommitStore, ObservedStore {
         return await withTimeout(readPage(), LIST_MS_MAX);
       } catch (error) {
         const failure = this.#toError(error);
-        if (!DAMAGES.includes(failure.problem) || isDamaged) throw failure;
-        isDamaged = true;
+        if (!isDamaged(failure) || isSlow) throw failure;
+        isSlow = true;
         keys = 1;
         return await readNext();
       }
@@ -199,7 +196,7 @@ export class KvStore implements CommitStore, ObservedStore {
         yield page;
         return;
       }
-      if (!isDamaged) keys = nextPageKeys(page);
+      if (!isSlow) keys = nextPageKeys(page);
       next = readNext();
       // Ignore the prefetched page if the consumer stops early.
       next.catch(() => {});
@@ -211,7 +208,6 @@ export class KvStore implements CommitStore, ObservedStore {
   async probe(): Promise<void> {
     try {
       this.#assertNone(this.checkFiles());
-      if (this.#corruption !== undefined) throw this.#corruption;
       // Without a check, SQLite itself waits for the lock, up to 5 s, and
       // blocks every commit meanwhile.
       const { ok } = await this.#kv.atomic()
@@ -236,7 +232,7 @@ export class KvStore implements CommitStore, ObservedStore {
 
   /** See {@link ObservedStore}. */
   checkFiles(): string | undefined {
-    return this.files?.check();
+    return this.files?.check() ?? this.#corruption;
   }
 
   /** Closes the store; no operation may be pending. */
@@ -252,7 +248,7 @@ export class KvStore implements CommitStore, ObservedStore {
   /** Converts an error, and remembers corruption. */
   #toError(error: unknown): FileError {
     const converted = toStoreError(error, this.#location);
-    if (converted.problem === "corrupt") this.#corruption = converted;
+    if (converted.problem === "corrupt") this.#corruption = converted.message;
     return converted;
   }
 

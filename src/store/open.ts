@@ -10,7 +10,7 @@ import {
   setOwner,
   statOrUndefined,
 } from "../files/file_system.ts";
-import { findSaved, refuseLongName, type Saved } from "./files/saved.ts";
+import { isComplete, refuseLongName, savedFilesOf } from "./files/saved.ts";
 import { KvStore } from "./kv_store.ts";
 import type { StoreLocation } from "./location.ts";
 import { retryWhile } from "./retry.ts";
@@ -22,16 +22,16 @@ const FILE_MODE = 0o600;
  * Opens a store to create plants, and probes it, within
  * {@link STORE_OPEN_MS_MAX}. A missing file is created. A file of saved plants
  * beside it refuses that, since they may not be in the store.
- * @param imported the saved plants to import, which lets it be opened
+ * @param isImportOfSaved whether such a file is imported, which opens it
  * @throws {FileError}
  */
 export function openStore(
   location: StoreLocation,
-  imported?: Saved,
+  isImportOfSaved = false,
 ): Promise<KvStore> {
   function prepare(path: string): boolean {
     refuseLongName(path);
-    if (imported === undefined) refuseSaved(path);
+    if (!isImportOfSaved) refuseSaved(path);
     return prepareFile(path);
   }
   return open(location, prepare, async (store) => {
@@ -89,17 +89,15 @@ async function open(
 
 /** Refuses a store beside saved plants. @throws {FileError} */
 function refuseSaved(path: string): void {
-  const [saved] = findSaved(path);
+  const [saved] = savedFilesOf(path);
   if (saved === undefined) return;
-  const { path: where, file, isComplete } = saved;
-  const problem = isComplete
-    ? `were saved in ${where}`
-    : `are being saved in ${where}: wait until the service that saves them has ` +
-      "stopped; if it was killed";
+  const when = isComplete(saved)
+    ? "were saved"
+    : "are being saved, or were by a service that was killed,";
   throw new FileError(
     "saved plants",
-    `plants that may not be in it ${problem}`,
-    file,
+    `plants that may not be in it ${when} in ${saved}`,
+    saved,
   );
 }
 

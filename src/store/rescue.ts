@@ -1,13 +1,10 @@
 import type { Clock } from "../clock.ts";
-import { toFileError } from "../files/file_error.ts";
-import {
-  makePartialFile,
-  publish,
-  removePartialFile,
-} from "../files/publish.ts";
+import { isDamaged, toFileError } from "../files/file_error.ts";
+import { removeIfPossible } from "../files/file_system.ts";
+import { createFile, PARTIAL_SUFFIX, publish } from "../files/publish.ts";
 import { CHECK_MS, RESCUE_RETRY_MS } from "../limits.ts";
 import { formatPages } from "../plant/lines.ts";
-import { isMissing, newSavedFile } from "./files/saved.ts";
+import { isDeleted, newSavedFile } from "./files/saved.ts";
 import type { WatchedFiles } from "./files/watch.ts";
 import type { KvStore } from "./kv_store.ts";
 
@@ -69,7 +66,7 @@ export class Rescue {
     const { files } = this.#store;
     if (files?.loss === undefined || this.#isSaving) return;
     if (this.#path !== undefined) {
-      if (!isMissing(this.#path)) return;
+      if (!isDeleted(this.#path)) return;
       this.#path = undefined;
       this.#saved = Promise.withResolvers();
     }
@@ -97,9 +94,10 @@ export class Rescue {
   async #save(path: string): Promise<void> {
     this.#isSaving = true;
     try {
-      const partial = makePartialFile(path);
+      const partial = path + PARTIAL_SUFFIX;
+      createFile(partial);
       // Only now: one of them refuses a start at any time.
-      if (this.#partial !== undefined) removePartialFile(this.#partial);
+      if (this.#partial !== undefined) removeIfPossible(this.#partial);
       this.#partial = partial;
       let plants = 0;
       let foreign = 0;
@@ -112,31 +110,30 @@ export class Rescue {
         }
       } catch (error) {
         // A later attempt would not read more.
-        const { problem, message } = toFileError(error);
-        if (problem !== "corrupt") throw error;
-        damage = message;
+        if (!isDamaged(error)) throw error;
+        damage = toFileError(error).message;
       }
       const unsynced = publish(partial, path);
-      removePartialFile(partial);
+      removeIfPossible(partial);
       if (damage === undefined) this.#store.files?.setLogAside();
       this.#path = path;
       this.#reports.plantsSaved({ path, plants, foreign, damage, unsynced });
       this.#saved.resolve();
     } catch (error) {
-      if (this.#partial !== undefined) emptyIfPossible(this.#partial);
+      const { problem, message } = toFileError(error);
+      if (problem === "full") this.#freeSpace();
       this.#nextMs = this.#clock.nowMs() + RESCUE_RETRY_MS;
-      this.#reports.plantsNotSaved(path, toFileError(error).message);
+      this.#reports.plantsNotSaved(path, message);
     } finally {
       this.#isSaving = false;
     }
   }
-}
 
-/** Frees the space of a file; ignores errors. */
-function emptyIfPossible(path: string): void {
-  try {
-    Deno.truncateSync(path);
-  } catch {
-    // It was deleted: the next attempt makes another one.
+  #freeSpace(): void {
+    try {
+      if (this.#partial !== undefined) Deno.truncateSync(this.#partial);
+    } catch {
+      // It was deleted: the next attempt makes another one.
+    }
   }
 }

@@ -4,8 +4,17 @@
  */
 import assert from "node:assert/strict";
 import { killPoints, trace } from "../support/kills.ts";
-import { eventually, pause, PLANT, range } from "../support/load.ts";
-import { Program } from "../support/program.ts";
+import {
+  eventually,
+  isStored,
+  pause,
+  PLANT,
+  range,
+  send,
+} from "../support/load.ts";
+import { overwrite } from "../support/damage.ts";
+import { assertSucceeded, Program } from "../support/program.ts";
+import { snapshot } from "../support/snapshot.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
 import { withStrace } from "../support/strace.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
@@ -49,6 +58,24 @@ class Stores implements Disposable {
     const { status, stderr } = await backUp(other, stores.backup);
     assert.equal(status, 0, stderr);
     return stores;
+  }
+
+  /** The lines of the backup. */
+  get backedUp(): readonly string[] {
+    return this.#new;
+  }
+
+  /** Adds many plants to the killed store, and damages them. */
+  async damage(): Promise<void> {
+    const store = this.#directory.file("plants.db");
+    for (const suffix of ["", "-wal", "-shm"]) {
+      Deno.removeSync(store + suffix);
+    }
+    await createStore(store, 2_000);
+    await using program = await Program.start(["--kv", store]);
+    assert.ok(isStored(await send(program, { id: -1n, plant: PLANT })));
+    await program.stop("SIGKILL");
+    overwrite(store, 20 * 4_096, 4_096);
   }
 
   /** Makes the killed store in a directory; returns its path. */
@@ -115,6 +142,38 @@ withStrace.test("a restore leaves the old or the new store after a kill at any w
   // This thread, or one of Deno, removes the two files beside the copy.
   assert.ok(kills >= points.size - 2, `${kills} of ${points.size}`);
   assert.ok(restored > 0, "no kill came after the new store was in place");
+});
+
+withStrace.test("a restore over a corrupt store leaves that with its log under one name after a kill at any call, and can be repeated", async () => {
+  using stores = await Stores.create();
+  await stores.damage();
+  /** The contents of a file and of the log beside it. */
+  const pair = (directory: TemporaryDirectory, name: string) => {
+    const files = snapshot(directory.path);
+    return [files[name], files[`${name}-wal`]];
+  };
+  const run = async (kill: readonly string[], where: string) => {
+    using directory = new TemporaryDirectory();
+    const store = stores.copy(directory);
+    const before = pair(directory, "plants.db");
+    const args = ["restore", stores.backup, "--kv", store];
+    const traced = await trace(args, kill, "main");
+    const kept = directory.names().filter((name) =>
+      /^plants\.db(\.replaced-.*Z)?$/.test(name)
+    );
+    const whole = kept.find((name) =>
+      `${pair(directory, name)}` === `${before}`
+    );
+    assert.ok(whole !== undefined, `${where}: ${directory.names()}`);
+    assertSucceeded(await restore(store, stores.backup));
+    assertSameLines(await exportLines(store), stores.backedUp);
+    return traced;
+  };
+  const { ended, trace: calls } = await run([], "the whole run");
+  assertSucceeded(ended);
+  for (const [name, expression] of killPoints(calls, 0)) {
+    await run([expression], name);
+  }
 });
 
 Deno.test("a restore leaves the old or the new store after a kill at random moments, and the next restore succeeds", async () => {

@@ -240,8 +240,7 @@ test("openStore() refuses a store beside saved plants, except for their import, 
     storeError("saved plants", message),
   );
   (await openStoreToRead(location)).close();
-  const imported = { path: saved, file: saved, isComplete: true };
-  (await openStore(location, imported)).close();
+  (await openStore(location, true)).close();
   assert.deepEqual(directory.names(), names);
   // An empty store would make the ids free again.
   Deno.removeSync(path);
@@ -253,19 +252,19 @@ test("openStore() refuses a store beside saved plants, except for their import, 
 });
 
 test("openStore() refuses a store beside plants that are being saved, and a name that is too long", async ({ directory, store: path }) => {
-  const partial = `${path}.rescued-2026-01-01T000000.000Z.jsonl.0.partial`;
-  Deno.mkdirSync(partial);
+  const partial = `${path}.rescued-2026-01-01T000000.000Z.jsonl.partial`;
+  Deno.createSync(partial).close();
   await assert.rejects(
     openStore({ kind: "file", path }),
     storeError(
       "saved plants",
-      `plants that may not be in it are being saved in ${partial}: wait until ` +
-        "the service that saves them has stopped; if it was killed",
+      "plants that may not be in it are being saved, or were by a service that " +
+        `was killed, in ${partial}`,
     ),
   );
   await assert.rejects(
-    openStore({ kind: "file", path: directory.file("x".repeat(191)) }),
-    storeError("bad path", /^the name of the store has 191 bytes, and may /),
+    openStore({ kind: "file", path: directory.file("x".repeat(201)) }),
+    storeError("bad path", /^the name of the store has 201 bytes, and may /),
   );
   assert.deepEqual(directory.names(), [basename(partial)]);
 });
@@ -304,9 +303,11 @@ test("a store that was found corrupt accepts no further write, and does not reco
   const store = await openStore({ kind: "file", path });
   assert.equal(await store.commit([{ id: 2_000n, plant: PLANT }]), "committed");
   await assert.rejects(Array.fromAsync(store.pages()), storeError(...CORRUPT));
+  const corrupt = storeError("other", CORRUPT[1]);
   const created = store.commit([{ id: 2_001n, plant: PLANT }]);
-  await assert.rejects(created, storeError(...CORRUPT));
-  await assert.rejects(store.probe(), storeError(...CORRUPT));
+  await assert.rejects(created, corrupt);
+  await assert.rejects(store.probe(), corrupt);
+  assert.match(store.checkFiles() ?? "", CORRUPT[1]);
   store.close();
 });
 

@@ -105,6 +105,7 @@ withRescue.test("Rescue saves every plant once, in a file for its user only, and
   rescue.check();
   await rescue.finish();
   assert.equal(store.reads, 1);
+  assert.equal(store.logsAside, 1);
   const [name = "", ...others] = place.names();
   assert.match(name, NAME);
   assert.deepEqual(others, []);
@@ -121,14 +122,14 @@ withRescue.test("Rescue makes one attempt at a time, however long it takes, and 
     place.rescue.check();
     place.clock.now += RESCUE_RETRY_MS;
   }
-  // An attempt starts with a directory of its own.
+  // An attempt starts with a file of its own.
   assert.match(place.names().join(), /^[^,]+\.partial$/);
   written.resolve();
   await place.nextReport();
   assert.match(place.names().join(), NAME);
 });
 
-withRescue.test("Rescue tries again RESCUE_RETRY_MS after a failure, and keeps an empty partial file until then", async (place) => {
+withRescue.test("Rescue tries again RESCUE_RETRY_MS after a failure, and keeps a partial file until then", async (place) => {
   const { store, clock, rescue } = place;
   let pages = 0;
   store.onPage = () => {
@@ -143,9 +144,11 @@ withRescue.test("Rescue tries again RESCUE_RETRY_MS after a failure, and keeps a
     rescue.check();
     const [partial = "", ...others] = place.names();
     assert.deepEqual(others, []);
-    const [name = ""] = place.names(partial);
-    assert.match(name, NAME);
-    assert.equal(Deno.statSync(place.file(`${partial}/${name}`)).size, 0);
+    assert.match(partial, /\.jsonl\.partial$/);
+    assert.equal(
+      Deno.readTextFileSync(place.file(partial)),
+      LINES.split(/^/m)[0],
+    );
   }
   store.onPage = () => {};
   await place.nextReport(1);
@@ -169,6 +172,17 @@ withRescue.test("Rescue never overwrites a file, and tries again under a later n
   const [path] = await place.nextReport();
   assert.notEqual(path, other);
   assert.equal(Deno.readTextFileSync(`${path}`), LINES);
+});
+
+withRescue.test("Rescue frees the space of its partial file on a full disk", async (place) => {
+  let pages = 0;
+  place.store.onPage = () => {
+    if (++pages === 2) throw new Error("disk is full");
+  };
+  await place.nextReport();
+  const [partial = ""] = place.names();
+  assert.match(partial, /\.jsonl\.partial$/);
+  assert.equal(Deno.statSync(place.file(partial)).size, 0);
 });
 
 withRescue.test("Rescue makes another partial file if that of the last attempt was deleted", async (place) => {
@@ -199,23 +213,29 @@ withRescue.test("Rescue saves beside the configured path if that leads elsewhere
   assert.match(place.names("other").join(), /^link\.db\.rescued-[^,]+\.jsonl$/);
 });
 
-withRescue.test("Rescue saves the plants before the damage of a corrupt store, once", async (place) => {
-  const { store, clock, rescue, reports } = place;
-  let pages = 0;
-  store.onPage = () => {
-    if (++pages === 2) throw new Error("database disk image is malformed");
-  };
-  const [path, plants, , damage] = await place.nextReport();
-  assert.deepEqual(
-    [plants, damage],
-    [1, "the database is corrupt: restore a backup"],
-  );
-  assert.equal(Deno.readTextFileSync(`${path}`), LINES.split(/^/m)[0]);
-  clock.now += RESCUE_RETRY_MS;
-  rescue.check();
-  await rescue.finish();
-  assert.equal(reports.length, 1);
-});
+for (
+  const [problem, message] of [
+    ["database disk image is malformed", /^the database is corrupt/],
+    ["could not deserialize value", /^a newer Deno stored plants in it, or /],
+  ] as const
+) {
+  withRescue.test(`Rescue saves the plants before the damage, once, if a page fails: ${problem}`, async (place) => {
+    const { store, clock, rescue, reports } = place;
+    let pages = 0;
+    store.onPage = () => {
+      if (++pages === 2) throw new Error(problem);
+    };
+    const [path, plants, , damage] = await place.nextReport();
+    assert.equal(plants, 1);
+    assert.match(`${damage}`, message);
+    assert.equal(Deno.readTextFileSync(`${path}`), LINES.split(/^/m)[0]);
+    assert.equal(store.logsAside, 0);
+    clock.now += RESCUE_RETRY_MS;
+    rescue.check();
+    await rescue.finish();
+    assert.equal(reports.length, 1);
+  });
+}
 
 withRescue.test("Rescue reports a missing directory, and saves the plants when it exists again", async (place) => {
   Deno.removeSync(place.path);

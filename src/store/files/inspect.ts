@@ -15,8 +15,11 @@ export const WAL_SUFFIX = "-wal";
 /** Suffix of the index of that log, which the processes share. */
 export const SHM_SUFFIX = "-shm";
 
+/** Suffix of the journal of a database that is not in WAL mode. */
+export const JOURNAL_SUFFIX = "-journal";
+
 /** Suffixes of all files that SQLite may keep beside a database. */
-const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, "-journal"];
+const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, JOURNAL_SUFFIX];
 
 /** The table of a Deno KV store, and the one that Deno creates before it. */
 const TABLE = "kv";
@@ -129,6 +132,13 @@ export function refuseLogBesideLink(path: string): void {
   const found = statOrUndefined(log);
   const own = statOrUndefined(resolveLinks(path) + WAL_SUFFIX);
   if (found === undefined || isSameFile(found, own)) return;
+  const changedMs = (file?: Deno.FileInfo) => file?.mtime?.getTime() ?? 0;
+  if (changedMs(statOrUndefined(path)) > changedMs(found)) {
+    throw new FileError(
+      "old log",
+      `it is a link, and a log that is older than its database is beside it: ${log}`,
+    );
+  }
   throw new FileError(
     "log beside link",
     `it is a link, but the log of its database is beside the link: ${log}`,

@@ -13,7 +13,12 @@ import {
 } from "../../files/file_system.ts";
 import { syncDirectory } from "../../files/publish.ts";
 import { diagnose } from "./diagnose.ts";
-import { foreignLogOf, openToRead, sidecarsOf } from "./inspect.ts";
+import {
+  foreignLogOf,
+  JOURNAL_SUFFIX,
+  openToRead,
+  sidecarsOf,
+} from "./inspect.ts";
 
 /** What a replacement has done. */
 export interface Replaced {
@@ -31,7 +36,8 @@ export interface Replaced {
  * leaves the old one without a second name.
  *
  * The old store is complete in one file then, also after a failure. One that is
- * corrupt, or no store at all, is kept as it is, with its log.
+ * corrupt, or no store at all, is kept as it is, with its log; it cannot be
+ * locked, so nothing notices that another process has it open.
  *
  * @param real the store itself, not a link to it
  * @param copy a complete file on the same file system, in a directory of its own
@@ -50,45 +56,56 @@ export function replaceStore(real: string, copy: string): Replaced {
   // Until the copy is in place, no service may start with the old store.
   using _lock = old && isSound(real) ? mergeLog(real) : undefined;
   const aside = `${real}.replaced-${timeInName()}`;
-  const moved: Rename[] = [];
+  const names: SecondName[] = [];
   try {
-    if (old !== undefined) link(real, aside);
-    for (const sidecar of sidecarsOf(real)) {
-      moved.push(rename(sidecar, aside + sidecar.slice(real.length)));
+    for (const path of [...(old ? [real] : []), ...sidecarsOf(real)]) {
+      names.push(link(path, aside + path.slice(real.length)));
     }
-    // The second names are on disk before the copy takes the first one.
     sync(dirname(real));
+    // SQLite would roll a journal back into the copy. A log beside a copy is
+    // refused, so it can be removed last.
+    removeIfPossible(real + JOURNAL_SUFFIX);
     Deno.renameSync(copy, real);
   } catch (error) {
-    throw undo(error, aside, moved);
+    throw undo(error, names);
   }
+  for (const sidecar of sidecarsOf(real)) removeIfPossible(sidecar);
   return {
     old: old && aside,
-    log: old === undefined ? moved[0]?.to : undefined,
+    log: old === undefined ? names[0]?.second : undefined,
     unsynced: syncDirectory(real),
   };
 }
 
-/** A file that has another name now. */
-interface Rename {
-  readonly from: string;
-  readonly to: string;
+/** Two names of one file. */
+interface SecondName {
+  readonly first: string;
+  readonly second: string;
 }
 
-function rename(from: string, to: string): Rename {
-  Deno.renameSync(from, to);
-  return { from, to };
+/** Gives a file a second name. @throws {FileError} or the error of Deno */
+function link(first: string, second: string): SecondName {
+  try {
+    Deno.linkSync(first, second);
+    return { first, second };
+  } catch (error) {
+    const isSupported = !(error instanceof Deno.errors.PermissionDenied) &&
+      !(error instanceof Deno.errors.NotSupported);
+    throw isSupported ? error : new FileError("no links");
+  }
 }
 
-/** Takes the second names back; returns the error with those that are left. */
-function undo(
-  error: unknown,
-  aside: string,
-  moved: readonly Rename[],
-): FileError {
-  for (const { from, to } of moved) renameIfPossible(to, from);
-  removeIfPossible(aside);
-  const left = [aside, ...moved.map(({ to }) => to)].filter(exists);
+/** Takes second names back; returns the error with those that are left. */
+function undo(error: unknown, names: readonly SecondName[]): FileError {
+  for (const { first, second } of names) {
+    try {
+      if (exists(first)) Deno.removeSync(second);
+      else Deno.renameSync(second, first);
+    } catch {
+      // The message names what is left.
+    }
+  }
+  const left = names.map(({ second }) => second).filter(exists);
   const { problem, message } = toFileError(error);
   return new FileError(
     problem,
@@ -132,24 +149,5 @@ function mergeLog(path: string): Disposable {
     database?.close();
     if (!isLocked(error)) throw diagnose(error, path);
     throw new FileError("in use", "another process has it open");
-  }
-}
-
-function renameIfPossible(from: string, to: string): void {
-  try {
-    Deno.renameSync(from, to);
-  } catch {
-    // The message names what is left.
-  }
-}
-
-/** Gives a file a second name. @throws {FileError} or the error of Deno */
-function link(path: string, other: string): void {
-  try {
-    Deno.linkSync(path, other);
-  } catch (error) {
-    const isSupported = !(error instanceof Deno.errors.PermissionDenied) &&
-      !(error instanceof Deno.errors.NotSupported);
-    throw isSupported ? error : new FileError("no links");
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Files with the plants of a lost store, beside it: `NAME.rescued-TIME.jsonl`,
- * or the directory `NAME.rescued-TIME.jsonl.ID.partial` while one is written.
- * Their plants may not be in the store.
+ * and `….jsonl.partial` while one is written. Their plants may not be in the
+ * store.
  */
 import { basename, dirname, join } from "node:path";
 import { FileError, toFileError } from "../../files/file_error.ts";
@@ -19,16 +19,7 @@ const PREFIX = ".rescued-";
 const SUFFIX = ".jsonl";
 
 /** What follows the name when the plants are in a store. */
-const IMPORTED_SUFFIX = ".imported";
-
-/** The plants of a lost store. */
-export interface Saved {
-  /** The file, or the directory of one that is not complete. */
-  readonly path: string;
-  /** The file with the plants. */
-  readonly file: string;
-  readonly isComplete: boolean;
-}
+export const IMPORTED_SUFFIX = ".imported";
 
 /**
  * Returns the path of a new saved file, where a start finds it: beside the
@@ -43,26 +34,17 @@ export function newSavedFile(path: string, real: string): string {
 }
 
 /**
- * Returns what was saved of a store and is not imported: complete files first,
- * the oldest first. They are beside the path, or beside what it leads to.
+ * Returns the saved files of a store that are not imported, the oldest first,
+ * and those that are being written. They are beside the path, or beside what it
+ * leads to.
  * @param path the database file of the store, or a link to it
  * @throws {FileError} if a directory cannot be listed
  */
-export function findSaved(path: string): readonly Saved[] {
+export function savedFilesOf(path: string): readonly string[] {
   const real = resolveLinks(path);
-  const saved = (isLink(path) ? [path, real] : [real])
-    .flatMap(savedBeside)
-    .map((path): Saved =>
-      path.endsWith(SUFFIX)
-        ? { path, file: path, isComplete: true }
-        : { path, file: fileIn(path), isComplete: false }
-    );
-  return saved.toSorted((one, other) =>
-    Number(other.isComplete) - Number(one.isComplete)
-  );
+  return (isLink(path) ? [path, real] : [real]).flatMap(savedBeside);
 }
 
-/** Returns the paths of what was saved beside a store, in their order. */
 function savedBeside(store: string): string[] {
   const prefix = basename(store) + PREFIX;
   const directory = dirname(store);
@@ -70,7 +52,7 @@ function savedBeside(store: string): string[] {
     if (!statOrUndefined(directory)?.isDirectory) return [];
     return [...Deno.readDirSync(directory)].map(({ name }) => name)
       .filter((name) => name.startsWith(prefix))
-      .filter((name) => name.endsWith(SUFFIX) || name.endsWith(PARTIAL_SUFFIX))
+      .filter((name) => isComplete(name) || name.endsWith(PARTIAL_SUFFIX))
       .toSorted().map((name) => join(directory, name));
   } catch (error) {
     const { problem, message } = toFileError(error);
@@ -78,29 +60,23 @@ function savedBeside(store: string): string[] {
   }
 }
 
-/** Returns the file in the directory of one that is not complete. */
-function fileIn(directory: string): string {
-  const name = basename(directory);
-  return join(
-    directory,
-    name.slice(0, name.lastIndexOf(SUFFIX) + SUFFIX.length),
-  );
+/** Returns whether a saved file has all plants of the lost store. */
+export function isComplete(saved: string): boolean {
+  return saved.endsWith(SUFFIX);
 }
 
 /**
- * Returns what was saved of a store in a file, by any of its names.
+ * Returns the saved file of a store that another path leads to.
  * @throws {FileError} or the error of Deno if the files cannot be examined
  */
-export function findSavedIn(path: string, file: string): Saved | undefined {
-  const found = statOrUndefined(file);
-  return found &&
-    findSaved(path).find((saved) =>
-      isSameFile(found, statOrUndefined(saved.file))
-    );
+export function findSavedFile(path: string, other: string): string | undefined {
+  const file = statOrUndefined(other);
+  return file && savedFilesOf(path)
+    .find((saved) => isSameFile(file, statOrUndefined(saved)));
 }
 
 /** Returns whether a saved file was deleted, and not imported. */
-export function isMissing(saved: string): boolean {
+export function isDeleted(saved: string): boolean {
   try {
     return [saved, saved + IMPORTED_SUFFIX]
       .every((path) => statOrUndefined(path) === undefined);
@@ -111,7 +87,7 @@ export function isMissing(saved: string): boolean {
 }
 
 /**
- * Renames a saved file, or its directory, whose plants are all in the store now.
+ * Renames a saved file whose plants are all in the store now.
  * @returns its new path
  * @throws the error of Deno if it cannot be renamed
  */
