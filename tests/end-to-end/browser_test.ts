@@ -340,6 +340,12 @@ test(
     for (let i = 0; i < 3; i++) {
       assert.match(await create(tab, { ...plant, id: "1" }), /^200 /);
     }
+    // The service of the picture has the default port.
+    await tab.evaluate(`{
+      const curl = document.getElementById("curl");
+      curl.textContent = curl.textContent
+        .replace(location.origin, "http://127.0.0.1:8000");
+    }`);
     Deno.writeFileSync(PAGE_PNG, await tab.screenshot(".address", "#try"));
   },
   { isPossible: PAGE_PNG !== "", baseUrl: "http://127.0.0.1:8000" },
