@@ -4,6 +4,7 @@
  */
 import {
   BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
   CREATES_RUNNING_MAX,
@@ -39,9 +40,12 @@ const CHALLENGE = 'Bearer realm="plants"';
 /** The pause is the subject of REPEATING in reference/api.ts. */
 const RESEND = "Send the same request again after a pause.";
 
-/** Advice to a client that looks for a way to read plants. */
+/** What the one operation is for, in advice to use it. */
+export const TO_CREATE = "to create a plant";
+
+/** The same for a client that looks for a way to read plants. */
 export const CREATES_ONLY =
-  "to create a plant; only the operator can read plants, with plant-store export";
+  `${TO_CREATE}; only the operator can read plants, with plant-store export`;
 
 /** The effect of a store that failed during a create. */
 export const MAY_BE_STORED =
@@ -59,14 +63,14 @@ const ROWS = {
   notJson: {
     error: 40002,
     when: "The body is not one JSON text (RFC 8259).",
-    remedy: "Fix the JSON at the line and column in the message.",
+    remedy: "Fix the JSON as the message says.",
     message: (problem) => problem,
     example: 'line 1, column 16: expected a value, found "}"',
   },
   notANewPlant: {
     error: 40003,
     when:
-      "The JSON is not a NewPlant: not an object, or a member is missing, duplicate, out of range or of the wrong type.",
+      "The JSON is not a NewPlant: not an object, or a member is missing, duplicate, out of range, of the wrong type or not Unicode text.",
     remedy: "Correct the member that the message names.",
     message: (problem) => problem,
     example:
@@ -123,7 +127,9 @@ const ROWS = {
   },
   bodyTooLarge: {
     error: 41301,
-    when: `The body is larger than ${BODY_BYTES_MAX / 1024} KiB.`,
+    when: `The body is larger than ${BODY_BYTES_MAX / 1024} KiB. A body above ${
+      BODY_DISCARD_BYTES_MAX / 2 ** 20
+    } MiB may get no reply.`,
     remedy: "Send a smaller body.",
     message: () => `body: expected at most ${BODY_BYTES_MAX} bytes`,
   },
@@ -217,8 +223,12 @@ export function statusOf(error: number): number {
   return Math.floor(error / 100);
 }
 
+/** Statuses of proxies that got no reply from the service. */
+const GATEWAY_STATUSES = [502, 504];
+
 /** The statuses after which a client sends the same request again. */
 export const RETRYABLE_STATUSES: readonly number[] = [
+  ...GATEWAY_STATUSES,
   ...new Set(
     Object.values(API_ERRORS).filter(({ isRetryable }) => isRetryable)
       .map(({ error }) => statusOf(error)),

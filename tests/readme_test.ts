@@ -77,7 +77,9 @@ Deno.test("the README has the sample in curl, and its diagram the rule for retri
     const part of [
       `wait ${REPLY_S_MAX} s for its reply`,
       `"${RETRYABLE_STATUSES.join(", ")},<br>or none"`,
-      `"1 to ${PAUSES_S.length}"| wait["wait ${PAUSES_S.join(", ")} s,`,
+      `"1 to ${PAUSES_S.length}"| wait["wait ${
+        PAUSES_S.join(", ")
+      } s<br>(or Retry-After, if longer),`,
       `|${PAUSES_S.length + 1}| keep`,
       `an outage of up to ${PAUSES_S.reduce((sum, s) => sum + s)} s`,
     ]
@@ -131,7 +133,7 @@ Deno.test("the README says when the units delete a backup", () => {
 
 Deno.test("every size in the README is the limit of the body", () => {
   // The table of errors is compared above.
-  const found = read("README.md").replace(/^\| 503 .*$/gm, "")
+  const found = read("README.md").replace(/^\| 413 .*$/gm, "")
     .matchAll(/\b(\d+) ([KM])iB\b/g);
   const sizes = [...found].map(([, number, unit]) =>
     Number(number) * (unit === "K" ? 1024 : 1024 ** 2)

@@ -4,6 +4,7 @@ import type { Address } from "../config/settings.ts";
 import { HEALTHCHECK_MS_MAX } from "../limits.ts";
 import { errorMessage } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
+import { READY_PATH } from "../http/handler.ts";
 import { localAddressOf } from "../http/origin.ts";
 
 /** The start of a reply (RFC 9112, section 4), and its length. */
@@ -23,7 +24,9 @@ export async function checkHealth(address: Address): Promise<number> {
     );
   }
   const host = localAddressOf(address.host);
-  const path = new URL(`${baseUrl ?? "http://localhost"}/readyz`).pathname;
+  const { pathname: path } = new URL(
+    (baseUrl ?? "http://localhost") + READY_PATH,
+  );
   const where = `${host} port ${port}`;
   let status: number;
   try {

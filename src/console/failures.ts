@@ -30,7 +30,7 @@ const ADVICE: Readonly<
     ": name a file in it with --kv or KV_PATH",
     ": name a backup in it",
   ],
-  "exists": [": name a new file"],
+  "exists": [""],
   "special path": [`: ${OTHER_FILE}`, ": name another file"],
   "bad path": [`: ${OTHER_FILE}`, ": name another file"],
   "read-only": [`: mount it for writing, or ${OTHER_FILE}`],

@@ -4,8 +4,15 @@ import { ApiError } from "../api_errors.ts";
 /** The case-insensitive scheme (RFC 9110, section 11.1) and one token. */
 const CREDENTIALS = new RegExp(`^bearer +(${BEARER_TOKEN})$`, "i");
 
+/** The scheme and a character that no token has; commas join repeated headers. */
+const INVALID_TOKEN = /^bearer .*[^\w\-.~+/=, ]/i;
+
 const NOTHING = new ApiError("noToken", "nothing");
 const EMPTY_TOKEN = new ApiError("noToken", 'no token after "Bearer"');
+const INVALID_CHARACTER = new ApiError(
+  "noToken",
+  '"Bearer" with a character that no token has: write it without quotes or brackets',
+);
 const NO_CREDENTIALS = new ApiError("noToken", "something else");
 const NOT_ACCEPTED = new ApiError("tokenNotAccepted");
 
@@ -32,7 +39,8 @@ export class AcceptedTokens {
     if (header === null || header === "") return NOTHING;
     const token = CREDENTIALS.exec(header)?.[1];
     if (token === undefined) {
-      return /^bearer *$/i.test(header) ? EMPTY_TOKEN : NO_CREDENTIALS;
+      if (/^bearer *$/i.test(header)) return EMPTY_TOKEN;
+      return INVALID_TOKEN.test(header) ? INVALID_CHARACTER : NO_CREDENTIALS;
     }
     // No early exit: the time does not reveal which token is equal.
     let equal = 0;

@@ -5,6 +5,7 @@ import {
   CREATES_ONLY,
   MAY_BE_STORED,
   statusOf,
+  TO_CREATE,
 } from "../api_errors.ts";
 import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
@@ -48,6 +49,9 @@ const POST: Access = { methods: ["POST"], needsToken: true };
 /** RFC 9110, section 9.3.2: HEAD works wherever GET does. */
 const GET: Access = { methods: ["GET", "HEAD"], needsToken: false };
 
+/** The path that says whether a create would be stored now. */
+export const READY_PATH = "/readyz";
+
 /** Every path that exists, below the base URL. */
 export const ROUTES = [
   { path: "/plants", ...POST },
@@ -55,7 +59,7 @@ export const ROUTES = [
   { path: "/", ...GET },
   { path: "/openapi.json", ...GET },
   { path: "/livez", ...GET },
-  { path: "/readyz", ...GET },
+  { path: READY_PATH, ...GET },
   { path: "/metrics", ...GET, needsToken: true },
 ] as const;
 
@@ -86,7 +90,7 @@ export class RequestHandler {
     "/": () => this.#sendPage(),
     "/openapi.json": () => this.#sendDescription(),
     "/livez": ok,
-    "/readyz": () => this.#isReady(),
+    [READY_PATH]: () => this.#isReady(),
     "/metrics": () => this.#sendMetrics(),
   };
   readonly #page: ReturnType<typeof renderPage>;
@@ -159,7 +163,7 @@ export class RequestHandler {
     }
     const { methods, needsToken } = route;
     if (!methods.includes(request.method)) {
-      return methodNotAllowed(request.method, methods);
+      return this.#refuseMethod(request.method, methods);
     }
     const refusal = needsToken ? this.#checkToken(request) : undefined;
     return refusal ?? this.#actions[route.path](request);
@@ -172,6 +176,17 @@ export class RequestHandler {
     return LOOKS_FOR_PLANTS.test(path)
       ? `: use POST ${this.#prefix}/plants ${CREATES_ONLY}`
       : "";
+  }
+
+  #refuseMethod(method: string, allowed: readonly string[]): ApiError {
+    // HEAD has the headers of GET, also the length of the message.
+    const name = method === "HEAD" ? "GET" : shorten(method);
+    let advice = allowed.join(" or ");
+    if (name === "GET") advice += ` ${CREATES_ONLY}`;
+    if (name === "POST") advice = `POST ${this.#prefix}/plants ${TO_CREATE}`;
+    const error = new ApiError("methodNotAllowed", `${name}: use ${advice}`);
+    error.headers["Allow"] = allowed.join(", ");
+    return error;
   }
 
   #checkToken({ headers }: Request): ApiError | undefined {
@@ -283,17 +298,6 @@ function pathOf({ url, headers }: Request): string {
 
 function ok(): Response {
   return Response.json({ status: "ok" });
-}
-
-function methodNotAllowed(
-  method: string,
-  allowed: readonly string[],
-): ApiError {
-  const advice = method === "GET" ? ` ${CREATES_ONLY}` : "";
-  const detail = `${shorten(method)}: use ${allowed.join(" or ")}${advice}`;
-  const error = new ApiError("methodNotAllowed", detail);
-  error.headers["Allow"] = allowed.join(", ");
-  return error;
 }
 
 /** Converts an answer to a reply. */

@@ -9,7 +9,6 @@ import {
 } from "../api_errors.ts";
 import {
   BODY_BYTES_MAX,
-  BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
   CREATES_RUNNING_MAX,
@@ -57,7 +56,7 @@ export const PLANT_ID: ObjectSchema = {
       type: "integer",
       format: "int64",
       description:
-        "Identification number of the plant. A JavaScript number rounds an id above 2^53, and the plant is created under the rounded id",
+        "Identification number of the plant. A JavaScript number may round an id beyond ±2^53, and the plant is created under the rounded id",
       minimum: ID_MIN,
       maximum: ID_MAX,
     },
@@ -134,9 +133,7 @@ export const LIMITS: readonly (readonly [
     "Size of the body",
     `${BODY_BYTES_MAX / 1024} KiB (${
       BODY_BYTES_MAX.toLocaleString("en")
-    } bytes). The connection may close before the reply to more than ${
-      BODY_DISCARD_BYTES_MAX / 2 ** 20
-    } MiB`,
+    } bytes)`,
     bodyTooLarge,
   ],
   ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
@@ -144,7 +141,7 @@ export const LIMITS: readonly (readonly [
     "Time to store a plant",
     `${
       COMMIT_MS_MAX / 1000
-    } s. A create that joins a waiting one of its id has the deadline of that one`,
+    } s. Creates of the same id that wait together share the deadline of the first`,
     storeFailed,
   ],
   [
@@ -154,7 +151,7 @@ export const LIMITS: readonly (readonly [
   ],
   [
     "Headers of a request",
-    "at most 64 KiB in about 100 headers, and without TLS no `Connection: Upgrade`, which Java's HttpClient sends unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body, or error 40000 of a proxy",
+    "at most 64 KiB in about 100 headers. Without TLS, no `Connection: Upgrade`, which `curl --http2` sends, and Java's HttpClient unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body, or error 40000 of a proxy",
   ],
   [
     "Connections",
@@ -178,9 +175,9 @@ export const CREATED =
 export const AUTHENTICATION =
   "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`. The service checks the token before the headers and the body of a create.";
 
-/** How clients in JavaScript and TypeScript send ids above 2^53. */
+/** How clients in JavaScript and TypeScript send ids beyond ±2^53. */
 export const LARGE_IDS =
-  'JavaScript numbers are exact up to 2^53. An id above that is rounded before it is sent: the plant is created under the rounded id, and the 200 does not show it. Keep such an id in a bigint, and write the body as text: `{"id":${id},` and the other members, as in the TypeScript sample of the API reference. Generated clients type the id as `number`, and serialize a bigint as a string or not at all. With openapi-fetch and Hey API, add the option `bodySerializer: () => text` to the call: the text is sent in place of `body`, whose id can then be any number.';
+  'JavaScript numbers are exact from -2^53 to 2^53. An id beyond may be rounded before it is sent: the plant is created under the rounded id, and the 200 does not show it. Keep such an id in a bigint, and write the body as text: `{"id":${id},` and the other members, as in the TypeScript sample of the API reference. Generated clients type the id as `number`, and serialize a bigint as a string or not at all. With openapi-fetch and Hey API, add the option `bodySerializer: () => text` to the call. The text is sent; `body` only satisfies the type, so its id can be 0.';
 
 /**
  * Time that a client waits for a reply: more than the service takes for the
@@ -202,7 +199,7 @@ export const REPEATING =
     STATUSES.format(RETRYABLE_STATUSES.map(String))
   }, send the same request again, up to ${PAUSES_S.length} times. Before these tries wait ${
     PAUSES_S.join(", ")
-  } s, or the seconds in \`Retry-After\` if they are more, and then a random time of up to the same length, so that clients that were refused together do not retry together. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe.`;
+  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. Statuses 502 and 504 come from a proxy. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe.`;
 
 /** The form of a reply other than 200. */
 export const REFUSING =

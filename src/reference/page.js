@@ -40,7 +40,7 @@ async function copyCode(button) {
 
 /**
  * Returns the body of a create. An integer is sent as it was typed: a
- * JavaScript number would round it above 2 ** 53.
+ * JavaScript number may round it beyond ±2 ** 53.
  */
 function bodyText() {
   /** @type {NodeListOf<HTMLInputElement>} */
@@ -102,7 +102,9 @@ Content-Type: application/json
 ${body}`;
   // A JSON text with this escape is one word of the shell in single quotes.
   const quoted = `'${body.replaceAll("'", String.raw`\u0027`)}'`;
-  byId("curl").textContent = form.dataset.curl + quoted;
+  const url = `'${(location.origin + path).replaceAll("'", "%27")}'`;
+  byId("curl").textContent =
+    form.dataset.curl?.replace("PLANTS_URL", () => url) + quoted;
 
   const token = /** @type {HTMLInputElement} */ (byId("token")).value.trim();
   const startMs = performance.now();

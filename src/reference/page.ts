@@ -182,7 +182,7 @@ export function renderPage(baseUrl: string) {
     repeating: toHtml(REPEATING),
     large_ids: toHtml(LARGE_IDS),
     samples: renderSamples(baseUrl),
-    curl_before_body: escapeHtml(curlBeforeBody(baseUrl)),
+    curl_before_body: escapeHtml(curlBeforeBody("PLANTS_URL")),
     reply_s_max: `${REPLY_S_MAX}`,
     inputs: memberInputs(PLANT_ID, PLANT),
     curl_figure: figure("The same call as curl", "curl"),

@@ -13,11 +13,8 @@ const MEMBERS = Object.entries(plant)
 const NEW_PLANT = `{"id": ${id}, ${MEMBERS}}`;
 
 /** Returns a create with curl up to its body. */
-export function curlBeforeBody(
-  baseUrl: string,
-  token = "$ACCESS_TOKEN",
-): string {
-  return String.raw`curl -i ${quoteForShell(`${baseUrl}/plants`)} \
+export function curlBeforeBody(url: string, token = "$ACCESS_TOKEN"): string {
+  return String.raw`curl -i ${quoteForShell(url)} \
   -H "Authorization: Bearer ${token}" \
   -H 'Content-Type: application/json' \
   -d `;
@@ -25,7 +22,7 @@ export function curlBeforeBody(
 
 /** Returns a create with curl, without retries. */
 export function curlSample(baseUrl: string, token?: string): string {
-  return `${curlBeforeBody(baseUrl, token)}'${NEW_PLANT}'`;
+  return `${curlBeforeBody(`${baseUrl}/plants`, token)}'${NEW_PLANT}'`;
 }
 
 /**

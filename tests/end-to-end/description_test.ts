@@ -132,7 +132,7 @@ test("more headers than the description allows get a refusal without an Error bo
   const { info } = await readDescription(program);
   assert.match(
     info.description,
-    /64 KiB in about 100 headers, .* Otherwise the reply can be a bare 400 or 431/,
+    /64 KiB in about 100 headers\. .* Otherwise the reply can be a bare 400 or 431/,
   );
   const headers = Array.from({ length: 128 }, (_, i) => `x-${i}: 1`);
   const create = (id: number, headers: readonly string[]) =>

@@ -58,13 +58,16 @@ Deno.test("check() finds no token in a header that is not one bearer token, and 
       ["nothing", null, ""],
       ['no token after "Bearer"', "Bearer", "Bearer ", "bearer  "],
       [
+        '"Bearer" with a character that no token has: write it without quotes or brackets',
+        ...['Bearer "first"', "bearer <first>", "Bearer  first'"],
+        ...["Bearer fïrst", "Bearer first\n", "Bearer first\nBearer second"],
+      ],
+      [
         "something else",
         ...["first", "Bearerfirst", "Basic first", "XBearer", "XBearer first"],
         ...["Bearer\tfirst", " Bearer first", "Bearer first "],
         ...["Bearer first, Bearer first", "Bearer first,second", "Bearer a b"],
-        ...['Bearer "first"', "Bearer token=first", "Bearer =first"],
-        ...["Bearer =", "Bearer first\n", "Bearer first\nBearer second"],
-        "Bearer fïrst",
+        ...["Bearer token=first", "Bearer =first", "Bearer =", "Basic <first>"],
       ],
     ] as const
   ) {

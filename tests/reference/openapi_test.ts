@@ -67,7 +67,7 @@ Deno.test("descriptionText() has the schemas of the specification", () => {
     [];
   assert.match(
     id.description ?? "",
-    /^Identification number of the plant\. A JavaScript number rounds /,
+    /^Identification number of the plant\. A JavaScript number may round /,
   );
   assert.deepEqual(schemas.NewPlant, {
     allOf: [{ $ref: "#/components/schemas/Plant" }, {

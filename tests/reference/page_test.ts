@@ -133,7 +133,7 @@ Deno.test("renderPage() shows every sample completely, and when to repeat a crea
 Deno.test("renderPage() uses the base URL in addresses, and its path as the prefix of links", () => {
   const page = renderPage("https://plants.test/api");
   assert.ok(page.html.includes('href="/api/openapi.json"'));
-  assert.ok(page.html.includes('"curl -i https://plants.test/api/plants '));
+  assert.ok(page.html.includes(">curl -i https://plants.test/api/plants "));
   assert.doesNotMatch(page.html, /127\.0\.0\.1/);
 });
 

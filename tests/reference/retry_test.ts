@@ -34,7 +34,7 @@ async function loadSample(): Promise<(world: World) => Promise<void>> {
 type Outage = (timeS: number) => Response;
 
 function refuse(): Response {
-  throw new TypeError("connection refused");
+  throw new TypeError("fetch failed", { cause: "connection refused" });
 }
 
 /** Returns the outage in which every reply has a Retry-After, or has none. */
@@ -49,7 +49,9 @@ const fail = answer(503, API_ERRORS.storeFailed.headers?.["Retry-After"]);
 const OUTAGES: Readonly<Record<string, Outage>> = {
   "a refused connection": refuse,
   "a 500": answer(500),
+  "a 502 of a proxy": answer(502),
   "a 503 without Retry-After": answer(503),
+  "a 504 of a proxy": answer(504),
   "a 503 with Retry-After: 1": answer(503, "1"),
   "a 503 with a date in Retry-After": answer(503, new Date(0).toUTCString()),
   "a 503 of a service that stops": stop,
@@ -64,12 +66,17 @@ const run = await loadSample();
 /** Runs the sample while the service is away; returns the times of its tries. */
 async function triesS(
   outage: Outage,
-  { firstS, endS, random }: { firstS: number; endS: number; random: number },
+  { firstS, endS, random, token = "a-token" }: {
+    readonly firstS: number;
+    readonly endS: number;
+    readonly random: number;
+    readonly token?: string;
+  },
 ): Promise<{ tries: number[]; error: string }> {
   let nowS = firstS;
   const tries: number[] = [];
   const error = await run({
-    process: { env: { ACCESS_TOKEN: "a-token" } },
+    process: { env: { ACCESS_TOKEN: token } },
     fetch: () => {
       tries.push(nowS);
       if (nowS >= endS) return Promise.resolve(Response.json({}));
@@ -115,6 +122,14 @@ Deno.test("a client keeps a create after the last try, to send it later", async 
   const { tries, error } = await triesS(refuse, forever);
   assert.deepEqual(tries, [0, 1, 3, 7, 15]);
   assert.match(error, /keep the create, send it later: .*refused/);
+});
+
+Deno.test("a client sends nothing with a token that no header can contain, and says so", async () => {
+  const token = "token€";
+  const once = { firstS: 0, endS: 0, random: 0, token };
+  const { tries, error } = await triesS(refuse, once);
+  assert.deepEqual(tries, []);
+  assert.match(error, /^TypeError: .*ByteString/);
 });
 
 Deno.test("clients that are refused together retry at different times", async () => {

@@ -20,7 +20,7 @@ def create():
         except urllib.error.HTTPError as refusal:
             reply = refusal
         after = reply.headers.get("Retry-After", "")
-        return reply.status, after, reply.read().decode()
+        return reply.status, after, reply.read().decode(errors="replace")
     except (OSError, http.client.HTTPException) as error:
         return 0, "", str(error)  # no reply
 
@@ -29,7 +29,7 @@ for tries in range(RETRIES + 1):
     if status == 200:
         print(text)
         break
-    if status not in (0, 408, 500, 503):
+    if status not in (0, 408, 500, 502, 503, 504):
         raise SystemExit(f"fix the request: {text}")
     if tries == RETRIES:
         raise SystemExit(f"keep the create, send it later: {text}")

@@ -1,20 +1,22 @@
-// Node.js 24, older as create.mjs, or: deno run --allow-net --allow-env create.ts
+// Node.js 24: node create.ts. Older: save as create.mjs.
+// Deno: deno run --allow-net --allow-env create.ts
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const token = process.env.ACCESS_TOKEN;
 if (!token) throw new Error("ACCESS_TOKEN is not set");
 
-const id = PLANT_ID; // a bigint is exact above 2 ** 53
+const id = PLANT_ID; // a bigint is exact beyond 2 ** 53
 const plant = PLANT;
+const headers = new Headers({
+  "Authorization": `Bearer ${token}`,
+  "Content-Type": "application/json",
+});
 
 async function create() {
   const reply = await fetch("PLANTS_URL", {
     method: "POST",
-    headers: {
-      "Authorization": `Bearer ${token}`,
-      "Content-Type": "application/json",
-    },
+    headers,
     // JSON.stringify() refuses a bigint, so the id is written before the plant.
     body: `{"id":${id},${JSON.stringify(plant).slice(1)}`,
     signal: AbortSignal.timeout(1000 * REPLY_S_MAX),
@@ -25,12 +27,14 @@ async function create() {
 
 for (let tries = 0;; tries++) {
   const { status, after, text } = await create()
-    .catch((error) => ({ status: 0, after: null, text: String(error) }));
+    .catch((error) => {
+      return { status: 0, after: null, text: String(error.cause ?? error) };
+    });
   if (status === 200) {
     console.log(text);
     break;
   }
-  if (![0, 408, 500, 503].includes(status)) { // 0: no reply
+  if (![0, 408, 500, 502, 503, 504].includes(status)) { // 0: no reply
     throw new Error(`fix the request: ${text}`);
   }
   if (tries === RETRIES) {
