@@ -139,15 +139,14 @@ function reportsTo(log: Log, name: string): ServiceConfig["reports"] {
     storeRecovered() {
       log.info("store recovered", "the store has recovered");
     },
-    plantsSaved({ path, plants, foreign, damage, unsynced }) {
-      const which = damage === undefined ? "all" : "only some";
+    plantsSaved({ path, plants, foreign, isDamaged, unsynced }) {
+      const which = isDamaged ? "the plants before the damage" : "all plants";
       const others = foreign === 0 ? "" : `, other entries lost: ${foreign}`;
-      const warnings = [damage, unsynced].filter((it) => it !== undefined)
-        .map((warning) => `, ${warning}`);
+      const warning = unsynced === undefined ? "" : `, ${unsynced}`;
       log.error(
         "plants saved",
-        `saved ${which} plants (${plants}) in ${path}${others}` +
-          `${warnings.join("")}: ${importAdvice(path, name)}`,
+        `saved ${which} (${plants}) in ${path}${others}${warning}: ` +
+          importAdvice(path, name, isDamaged),
       );
     },
     plantsNotSaved(path, problem) {

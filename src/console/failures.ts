@@ -1,6 +1,6 @@
 /** Failures of stores and files, with advice for the operator. */
 import { userInfo } from "node:os";
-import { nameAside, resolveLinks } from "../files/file_system.ts";
+import { exists, nameAside, resolveLinks } from "../files/file_system.ts";
 import { quoteForShell } from "../messages.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
 import { toStoreError } from "../store/store_error.ts";
@@ -46,18 +46,17 @@ const ADVICE: Readonly<
   "missing log": [
     (_, store) =>
       ": stop the service, and restore a backup with plant-store restore, or " +
-      "use the store without the plants in that log: " +
+      "lose the plants in that log and run: " +
       moveAside(resolveLinks(store) + SHM_SUFFIX),
     ": name another backup",
   ],
   "log beside link": [
     (_, store) =>
-      ": stop the service, and move it beside the database: " +
-      shellCommand("mv", "-n", store + WAL_SUFFIX, logOf(store)),
+      `: stop the service, and run: ${moveLog(store, resolveLinks(store))}`,
   ],
   "old log": [
     (_, store) =>
-      `: stop the service, and move it away: ${moveAside(store + WAL_SUFFIX)}`,
+      `: stop the service, and run: ${moveLog(store, nameAside(store))}`,
   ],
   "foreign log": [
     (_, store) =>
@@ -80,14 +79,28 @@ const ADVICE: Readonly<
 };
 
 /** Returns what to do with a file of saved plants. */
-export function importAdvice(saved: string, store: string): string {
-  return "stop the service, run the following command as its user, and start " +
-    `it again: ${shellCommand("plant-store", "import", saved, "--kv", store)}`;
+export function importAdvice(
+  saved: string,
+  store: string,
+  isDamaged = false,
+): string {
+  const first = isDamaged ? "restore a backup, " : "";
+  return `stop the service, ${first}run the following command as its user, and ` +
+    `start it again: ${
+      shellCommand("plant-store", "import", saved, "--kv", store)
+    }`;
 }
 
 /** Returns a command that renames a file and overwrites none. */
 function moveAside(path: string): string {
   return shellCommand("mv", path, nameAside(path));
+}
+
+/** Returns a command that moves a log, with its index, to another database. */
+function moveLog(from: string, to: string): string {
+  return [WAL_SUFFIX, SHM_SUFFIX].filter((suffix) => exists(from + suffix))
+    .map((suffix) => shellCommand("mv", "-n", from + suffix, to + suffix))
+    .join(" && ");
 }
 
 /** Returns a command for a POSIX shell. */

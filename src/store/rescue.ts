@@ -21,8 +21,8 @@ interface SavedPlants {
   readonly plants: number;
   /** Number of entries that are not plants of this service. */
   readonly foreign: number;
-  /** Why the plants after the last one could not be read, if they could not. */
-  readonly damage: string | undefined;
+  /** Whether the plants after the last one could not be read. */
+  readonly isDamaged: boolean;
   /** Why the directory could not be synced, if it could not. */
   readonly unsynced: string | undefined;
 }
@@ -101,7 +101,7 @@ export class Rescue {
       this.#partial = partial;
       let plants = 0;
       let foreign = 0;
-      let damage: string | undefined;
+      let isStoreDamaged = false;
       try {
         for await (const page of formatPages(this.#store.pages())) {
           await Deno.writeTextFile(partial, page.text, { append: true });
@@ -111,13 +111,15 @@ export class Rescue {
       } catch (error) {
         // A later attempt would not read more.
         if (!isDamaged(error)) throw error;
-        damage = toFileError(error).message;
+        isStoreDamaged = true;
       }
       const unsynced = publish(partial, path);
       removeIfPossible(partial);
-      if (damage === undefined) this.#store.files?.setLogAside();
+      if (!isStoreDamaged) this.#store.files?.setLogAside();
       this.#path = path;
-      this.#reports.plantsSaved({ path, plants, foreign, damage, unsynced });
+      this.#reports.plantsSaved(
+        { path, plants, foreign, isDamaged: isStoreDamaged, unsynced },
+      );
       this.#saved.resolve();
     } catch (error) {
       const { problem, message } = toFileError(error);

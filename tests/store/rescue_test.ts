@@ -59,10 +59,13 @@ class FakeStore {
 class RescuePlace extends TemporaryDirectory {
   readonly store = new FakeStore(this.file("plants.db"));
   readonly clock = new FakeClock();
-  readonly reports: [path: string, ...(string | number | undefined)[]][] = [];
+  readonly reports: [
+    path: string,
+    ...(string | number | boolean | undefined)[],
+  ][] = [];
   readonly rescue = new Rescue(this.store, {
-    plantsSaved: ({ path, plants, foreign, damage, unsynced }) =>
-      this.reports.push([path, plants, foreign, damage, unsynced]),
+    plantsSaved: ({ path, plants, foreign, isDamaged, unsynced }) =>
+      this.reports.push([path, plants, foreign, isDamaged, unsynced]),
     plantsNotSaved: (...report) => this.reports.push(report),
   }, this.clock);
 
@@ -109,7 +112,7 @@ withRescue.test("Rescue saves every plant once, in a file for its user only, and
   const [name = "", ...others] = place.names();
   assert.match(name, NAME);
   assert.deepEqual(others, []);
-  assert.deepEqual(reports, [[place.file(name), 2, 1, undefined, undefined]]);
+  assert.deepEqual(reports, [[place.file(name), 2, 1, false, undefined]]);
   assert.equal(Deno.readTextFileSync(place.file(name)), LINES);
   const { mode } = Deno.statSync(place.file(name));
   if (mode !== null) assert.equal(mode & 0o777, 0o600);
@@ -214,10 +217,10 @@ withRescue.test("Rescue saves beside the configured path if that leads elsewhere
 });
 
 for (
-  const [problem, message] of [
-    ["database disk image is malformed", /^the database is corrupt/],
-    ["could not deserialize value", /^a newer Deno stored plants in it, or /],
-  ] as const
+  const problem of [
+    "database disk image is malformed",
+    "could not deserialize value",
+  ]
 ) {
   withRescue.test(`Rescue saves the plants before the damage, once, if a page fails: ${problem}`, async (place) => {
     const { store, clock, rescue, reports } = place;
@@ -225,9 +228,8 @@ for (
     store.onPage = () => {
       if (++pages === 2) throw new Error(problem);
     };
-    const [path, plants, , damage] = await place.nextReport();
-    assert.equal(plants, 1);
-    assert.match(`${damage}`, message);
+    const [path, plants, , isDamaged] = await place.nextReport();
+    assert.deepEqual([plants, isDamaged], [1, true]);
     assert.equal(Deno.readTextFileSync(`${path}`), LINES.split(/^/m)[0]);
     assert.equal(store.logsAside, 0);
     clock.now += RESCUE_RETRY_MS;

@@ -25,6 +25,8 @@ export class WatchedFiles {
   /** The path that SQLite has opened: the configured one may be a link. */
   readonly real: string;
   readonly #isLink: boolean;
+  /** Size of the database when it was last examined. */
+  #bytes: number;
   readonly #database: Deno.FileInfo | undefined;
   /** The files beside the database, by path. */
   readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
@@ -37,6 +39,7 @@ export class WatchedFiles {
   constructor(path: string, database: Deno.FileInfo | undefined) {
     this.path = path;
     this.#database = database;
+    this.#bytes = database?.size ?? 0;
     const real = resolveLinks(path);
     this.real = real;
     this.#isLink = isLink(path);
@@ -72,14 +75,20 @@ export class WatchedFiles {
    * the end of the configured link if there is one.
    */
   #findDatabaseLoss(): string | undefined {
-    const isHere = this.#isLink
-      ? this.#isDatabase(statOrUndefined(this.path)) &&
-        this.#isDatabase(lstatOrUndefined(this.real))
-      : this.#isDatabase(lstatOrUndefined(this.path));
-    if (isHere) return undefined;
+    const file = lstatOrUndefined(this.#isLink ? this.real : this.path);
+    const isHere = this.#isDatabase(file) &&
+      (!this.#isLink || this.#isDatabase(statOrUndefined(this.path)));
+    if (isHere) return this.#findCut(file?.size ?? 0);
     const found = statOrUndefined(this.path);
     if (found === undefined) return "it was deleted or moved";
     return this.#isDatabase(found) ? "it was moved" : "it was replaced";
+  }
+
+  /** SQLite never cuts the database of Deno KV, and does not notice that. */
+  #findCut(bytes: number): string | undefined {
+    if (bytes < this.#bytes) return "it was cut";
+    this.#bytes = bytes;
+    return undefined;
   }
 
   #isDatabase(file: Deno.FileInfo | undefined): boolean {

@@ -89,6 +89,14 @@ eachPlace.test("WatchedFiles reports a database that was moved, and a link to it
   assert.equal(files.loss, "it was moved");
 });
 
+eachPlace.test("WatchedFiles reports a database that was cut", async ({ path, real }) => {
+  const { kv, files } = await openFiles(path);
+  using _ = kv;
+  assert.equal(files.checkDatabase(), undefined);
+  Deno.truncateSync(real, Deno.statSync(real).size - 1);
+  assert.equal(files.checkDatabase(), "it was cut");
+});
+
 eachPlace.test("setLogAside() renames the log of a database that is not in its place, and its index", async ({ path, real }) => {
   const names = () =>
     [...Deno.readDirSync(dirname(real))].map(({ name }) => name)
