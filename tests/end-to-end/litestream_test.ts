@@ -156,7 +156,7 @@ for (const kind of ["directory", "sftp"] as const) {
   );
 }
 
-withLitestream.test("a store that is killed, stopped, backed up, deleted and imported beside Litestream keeps every plant, and so does the copy", async (place) => {
+withLitestream.test("kills, stops, a backup and an import of saved plants beside Litestream lose no plant of the store or the copy", async (place) => {
   const { directory, store, start, ledger } = place;
   await using copy = new Litestream(directory.path, store);
   let id = 1n;
