@@ -26,7 +26,7 @@ export class WatchedFiles {
   readonly real: string;
   readonly #isLink: boolean;
   /** Size of the database when it was last examined. */
-  #bytes: number;
+  #bytes = 0;
   readonly #database: Deno.FileInfo | undefined;
   /** The files beside the database, by path. */
   readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
@@ -39,7 +39,6 @@ export class WatchedFiles {
   constructor(path: string, database: Deno.FileInfo | undefined) {
     this.path = path;
     this.#database = database;
-    this.#bytes = database?.size ?? 0;
     const real = resolveLinks(path);
     this.real = real;
     this.#isLink = isLink(path);
