@@ -10,10 +10,7 @@ export async function withTimeout<T>(
   timeoutMs: number,
 ): Promise<T> {
   const { promise: timedOut, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    const message = `no answer within ${timeoutMs / 1000} s`;
-    reject(new Deno.errors.TimedOut(message));
-  }, timeoutMs);
+  const timer = setTimeout(() => reject(toTimedOut(timeoutMs)), timeoutMs);
   try {
     return await Promise.race([work, timedOut]);
   } finally {
@@ -32,24 +29,21 @@ export async function retryWhile<T>(
   timeoutMs: number,
   operation: () => Promise<T>,
 ): Promise<T> {
-  let problem: unknown;
-  let isOver = false;
-  async function retry(): Promise<T> {
-    for (;;) {
-      try {
-        return await operation();
-      } catch (error) {
-        if (isOver || !isPassing(error)) throw error;
-        problem = error;
-      }
-      await sleep(LOCK_RETRY_MS_MAX);
+  const endMs = performance.now() + timeoutMs;
+  let problem: unknown = toTimedOut(timeoutMs);
+  do {
+    try {
+      return await withTimeout(operation(), endMs - performance.now());
+    } catch (error) {
+      if (error instanceof Deno.errors.TimedOut) throw problem;
+      if (!isPassing(error)) throw error;
+      problem = error;
     }
-  }
-  try {
-    return await withTimeout(retry(), timeoutMs);
-  } catch (error) {
-    throw error instanceof Deno.errors.TimedOut ? problem ?? error : error;
-  } finally {
-    isOver = true;
-  }
+    await sleep(LOCK_RETRY_MS_MAX);
+  } while (performance.now() < endMs);
+  throw problem;
+}
+
+function toTimedOut(timeoutMs: number): Error {
+  return new Deno.errors.TimedOut(`no answer within ${timeoutMs / 1000} s`);
 }

@@ -56,7 +56,8 @@ test("findStore() refuses a link with the log of its database beside it, and acc
   await makeStore(real);
   Deno.symlinkSync("real.db", path);
   assert.equal(findStore(path), true);
-  for (const make of [makeLog, Deno.createSync]) {
+  const makeEmpty = (path: string) => Deno.createSync(path).close();
+  for (const make of [makeLog, makeEmpty]) {
     await make(`${path}-wal`);
     const message =
       `it is a link, but the log of its database is beside the link: ${path}-wal`;
