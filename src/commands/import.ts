@@ -87,7 +87,9 @@ async function openFor(location: StoreLocation, path: string) {
 /** Renames a saved file if its plants are all in the store now. */
 function finishSaved(saved: string, areStored: boolean): void {
   if (!isComplete(saved)) {
-    writeStderr(`${saved} is not complete: the store may lack plants`);
+    writeStderr(
+      `${saved} is not complete: the store may lack plants that a backup has`,
+    );
   }
   if (!areStored) {
     const command = shellCommand("mv", saved, saved + IMPORTED_SUFFIX);

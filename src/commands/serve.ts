@@ -146,14 +146,14 @@ function reportsTo(log: Log, name: string): ServiceConfig["reports"] {
       log.error(
         "plants saved",
         `saved ${which} (${plants}) in ${path}${others}${warning}: ` +
-          importAdvice(path, name, isDamaged),
+          importAdvice(path, name, isDamaged ? "restore a backup, " : ""),
       );
     },
     plantsNotSaved(path, problem) {
       log.error(
         "plants not saved",
         `cannot save the plants in ${path}: ${problem}: correct this while ` +
-          `the service runs, which tries again every ${RETRY_S} s, and stops ` +
+          `the service runs: it tries again every ${RETRY_S} s, and stops ` +
           "only when they are saved",
       );
     },

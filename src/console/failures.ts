@@ -10,6 +10,7 @@ import {
   toFileError,
 } from "../files/file_error.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "../store/files/inspect.ts";
+import { isComplete } from "../store/files/saved.ts";
 import type { StoreLocation } from "../store/location.ts";
 
 /** Where a problem is: in the configured store, or in a file to restore. */
@@ -52,11 +53,17 @@ const ADVICE: Readonly<
   ],
   "log beside link": [
     (_, store) =>
-      `: stop the service, and run: ${moveLog(store, resolveLinks(store))}`,
-  ],
-  "old log": [
-    (_, store) =>
-      `: stop the service, and run: ${moveLog(store, nameAside(store))}`,
+      exists(logOf(store))
+        ? `, and another one beside the database: move the former away: ${
+          moveLog(store, nameAside)
+        }`
+        : ": if no service has used the database since it was moved, stop the " +
+          `service and run: ${
+            moveLog(
+              store,
+              (path) => resolveLinks(store) + path.slice(store.length),
+            )
+          }`,
   ],
   "foreign log": [
     (_, store) =>
@@ -65,7 +72,10 @@ const ADVICE: Readonly<
     ": move that log away, or name another backup",
   ],
   "saved plants": [
-    ({ file = "" }, store) => `: ${importAdvice(file, store)}`,
+    ({ file = "" }, store) => {
+      const first = isComplete(file) ? "" : "and if that file is still there, ";
+      return `: ${importAdvice(file, store, first)}`;
+    },
   ],
   "corrupt": ["", ": name another backup"],
   "newer format": [
@@ -78,13 +88,15 @@ const ADVICE: Readonly<
   "other": [""],
 };
 
-/** Returns what to do with a file of saved plants. */
+/**
+ * Returns what to do with a file of saved plants.
+ * @param first what comes before the import
+ */
 export function importAdvice(
   saved: string,
   store: string,
-  isDamaged = false,
+  first = "",
 ): string {
-  const first = isDamaged ? "restore a backup, " : "";
   return `stop the service, ${first}run the following command as its user, and ` +
     `start it again: ${
       shellCommand("plant-store", "import", saved, "--kv", store)
@@ -96,10 +108,11 @@ function moveAside(path: string): string {
   return shellCommand("mv", path, nameAside(path));
 }
 
-/** Returns a command that moves a log, with its index, to another database. */
-function moveLog(from: string, to: string): string {
-  return [WAL_SUFFIX, SHM_SUFFIX].filter((suffix) => exists(from + suffix))
-    .map((suffix) => shellCommand("mv", "-n", from + suffix, to + suffix))
+/** Returns a command that renames the log beside a link, and its index. */
+function moveLog(store: string, toNew: (path: string) => string): string {
+  return [WAL_SUFFIX, SHM_SUFFIX].map((suffix) => store + suffix)
+    .filter(exists)
+    .map((path) => shellCommand("mv", "-n", path, toNew(path)))
     .join(" && ");
 }
 

@@ -57,8 +57,6 @@ const TABLE = [
   { problem: "missing log" },
   /** The path is a link now, and the log of its database is beside it. */
   { problem: "log beside link" },
-  /** The same, but the database has changed since. */
-  { problem: "old log" },
   /** The log of another database is beside the file. */
   { problem: "foreign log" },
   /** Plants that may not be in the store are in a file beside it. */

@@ -42,7 +42,7 @@ export function createFile(path: string): void {
 }
 
 /**
- * Syncs a complete file and gives it its final name.
+ * Syncs a complete file and gives it its final name; it may keep the other one.
  * @returns what {@link syncDirectory} returns
  * @throws {FileError} if another file has the name
  */

@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
-import { isDamaged, toFileError } from "../files/file_error.ts";
-import { removeIfPossible } from "../files/file_system.ts";
-import { createFile, PARTIAL_SUFFIX, publish } from "../files/publish.ts";
+import { FileError, isDamaged, toFileError } from "../files/file_error.ts";
+import { exists, removeIfPossible, sync } from "../files/file_system.ts";
+import { createFile, PARTIAL_SUFFIX, syncDirectory } from "../files/publish.ts";
 import { CHECK_MS, RESCUE_RETRY_MS } from "../limits.ts";
 import { formatPages } from "../plant/lines.ts";
 import { isDeleted, newSavedFile } from "./files/saved.ts";
@@ -34,10 +34,10 @@ export interface RescueReports {
 }
 
 /**
- * Saves the plants of a store whose files were deleted or replaced while it is
- * open: the process can still read all of them. It writes them as an export to
- * a saved file, complete when it has that name, and repeats that
- * until it succeeds, and if that file is deleted.
+ * Saves the plants of a store whose files were deleted, replaced or cut while it
+ * is open: unless they are damaged, the process can still read all of them. It
+ * writes them as an export to a saved file, complete when it has that name, and
+ * repeats that until it succeeds, and if that file is deleted.
  */
 export class Rescue {
   readonly #store: RescuedStore;
@@ -104,7 +104,9 @@ export class Rescue {
       let isStoreDamaged = false;
       try {
         for await (const page of formatPages(this.#store.pages())) {
-          await Deno.writeTextFile(partial, page.text, { append: true });
+          // It fails if the file is gone: another one would lack its start.
+          const options = { append: true, create: false };
+          await Deno.writeTextFile(partial, page.text, options);
           plants += page.plants;
           foreign += page.foreign.length;
         }
@@ -113,13 +115,21 @@ export class Rescue {
         if (!isDamaged(error)) throw error;
         isStoreDamaged = true;
       }
-      const unsynced = publish(partial, path);
-      removeIfPossible(partial);
+      // Without its final name, it counts as incomplete.
+      const saved = isStoreDamaged ? partial : path;
+      if (exists(path)) throw new FileError("exists");
+      sync(partial);
+      Deno.renameSync(partial, saved);
+      const unsynced = syncDirectory(saved);
       if (!isStoreDamaged) this.#store.files?.setLogAside();
-      this.#path = path;
-      this.#reports.plantsSaved(
-        { path, plants, foreign, isDamaged: isStoreDamaged, unsynced },
-      );
+      this.#path = saved;
+      this.#reports.plantsSaved({
+        path: saved,
+        plants,
+        foreign,
+        isDamaged: isStoreDamaged,
+        unsynced,
+      });
       this.#saved.resolve();
     } catch (error) {
       const { problem, message } = toFileError(error);

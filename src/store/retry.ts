@@ -33,7 +33,8 @@ export async function retryWhile<T>(
   let problem: unknown = toTimedOut(timeoutMs);
   do {
     try {
-      return await withTimeout(operation(), endMs - performance.now());
+      const leftMs = endMs - performance.now();
+      return await withTimeout(operation(), leftMs);
     } catch (error) {
       if (error instanceof Deno.errors.TimedOut) throw problem;
       if (!isPassing(error)) throw error;

@@ -177,6 +177,22 @@ withRescue.test("Rescue never overwrites a file, and tries again under a later n
   assert.equal(Deno.readTextFileSync(`${path}`), LINES);
 });
 
+withRescue.test("Rescue starts again if its partial file is deleted or renamed meanwhile", async (place) => {
+  for (const isRenamed of [false, true]) {
+    let pages = 0;
+    place.store.onPage = () => {
+      if (++pages !== 2) return;
+      const partial = place.file(place.names()[0] ?? "");
+      if (isRenamed) Deno.renameSync(partial, `${partial}.imported`);
+      else Deno.removeSync(partial);
+    };
+    const [, problem] = await place.nextReport();
+    assert.equal(problem, "no such file");
+  }
+  const [path] = await place.nextReport();
+  assert.equal(Deno.readTextFileSync(`${path}`), LINES);
+});
+
 withRescue.test("Rescue frees the space of its partial file on a full disk", async (place) => {
   let pages = 0;
   place.store.onPage = () => {
@@ -230,6 +246,8 @@ for (
     };
     const [path, plants, , isDamaged] = await place.nextReport();
     assert.deepEqual([plants, isDamaged], [1, true]);
+    // It counts as incomplete.
+    assert.match(`${path}`, /\.jsonl\.partial$/);
     assert.equal(Deno.readTextFileSync(`${path}`), LINES.split(/^/m)[0]);
     assert.equal(store.logsAside, 0);
     clock.now += RESCUE_RETRY_MS;

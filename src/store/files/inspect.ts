@@ -132,13 +132,6 @@ export function refuseLogBesideLink(path: string): void {
   const found = statOrUndefined(log);
   const own = statOrUndefined(resolveLinks(path) + WAL_SUFFIX);
   if (found === undefined || isSameFile(found, own)) return;
-  const changedMs = (file?: Deno.FileInfo) => file?.mtime?.getTime() ?? 0;
-  if (changedMs(statOrUndefined(path)) > changedMs(found)) {
-    throw new FileError(
-      "old log",
-      `it is a link, and a log that is older than its database is beside it: ${log}`,
-    );
-  }
   throw new FileError(
     "log beside link",
     `it is a link, but the log of its database is beside the link: ${log}`,

@@ -32,8 +32,8 @@ export interface Replaced {
 
 /**
  * Gives the store at a path a second name, if there is one, and renames a copy
- * over it. A kill at any time leaves the old store or the new one; a failure
- * leaves the old one without a second name.
+ * over it. A kill at any time leaves the old store, perhaps with a second name,
+ * or the new one; a failure leaves the old one without a second name.
  *
  * The old store is complete in one file then, also after a failure. One that is
  * corrupt, or no store at all, is kept as it is, with its log; it cannot be
@@ -69,7 +69,9 @@ export function replaceStore(real: string, copy: string): Replaced {
   } catch (error) {
     throw undo(error, names);
   }
-  for (const sidecar of sidecarsOf(real)) removeIfPossible(sidecar);
+  for (const sidecar of sidecarsOf(real).toReversed()) {
+    removeIfPossible(sidecar);
+  }
   return {
     old: old && aside,
     log: old === undefined ? names[0]?.second : undefined,

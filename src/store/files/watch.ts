@@ -16,8 +16,9 @@ const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
 
 /**
  * The files of an open embedded store, checked for deletion and replacement:
- * SQLite continues to write to a deleted file. A store whose files are missing or
- * other files is lost until a restart. Any other error of a check may pass.
+ * SQLite continues to write to a deleted file. A store is lost until a restart if
+ * a file is missing, is another file, or was cut. Any other error of a check may
+ * pass.
  */
 export class WatchedFiles {
   /** The configured path. */
@@ -83,7 +84,10 @@ export class WatchedFiles {
     return this.#isDatabase(found) ? "it was moved" : "it was replaced";
   }
 
-  /** SQLite never cuts the database of Deno KV, and does not notice that. */
+  /**
+   * SQLite does not notice a cut. A checkpoint before the next check hides it.
+   * Only VACUUM cuts a database, and Deno KV does not use that.
+   */
   #findCut(bytes: number): string | undefined {
     if (bytes < this.#bytes) return "it was cut";
     this.#bytes = bytes;
@@ -102,7 +106,8 @@ export class WatchedFiles {
   setLogAside(): void {
     try {
       if (this.#isDatabase(lstatOrUndefined(this.real))) return;
-      for (const [path, file] of this.#sidecars) {
+      // The log is the last: without it, its index would refuse another store.
+      for (const [path, file] of [...this.#sidecars].toReversed()) {
         const found = statOrUndefined(path);
         if (found !== undefined && isSameFile(found, file)) {
           Deno.renameSync(path, nameAside(path));

@@ -65,13 +65,6 @@ test("findStore() refuses a link with the log of its database beside it, and acc
     assert.throws(() => findStore(path), refused);
     Deno.removeSync(`${path}-wal`);
   }
-  await makeLog(`${path}-wal`);
-  const later = new Date(Date.now() + 1_000);
-  Deno.utimeSync(real, later, later);
-  const old =
-    `it is a link, and a log that is older than its database is beside it: ${path}-wal`;
-  assert.throws(() => findStore(path), storeError("old log", old));
-  Deno.removeSync(`${path}-wal`);
   Deno.createSync(`${real}-wal`).close();
   Deno.symlinkSync("real.db-wal", `${path}-wal`);
   assert.equal(findStore(path), true);
