@@ -1,7 +1,8 @@
 import { ID_MAX, ID_MIN, LIST_MS_MAX } from "../limits.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { formatPages } from "../plant/lines.ts";
-import { formatNewPlant } from "../plant/plant.ts";
+import { formatNewPlant, type Plant } from "../plant/plant.ts";
+import { isDamaged } from "../files/file_error.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { openStoreToRead } from "../store/open.ts";
@@ -80,9 +81,14 @@ async function exportSelected(
   ids: ReadonlySet<bigint>,
   counts: Counts,
 ): Promise<void> {
-  const found = await withTimeout(store.read([...ids]), LIST_MS_MAX);
+  const { found, damaged } = await readSelected(store, ids);
   let text = "";
   for (const id of ids) {
+    if (damaged.has(id)) {
+      writeStderr(`id ${id}: cannot be read, the database is corrupt`);
+      counts.skipped++;
+      continue;
+    }
     const plant = found.get(id);
     const line = plant ? formatNewPlant({ id, plant }) : undefined;
     if (line !== undefined) {
@@ -98,6 +104,29 @@ async function exportSelected(
     }
   }
   await writeStdout(text);
+}
+
+/** Reads plants, one by one if some of them are damaged. */
+async function readSelected(store: KvStore, ids: ReadonlySet<bigint>) {
+  const read = (ids: readonly bigint[]) =>
+    withTimeout(store.read(ids), LIST_MS_MAX);
+  const damaged = new Set<bigint>();
+  try {
+    return { found: await read([...ids]), damaged };
+  } catch (error) {
+    if (!isDamaged(error)) throw error;
+  }
+  const found = new Map<bigint, Plant | null>();
+  for (const id of ids) {
+    try {
+      const plant = (await read([id])).get(id);
+      if (plant !== undefined) found.set(id, plant);
+    } catch (error) {
+      if (!isDamaged(error)) throw error;
+      damaged.add(id);
+    }
+  }
+  return { found, damaged };
 }
 
 function readId(text: string): bigint {

@@ -10,7 +10,7 @@ import {
   toFileError,
 } from "../files/file_error.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "../store/files/inspect.ts";
-import { isComplete } from "../store/files/saved.ts";
+import { isComplete, savedFilesOf } from "../store/files/saved.ts";
 import type { StoreLocation } from "../store/location.ts";
 
 /** Where a problem is: in the configured store, or in a file to restore. */
@@ -18,6 +18,8 @@ type Role = "store" | "backup";
 
 /** Completes a message about a problem. */
 type Advice = string | ((error: FileError, store: string) => string);
+
+const WITHOUT_LOG = "or go on without the plants that only that log has";
 
 const OTHER_FILE = "name another file with --kv or KV_PATH";
 
@@ -37,18 +39,17 @@ const ADVICE: Readonly<
   "read-only": [`: mount it for writing, or ${OTHER_FILE}`],
   "denied": [": change the permissions, or run as another user"],
   "not a store": [`: restore a backup, or ${OTHER_FILE}`, ": name a backup"],
-  "no links": [(_, store) => `: move it away first: ${moveAside(store)}`],
+  "no links": [(_, store) => `: move it away first: ${moveAway(store, "")}`],
   "missing database": [
     (_, store) =>
-      ": move the database back, or restore a backup with plant-store restore; " +
-      `before an import of saved plants: ${moveAside(logOf(store))}`,
+      ": move the database back, or restore a backup with plant-store restore, " +
+      `${WITHOUT_LOG}: ${moveAway(store, WAL_SUFFIX)}`,
     ": name the database of that log",
   ],
   "missing log": [
     (_, store) =>
-      ": stop the service, and restore a backup with plant-store restore, or " +
-      "lose the plants in that log and run: " +
-      moveAside(resolveLinks(store) + SHM_SUFFIX),
+      ": stop the service, and restore a backup with plant-store restore, " +
+      `${WITHOUT_LOG}: ${moveAway(store, SHM_SUFFIX)}`,
     ": name another backup",
   ],
   "log beside link": [
@@ -67,8 +68,8 @@ const ADVICE: Readonly<
   ],
   "foreign log": [
     (_, store) =>
-      ": stop the service, and restore a backup with plant-store restore, or " +
-      `move that log away: ${moveAside(logOf(store))}`,
+      ": stop the service, and restore a backup with plant-store restore, " +
+      `${WITHOUT_LOG}: ${moveAway(store, WAL_SUFFIX)}`,
     ": move that log away, or name another backup",
   ],
   "saved plants": [
@@ -77,7 +78,15 @@ const ADVICE: Readonly<
       return `: ${importAdvice(file, store, first)}`;
     },
   ],
-  "corrupt": ["", ": name another backup"],
+  "corrupt": [
+    (_, store) =>
+      hasSaved(store)
+        ? `, and then import the saved plants, or import them alone after: ${
+          moveAway(store, "", WAL_SUFFIX, SHM_SUFFIX)
+        }`
+        : "",
+    ": name another backup",
+  ],
   "newer format": [
     ": run that Deno, or export with it and import here into a new store; or " +
     "restore a backup",
@@ -103,9 +112,18 @@ export function importAdvice(
     }`;
 }
 
-/** Returns a command that renames a file and overwrites none. */
-function moveAside(path: string): string {
-  return shellCommand("mv", path, nameAside(path));
+/** Returns a command that renames the files of a store that exist. */
+function moveAway(store: string, ...suffixes: readonly string[]): string {
+  return suffixes.map((suffix) => resolveLinks(store) + suffix).filter(exists)
+    .map((path) => shellCommand("mv", path, nameAside(path))).join(" && ");
+}
+
+function hasSaved(store: string): boolean {
+  try {
+    return savedFilesOf(store).length > 0;
+  } catch {
+    return false;
+  }
 }
 
 /** Returns a command that renames the log beside a link, and its index. */

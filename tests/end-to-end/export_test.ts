@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { BODY_BYTES_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
+import { overwrite } from "../support/damage.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
 import { inParallel, send } from "../support/load.ts";
 import {
@@ -19,6 +20,7 @@ import { Random, seedOfRun } from "../support/random.ts";
 import { fromSource, test } from "../support/tests.ts";
 import {
   assertSameLines,
+  createStore,
   drawId,
   drawLines,
   exportLines,
@@ -269,4 +271,28 @@ test("export refuses what is not an id with one line, and reads no store", async
     assertOneLine(await runExport(store, "1", id), 2, shown);
   }
   assert.deepEqual(directory.names(), []);
+});
+
+test("an export of a damaged store ends before the damage, and one of ids names those that cannot be read", async ({ store }) => {
+  const lines = await createStore(store, 1_000, "x".repeat(500));
+  overwrite(store, 100 * 4_096, 4_096);
+  const all = await runProgram(["export", "--kv", store]);
+  assert.equal(all.status, 1);
+  const [, last = ""] = /; the export stopped after id (\d+)\n$/
+    .exec(all.stderr) ?? [];
+  assert.equal(
+    all.stdout,
+    lines.slice(0, Number(last)).map((line) => `${line}\n`).join(""),
+  );
+  const damaged = Number(last) + 1;
+  const some = await runProgram([
+    ...["export", "1", `${damaged}`, "1000", "--kv", store],
+  ]);
+  assert.deepEqual(some, {
+    status: 1,
+    signal: null,
+    stdout: `${lines[0]}\n${lines[999]}\n`,
+    stderr: `id ${damaged}: cannot be read, the database is corrupt\n` +
+      "2 exported, 1 skipped\n",
+  });
 });

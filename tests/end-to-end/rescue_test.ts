@@ -136,7 +136,7 @@ test("a later signal ends a service that cannot save its plants", async ({ direc
   await using program = await Program.start(["--kv", `${data}/plants.db`]);
   Deno.removeSync(data, { recursive: true });
   await program.printed(
-    /error: cannot save the plants in \S+: no directory \S+\/data: correct this while the service runs, which tries again every 10 s, and stops only when they are saved\n/,
+    /error: cannot save the plants in \S+: no directory \S+\/data: correct this while the service runs: it tries again every 10 s, and stops only when they are saved\n/,
   );
   program.process.kill("SIGTERM");
   await program.printed(/SIGTERM: draining\n/);
