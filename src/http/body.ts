@@ -10,8 +10,8 @@ import { decodeUtf8 } from "../plant/utf8.ts";
 
 /**
  * Since 2.8.3, Deno adds `Connection: close` to a reply that leaves before the
- * whole body has arrived. Before, it closes such a connection all the same, so
- * the next request on it fails.
+ * whole body has arrived. Older versions close such a connection without that
+ * header, so the next request on it fails.
  */
 export const ANNOUNCES_CLOSE = !/^2\.([67]\.|8\.[0-2]$)/.test(
   Deno.version.deno,

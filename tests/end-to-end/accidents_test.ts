@@ -12,16 +12,10 @@ import {
   toBody,
 } from "../support/load.ts";
 import { Machine } from "../support/machine.ts";
-import { has } from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { traced, withStrace } from "../support/strace.ts";
-import { testsIf } from "../support/tests.ts";
+import { withBash } from "../support/tools.ts";
 import { assertSameLines } from "../support/transfer.ts";
-
-/** For the commands of a server, which has GNU's tools. */
-const withBash = testsIf(
-  Deno.build.os === "linux" && await has("bash", "--version"),
-);
 
 const FAILS = /<3>the store fails: /;
 const NOT_SAVED = /<3>cannot save the plants in /;

@@ -1,26 +1,11 @@
 /** The blocks of the README for operators, run as they are printed. */
 import assert from "node:assert/strict";
 import { BackgroundProcess, type Ended } from "../support/background.ts";
-import { assertSucceeded, has, writeScript } from "../support/program.ts";
-import { type TestPlace, testsIf } from "../support/tests.ts";
+import { assertSucceeded, writeScript } from "../support/program.ts";
+import { blockOf } from "../support/readme.ts";
+import type { TestPlace } from "../support/tests.ts";
+import { withBash } from "../support/tools.ts";
 import { createStore, exportLines, toLine } from "../support/transfer.ts";
-
-/** For tests of commands for servers, which have GNU's tools. */
-const withBash = testsIf(
-  Deno.build.os === "linux" && await has("bash", "--version"),
-);
-
-const README = Deno.readTextFileSync(
-  new URL("../../README.md", import.meta.url),
-);
-
-/** Returns the first block of a section of the README. */
-function blockOf(title: string): string {
-  const [, section] = README.split(`## ${title}\n`);
-  const [block] = /(?<=\n\n)( {4}.*\n)+/.exec(section ?? "") ?? [];
-  assert.ok(block !== undefined, `no block in ${title}`);
-  return block;
-}
 
 /**
  * What the test has in place of commands that need a system: each prints its
@@ -38,7 +23,7 @@ async function run(
   block: string,
   env: Readonly<Record<string, string>>,
 ): Promise<Ended> {
-  const commands = `${blockOf("Operate it")}${block}`
+  const commands = `${blockOf("## Operate it")}${block}`
     .replace("/var/lib/plant-store", directory.path)
     .replace("/var/tmp", directory.path);
   writeScript(directory.file("plant-store"));
@@ -53,7 +38,7 @@ async function run(
 
 withBash.test("an operator can correct and remove plants", async (place) => {
   const lines = await createStore(place.store, 3);
-  const ended = await run(place, blockOf("Correct or remove a plant"), {
+  const ended = await run(place, blockOf("### Correct or remove a plant"), {
     EDITOR: 'sed -i -e s/Plant.1/Monstera/ -e /"id":2,/d',
   });
   assertSucceeded(ended);
@@ -71,7 +56,7 @@ withBash.test("a line that is not a plant any more leaves the store as it was", 
   const lines = await createStore(place.store, 3);
   const { stdout, stderr } = await run(
     place,
-    blockOf("Correct or remove a plant"),
+    blockOf("### Correct or remove a plant"),
     { EDITOR: "sed -i s/Plant.1.}/Monstera/" },
   );
   assert.match(stderr, /^line 1: .*\n2 created, .* 1 refused\n$/);
@@ -83,7 +68,7 @@ const INSTALL =
   "install() { run install; }; cmp() { run cmp; }; cp() { run cp; }\n";
 
 withBash.test("an upgrade ends with a backup that fails", async (place) => {
-  const block = INSTALL + blockOf("Upgrade");
+  const block = INSTALL + blockOf("### Upgrade");
   const backup = "systemctl start plant-store-backup";
   const { status, stdout } = await run(place, block, { FAILING: backup });
   assert.deepEqual([status, stdout], [1, `${backup}\n`]);
@@ -92,7 +77,7 @@ withBash.test("an upgrade ends with a backup that fails", async (place) => {
 withBash.test("an upgrade keeps the old binary, unless it is the new one", async (place) => {
   for (const copies of [["cp"], []]) {
     const FAILING = copies.length > 0 ? "cmp" : "";
-    const { stdout } = await run(place, INSTALL + blockOf("Upgrade"), {
+    const { stdout } = await run(place, INSTALL + blockOf("### Upgrade"), {
       FAILING,
     });
     assert.deepEqual(stdout.trimEnd().split("\n"), [

@@ -3,12 +3,11 @@ import assert from "node:assert/strict";
 import { BackgroundProcess, type Ended } from "./background.ts";
 import { Ledger, newPlants, range } from "./load.ts";
 import { Program, type ProgramOptions, STACK, writeScript } from "./program.ts";
+import { blockOf } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
-const ROOT = new URL("../../", import.meta.url);
-const README = Deno.readTextFileSync(new URL("README.md", ROOT));
 const BACKUP_UNIT = Deno.readTextFileSync(
-  new URL("src/deploy/plant-store-backup.service", ROOT),
+  new URL("../../src/deploy/plant-store-backup.service", import.meta.url),
 );
 
 /** Commands in a message before its problem is solved: no walk has more. */
@@ -20,14 +19,6 @@ runuser() { shift 3; "$@"; }
 install() { command install "\${@:1:3}" "\${@: -1}"; }
 journalctl() { grep '^<3>' <<< "$JOURNAL" | tail -n "\${@: -1}"; }
 `;
-
-/** Returns the lines of the first block of commands below a heading. */
-function commandsBelow(heading: string): string[] {
-  const [, section] = README.split(`\n${heading}\n`);
-  const block = section?.split("\n\n").find((part) => part.startsWith("    "));
-  assert.ok(block !== undefined, `no commands below ${heading}`);
-  return block.split("\n").map((line) => line.trim());
-}
 
 /** Runs commands of the README and of messages as they are printed. */
 export class Machine implements AsyncDisposable {
@@ -75,7 +66,7 @@ export class Machine implements AsyncDisposable {
 
   /** Runs commands in bash, in a shell that is prepared as the README says. */
   async bash(commands: string): Promise<Ended> {
-    const script = [TOOLS, ...commandsBelow("## Operate it"), commands];
+    const script = [TOOLS, blockOf("## Operate it"), commands];
     const ended = await new BackgroundProcess("bash", {
       args: ["-c", this.#toHere(script.join("\n"))],
       cwd: this.#lib,
@@ -143,7 +134,8 @@ export class Machine implements AsyncDisposable {
   /** Does what the first block of commands below a heading of the README says. */
   async follow(heading: string, { isRefused = false } = {}): Promise<void> {
     let seen = "";
-    for (const line of commandsBelow(heading)) {
+    const lines = blockOf(heading).trim().split("\n");
+    for (const line of lines.map((line) => line.trim())) {
       if (line === "systemctl stop plant-store") {
         await this.stop();
       } else if (line === "systemctl start plant-store") {
