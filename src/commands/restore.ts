@@ -41,7 +41,7 @@ export async function restore(
     );
   }
   const real = resolveLinks(location.path);
-  refuseSameFile(from, real, location);
+  refuseSameFile(from, real);
   if (!mayCreate && !exists(real)) {
     throw storeFailure("replace", location, new FileError("missing"));
   }
@@ -73,26 +73,15 @@ function replace(
 }
 
 /** Refuses to restore the store itself. @throws {OperatorError} */
-function refuseSameFile(
-  from: string,
-  real: string,
-  location: StoreLocation,
-): void {
-  const store = examine(
-    real,
-    (error) => storeFailure("replace", location, error),
-  );
-  const source = examine(from, (error) => backupFailure(from, error));
-  if (source === undefined || !isSameFile(source, store)) return;
-  throw new OperatorError(`${from} is the store itself: name a backup of it`);
-}
-
-function examine(path: string, failure: (error: unknown) => OperatorError) {
+function refuseSameFile(from: string, real: string): void {
+  let isSame = false;
   try {
-    return statOrUndefined(path);
-  } catch (error) {
-    throw failure(error);
+    isSame = isSameFile(Deno.statSync(from), statOrUndefined(real));
+  } catch {
+    // Copying it, or replacing the store, reports the problem.
   }
+  if (!isSame) return;
+  throw new OperatorError(`${from} is the store itself: name a backup of it`);
 }
 
 /** Copies a backup that this Deno can read; returns its number of entries. */

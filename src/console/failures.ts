@@ -53,18 +53,7 @@ const ADVICE: Readonly<
     ": name another backup",
   ],
   "log beside link": [
-    (_, store) =>
-      exists(logOf(store))
-        ? `, and another one beside the database: move the former away: ${
-          moveLog(store, nameAside)
-        }`
-        : ": if no service has used the database since it was moved, stop the " +
-          `service and run: ${
-            moveLog(
-              store,
-              (path) => resolveLinks(store) + path.slice(store.length),
-            )
-          }`,
+    (_, store) => adviseOnLog(store),
   ],
   "foreign log": [
     (_, store) =>
@@ -126,6 +115,18 @@ function hasSaved(store: string): boolean {
   }
 }
 
+/** Returns what to do with the log beside a link. */
+function adviseOnLog(store: string): string {
+  const real = resolveLinks(store);
+  if (exists(real + WAL_SUFFIX)) {
+    const command = moveLog(store, nameAside);
+    return `, and another one beside the database: move the former away: ${command}`;
+  }
+  const command = moveLog(store, (path) => real + path.slice(store.length));
+  return ": if no service has used the database since it was moved, stop the " +
+    `service and run: ${command}`;
+}
+
 /** Returns a command that renames the log beside a link, and its index. */
 function moveLog(store: string, toNew: (path: string) => string): string {
   return [WAL_SUFFIX, SHM_SUFFIX].map((suffix) => store + suffix)
@@ -137,11 +138,6 @@ function moveLog(store: string, toNew: (path: string) => string): string {
 /** Returns a command for a POSIX shell. */
 export function shellCommand(...words: readonly string[]): string {
   return words.map(quoteForShell).join(" ");
-}
-
-/** Returns the log that SQLite uses with a store. */
-function logOf(store: string): string {
-  return resolveLinks(store) + WAL_SUFFIX;
 }
 
 /**

@@ -50,22 +50,17 @@ export class KvStore implements CommitStore, ObservedStore {
   /** That the database is corrupt, once that is known: no write may follow. */
   #corruption: string | undefined;
 
-  /**
-   * @param kv the database that is open at the location
-   * @param isNew whether it was created for this store
-   * @param database its file, before it was opened
-   */
-  constructor(
+  private constructor(
     kv: Deno.Kv,
     location: StoreLocation,
     isNew: boolean,
-    database?: Deno.FileInfo,
+    files?: WatchedFiles,
   ) {
     this.#kv = kv;
     this.#location = location;
     this.isNew = isNew;
+    this.files = files;
     if (location.kind === "file") {
-      this.files = new WatchedFiles(location.path, database);
       this.commitPlantsMax = COMMIT_PLANTS_MAX_FILE;
       this.commitsInFlightMax = COMMITS_IN_FLIGHT_MAX_FILE;
     } else {
@@ -83,7 +78,8 @@ export class KvStore implements CommitStore, ObservedStore {
       const database = statOrUndefined(location.path);
       const kv = await Deno.openKv(location.path);
       try {
-        return new KvStore(kv, location, isNew, database);
+        const files = new WatchedFiles(location.path, database);
+        return new KvStore(kv, location, isNew, files);
       } catch (error) {
         kv.close();
         throw error;

@@ -51,7 +51,6 @@ export class Rescue {
   #partial: string | undefined;
   /** The file with the plants. */
   #path: string | undefined;
-  #saved = Promise.withResolvers<void>();
   /** The earliest time of the next attempt. */
   #nextMs = -Infinity;
 
@@ -68,27 +67,24 @@ export class Rescue {
     if (this.#path !== undefined) {
       if (!isDeleted(this.#path)) return;
       this.#path = undefined;
-      this.#saved = Promise.withResolvers();
     }
     if (this.#clock.nowMs() < this.#nextMs) return;
     this.#save(newSavedFile(files.path, files.real));
   }
 
   /**
-   * Waits until the plants are saved if the store is lost. Call it before the store is
-   * closed, and {@link check} regularly until it resolves: a store that cannot be
-   * saved would be lost, so only a second signal or the supervisor bounds the
-   * wait.
+   * Waits while the files have a problem and no plants are saved: files that
+   * cannot be examined may be lost. Call it before the store is closed, and
+   * {@link check} regularly until it resolves: a store that cannot be saved would
+   * be lost, so only a second signal or the supervisor bounds the wait.
    */
   async finish(): Promise<void> {
-    const { files } = this.#store;
-    // Files that cannot be examined now may be lost.
-    while (files?.check() !== undefined && files.loss === undefined) {
+    this.check();
+    while (
+      this.#store.files?.check() !== undefined && this.#path === undefined
+    ) {
       await this.#clock.sleep(CHECK_MS);
     }
-    if (files?.loss === undefined) return;
-    this.check();
-    await this.#saved.promise;
   }
 
   async #save(path: string): Promise<void> {
@@ -130,7 +126,6 @@ export class Rescue {
         isDamaged: isStoreDamaged,
         unsynced,
       });
-      this.#saved.resolve();
     } catch (error) {
       const { problem, message } = toFileError(error);
       if (problem === "full") this.#freeSpace();

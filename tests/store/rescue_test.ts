@@ -267,7 +267,7 @@ withRescue.test("Rescue reports a missing directory, and saves the plants when i
 });
 
 withRescue.test("finish() waits for a later attempt if one fails", async (place) => {
-  const { store, rescue } = place;
+  const { store, clock, rescue } = place;
   store.onPage = () => {
     if (store.reads === 1) throw new Error("disk I/O error");
   };
@@ -276,8 +276,12 @@ withRescue.test("finish() waits for a later attempt if one fails", async (place)
   // It has started an attempt itself.
   assert.match(place.names().join(), /\.partial$/);
   await place.nextReport();
+  clock.sleeps.shift()?.wake();
+  await settled();
   assert.equal(isFinished, false);
   await place.nextReport();
+  clock.sleeps.shift()?.wake();
+  await settled();
   await finished;
   assert.match(place.names().join(), NAME);
 });
@@ -296,6 +300,7 @@ withRescue.test("Rescue saves the plants again if their file is deleted, and not
   for (const name of place.names()) Deno.removeSync(place.file(name));
   const finished = rescue.finish();
   await place.nextReport();
+  clock.sleeps.shift()?.wake();
   await finished;
   assert.equal(reports.length, 2);
   assert.match(place.names().join(), NAME);
