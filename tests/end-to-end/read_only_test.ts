@@ -117,6 +117,20 @@ for (const [name, make] of CLOSED) {
   });
 }
 
+asOtherUser.test("a store that the user may only read, in a directory to write in, refuses creates", async (place) => {
+  const store = `${place.copies}/plants.db`;
+  const lines = await createStore(store, 10);
+  Deno.chmodSync(store, 0o444);
+  const ended = await place.run("serve", "--port", "0", "--kv", store);
+  assertOneLine(ended, 2, DENIED);
+  // SQLite has created an empty log with the permissions of the store.
+  for (const name of place.names("copies")) {
+    Deno.chmodSync(`${place.copies}/${name}`, 0o666);
+  }
+  assertSucceeded(await place.run("import", "/dev/null", "--kv", store));
+  assertSameLines(await exportLines(store), lines);
+});
+
 asOtherUser.test("export and backup read a log that the user may only read", async (place) => {
   await createAndKill(place.store, 100);
   const lines = range(1n, 100)

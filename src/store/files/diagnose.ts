@@ -2,8 +2,8 @@ import { DatabaseSync } from "node:sqlite";
 import { FileError, isLocked, toFileError } from "../../files/file_error.ts";
 import { resolveLinks } from "../../files/file_system.ts";
 
-/** SQLite's messages for a file that it may not open or write. */
-const UNSPECIFIC = /unable to open database file|readonly database/;
+/** Messages of SQLite and Deno KV for a file that they may not open or write. */
+const UNSPECIFIC = /unable to open database file|read-?only database/;
 
 /**
  * Converts an error of opening a database, which is closed again, and finds out
