@@ -73,6 +73,9 @@ export async function importPlants(
     // If the input cannot be read any further, report the preceding lines.
     run.report();
   }
+  if (store.damage !== undefined) {
+    throw storeFailure("store plants in", location, store.damage);
+  }
   if (saved !== undefined) finishSaved(saved, run.isComplete);
   return run.isComplete ? 0 : EXIT_FAILURE;
 }

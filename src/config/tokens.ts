@@ -28,7 +28,7 @@ export function readTokens(
   const tokens = texts.map((text) => text.trim());
   if (tokens.length === 0 || tokens.includes("")) {
     throw new OperatorError(
-      `${name}: expected a token, got an empty one: write one, or unset it`,
+      `${name}: expected a token, got an empty one: write or remove it`,
     );
   }
   const invalid = tokens.findIndex((token) => !TOKEN.test(token));

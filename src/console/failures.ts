@@ -67,18 +67,11 @@ const ADVICE: Readonly<
       return `: ${importAdvice(file, store, first)}`;
     },
   ],
-  "corrupt": [
-    (_, store) =>
-      hasSaved(store)
-        ? `, and then import the saved plants, or import them alone after: ${
-          moveAway(store, "", WAL_SUFFIX, SHM_SUFFIX)
-        }`
-        : "",
-    ": name another backup",
-  ],
+  "corrupt": [(_, store) => adviseOnSaved(store), ": name another backup"],
   "newer format": [
-    ": run that Deno, or export with it and import here into a new store; or " +
-    "restore a backup",
+    (_, store) =>
+      ": run that Deno, or export with it and import here into a new store; or " +
+      `restore a backup${adviseOnSaved(store)}`,
   ],
   "full": [""],
   "in use": [": stop it first"],
@@ -107,12 +100,15 @@ function moveAway(store: string, ...suffixes: readonly string[]): string {
     .map((path) => shellCommand("mv", path, nameAside(path))).join(" && ");
 }
 
-function hasSaved(store: string): boolean {
+/** Completes the advice to restore a backup of a store, beside saved plants. */
+function adviseOnSaved(store: string): string {
   try {
-    return savedFilesOf(store).length > 0;
+    if (savedFilesOf(store).length === 0) return "";
   } catch {
-    return false;
+    return "";
   }
+  const command = moveAway(store, "", WAL_SUFFIX, SHM_SUFFIX);
+  return `, and then import the saved plants, or import them alone after: ${command}`;
 }
 
 /** Returns what to do with the log beside a link. */

@@ -31,7 +31,7 @@ const TABLE = [
   {
     problem: "special path",
     pattern: /^NotCapable: Requires all access/,
-    words: "Deno does not open special files of the system",
+    words: "Deno opens no special file, and none in /dev, /proc and /sys",
   },
   /** The path is too long, or its links form a loop. */
   { problem: "bad path", pattern: /name too long|levels of symbolic links/ },

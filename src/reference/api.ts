@@ -115,12 +115,12 @@ export const LIMITS: readonly (readonly [
     notANewPlant,
   ],
   [
-    "Members",
-    "at most once each; unknown members are ignored",
+    "Known members",
+    "at most once each; unknown members are ignored, even if repeated",
     notANewPlant,
   ],
   [
-    "Strings",
+    "Strings of known members",
     "any text without unpaired surrogates; it may be empty",
     notANewPlant,
   ],
@@ -173,7 +173,7 @@ export const CREATED =
 
 /** How to authenticate. */
 export const AUTHENTICATION =
-  "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`. The service checks the token before the headers and the body of a create.";
+  "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`. The service checks the token before the other headers and the body of a create.";
 
 /** How clients in JavaScript and TypeScript send ids beyond ±2^53. */
 export const LARGE_IDS =

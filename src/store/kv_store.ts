@@ -45,6 +45,8 @@ export class KvStore implements CommitStore, ObservedStore {
   readonly isNew: boolean;
   /** The open files; `undefined` for a KV Connect server. */
   readonly files: WatchedFiles | undefined;
+  /** The last damage that an operation found. */
+  damage: FileError | undefined;
   readonly #kv: Deno.Kv;
   readonly #location: StoreLocation;
   /** That the database is corrupt, once that is known: no write may follow. */
@@ -243,10 +245,11 @@ export class KvStore implements CommitStore, ObservedStore {
     throw new FileError(isCorrupt ? "corrupt" : "other", problem);
   }
 
-  /** Converts an error, and remembers corruption. */
+  /** Converts an error, and remembers damage. */
   #toError(error: unknown): FileError {
     const converted = toStoreError(error, this.#location);
     if (converted.problem === "corrupt") this.#corruption = converted.message;
+    if (isDamaged(converted)) this.damage = converted;
     return converted;
   }
 

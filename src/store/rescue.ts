@@ -11,7 +11,7 @@ import type { KvStore } from "./kv_store.ts";
 /** The part of a store that a rescue uses; without files, it does nothing. */
 export interface RescuedStore extends Pick<KvStore, "pages"> {
   readonly files:
-    | Pick<WatchedFiles, "path" | "real" | "loss" | "check" | "setLogAside">
+    | Pick<WatchedFiles, "path" | "real" | "loss" | "check" | "setAside">
     | undefined;
 }
 
@@ -117,7 +117,7 @@ export class Rescue {
       sync(partial);
       Deno.renameSync(partial, saved);
       const unsynced = syncDirectory(saved);
-      if (!isStoreDamaged) this.#store.files?.setLogAside();
+      if (!isStoreDamaged) this.#store.files?.setAside();
       this.#path = saved;
       this.#reports.plantsSaved({
         path: saved,

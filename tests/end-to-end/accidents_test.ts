@@ -4,6 +4,7 @@
  * acknowledged plant.
  */
 import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
 import {
   inParallel,
   newPlants,
@@ -40,6 +41,8 @@ interface Accident {
   readonly undo?: string;
   /** Whether the path of the store is a link from the beginning. */
   readonly isLink?: boolean;
+  /** Number of plants to store before: many are in the database, not its log. */
+  readonly plants?: number;
   /** Whether a store with another plant is in place of the lost one. */
   readonly isReplaced?: boolean;
 }
@@ -77,6 +80,11 @@ const ACCIDENTS: readonly Accident[] = [
     name: "a database that a backup replaces",
     script: 'plants backup copy.db && mv copy.db "$real"',
   },
+  {
+    name: "a database whose second half is cut off",
+    script: 'truncate -s $(($(stat -c %s "$real") / 2)) "$real"',
+    plants: 10_000,
+  },
   { name: "a deleted log", script: 'rm "$real"-wal' },
   { name: "a deleted index of the log", script: 'rm "$real"-shm', undo: "" },
 ];
@@ -91,12 +99,13 @@ async function complete(walks: readonly (Promise<void> | false)[]) {
 /** Lets an accident happen under load, and waits until the plants are saved. */
 async function loseStore(
   machine: Machine,
-  { script, isReplaced }: Accident,
+  { script, plants = 0, isReplaced }: Accident,
 ): Promise<void> {
   const { service, ledger } = machine;
   if (isReplaced) {
     await ledger.record(OTHER, () => Promise.resolve({ status: 200 }));
   }
+  await ledger.store(service, newPlants(range(10_000n, plants)));
   let isOver = false;
   const first = BigInt(ledger.events);
   const load = inParallel(range(1_000n + first, 5_000), async (id) => {
@@ -325,6 +334,25 @@ async function walkDamage(
   ]);
   assertSameLines(stored, plants.map(toBody).filter((line) => kept.has(line)));
   if (isReadable) assert.equal(stored.length, plants.length);
+}
+
+for (const damaged of ["damaged pages", "a damaged value"]) {
+  withBash.test(`saved plants beside a store with ${damaged}, that only their import finds, are imported alone by its message`, async () => {
+    await using machine = await Machine.start();
+    await machine.ledger.store(machine.service, newPlants(range(101n, 5_000)));
+    await machine.succeed('rm "$store"-wal');
+    await machine.service.printed(SAVED);
+    await machine.stop("SIGKILL");
+    if (damaged === "damaged pages") await machine.succeed(overwrite(20, 8));
+    else {
+      using database = new DatabaseSync(machine.store);
+      database.exec(
+        "UPDATE kv SET v = x'00' WHERE k IN (SELECT max(k) FROM kv)",
+      );
+    }
+    await machine.start();
+    await machine.assertHasAll();
+  });
 }
 
 for (const [damage, script, isReadable] of DAMAGES) {

@@ -131,8 +131,8 @@ Deno.test("descriptionText() states in words what the schemas cannot: every boun
   for (
     const part of [
       `The id (otherwise error 40003): an integer from ${ID_MIN} to ${ID_MAX}`,
-      "Members (otherwise error 40003): at most once each",
-      "Strings (otherwise error 40003): any text without unpaired surrogates",
+      "Known members (otherwise error 40003): at most once each",
+      "Strings of known members (otherwise error 40003): any text without unpaired surrogates",
       `objects (otherwise error 40002): ${JSON_DEPTH_MAX} levels`,
       `body (otherwise error 41301): ${BODY_BYTES_MAX / 1024} KiB`,
       `body to arrive (otherwise error 40801): ${BODY_MS_MAX / 1000} s\n`,

@@ -30,10 +30,10 @@ class FakeStore {
     readonly real: string;
     loss: string | undefined;
     check(): string | undefined;
-    setLogAside(): void;
+    setAside(): void;
   };
-  /** Number of calls of `files.setLogAside`. */
-  logsAside = 0;
+  /** Number of calls of `files.setAside`. */
+  asides = 0;
 
   constructor(real: string) {
     const files = {
@@ -41,7 +41,7 @@ class FakeStore {
       real,
       loss: "it was deleted or moved",
       check: () => files.loss,
-      setLogAside: () => this.logsAside++,
+      setAside: () => this.asides++,
     };
     this.files = files;
   }
@@ -108,7 +108,7 @@ withRescue.test("Rescue saves every plant once, in a file for its user only, and
   rescue.check();
   await rescue.finish();
   assert.equal(store.reads, 1);
-  assert.equal(store.logsAside, 1);
+  assert.equal(store.asides, 1);
   const [name = "", ...others] = place.names();
   assert.match(name, NAME);
   assert.deepEqual(others, []);
@@ -249,7 +249,7 @@ for (
     // It counts as incomplete.
     assert.match(`${path}`, /\.jsonl\.partial$/);
     assert.equal(Deno.readTextFileSync(`${path}`), LINES.split(/^/m)[0]);
-    assert.equal(store.logsAside, 0);
+    assert.equal(store.asides, 0);
     clock.now += RESCUE_RETRY_MS;
     rescue.check();
     await rescue.finish();

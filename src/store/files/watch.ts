@@ -11,6 +11,9 @@ import {
   statOrUndefined,
 } from "../../files/file_system.ts";
 
+/** A loss after which the database is still in its place, but useless. */
+const CUT = "it was cut";
+
 /** Files that belong to an open database, beside it. */
 const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
 
@@ -89,7 +92,7 @@ export class WatchedFiles {
    * Only VACUUM cuts a database, and Deno KV does not use that.
    */
   #findCut(bytes: number): string | undefined {
-    if (bytes < this.#bytes) return "it was cut";
+    if (bytes < this.#bytes) return CUT;
     this.#bytes = bytes;
     return undefined;
   }
@@ -99,16 +102,19 @@ export class WatchedFiles {
   }
 
   /**
-   * Renames the log of a lost database, and its index, if its place is empty or
-   * has another file, into which SQLite would replay the log. Call it when all
-   * plants are saved. Ignores errors: the log is recognised later in most cases.
+   * Renames what would harm a store in place of the lost one: a cut database,
+   * and the log of one that is not in its place, which SQLite would replay into
+   * another file, with its index. Call it when all plants are saved. Ignores
+   * errors: most of it is recognised later.
    */
-  setLogAside(): void {
+  setAside(): void {
     try {
-      if (this.#isDatabase(lstatOrUndefined(this.real))) return;
-      // The log is the last: without it, its index would refuse another store.
-      for (const [path, file] of [...this.#sidecars].toReversed()) {
-        const found = statOrUndefined(path);
+      const isHere = this.#isDatabase(lstatOrUndefined(this.real));
+      if (isHere && this.#loss !== CUT) return;
+      const files = new Map([[this.real, this.#database], ...this.#sidecars]);
+      // The index before the log: alone, it would refuse another store.
+      for (const [path, file] of [...files].toReversed()) {
+        const found = lstatOrUndefined(path);
         if (found !== undefined && isSameFile(found, file)) {
           Deno.renameSync(path, nameAside(path));
         }

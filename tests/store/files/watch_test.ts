@@ -97,18 +97,18 @@ eachPlace.test("WatchedFiles reports a database that was cut", async ({ path, re
   assert.equal(files.checkDatabase(), "it was cut");
 });
 
-eachPlace.test("setLogAside() renames the log of a database that is not in its place, and its index", async ({ path, real }) => {
+eachPlace.test("setAside() renames the log of a database that is not in its place, and its index", async ({ path, real }) => {
   const names = () =>
     [...Deno.readDirSync(dirname(real))].map(({ name }) => name)
       .filter((name) => name.startsWith("plants.db")).toSorted();
   for (const isReplaced of [false, true]) {
     const { kv, files } = await openFiles(path);
-    files.setLogAside();
+    files.setAside();
     assert.deepEqual(names(), ["plants.db", "plants.db-shm", "plants.db-wal"]);
     Deno.removeSync(real);
     if (isReplaced) Deno.createSync(real).close();
     const log = Deno.readFileSync(`${real}-wal`);
-    files.setLogAside();
+    files.setAside();
     const left = names().filter((name) => name !== "plants.db");
     assert.match(
       left.join(),
@@ -119,11 +119,28 @@ eachPlace.test("setLogAside() renames the log of a database that is not in its p
     for (const suffix of ["-wal", "-shm"]) {
       Deno.createSync(real + suffix).close();
     }
-    files.setLogAside();
+    files.setAside();
     assert.ok(names().includes("plants.db-wal"));
     kv.close();
     for (const name of names()) Deno.removeSync(`${dirname(real)}/${name}`);
   }
+});
+
+test("setAside() renames a cut database, with its log and its index", async ({ directory, store: path }) => {
+  const { kv, files } = await openFiles(path);
+  using _ = kv;
+  files.check();
+  Deno.truncateSync(path, 0);
+  files.check();
+  files.setAside();
+  const names = directory.names().map((name) =>
+    name.replace(/-[\dT.-]+Z$/, "")
+  );
+  assert.deepEqual(names.toSorted(), [
+    "plants.db-shm.left",
+    "plants.db-wal.left",
+    "plants.db.left",
+  ]);
 });
 
 test("WatchedFiles reports a link that leads to another database by now", async ({ directory, store: path }) => {
