@@ -90,15 +90,13 @@ async function exportSelected(
       continue;
     }
     const plant = found.get(id);
-    const line = plant ? formatNewPlant({ id, plant }) : undefined;
-    if (line !== undefined) {
-      text += `${line}\n`;
+    if (plant) {
+      text += `${formatNewPlant({ id, plant })}\n`;
       counts.exported++;
     } else {
-      const isAbsent = plant === undefined;
-      const problem = isAbsent
-        ? "no such plant"
-        : "not a plant of this service";
+      const problem = plant === null
+        ? "not a plant of this service"
+        : "no such plant";
       writeStderr(`id ${id}: ${problem}`);
       counts.skipped++;
     }

@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { fileFailure, storeFailure } from "../console/failures.ts";
 import { countOf } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-import { FileError, toFileError } from "../files/file_error.ts";
+import { FileError } from "../files/file_error.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { leaveWalMode, refuseLogBesideLink } from "../store/files/inspect.ts";
 import {
@@ -97,11 +97,10 @@ async function copyReadable(from: string, to: string): Promise<number> {
 }
 
 /** Converts an error of a backup. */
-function backupFailure(from: string, error: unknown): OperatorError {
-  const converted = toFileError(error);
-  const shown = converted.problem === "corrupt"
+function backupFailure(from: string, error: FileError): OperatorError {
+  const shown = error.problem === "corrupt"
     ? new FileError("corrupt", "it is corrupt")
-    : converted;
+    : error;
   const source = { kind: "file", path: from } as const;
   return storeFailure("restore", source, shown, "backup");
 }

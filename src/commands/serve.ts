@@ -80,7 +80,7 @@ async function run(
       ),
   );
   const baseUrl = config.baseUrl ?? server.origin;
-  const reports = reportsTo(log, nameOf(config.store));
+  const reports = reportsTo(log, store, nameOf(config.store));
   const service = createService(
     store,
     { tokens, log, baseUrl, reports },
@@ -131,10 +131,16 @@ function logUnhandledErrors(log: Log): void {
 }
 
 /** Logs what the operator needs to know about the store. */
-function reportsTo(log: Log, name: string): ServiceConfig["reports"] {
+function reportsTo(
+  log: Log,
+  store: KvStore,
+  name: string,
+): ServiceConfig["reports"] {
   return {
     storeFailing(problem) {
-      log.error("store failing", `the store fails: ${name}: ${problem}`);
+      const isLost = store.files?.loss !== undefined;
+      const next = isLost ? ": saving all plants: a kill would lose them" : "";
+      log.error("store failing", `the store fails: ${name}: ${problem}${next}`);
     },
     storeRecovered() {
       log.info("store recovered", "the store has recovered");

@@ -1,8 +1,7 @@
 import { errorMessage } from "../messages.ts";
 
 /** A kind of problem of a store, or of any other file. */
-interface Row<Problem = string> {
-  readonly problem: Problem;
+interface Row {
   /** Matches the name and the message of an error of Deno or SQLite. */
   readonly pattern?: RegExp;
   /** Defaults to the message of the error. */
@@ -13,90 +12,66 @@ interface Row<Problem = string> {
 
 /** Every problem. The first pattern that matches an error counts. */
 const TABLE = [
-  {
-    problem: "missing",
-    pattern: /^Not(Found|ADirectory)\b/,
-    words: "no such file",
-  },
+  ["missing", { pattern: /^Not(Found|ADirectory)\b/, words: "no such file" }],
   /** There is no directory for a new file. */
-  { problem: "no directory" },
-  {
-    problem: "directory",
-    pattern: /^IsADirectory\b/,
-    words: "it is a directory",
-  },
+  ["no directory", {}],
+  ["directory", { pattern: /^IsADirectory\b/, words: "it is a directory" }],
   /** Another file has the name of a new one. */
-  { problem: "exists", words: "it already exists" },
+  ["exists", { words: "it already exists" }],
   /** A path below /dev, /proc or /sys, or not a regular file. */
-  {
-    problem: "special path",
+  ["special path", {
     pattern: /^NotCapable: Requires all access/,
     words: "Deno opens no special file, and none in /dev, /proc and /sys",
-  },
+  }],
   /** The path is too long, or its links form a loop. */
-  { problem: "bad path", pattern: /name too long|levels of symbolic links/ },
-  { problem: "no links", words: "its file system has no hard links" },
-  {
-    problem: "read-only",
+  ["bad path", { pattern: /name too long|levels of symbolic links/ }],
+  ["no links", { words: "its file system has no hard links" }],
+  ["read-only", {
     pattern: /Read-only file system/,
     words: "the file system is read-only",
-  },
-  {
-    problem: "denied",
-    pattern: /^PermissionDenied\b/,
-    words: "permission denied",
-  },
-  {
-    problem: "not a store",
-    pattern: /not a database/,
-    words: "not a Deno KV store",
-  },
+  }],
+  ["denied", { pattern: /^PermissionDenied\b/, words: "permission denied" }],
+  ["not a store", { pattern: /not a database/, words: "not a Deno KV store" }],
   /** There is no database, but its log. */
-  { problem: "missing database" },
+  ["missing database", {}],
   /** There is a database, but its log is gone. */
-  { problem: "missing log" },
+  ["missing log", {}],
   /** The path is a link now, and the log of its database is beside it. */
-  { problem: "log beside link" },
+  ["log beside link", {}],
   /** The log of another database is beside the file. */
-  { problem: "foreign log" },
+  ["foreign log", {}],
   /** Plants that may not be in the store are in a file beside it. */
-  { problem: "saved plants" },
-  {
-    problem: "corrupt",
+  ["saved plants", {}],
+  ["corrupt", {
     // Deno creates tables that exist if it finds no version in their place.
     pattern: /malformed|table \w+ already exists in/,
     words: "the database is corrupt: restore a backup",
-  },
+  }],
   /** A newer Deno wrote values that this one cannot read, or they are damaged. */
-  {
-    problem: "newer format",
+  ["newer format", {
     pattern: /could not deserialize/,
     words: "a newer Deno stored plants in it, or they are damaged",
-  },
-  {
-    problem: "full",
+  }],
+  ["full", {
     pattern: /disk is full|No space left|quota exceeded/,
     words: "the disk is full: free some space",
     isPassing: true,
-  },
+  }],
   /** Another process has the store open, and nothing was written. */
-  {
-    problem: "in use",
+  ["in use", {
     pattern: /database is locked/,
     words: "database is locked by another process",
     isPassing: true,
-  },
+  }],
   /** A KV Connect server cannot be used. */
-  { problem: "server", isPassing: true },
-  { problem: "other", isPassing: true },
-] as const satisfies readonly Row[];
+  ["server", { isPassing: true }],
+  ["other", { isPassing: true }],
+] as const satisfies readonly (readonly [string, Row])[];
 
 /** Why a store, or any other file, cannot be used. */
-export type FileProblem = typeof TABLE[number]["problem"];
+export type FileProblem = typeof TABLE[number][0];
 
-const ROWS: ReadonlyMap<FileProblem, Row<FileProblem>> = new Map(
-  TABLE.map((row) => [row.problem, row]),
-);
+const ROWS: ReadonlyMap<FileProblem, Row> = new Map(TABLE);
 
 /** A store, or any other file, cannot be used. */
 export class FileError extends Error {
@@ -137,7 +112,7 @@ export function toFileError(error: unknown): FileError {
   if (error instanceof FileError) return error;
   // Deno appends the path, which may contain anything.
   const text = String(error).replace(/ \(os error \d+\).*/s, "");
-  for (const { problem, pattern, words } of ROWS.values()) {
+  for (const [problem, { pattern, words }] of ROWS) {
     if (pattern?.test(text)) {
       return new FileError(problem, words ?? errorMessage(error));
     }

@@ -43,11 +43,8 @@ export class AcceptedTokens {
       return INVALID_TOKEN.test(header) ? INVALID_CHARACTER : NO_CREDENTIALS;
     }
     // No early exit: the time does not reveal which token is equal.
-    let equal = 0;
-    for (const accepted of this.#tokens) {
-      equal += isEqual(token, accepted) ? 1 : 0;
-    }
-    return equal > 0 ? undefined : NOT_ACCEPTED;
+    const equal = this.#tokens.filter((accepted) => isEqual(token, accepted));
+    return equal.length > 0 ? undefined : NOT_ACCEPTED;
   }
 }
 

@@ -106,12 +106,11 @@ export async function* formatPages(
     const foreign: string[] = [];
     let lastId: bigint | undefined;
     for (const entry of page) {
-      const isForeign = typeof entry === "string";
-      const line = isForeign ? undefined : formatNewPlant(entry);
-      if (!isForeign && line !== undefined) {
-        lines.push(`${line}\n`);
+      if (typeof entry === "string") foreign.push(entry);
+      else {
+        lines.push(`${formatNewPlant(entry)}\n`);
         lastId = entry.id;
-      } else foreign.push(isForeign ? entry : `id ${entry.id}`);
+      }
     }
     yield { text: lines.join(""), plants: lines.length, lastId, foreign };
   }

@@ -148,19 +148,21 @@ export function countChars({ name, tag = "" }: Plant): number {
  */
 export function toPlant(value: unknown): Plant | null {
   if (typeof value !== "object" || value === null) return null;
-  if (!("name" in value) || typeof value.name !== "string") return null;
+  if (!("name" in value) || !isText(value.name)) return null;
   const { name } = value;
   if (!("tag" in value)) return { name };
-  return typeof value.tag === "string" ? { name, tag: value.tag } : null;
+  return isText(value.tag) ? { name, tag: value.tag } : null;
+}
+
+/** Returns whether a value is a string that UTF-8 can represent. */
+function isText(value: unknown): value is string {
+  return typeof value === "string" && value.isWellFormed();
 }
 
 /**
  * Formats a plant as a line that {@link parseNewPlant} accepts, without a line
- * break, or returns `undefined` if another program stored it with an unpaired
- * surrogate, which no UTF-8 text can represent.
+ * break.
  */
-export function formatNewPlant({ id, plant }: NewPlant): string | undefined {
-  const { name, tag = "" } = plant;
-  if (!name.isWellFormed() || !tag.isWellFormed()) return undefined;
+export function formatNewPlant({ id, plant }: NewPlant): string {
   return `{"id":${id},${JSON.stringify(plant).slice(1)}`;
 }

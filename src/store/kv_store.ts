@@ -240,9 +240,7 @@ export class KvStore implements CommitStore, ObservedStore {
 
   /** @throws {FileError} if the open files have a problem */
   #assertNone(problem: string | undefined): void {
-    if (problem === undefined) return;
-    const isCorrupt = problem === this.#corruption;
-    throw new FileError(isCorrupt ? "corrupt" : "other", problem);
+    if (problem !== undefined) throw new FileError("other", problem);
   }
 
   /** Converts an error, and remembers damage. */

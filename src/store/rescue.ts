@@ -92,7 +92,7 @@ export class Rescue {
     try {
       const partial = path + PARTIAL_SUFFIX;
       createFile(partial);
-      // Only now: one of them refuses a start at any time.
+      // Only now: at every moment one of them refuses a start.
       if (this.#partial !== undefined) removeIfPossible(this.#partial);
       this.#partial = partial;
       let plants = 0;

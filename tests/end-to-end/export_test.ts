@@ -130,7 +130,7 @@ fromSource.test("export names and skips values that are not plants", async ({ st
     "1 exported, 3 skipped",
     '[ "plants", 2n ]: not a plant of this service',
     '[ "plants", 3n ]: not a plant of this service',
-    "id 4: not a plant of this service",
+    '[ "plants", 4n ]: not a plant of this service',
   ]);
   assert.equal(status, 1);
 });

@@ -303,7 +303,7 @@ test("a store that was found corrupt accepts no further write, and does not reco
   const store = await openStore({ kind: "file", path });
   assert.equal(await store.commit([{ id: 2_000n, plant: PLANT }]), "committed");
   await assert.rejects(Array.fromAsync(store.pages()), storeError(...CORRUPT));
-  const corrupt = storeError(...CORRUPT);
+  const corrupt = storeError("other", CORRUPT[1]);
   const created = store.commit([{ id: 2_001n, plant: PLANT }]);
   await assert.rejects(created, corrupt);
   await assert.rejects(store.probe(), corrupt);

@@ -45,14 +45,16 @@ function verify(path: string): number {
  * it, so the writes of a service neither change nor restart the copy.
  */
 function openSource(path: string): DatabaseSync {
+  let source: DatabaseSync | undefined;
   try {
     requireStore(path);
-    const source = openToRead(path);
+    source = openToRead(path);
     // Another process may lock the database for a moment.
     source.exec(`PRAGMA busy_timeout = ${STORE_OPEN_MS_MAX}; BEGIN`);
     source.prepare("SELECT 1 FROM kv LIMIT 1").get();
     return source;
   } catch (error) {
+    source?.close();
     throw diagnose(error, path);
   }
 }

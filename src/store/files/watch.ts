@@ -3,7 +3,6 @@ import { toFileError } from "../../files/file_error.ts";
 import { syncDirectory } from "../../files/publish.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 import {
-  isLink,
   isSameFile,
   lstatOrUndefined,
   nameAside,
@@ -28,7 +27,6 @@ export class WatchedFiles {
   readonly path: string;
   /** The path that SQLite has opened: the configured one may be a link. */
   readonly real: string;
-  readonly #isLink: boolean;
   /** Size of the database when it was last examined. */
   #bytes = 0;
   readonly #database: Deno.FileInfo | undefined;
@@ -45,7 +43,6 @@ export class WatchedFiles {
     this.#database = database;
     const real = resolveLinks(path);
     this.real = real;
-    this.#isLink = isLink(path);
     this.#sidecars = new Map(
       SUFFIXES.map((suffix) => [real + suffix, statOrUndefined(real + suffix)]),
     );
@@ -74,17 +71,14 @@ export class WatchedFiles {
 
   /**
    * A database is also lost if it was moved and a link leads to it: SQLite
-   * continues with the log at the old path. So the file itself is examined, at
-   * the end of the configured link if there is one.
+   * continues with the log at the old path. So the file itself is examined, too.
    */
   #findDatabaseLoss(): string | undefined {
-    const file = lstatOrUndefined(this.#isLink ? this.real : this.path);
-    const isHere = this.#isDatabase(file) &&
-      (!this.#isLink || this.#isDatabase(statOrUndefined(this.path)));
-    if (isHere) return this.#findCut(file?.size ?? 0);
     const found = statOrUndefined(this.path);
     if (found === undefined) return "it was deleted or moved";
-    return this.#isDatabase(found) ? "it was moved" : "it was replaced";
+    if (!this.#isDatabase(found)) return "it was replaced";
+    if (!this.#isDatabase(lstatOrUndefined(this.real))) return "it was moved";
+    return this.#findCut(found.size);
   }
 
   /**
