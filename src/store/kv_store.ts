@@ -162,9 +162,11 @@ export class KvStore implements CommitStore, ObservedStore {
    */
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
     let keys = PAGE_KEYS_MIN;
-    /** Whether plants are read one by one, up to the damage. */
-    let isSlow = false;
+    let damage: FileError | undefined;
+    /** Number of keys that are read one by one, up to the damage. */
+    let keysLeft = 0;
     let cursor = "";
+    let lastId: bigint | undefined;
     const readPage = async (): Promise<(NewPlant | string)[]> => {
       // A listing has one batch size, so each page has a listing of its own.
       const listing = this.#kv.list(
@@ -172,6 +174,7 @@ export class KvStore implements CommitStore, ObservedStore {
         { batchSize: keys, limit: keys, cursor },
       );
       const page = await Array.fromAsync(listing, toNewPlant);
+      lastId = lastIdOf(page, lastId);
       cursor = listing.cursor;
       return page;
     };
@@ -181,8 +184,9 @@ export class KvStore implements CommitStore, ObservedStore {
         return await withTimeout(readPage(), LIST_MS_MAX);
       } catch (error) {
         const failure = this.#toError(error);
-        if (!isDamaged(failure) || isSlow) throw failure;
-        isSlow = true;
+        if (!isDamaged(failure) || damage !== undefined) throw failure;
+        damage = failure;
+        keysLeft = keys;
         keys = 1;
         return await readNext();
       }
@@ -192,9 +196,11 @@ export class KvStore implements CommitStore, ObservedStore {
       const page = await next;
       if (page.length < keys) {
         yield page;
-        return;
+        if (damage === undefined) return;
+        throw damage;
       }
-      if (!isSlow) keys = nextPageKeys(page);
+      if (damage === undefined) keys = nextPageKeys(page);
+      else if (keysLeft-- === 0) throw damage;
       next = readNext();
       // Ignore the prefetched page if the consumer stops early.
       next.catch(() => {});
@@ -284,6 +290,24 @@ function nextPageKeys(page: readonly (NewPlant | string)[]): number {
     chars += typeof entry === "string" ? entry.length : countChars(entry.plant);
   }
   return Math.min(PAGE_KEYS_MAX, Math.floor(PAGE_CHARS * page.length / chars));
+}
+
+/**
+ * Returns the last id of a page, or that of the pages before it.
+ * @throws {FileError} if the ids do not ascend: parts of the database are in the
+ * place of others, so a listing may go round in a circle
+ */
+function lastIdOf(
+  page: readonly (NewPlant | string)[],
+  previous: bigint | undefined,
+): bigint | undefined {
+  let last = previous;
+  for (const entry of page) {
+    if (typeof entry === "string") continue;
+    if (last !== undefined && entry.id <= last) throw new FileError("corrupt");
+    last = entry.id;
+  }
+  return last;
 }
 
 /** Returns an entry as a plant, or its key as text if it is not one. */

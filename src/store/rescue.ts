@@ -11,7 +11,10 @@ import type { KvStore } from "./kv_store.ts";
 /** The part of a store that a rescue uses; without files, it does nothing. */
 export interface RescuedStore extends Pick<KvStore, "pages"> {
   readonly files:
-    | Pick<WatchedFiles, "path" | "real" | "loss" | "check" | "setAside">
+    | Pick<
+      WatchedFiles,
+      "path" | "real" | "loss" | "isCut" | "check" | "setAside"
+    >
     | undefined;
 }
 
@@ -21,7 +24,7 @@ interface SavedPlants {
   readonly plants: number;
   /** Number of entries that are not plants of this service. */
   readonly foreign: number;
-  /** Whether the plants after the last one could not be read. */
+  /** Whether further plants could not be read. */
   readonly isDamaged: boolean;
   /** Why the directory could not be synced, if it could not. */
   readonly unsynced: string | undefined;
@@ -97,7 +100,7 @@ export class Rescue {
       this.#partial = partial;
       let plants = 0;
       let foreign = 0;
-      let isStoreDamaged = false;
+      let isStoreDamaged = this.#store.files?.isCut ?? false;
       try {
         for await (const page of formatPages(this.#store.pages())) {
           // It fails if the file is gone: another one would lack its start.
@@ -117,7 +120,8 @@ export class Rescue {
       sync(partial);
       Deno.renameSync(partial, saved);
       const unsynced = syncDirectory(saved);
-      if (!isStoreDamaged) this.#store.files?.setAside();
+      const { files } = this.#store;
+      if (!isStoreDamaged || files?.isCut) files?.setAside();
       this.#path = saved;
       this.#reports.plantsSaved({
         path: saved,

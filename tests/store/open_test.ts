@@ -273,13 +273,18 @@ test("openStore() refuses a store beside plants that are being saved, and a name
 const MANY = range(1n, 1_000)
   .map((id) => ({ id, plant: { name: "x".repeat(500) } }));
 
-/** Makes a store with these plants, and damages a part of it. */
-async function makeDamaged(path: string): Promise<void> {
+/** Makes a store with these plants. */
+async function makeLarge(path: string): Promise<void> {
   const store = await openStore({ kind: "file", path });
   for (let i = 0; i < MANY.length; i += 100) {
     await store.commit(MANY.slice(i, i + 100));
   }
   store.close();
+}
+
+/** Makes a store with these plants, and damages a part of it. */
+async function makeDamaged(path: string): Promise<void> {
+  await makeLarge(path);
   overwrite(path, 100 * PAGE_BYTES, PAGE_BYTES);
 }
 
@@ -296,6 +301,38 @@ test("pages() of a corrupt store has every plant before the damage, and then fai
   const [next] = MANY.slice(found.length);
   await assert.rejects(store.read([next?.id ?? 0n]), storeError(...CORRUPT));
   store.close();
+});
+
+test("pages() of a store with an old page in the place of a newer one has no plant twice, and fails unless it has all", async ({ directory, store: path }) => {
+  await makeLarge(path);
+  const bytes = Deno.readFileSync(path);
+  const copy = directory.file("copy.db");
+  let failures = 0;
+  for (let page = 40; page < 140; page += 10) {
+    const from = (page - 20) * PAGE_BYTES;
+    const damaged = bytes.slice()
+      .copyWithin(page * PAGE_BYTES, from, from + PAGE_BYTES);
+    Deno.writeFileSync(copy, damaged);
+    const store = await openStoreToRead({ kind: "file", path: copy });
+    const found: bigint[] = [];
+    try {
+      for await (const plants of store.pages()) {
+        for (const plant of plants) {
+          if (typeof plant !== "string") found.push(plant.id);
+        }
+      }
+      assert.equal(found.length, MANY.length);
+    } catch (error) {
+      storeError(...CORRUPT)(error);
+      failures++;
+    }
+    assert.deepEqual(
+      found,
+      [...new Set(found)].toSorted((a, b) => a < b ? -1 : 1),
+    );
+    store.close();
+  }
+  assert.ok(failures > 0);
 });
 
 test("a store that was found corrupt accepts no further write, and does not recover", async ({ store: path }) => {

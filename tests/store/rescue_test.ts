@@ -29,6 +29,7 @@ class FakeStore {
     path: string;
     readonly real: string;
     loss: string | undefined;
+    isCut: boolean;
     check(): string | undefined;
     setAside(): void;
   };
@@ -40,6 +41,7 @@ class FakeStore {
       path: real,
       real,
       loss: "it was deleted or moved",
+      isCut: false,
       check: () => files.loss,
       setAside: () => this.asides++,
     };
@@ -256,6 +258,16 @@ for (
     assert.equal(reports.length, 1);
   });
 }
+
+withRescue.test("Rescue saves the plants of a cut store as incomplete, and sets its files aside", async (place) => {
+  const { store } = place;
+  store.files.isCut = true;
+  const [path, , , isDamaged] = await place.nextReport();
+  assert.equal(isDamaged, true);
+  assert.match(`${path}`, /\.jsonl\.partial$/);
+  assert.equal(Deno.readTextFileSync(`${path}`), LINES);
+  assert.equal(store.asides, 1);
+});
 
 withRescue.test("Rescue reports a missing directory, and saves the plants when it exists again", async (place) => {
   Deno.removeSync(place.path);

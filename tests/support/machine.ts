@@ -132,16 +132,19 @@ export class Machine implements AsyncDisposable {
   }
 
   /** Does what the first block of commands below a heading of the README says. */
-  async follow(heading: string, { isRefused = false } = {}): Promise<void> {
+  async follow(heading: string, { isSetAside = false }: {
+    /** Whether the service has saved its plants, and set the store aside. */
+    readonly isSetAside?: boolean;
+  } = {}): Promise<void> {
     let seen = "";
     const lines = blockOf(heading).trim().split("\n");
     for (const line of lines.map((line) => line.trim())) {
       if (line === "systemctl stop plant-store") {
         await this.stop();
       } else if (line === "systemctl start plant-store") {
-        if (isRefused) await this.start();
+        if (isSetAside) await this.start();
         else assert.equal(await this.tryToStart(), undefined);
-      } else {
+      } else if (!isSetAside || !line.includes(".replaced-TIME")) {
         for (const command of this.#fillIn(line, seen)) {
           const { stdout, stderr } = await this.#run(command, STEPS_MAX);
           seen += stdout + stderr;

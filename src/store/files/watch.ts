@@ -10,7 +10,7 @@ import {
   statOrUndefined,
 } from "../../files/file_system.ts";
 
-/** A loss after which the database is still in its place, but useless. */
+/** A loss of content: the database is still in its place, but useless. */
 const CUT = "it was cut";
 
 /** Files that belong to an open database, beside it. */
@@ -53,6 +53,11 @@ export class WatchedFiles {
     return this.#loss;
   }
 
+  /** Whether the database may lack plants, even if no read fails. */
+  get isCut(): boolean {
+    return this.#loss === CUT;
+  }
+
   /** Checks the database; returns the loss, or why it cannot be examined. */
   checkDatabase(): string | undefined {
     return this.#examine(() => this.#findDatabaseLoss());
@@ -82,8 +87,9 @@ export class WatchedFiles {
   }
 
   /**
-   * SQLite does not notice a cut. A checkpoint before the next check hides it.
-   * Only VACUUM cuts a database, and Deno KV does not use that.
+   * SQLite does not notice a cut, as by `cp` onto the database. A checkpoint
+   * before the next check hides it. Only VACUUM cuts a database, and Deno KV does
+   * not use that.
    */
   #findCut(bytes: number): string | undefined {
     if (bytes < this.#bytes) return CUT;
@@ -98,13 +104,13 @@ export class WatchedFiles {
   /**
    * Renames what would harm a store in place of the lost one: a cut database,
    * and the log of one that is not in its place, which SQLite would replay into
-   * another file, with its index. Call it when all plants are saved. Ignores
+   * another file, with its index. Call it when the plants are saved. Ignores
    * errors: most of it is recognised later.
    */
   setAside(): void {
     try {
       const isHere = this.#isDatabase(lstatOrUndefined(this.real));
-      if (isHere && this.#loss !== CUT) return;
+      if (isHere && !this.isCut) return;
       const files = new Map([[this.real, this.#database], ...this.#sidecars]);
       // The index before the log: alone, it would refuse another store.
       for (const [path, file] of [...files].toReversed()) {
