@@ -139,7 +139,9 @@ function reportsTo(
   return {
     storeFailing(problem) {
       const isLost = store.files?.loss !== undefined;
-      const next = isLost ? ": saving all plants: a kill would lose them" : "";
+      const next = isLost
+        ? ": saving all plants: a kill or a second signal loses them"
+        : "";
       log.error("store failing", `the store fails: ${name}: ${problem}${next}`);
     },
     storeRecovered() {

@@ -70,8 +70,9 @@ const ADVICE: Readonly<
   "corrupt": [(_, store) => adviseOnSaved(store), ": name another backup"],
   "newer format": [
     (_, store) =>
-      ": run that Deno, or export with it and import here into a new store; or " +
-      `restore a backup${adviseOnSaved(store)}`,
+      ": run the plant-store that wrote it, or export with that one and import " +
+      `here into a new store, or restore a backup${adviseOnSaved(store)}`,
+    ": restore it with the plant-store that wrote it, or name another backup",
   ],
   "full": [""],
   "in use": [": stop it first"],

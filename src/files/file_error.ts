@@ -44,7 +44,7 @@ const TABLE = [
   ["saved plants", {}],
   ["corrupt", {
     // Deno creates tables that exist if it finds no version in their place.
-    pattern: /malformed|table \w+ already exists in/,
+    pattern: /malformed|Invalid column type|table \w+ already exists in/,
     words: "the database is corrupt: restore a backup",
   }],
   /** A newer Deno wrote values that this one cannot read, or they are damaged. */

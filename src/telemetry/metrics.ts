@@ -169,7 +169,7 @@ export class Metrics {
       ),
       gauge(
         "plant_store_up",
-        "Whether the store works: 1, or 0 for some seconds after a failed write.",
+        "Whether the store works: 1, or 0 while it fails and for 2 s after; a lost store needs a restart.",
         gauges.isStoreHealthy ? 1 : 0,
       ),
       family(

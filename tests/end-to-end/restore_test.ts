@@ -197,8 +197,8 @@ const REFUSED_BACKUPS: readonly RefusedBackup[] = [
   [
     "is of a newer Deno",
     makeNewer,
-    "a newer Deno stored plants in it, or they are damaged: run that Deno, or " +
-    "export with it and import here into a new store; or restore a backup",
+    "a newer Deno stored plants in it, or they are damaged: restore it with the " +
+    "plant-store that wrote it, or name another backup",
   ],
 ];
 
