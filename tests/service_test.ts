@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { BODY_MS_MAX, COMMIT_MS_MAX, RECOVERY_MS_MIN } from "../src/limits.ts";
 import { settled } from "./support/fake_store.ts";
 import { assertRefusal } from "./support/refusals.ts";
-import { TestService } from "./support/service.ts";
+import { TestService, VALID } from "./support/service.ts";
 
 const NO_ANSWER = `no answer within ${COMMIT_MS_MAX / 1000} s`;
-const VALID = '{"id":1,"name":"Fern"}';
 
 Deno.test("createService() counts each commit with its plants and its seconds, and none that failed", async () => {
   const service = new TestService();

@@ -6,11 +6,10 @@ import { descriptionText } from "../../src/reference/openapi.ts";
 import { renderPage } from "../../src/reference/page.ts";
 import { METRICS_CONTENT_TYPE } from "../../src/telemetry/metrics.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { TestService, TOKENS } from "../support/service.ts";
+import { TestService, TOKENS, VALID } from "../support/service.ts";
 import { toBytes } from "../support/wire.ts";
 
 const BASE_URL = "http://plants.test";
-const VALID = '{"id":2,"name":"Fern"}';
 const OK = '{"status":"ok"}';
 
 /** Targets, and what the message names if it is not the target. */
