@@ -204,15 +204,3 @@ Deno.test("a commit to a locked store is not retried after the deadline", async 
   await store.writeAll();
   assert.equal(again.outcome, "stored");
 });
-
-Deno.test("every failed commit is reported with its problem, and every successful one with its plants", async () => {
-  const { store, recorded, create } = setUpCommitter();
-  for (const problem of ["database or disk is full", "disk I/O error"]) {
-    create(1);
-    await store.next().fail(problem);
-    assert.deepEqual(recorded.reports.splice(0), [problem]);
-  }
-  for (const id of [1, 2, 3]) create(id);
-  await store.writeAll();
-  assert.deepEqual(recorded.reports, [1, 2]);
-});
