@@ -35,10 +35,9 @@ function largestPlants(): NewPlant[] {
     )
   );
   // V8 stores all characters with two bytes if one of them needs two.
-  const fills = [["", "x"], ["", "é"], ["", "観"], ["観", "x"], [
-    "é",
-    "x",
-  ]] as const;
+  const fills = [
+    ...[["", "x"], ["", "é"], ["", "観"], ["観", "x"], ["é", "x"]],
+  ] as const;
   return shapes.flatMap((shape) =>
     fills.map(([start, letter]) => {
       const length = encoder.encode(shape(start)).length;
