@@ -22,15 +22,7 @@ Deno.test("parseNewPlant() returns id, name and tag in any order, and no tag if 
   }
 });
 
-Deno.test("parseNewPlant() decodes names and tags, and accepts empty ones", () => {
-  const plants = [
-    { name: "", tag: "" },
-    { name: 'a"\\/\b\f\n\r\t\u0000é観🌵\ufeff', tag: "\u2028🌵\x7f" },
-  ];
-  for (const plant of plants) {
-    const text = `{"id":1,${JSON.stringify(plant).slice(1)}`;
-    assert.deepEqual(acceptNewPlant(text).plant, plant);
-  }
+Deno.test("parseNewPlant() decodes escapes in names and tags", () => {
   const escaped = String.raw`{"id":1,"name":"\uD83C\uDF35\/","tag":"\u00e9"}`;
   assert.deepEqual(acceptNewPlant(escaped).plant, { name: "🌵/", tag: "é" });
 });

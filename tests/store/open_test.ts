@@ -234,20 +234,15 @@ test("openStore() refuses a store beside saved plants, except for their import, 
   Deno.createSync(saved).close();
   const location = { kind: "file", path } as const;
   const message = `plants that may not be in it were saved in ${saved}`;
+  const refused = storeError("saved plants", message);
   const names = directory.names();
-  await assert.rejects(
-    openStore(location),
-    storeError("saved plants", message),
-  );
+  await assert.rejects(openStore(location), refused);
   (await openStoreToRead(location)).close();
   (await openStore(location, true)).close();
   assert.deepEqual(directory.names(), names);
   // An empty store would make the ids free again.
   Deno.removeSync(path);
-  await assert.rejects(
-    openStore(location),
-    storeError("saved plants", message),
-  );
+  await assert.rejects(openStore(location), refused);
   assert.deepEqual(directory.names(), names.slice(1));
 });
 
@@ -396,38 +391,34 @@ Deno.test("toFileError() distinguishes what an operator must change from what ma
   for (
     const [thrown, problem, message] of [
       [new Deno.errors.PermissionDenied("x"), "denied", "permission denied"],
-      [
-        new Error("Too many levels of symbolic links (os error 40)"),
-        "bad path",
-      ],
-      [new Error("File name too long (os error 36): open 'x'"), "bad path"],
-      [new Error("Input/output error (os error 5): stat '/a'"), "other"],
-      [new Error("Stale file handle (os error 116): stat '/a'"), "other"],
+      ["Too many levels of symbolic links (os error 40)", "bad path"],
+      ["File name too long (os error 36): open 'x'", "bad path"],
+      ["Input/output error (os error 5): stat '/a'", "other"],
+      ["Stale file handle (os error 116): stat '/a'", "other"],
       // A path is not a message.
-      [
-        new Error("Input/output error (os error 5): stat '/malformed'"),
-        "other",
-      ],
+      ["Input/output error (os error 5): stat '/malformed'", "other"],
       [new Deno.errors.NotFound("x"), "missing", "no such file"],
       [new Deno.errors.NotADirectory("x"), "missing", "no such file"],
       [new Deno.errors.IsADirectory("x"), "directory", "it is a directory"],
       [new Deno.errors.AlreadyExists("x"), "other"],
       [
-        new Error("Read-only file system (os error 30): open '/plants.db'"),
+        "Read-only file system (os error 30): open '/plants.db'",
         "read-only",
         "the file system is read-only",
       ],
-      [new Error("Cannot allocate memory (os error 12)"), "other"],
-      [new Error("Too many open files in system (os error 23)"), "other"],
-      [new Error("Too many open files (os error 24): open '/a'"), "other"],
-      [new Error("No space left on device (os error 28): open"), "full"],
-      [new Error("Disk quota exceeded (os error 122): open"), "full"],
+      ["Cannot allocate memory (os error 12)", "other"],
+      ["Too many open files in system (os error 23)", "other"],
+      ["Too many open files (os error 24): open '/a'", "other"],
+      ["No space left on device (os error 28): open", "full"],
+      ["Disk quota exceeded (os error 122): open", "full"],
       [new Deno.errors.NotCapable("Requires all access"), "special path"],
       [new Deno.errors.NotCapable("Requires read access"), "other"],
     ] as const
   ) {
-    const error = toFileError(thrown);
-    assert.equal(error.problem, problem, thrown.message);
+    const error = toFileError(
+      typeof thrown === "string" ? new Error(thrown) : thrown,
+    );
+    assert.equal(error.problem, problem, `${thrown}`);
     if (message !== undefined) assert.equal(error.message, message);
   }
 });
