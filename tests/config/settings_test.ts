@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { resolve } from "node:path";
 import { Settings } from "../../src/config/settings.ts";
 import {
-  assertConfigError,
   assertRefused,
+  configError,
   readConfig,
   SECRET,
   settings,
@@ -62,11 +62,8 @@ for (
         return variables.get(name);
       },
     });
-    assert.throws(
-      () => settings.config(),
-      (error) =>
-        assertConfigError(error, new RegExp(`^${invalid}: expected UTF-8$`)),
-    );
+    const refused = configError(new RegExp(`^${invalid}: expected UTF-8$`));
+    assert.throws(() => settings.config(), refused);
   });
 }
 
@@ -77,10 +74,8 @@ Deno.test("Settings.config() names the permission that Deno lacks to read a vari
       throw new Deno.errors.NotCapable(message);
     },
   });
-  assert.throws(
-    () => settings.config(),
-    (error) => assertConfigError(error, new RegExp(`^${message}$`)),
-  );
+  const refused = configError(new RegExp(`^${message}$`));
+  assert.throws(() => settings.config(), refused);
 });
 
 Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its token", () => {

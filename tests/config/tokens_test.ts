@@ -2,12 +2,17 @@ import assert from "node:assert/strict";
 import { generateToken, reloadTokenFile } from "../../src/config/tokens.ts";
 import { CONFIG_FILE_BYTES_MAX, TOKENS_MAX } from "../../src/limits.ts";
 import {
-  assertConfigError,
   assertRefused,
+  configError,
   readConfig,
   SECRET,
 } from "../support/settings.ts";
 import { test } from "../support/tests.ts";
+
+/** Reloads a token file of the flag. */
+function reload(path: string): readonly string[] {
+  return reloadTokenFile({ name: "--token-file", path });
+}
 
 Deno.test("Settings.config() splits ACCESS_TOKEN at commas and ignores white space", () => {
   assert.deepEqual(readConfig({}, { ACCESS_TOKEN: "a" }).tokens, ["a"]);
@@ -50,10 +55,9 @@ for (
     const config = readConfig({ "--token-file": path }, {
       ACCESS_TOKEN_FILE: "/none",
     });
-    const tokenFile = { name: "--token-file", path };
-    assert.deepEqual(config.tokenFile, tokenFile);
+    assert.deepEqual(config.tokenFile, { name: "--token-file", path });
     assert.deepEqual(config.tokens, tokens);
-    assert.deepEqual(reloadTokenFile(tokenFile), tokens);
+    assert.deepEqual(reload(path), tokens);
     const { tokens: ofVariable } = readConfig({}, { ACCESS_TOKEN_FILE: path });
     assert.deepEqual(ofVariable, tokens);
   });
@@ -80,12 +84,8 @@ for (
     else if (text !== undefined) Deno.writeFileSync(path, text);
     assertRefused({ "--token-file": path }, {}, problem);
     assertRefused({}, { ACCESS_TOKEN_FILE: path }, /^ACCESS_TOKEN_FILE: /);
-    assert.throws(
-      () => reloadTokenFile({ name: "--token-file", path }),
-      (error) =>
-        assertConfigError(error, /^--token-file: .*\/tokens: /) &&
-        assertConfigError(error, problem),
-    );
+    assert.throws(() => reload(path), configError(problem));
+    assert.throws(() => reload(path), /: --token-file: .*\/tokens: /);
   });
 }
 
@@ -103,7 +103,7 @@ test("Settings.config() and reloadTokenFile() accept TOKENS_MAX tokens, repeated
     const found of [
       readConfig({}, { ACCESS_TOKEN: repeated.join() }).tokens,
       readConfig({ "--token-file": path }).tokens,
-      reloadTokenFile({ name: "--token-file", path }),
+      reload(path),
     ]
   ) assert.deepEqual(found, tokens);
 });
@@ -116,10 +116,7 @@ test("Settings.config() and reloadTokenFile() refuse more than TOKENS_MAX tokens
     /: expected at most 100 tokens, got 101: remove those that no client uses$/;
   assertRefused({}, { ACCESS_TOKEN: tokens.join() }, problem);
   assertRefused({ "--token-file": path }, {}, problem);
-  assert.throws(
-    () => reloadTokenFile({ name: "--token-file", path }),
-    (error) => assertConfigError(error, problem),
-  );
+  assert.throws(() => reload(path), configError(problem));
 });
 
 for (
@@ -130,10 +127,8 @@ for (
 ) {
   Deno.test(`Settings.config() and reloadTokenFile() refuse ${what} as the token file`, () => {
     assertRefused({ "--token-file": path }, {}, problem);
-    assert.throws(
-      () => reloadTokenFile({ name: "--token-file", path }),
-      (error) => assertConfigError(error, /: it is not a regular file$/),
-    );
+    const refused = configError(/: it is not a regular file$/);
+    assert.throws(() => reload(path), refused);
   });
 }
 
