@@ -11,10 +11,8 @@ Deno.test("parseNewPlant() returns id, name and tag in any order, and no tag if 
   for (
     const members of [[id, name, tag], [name, tag, id], ["\n" + tag, id, name]]
   ) {
-    assert.deepEqual(
-      acceptNewPlant(`{${members.join()}}`),
-      { id: 7n, plant: { name: "a", tag: "b" } },
-    );
+    const newPlant = acceptNewPlant(`{${members.join()}}`);
+    assert.deepEqual(newPlant, { id: 7n, plant: { name: "a", tag: "b" } });
   }
   for (const members of [[id, name], [name, id]]) {
     const { plant } = acceptNewPlant(`{${members.join()}}`);

@@ -115,10 +115,8 @@ Deno.test("a commit with existing ids answers those creates and commits the othe
   const creates = [1, 2, 3, 4].map((id) => create(id));
   await store.writeAll();
   assert.equal(blocker.outcome, "stored");
-  assert.deepEqual(
-    outcomesOf(creates),
-    ["stored", "replayed", "conflict", "conflict"],
-  );
+  const outcomes = ["stored", "replayed", "conflict", "conflict"];
+  assert.deepEqual(outcomesOf(creates), outcomes);
   assert.deepEqual(store.operations.slice(1), [
     ["commit", 1n, 2n, 3n, 4n],
     ["read", 1n, 2n, 3n, 4n],

@@ -25,10 +25,10 @@ eachPlace.test("findStore() refuses a missing or an empty file beside a log", as
     if (exists) Deno.createSync(real).close();
     assert.equal(findStore(path), false);
     await makeLog(`${real}-wal`);
-    const message = `${
-      basename(path)
-    } is missing or empty, but its log is here: ${real}-wal`;
-    const missing = storeError("missing database", message);
+    const missing = storeError(
+      "missing database",
+      `${basename(path)} is missing or empty, but its log is here: ${real}-wal`,
+    );
     assert.throws(() => findStore(path), missing);
     assert.throws(() => requireStore(path), missing);
     assert.equal(foreignLogOf(path), `${real}-wal`);
@@ -180,14 +180,10 @@ test("a file of no or one byte is where a store can be created, as SQLite sees i
   for (const text of ["", "a"]) {
     Deno.writeTextFileSync(path, text);
     assert.equal(findStore(path), false);
-    assert.throws(
-      () => requireStore(path),
-      storeError("missing", "it is empty"),
-    );
+    const empty = storeError("missing", "it is empty");
+    assert.throws(() => requireStore(path), empty);
   }
   Deno.removeSync(path);
-  assert.throws(
-    () => requireStore(path),
-    storeError("missing", "no such file"),
-  );
+  const missing = storeError("missing", "no such file");
+  assert.throws(() => requireStore(path), missing);
 });
