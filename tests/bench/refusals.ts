@@ -75,9 +75,7 @@ async function loadBusy(server: Running, size: Size): Promise<Result> {
   await untilRunning(CREATES_RUNNING_MAX);
   const result = await load(server, { ids: "rising" }, size);
   if (result.replies === 0 || result.errors < 0.99 * result.replies) {
-    throw new Error(
-      `refused ${result.errors} of ${result.replies} creates only`,
-    );
+    throw new Error(`refused only ${result.errors} of ${result.replies}`);
   }
   return result;
 }

@@ -37,19 +37,11 @@ async function assertRefused(
   }
 }
 
-Deno.test("handle() accepts each of its tokens, with white space around the header", async () => {
-  await assertAccepted(
-    "authorization",
-    TOKENS.map((token) => `  Bearer ${token} `),
-  );
-});
-
 Deno.test("handle() finds no token in a repeated or a non-ASCII Authorization", async () => {
-  const [token = ""] = TOKENS;
   await assertRefused(
     "authorization",
     [
-      [[`Bearer ${token}`, `Bearer ${token}`], "something else"],
+      [[`Bearer ${TOKENS[0]}`, `Bearer ${TOKENS[0]}`], "something else"],
       [
         "Bearer tökén",
         '"Bearer" with a character that no token has: write it without quotes or brackets',

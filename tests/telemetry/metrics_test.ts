@@ -87,11 +87,8 @@ Deno.test("Metrics.text() has the bounds of each histogram, which dashboards use
 
 Deno.test("Metrics.text() shows what runs and what waits, and whether the store is healthy", () => {
   const metrics = new Metrics();
-  const loaded = metrics.text({
-    createsWaiting: 12,
-    requestsRunning: 345,
-    isStoreHealthy: true,
-  });
+  const gauges = { createsWaiting: 12, requestsRunning: 345 };
+  const loaded = metrics.text({ ...IDLE, ...gauges });
   assert.equal(valueOf(loaded, "plant_store_creates_waiting"), 12);
   assert.equal(valueOf(loaded, "plant_store_http_requests_running"), 345);
   assert.equal(valueOf(loaded, "plant_store_up"), 1);
@@ -125,11 +122,7 @@ withPromtool.test("Metrics.text() has no problem that promtool finds", async () 
   metrics.request(503, 12);
   metrics.create("stored");
   metrics.commit(0.0019, 7);
-  const text = metrics.text({
-    createsWaiting: 3,
-    requestsRunning: 180,
-    isStoreHealthy: false,
-  });
+  const text = metrics.text({ ...IDLE, isStoreHealthy: false });
   assert.equal(await checkMetrics(text), "");
   await assert.rejects(checkMetrics(`${text}x x\n`));
 });
