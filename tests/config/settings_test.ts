@@ -90,10 +90,8 @@ Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its 
 Deno.test("Settings.store() refuses a KV Connect server without a token", () => {
   const flags = { "--kv": "https://kv.test" };
   const message = /^DENO_KV_ACCESS_TOKEN is not set: a KV Connect server needs/;
-  assertRefused(flags, {}, message);
-  for (const token of ["", " \n"]) {
-    assertRefused(flags, { DENO_KV_ACCESS_TOKEN: token }, message);
-  }
+  const tokens = ["", " \n"].map((it) => ({ DENO_KV_ACCESS_TOKEN: it }));
+  for (const env of [{}, ...tokens]) assertRefused(flags, env, message);
 });
 
 Deno.test("Settings.store() refuses an invalid KV Connect token, and does not show it", () => {

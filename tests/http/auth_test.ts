@@ -66,12 +66,9 @@ Deno.test("check() finds no token in a header that is not one bearer token, and 
         "something else",
         ...["first", "Bearerfirst", "Basic first", "XBearer", "XBearer first"],
         ...["Bearer\tfirst", " Bearer first", "Bearer first "],
-        ...[
-          "Bearer first, Bearer first",
-          "Bearer first,second",
-          "Bearer a_-.~+/= b",
-        ],
-        ...["Bearer token=first", "Bearer =first", "Bearer =", "Basic <first>"],
+        ...["Bearer first, Bearer first", "Bearer first,second", "Bearer ="],
+        ...["Bearer a_-.~+/= b", "Bearer token=first", "Bearer =first"],
+        "Basic <first>",
       ],
     ] as const
   ) {

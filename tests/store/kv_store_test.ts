@@ -12,12 +12,10 @@ import { commitBytes } from "../../src/store/committer.ts";
 import { isLocked } from "../../src/files/file_error.ts";
 import { retryWhile } from "../../src/store/retry.ts";
 import { Random } from "../support/random.ts";
-import { newPlants, range } from "../support/load.ts";
+import { newPlants, PLANT, range } from "../support/load.ts";
 import { entriesOf } from "../support/entries.ts";
 import { commit, commitAll, eachStore } from "../support/stores.ts";
 import { drawId } from "../support/transfer.ts";
-
-const PLANT: Plant = { name: "Monstera", tag: "climber" };
 
 /** Fills a body; one "ж" makes V8 store all characters with two bytes. */
 const LARGEST: Plant = {
