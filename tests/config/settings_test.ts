@@ -80,11 +80,9 @@ Deno.test("Settings.config() names the permission that Deno lacks to read a vari
 
 Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its token", () => {
   const env = { DENO_KV_ACCESS_TOKEN: ` ${SECRET}\n` };
-  assert.deepEqual(settings({ "--kv": "HTTPS://KV.test/path" }, env).store(), {
-    kind: "server",
-    url: "https://kv.test/path",
-    token: SECRET,
-  });
+  const { store } = readConfig({ "--kv": "HTTPS://KV.test/path" }, env);
+  const url = "https://kv.test/path";
+  assert.deepEqual(store, { kind: "server", url, token: SECRET });
 });
 
 Deno.test("Settings.store() refuses a KV Connect server without a token", () => {

@@ -72,11 +72,8 @@ Deno.test("readLines() skips a byte order mark at the start of the text, and kee
 
 Deno.test("readLines() yields a problem for a line that is not UTF-8, and the lines after it", async () => {
   const problem: Line = ["expected well-formed UTF-8"];
-  await assertLines(concatenate(NOT_UTF8, "\nb\r\n", NOT_UTF8), [
-    problem,
-    "b",
-    problem,
-  ]);
+  const three = concatenate(NOT_UTF8, "\nb\r\n", NOT_UTF8);
+  await assertLines(three, [problem, "b", problem]);
   // A part of a byte order mark is not skipped.
   await assertLines(MARK.subarray(0, 1), [problem]);
   await assertLines(concatenate(MARK.subarray(0, 2), "\na"), [problem, "a"]);

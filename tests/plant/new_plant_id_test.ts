@@ -126,12 +126,8 @@ function randomNumber(random: Random): string {
 }
 
 function randomDigits(random: Random): string {
-  let digits = random.pick([
-    "9223372036854775807",
-    "9223372036854775808",
-    "1",
-    "",
-  ]);
+  const ends = ["9223372036854775807", "9223372036854775808"];
+  let digits = random.pick([...ends, "1", ""]);
   if (digits === "" || random.chance(0.3)) {
     const length = random.int(1, 22);
     const digit = () => random.chance(0.4) ? 0 : random.int(0, 9);

@@ -206,10 +206,8 @@ Deno.test("the samples send the same create again", async (t) => {
         assertPauses(stored.pausesS, [isCurl ? first : 2 * first]);
         assertPauses(dated.pausesS, [first]);
         assertPauses(refused.pausesS, [isCurl ? STOP_S : 2 * STOP_S]);
-        assertPauses(
-          failed.pausesS,
-          isCurl ? PAUSES_S.with(1, BUSY_S) : PAUSES_S,
-        );
+        const all = isCurl ? PAUSES_S.with(1, BUSY_S) : PAUSES_S;
+        assertPauses(failed.pausesS, all);
       },
     })
   );

@@ -52,6 +52,8 @@ function contentOf(path: string, problem: FileProblem): unknown {
 
 const PAGE_BYTES = 4_096;
 
+const NOT_A_STORE = /^not a Deno KV store$/;
+
 const CORRUPT = [
   "corrupt",
   /^the database is corrupt: restore a backup$/,
@@ -78,13 +80,8 @@ const NO_STORES: readonly [
   message: RegExp,
 ][] = [
   ["a directory", Deno.mkdirSync, "directory", /directory/],
-  ["a text", writeText, "not a store", /^not a Deno KV store$/],
-  [
-    "another database",
-    makeOtherDatabase,
-    "not a store",
-    /^not a Deno KV store$/,
-  ],
+  ["a text", writeText, "not a store", NOT_A_STORE],
+  ["another database", makeOtherDatabase, "not a store", NOT_A_STORE],
   [
     "a store that a newer Deno wrote",
     async (path) => {
@@ -197,15 +194,10 @@ fileStore.test("commit() does not wait for a probe while another process holds t
 
 /** Asserts that every operation on a store fails with a message. */
 async function assertFails(store: KvStore, message: string): Promise<void> {
-  for (
-    const operation of [
-      () => store.commit(PLANTS),
-      () => store.read([1n]),
-      () => store.probe(),
-    ]
-  ) {
-    await assert.rejects(operation, storeError("other", message));
-  }
+  const failed = storeError("other", message);
+  await assert.rejects(store.commit(PLANTS), failed);
+  await assert.rejects(store.read([1n]), failed);
+  await assert.rejects(store.probe(), failed);
   assert.equal(store.checkFiles(), message);
 }
 
@@ -329,9 +321,8 @@ Deno.test("openStore() and openStoreToRead() open a store that a killed process 
 });
 
 test("openStore() at the same time by several callers creates one store", async ({ directory, store: path }) => {
-  const stores = await Promise.all(
-    Array.from({ length: 4 }, () => openStore(fileAt(path))),
-  );
+  const openings = Array.from({ length: 4 }, () => openStore(fileAt(path)));
+  const stores = await Promise.all(openings);
   assert.ok(stores.some(({ isNew }) => isNew));
   const results = [];
   for (const store of stores) results.push(await store.commit(PLANTS));
