@@ -21,9 +21,8 @@ async function assertRunning(
 Deno.test("handle() accepts CREATES_RUNNING_MAX creates, whatever they wait for, and refuses the next one with 50302, whose body it discards", async () => {
   const service = new TestService();
   service.store.pause();
-  const waiting = [1, 2, 3].map((id) =>
-    service.create(`{"id":${id},"name":"Fern"}`)
-  );
+  const bodies = [1, 2, 3].map((id) => `{"id":${id},"name":"Fern"}`);
+  const waiting = bodies.map((body) => service.create(body));
   const arriving = Array.from(
     { length: CREATES_RUNNING_MAX - waiting.length },
     () => service.create(new ReadableStream()),
