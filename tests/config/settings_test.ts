@@ -80,7 +80,7 @@ Deno.test("Settings.config() names the permission that Deno lacks to read a vari
 
 Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its token", () => {
   const env = { DENO_KV_ACCESS_TOKEN: ` ${SECRET}\n` };
-  const { store } = readConfig({ "--kv": "HTTPS://KV.test/path" }, env);
+  const store = settings({ "--kv": "HTTPS://KV.test/path" }, env).store();
   const url = "https://kv.test/path";
   assert.deepEqual(store, { kind: "server", url, token: SECRET });
 });
