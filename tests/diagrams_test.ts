@@ -5,23 +5,12 @@
  */
 import assert from "node:assert/strict";
 import { Browser, CHROMIUM } from "./support/browser.ts";
+import { DOCUMENTS, read } from "./support/readme.ts";
 
 const MERMAID = Deno.env.get("MERMAID") ?? "";
 
-const ROOT = new URL("../", import.meta.url);
-
 /** A block of Markdown with a diagram. */
 const DIAGRAM = /^```mermaid\n(.*?)^```$/gms;
-
-/** Returns the paths of the documents in a folder. */
-function documentsIn(folder: string): string[] {
-  return Array.from(Deno.readDirSync(new URL(folder, ROOT))).flatMap(
-    ({ name, isDirectory }) => {
-      if (isDirectory) return documentsIn(`${folder}${name}/`);
-      return name.endsWith(".md") ? [folder + name] : [];
-    },
-  );
-}
 
 Deno.test({
   name: "Mermaid draws every diagram in the documents",
@@ -32,10 +21,8 @@ Deno.test({
     await tab.evaluate(Deno.readTextFileSync(MERMAID));
     const problems: string[] = [];
     let diagrams = 0;
-    const documents = ["README.md", ...["src/", "tests/"].flatMap(documentsIn)];
-    for (const path of documents) {
-      const document = Deno.readTextFileSync(new URL(path, ROOT));
-      for (const [, text = ""] of document.matchAll(DIAGRAM)) {
+    for (const path of DOCUMENTS) {
+      for (const [, text = ""] of read(path).matchAll(DIAGRAM)) {
         const problem = await tab.evaluate(
           `mermaid.render("diagram", ${JSON.stringify(text)})
             .then(() => "", String)`,

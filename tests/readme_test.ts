@@ -7,12 +7,7 @@ import { ROUTES } from "../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../src/limits.ts";
 import { PAUSES_S, PLANT, REPLY_S_MAX } from "../src/reference/api.ts";
 import { samples } from "../src/reference/samples.ts";
-
-const ROOT = new URL("../", import.meta.url);
-
-function read(path: string): string {
-  return Deno.readTextFileSync(new URL(path, ROOT));
-}
+import { DOCUMENTS, read, ROOT } from "./support/readme.ts";
 
 /** Returns the rows of a table in the README, by its header. */
 function tableRows(header: readonly string[]): string[][] {
@@ -27,9 +22,8 @@ function tableRows(header: readonly string[]): string[][] {
 }
 
 Deno.test("the README has every error of the API as src/api_errors.ts has it", () => {
-  const [success, ...errors] = tableRows([
-    ...["status", "error", "meaning", "what to do"],
-  ]);
+  const header = ["status", "error", "meaning", "what to do"];
+  const [success, ...errors] = tableRows(header);
   assert.equal(success?.[0], "200");
   assert.deepEqual(
     errors,
@@ -149,18 +143,7 @@ Deno.test("the binary has the permissions of the serve task, with which the test
 });
 
 Deno.test("every relative link of the documents leads to a file", () => {
-  const documents = [
-    "README.md",
-    "src/README.md",
-    "src/deploy/container/README.md",
-    "src/deploy/instances/README.md",
-    "src/deploy/kv-connect/README.md",
-    "src/deploy/litestream/README.md",
-    "src/deploy/prometheus/README.md",
-    "tests/README.md",
-    "tests/bench/README.md",
-  ];
-  for (const document of documents) {
+  for (const document of DOCUMENTS) {
     const links = read(document).matchAll(/\]\(([^)#:]+)(#[^)]*)?\)/g);
     for (const [, path = ""] of links) {
       const target = new URL(path, new URL(document, ROOT));

@@ -85,7 +85,7 @@ function listSetups(): Setup[] {
 async function measure(
   { store, instances, isProxied }: Setup,
   directory: string,
-  { connections, seconds }: Size,
+  size: Size,
 ): Promise<Result> {
   await using stack = new AsyncDisposableStack();
   const file = `${directory}/plants.db`;
@@ -110,19 +110,16 @@ async function measure(
     : { name: "nginx", url: nginx.origin, child: nginx };
 
   const ids = { ids: "rising" } as const;
-  await load(target, ids, { connections, seconds: WARM_UP_SECONDS });
+  await load(target, ids, { ...size, seconds: WARM_UP_SECONDS });
   const kinds = [
     services.map(({ child }) => child.process.pid),
     nginx === undefined ? [] : withWorkers(nginx.process.pid),
     denokv === undefined ? [] : [denokv.child.process.pid],
   ];
   const before = kinds.map(cpuUs);
-  const { rate, p99Ms, errors } = await load(target, ids, {
-    connections,
-    seconds,
-  });
+  const { rate, p99Ms, errors } = await load(target, ids, size);
   const perCreate = kinds.map((pids, i) =>
-    (cpuUs(pids) - (before[i] ?? NaN)) / (rate * seconds)
+    (cpuUs(pids) - (before[i] ?? NaN)) / (rate * size.seconds)
   );
   return { rate, p99Ms, errors, cpuUs: perCreate };
 }

@@ -71,20 +71,18 @@ export async function benchLitestream(options: Options): Promise<boolean> {
 async function measure(
   ids: Load["ids"],
   isCopied: boolean,
-  { directory, connections, seconds }: Options,
+  { directory, ...size }: Options,
 ): Promise<Result> {
   const store = `${directory}/plants.db`;
   const server = await start(service(), store);
   await using _child = server.child;
   await using copy = new Litestream(directory, store);
   if (isCopied) await copy.start();
-  await load(server, { ids }, { connections, seconds: WARM_UP_SECONDS });
+  await load(server, { ids }, { ...size, seconds: WARM_UP_SECONDS });
   const litestreamUs = () => cpuTimes(copy.pid ?? NaN).process;
   const beforeUs = litestreamUs();
-  const { replies, rate, p99Ms, errors, cpu } = await load(server, { ids }, {
-    connections,
-    seconds,
-  });
+  const measured = await load(server, { ids }, size);
+  const { replies, rate, p99Ms, errors, cpu } = measured;
   return {
     ...{ rate, p99Ms, errors, serviceUs: cpu.process },
     litestreamUs: (litestreamUs() - beforeUs) / replies,

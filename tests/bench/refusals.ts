@@ -50,11 +50,11 @@ export async function benchRefusals(options: Options): Promise<boolean> {
   }
   printTable([
     ["server", "µs of a create", "µs of a refusal", "ratio"],
-    ...subjects.map(({ server, creates, refusals }) => [
-      server.name,
-      median(creates.map(ofProcess)).toFixed(1),
-      median(refusals.map(ofProcess)).toFixed(1),
-      ratioOf({ creates, refusals }).toFixed(2),
+    ...subjects.map((subject) => [
+      subject.server.name,
+      median(subject.creates.map(ofProcess)).toFixed(1),
+      median(subject.refusals.map(ofProcess)).toFixed(1),
+      ratioOf(subject).toFixed(2),
     ]),
   ]);
   const [own] = subjects;
@@ -75,9 +75,7 @@ async function loadBusy(server: Running, size: Size): Promise<Result> {
   await untilRunning(CREATES_RUNNING_MAX);
   const result = await load(server, { ids: "rising" }, size);
   if (result.replies === 0 || result.errors < 0.99 * result.replies) {
-    throw new Error(
-      `refused ${result.errors} of ${result.replies} creates only`,
-    );
+    throw new Error(`refused only ${result.errors} of ${result.replies}`);
   }
   return result;
 }
@@ -86,8 +84,6 @@ function ofProcess({ cpu }: Result): number {
   return cpu.process;
 }
 
-function ratioOf(
-  { creates, refusals }: Pick<Subject, "creates" | "refusals">,
-): number {
+function ratioOf({ creates, refusals }: Subject): number {
   return medianRatio(refusals.map(ofProcess), creates.map(ofProcess));
 }

@@ -9,11 +9,8 @@ const ADVICE = ": check --host, --port and --tls-cert";
 
 /** Returns the address of a service on a port of this machine. */
 function on(port: number, rest: Partial<Address> = {}): Address {
-  return {
-    ...{ host: "127.0.0.1", isTls: false, baseUrl: undefined },
-    port,
-    ...rest,
-  };
+  const defaults = { host: "127.0.0.1", isTls: false, baseUrl: undefined };
+  return { ...defaults, port, ...rest };
 }
 
 /** Whether this machine has an address. */
@@ -71,10 +68,8 @@ for (
       for (const host of [hostname, all]) {
         for (const path of ["", "/api"]) {
           const baseUrl = `https://plants.example${path}`;
-          assert.equal(
-            await checkHealth(on(server.port, { host, baseUrl })),
-            0,
-          );
+          const address = on(server.port, { host, baseUrl });
+          assert.equal(await checkHealth(address), 0);
           const url = `http://${authority}${path}/readyz`;
           assert.equal(server.requests.pop(), `GET ${url}`);
         }
@@ -164,10 +159,7 @@ Deno.test("checkHealth() gives up if no complete reply arrives within HEALTHCHEC
           `no answer from 127.0.0.1 port ${port}: no reply within 3 s${ADVICE}`,
         );
         const tookMs = performance.now() - startMs;
-        assert.ok(
-          tookMs >= HEALTHCHECK_MS_MAX - 1,
-          `gave up after ${tookMs} ms`,
-        );
+        assert.ok(tookMs >= HEALTHCHECK_MS_MAX - 1, `took ${tookMs} ms`);
       })
     ),
   );

@@ -15,8 +15,8 @@ import {
   SHORT_IDS,
 } from "../support/new_plant.ts";
 import { Random, seedOfRun } from "../support/random.ts";
-import { concatenate } from "../support/wire.ts";
-import { toLine } from "../support/transfer.ts";
+import { concatenate, toBytes } from "../support/wire.ts";
+import { readOf, toLine } from "../support/transfer.ts";
 
 const COMMIT_PLANTS = 10;
 
@@ -95,7 +95,7 @@ Deno.test("Import creates the shortest lines of one read together", async () => 
   const { store, run } = setUp();
   const line = toLine(1n, "");
   const count = Math.ceil(READ_BYTES / `${line}\n`.length);
-  const added = run.add(Array.from({ length: count }, () => line));
+  const added = run.add(Array(count).fill(line));
   await store.writeAll();
   await added;
   assert.deepEqual([run.settled, run.failed], [count, 0]);
@@ -128,17 +128,9 @@ Deno.test("Import creates the plants of an export of the largest bodies", async 
     const created = SHORT_IDS.map((id) =>
       acceptNewPlant(drawLargestBody(random, id))
     );
-    const lines = created.map((it) => `${formatNewPlant(it)}\n`);
-    const bytes = lines.map((line) => new TextEncoder().encode(line));
+    const bytes = created.map((it) => toBytes(`${formatNewPlant(it)}\n`));
     longest = Math.max(longest, ...bytes.map(({ length }) => length - 1));
-    let at = 0;
-    const text = concatenate(...bytes);
-    const read = (buffer: Uint8Array) => {
-      const part = text.subarray(at, at + buffer.length);
-      buffer.set(part);
-      at += part.length;
-      return Promise.resolve(part.length || null);
-    };
+    const read = readOf(concatenate(...bytes));
     const { store, run } = setUp();
     store.resume();
     for await (const some of readLines(read)) await run.add(some);

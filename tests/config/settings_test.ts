@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { resolve } from "node:path";
 import { Settings } from "../../src/config/settings.ts";
 import {
-  assertConfigError,
   assertRefused,
+  configError,
   readConfig,
   SECRET,
   settings,
@@ -62,11 +62,8 @@ for (
         return variables.get(name);
       },
     });
-    assert.throws(
-      () => settings.config(),
-      (error) =>
-        assertConfigError(error, new RegExp(`^${invalid}: expected UTF-8$`)),
-    );
+    const refused = configError(new RegExp(`^${invalid}: expected UTF-8$`));
+    assert.throws(() => settings.config(), refused);
   });
 }
 
@@ -77,28 +74,22 @@ Deno.test("Settings.config() names the permission that Deno lacks to read a vari
       throw new Deno.errors.NotCapable(message);
     },
   });
-  assert.throws(
-    () => settings.config(),
-    (error) => assertConfigError(error, new RegExp(`^${message}$`)),
-  );
+  const refused = configError(new RegExp(`^${message}$`));
+  assert.throws(() => settings.config(), refused);
 });
 
 Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its token", () => {
   const env = { DENO_KV_ACCESS_TOKEN: ` ${SECRET}\n` };
-  assert.deepEqual(settings({ "--kv": "HTTPS://KV.test/path" }, env).store(), {
-    kind: "server",
-    url: "https://kv.test/path",
-    token: SECRET,
-  });
+  const store = settings({ "--kv": "HTTPS://KV.test/path" }, env).store();
+  const url = "https://kv.test/path";
+  assert.deepEqual(store, { kind: "server", url, token: SECRET });
 });
 
 Deno.test("Settings.store() refuses a KV Connect server without a token", () => {
   const flags = { "--kv": "https://kv.test" };
   const message = /^DENO_KV_ACCESS_TOKEN is not set: a KV Connect server needs/;
-  assertRefused(flags, {}, message);
-  for (const token of ["", " \n"]) {
-    assertRefused(flags, { DENO_KV_ACCESS_TOKEN: token }, message);
-  }
+  const tokens = ["", " \n"].map((it) => ({ DENO_KV_ACCESS_TOKEN: it }));
+  for (const env of [{}, ...tokens]) assertRefused(flags, env, message);
 });
 
 Deno.test("Settings.store() refuses an invalid KV Connect token, and does not show it", () => {

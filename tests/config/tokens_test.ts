@@ -1,13 +1,18 @@
 import assert from "node:assert/strict";
-import { reloadTokenFile } from "../../src/config/tokens.ts";
+import { generateToken, reloadTokenFile } from "../../src/config/tokens.ts";
 import { CONFIG_FILE_BYTES_MAX, TOKENS_MAX } from "../../src/limits.ts";
 import {
-  assertConfigError,
   assertRefused,
+  configError,
   readConfig,
   SECRET,
 } from "../support/settings.ts";
 import { test } from "../support/tests.ts";
+
+/** Reloads a token file of the flag. */
+function reload(path: string): readonly string[] {
+  return reloadTokenFile({ name: "--token-file", path });
+}
 
 Deno.test("Settings.config() splits ACCESS_TOKEN at commas and ignores white space", () => {
   assert.deepEqual(readConfig({}, { ACCESS_TOKEN: "a" }).tokens, ["a"]);
@@ -19,9 +24,8 @@ Deno.test("Settings.config() refuses an empty or invalid token in ACCESS_TOKEN, 
   const empty = "expected a token, got an empty one: ";
   for (
     const [list, message] of [
-      ...["", " ", ",", `${SECRET},`, `${SECRET},,a`].map((
-        list,
-      ) => [list, empty]),
+      ...["", " ", ",", `${SECRET},`, `${SECRET},,a`]
+        .map((list) => [list, empty] as const),
       [`${SECRET} x`, "the token has a character that a bearer token "],
       [`=${SECRET}`, "the token has a character "],
       [`${SECRET}=x`, "the token has a character "],
@@ -41,11 +45,7 @@ for (
     ["empty lines", "\n\na\n \t\nb\n\n", ["a", "b"]],
     ["white space around tokens", " a\t\n\tb ", ["a", "b"]],
     ["a byte order mark", "\ufeffa\nb", ["a", "b"]],
-    [
-      "its largest size",
-      "a\n".repeat(CONFIG_FILE_BYTES_MAX / 2),
-      ["a"],
-    ],
+    ["its largest size", "a\n".repeat(CONFIG_FILE_BYTES_MAX / 2), ["a"]],
     ["a repeated token", "a\nb\na\n", ["a", "b"]],
   ] as const
 ) {
@@ -55,10 +55,9 @@ for (
     const config = readConfig({ "--token-file": path }, {
       ACCESS_TOKEN_FILE: "/none",
     });
-    const tokenFile = { name: "--token-file", path };
-    assert.deepEqual(config.tokenFile, tokenFile);
+    assert.deepEqual(config.tokenFile, { name: "--token-file", path });
     assert.deepEqual(config.tokens, tokens);
-    assert.deepEqual(reloadTokenFile(tokenFile), tokens);
+    assert.deepEqual(reload(path), tokens);
     const { tokens: ofVariable } = readConfig({}, { ACCESS_TOKEN_FILE: path });
     assert.deepEqual(ofVariable, tokens);
   });
@@ -85,12 +84,8 @@ for (
     else if (text !== undefined) Deno.writeFileSync(path, text);
     assertRefused({ "--token-file": path }, {}, problem);
     assertRefused({}, { ACCESS_TOKEN_FILE: path }, /^ACCESS_TOKEN_FILE: /);
-    assert.throws(
-      () => reloadTokenFile({ name: "--token-file", path }),
-      (error) =>
-        assertConfigError(error, /^--token-file: .*\/tokens: /) &&
-        assertConfigError(error, problem),
-    );
+    assert.throws(() => reload(path), configError(problem));
+    assert.throws(() => reload(path), /: --token-file: .*\/tokens: /);
   });
 }
 
@@ -99,21 +94,19 @@ function tokensOf(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `token-${i}`);
 }
 
-for (const count of [TOKENS_MAX - 1, TOKENS_MAX]) {
-  test(`Settings.config() and reloadTokenFile() accept ${count} tokens, repeated ones besides`, ({ directory }) => {
-    const path = directory.file("tokens");
-    const tokens = tokensOf(count);
-    const repeated = [...tokens, ...tokens];
-    Deno.writeTextFileSync(path, repeated.join("\n"));
-    for (
-      const found of [
-        readConfig({}, { ACCESS_TOKEN: repeated.join() }).tokens,
-        readConfig({ "--token-file": path }).tokens,
-        reloadTokenFile({ name: "--token-file", path }),
-      ]
-    ) assert.deepEqual(found, tokens);
-  });
-}
+test("Settings.config() and reloadTokenFile() accept TOKENS_MAX tokens, repeated ones besides", ({ directory }) => {
+  const path = directory.file("tokens");
+  const tokens = tokensOf(TOKENS_MAX);
+  const repeated = [...tokens, ...tokens];
+  Deno.writeTextFileSync(path, repeated.join("\n"));
+  for (
+    const found of [
+      readConfig({}, { ACCESS_TOKEN: repeated.join() }).tokens,
+      readConfig({ "--token-file": path }).tokens,
+      reload(path),
+    ]
+  ) assert.deepEqual(found, tokens);
+});
 
 test("Settings.config() and reloadTokenFile() refuse more than TOKENS_MAX tokens", ({ directory }) => {
   const path = directory.file("tokens");
@@ -123,10 +116,7 @@ test("Settings.config() and reloadTokenFile() refuse more than TOKENS_MAX tokens
     /: expected at most 100 tokens, got 101: remove those that no client uses$/;
   assertRefused({}, { ACCESS_TOKEN: tokens.join() }, problem);
   assertRefused({ "--token-file": path }, {}, problem);
-  assert.throws(
-    () => reloadTokenFile({ name: "--token-file", path }),
-    (error) => assertConfigError(error, problem),
-  );
+  assert.throws(() => reload(path), configError(problem));
 });
 
 for (
@@ -137,10 +127,8 @@ for (
 ) {
   Deno.test(`Settings.config() and reloadTokenFile() refuse ${what} as the token file`, () => {
     assertRefused({ "--token-file": path }, {}, problem);
-    assert.throws(
-      () => reloadTokenFile({ name: "--token-file", path }),
-      (error) => assertConfigError(error, /: it is not a regular file$/),
-    );
+    const refused = configError(/: it is not a regular file$/);
+    assert.throws(() => reload(path), refused);
   });
 }
 
@@ -150,4 +138,10 @@ Deno.test("Settings.config() refuses tokens in a variable and in a file", () => 
     { ACCESS_TOKEN: SECRET },
     /^ACCESS_TOKEN and --token-file are both given: give one of them$/,
   );
+});
+
+Deno.test("generateToken() returns 128 random bits as hexadecimal digits", () => {
+  const tokens = Array.from({ length: 10 }, generateToken);
+  for (const token of tokens) assert.match(token, /^[\da-f]{32}$/);
+  assert.equal(new Set(tokens).size, tokens.length);
 });

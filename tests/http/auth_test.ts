@@ -66,12 +66,9 @@ Deno.test("check() finds no token in a header that is not one bearer token, and 
         "something else",
         ...["first", "Bearerfirst", "Basic first", "XBearer", "XBearer first"],
         ...["Bearer\tfirst", " Bearer first", "Bearer first "],
-        ...[
-          "Bearer first, Bearer first",
-          "Bearer first,second",
-          "Bearer a_-.~+/= b",
-        ],
-        ...["Bearer token=first", "Bearer =first", "Bearer =", "Basic <first>"],
+        ...["Bearer first, Bearer first", "Bearer first,second", "Bearer ="],
+        ...["Bearer a_-.~+/= b", "Bearer token=first", "Bearer =first"],
+        "Basic <first>",
       ],
     ] as const
   ) {
@@ -129,13 +126,4 @@ Deno.test("replace() revokes every token that is not among the new ones", () => 
   assert.equal(refusal(tokens, "Bearer old"), "tokenNotAccepted");
   assert.equal(refusal(tokens, "Bearer kept"), "accepted");
   assert.equal(refusal(tokens, "Bearer new"), "accepted");
-});
-
-Deno.test("check() accepts each of 300 tokens, and no other", () => {
-  const tokens = Array.from({ length: 300 }, (_, i) => `token-${i}`);
-  const accepted = new AcceptedTokens(tokens);
-  for (const token of tokens) {
-    assert.equal(refusal(accepted, `Bearer ${token}`), "accepted");
-  }
-  assert.equal(refusal(accepted, "Bearer token-300"), "tokenNotAccepted");
 });

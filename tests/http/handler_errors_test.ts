@@ -82,6 +82,16 @@ function send(service: TestService, draft: Draft): Promise<Reply> {
   return service.create(bytes, draft);
 }
 
+/** The messages of the errors that no request alone causes. */
+const MESSAGES: Readonly<Record<keyof typeof SITUATIONS, string | RegExp>> = {
+  40801: `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
+  50001: /^internal error, logged as [0-9a-f-]{36}$/,
+  50301: "the service is shutting down: send the same request again",
+  50302: "the service is busy: send the same request again",
+  50303:
+    "the store failed or timed out, so the plant may or may not be stored: send the same request again",
+};
+
 /** An error, its message, and what causes it. */
 type Row = readonly [
   error: number,
@@ -95,31 +105,11 @@ const ROWS: readonly Row[] = [
     message,
     (service) => send(service, addTo(VALID)),
   ]),
-  [
-    40801,
-    `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
-    SITUATIONS[40801],
-  ],
-  [
-    50001,
-    /^internal error, logged as [0-9a-f-]{36}$/,
-    SITUATIONS[50001],
-  ],
-  [
-    50301,
-    "the service is shutting down: send the same request again",
-    SITUATIONS[50301],
-  ],
-  [
-    50302,
-    "the service is busy: send the same request again",
-    SITUATIONS[50302],
-  ],
-  [
-    50303,
-    "the store failed or timed out, so the plant may or may not be stored: send the same request again",
-    SITUATIONS[50303],
-  ],
+  ...([40801, 50001, 50301, 50302, 50303] as const).map((error): Row => [
+    error,
+    MESSAGES[error],
+    SITUATIONS[error],
+  ]),
 ];
 
 /** Returns a service that has stored the plant 1. */

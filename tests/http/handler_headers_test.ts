@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { TestService, TOKENS } from "../support/service.ts";
-
-const VALID = '{"id":2,"name":"Fern"}';
+import { TestService, TOKENS, VALID } from "../support/service.ts";
 
 /** A header with one value, several, or none. */
 type Values = string | readonly string[];
@@ -20,7 +18,7 @@ async function assertAccepted(
     const service = new TestService();
     const reply = await service.create(VALID, { headers: { [name]: values } });
     assert.equal(reply.status, 200, reply.text);
-    assert.deepEqual(service.stored(), [[["plants", 2n], { name: "Fern" }]]);
+    assert.deepEqual(service.stored(), [[["plants", 7n], { name: "Fern" }]]);
   }
 }
 
@@ -39,19 +37,11 @@ async function assertRefused(
   }
 }
 
-Deno.test("handle() accepts each of its tokens, with white space around the header", async () => {
-  await assertAccepted(
-    "authorization",
-    TOKENS.map((token) => `  Bearer ${token} `),
-  );
-});
-
 Deno.test("handle() finds no token in a repeated or a non-ASCII Authorization", async () => {
-  const [token = ""] = TOKENS;
   await assertRefused(
     "authorization",
     [
-      [[`Bearer ${token}`, `Bearer ${token}`], "something else"],
+      [[`Bearer ${TOKENS[0]}`, `Bearer ${TOKENS[0]}`], "something else"],
       [
         "Bearer tökén",
         '"Bearer" with a character that no token has: write it without quotes or brackets',

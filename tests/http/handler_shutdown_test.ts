@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { ROUTES } from "../../src/http/handler.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { TestService } from "../support/service.ts";
-
-const VALID = '{"id":7,"name":"Fern"}';
+import { TestService, VALID } from "../support/service.ts";
 
 const SHUTTING_DOWN = { error: 50301 };
 

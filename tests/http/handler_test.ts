@@ -2,9 +2,8 @@ import assert from "node:assert/strict";
 import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/limits.ts";
 import { endlessStream, streamOf } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { TestService } from "../support/service.ts";
+import { TestService, VALID } from "../support/service.ts";
 
-const VALID = '{"id":2,"name":"Fern"}';
 const OK = '{"status":"ok"}';
 
 const NOT_READY = {
@@ -52,17 +51,21 @@ Deno.test("handle() replies with 40901 to another plant of the id, which it name
   assert.match(text, /_creates_total\{outcome="conflict"\} 2\n/);
 });
 
-Deno.test("handle() replies with 200 only after the commit has returned", async () => {
+Deno.test("handle() replies with 200 only after the commit has returned, and counts the seconds until then", async () => {
   const service = new TestService();
+  service.clock.now += 1000;
   service.store.pause();
   let isAnswered = false;
   const reply = service.create(VALID).finally(() => isAnswered = true);
   await service.createsWaiting(1);
   assert.deepEqual(service.stored(), []);
   assert.equal(isAnswered, false);
+  service.clock.now += 250;
   service.store.resume();
   assert.equal((await reply).status, 200);
   assert.equal(service.stored().length, 1);
+  const { text } = await service.get("/metrics");
+  assert.match(text, /_http_request_duration_seconds_sum 0.25\n/);
 });
 
 Deno.test("handle() refuses a body that ends too early with 40002, and counts a client that left", async () => {
@@ -117,19 +120,6 @@ Deno.test("handle() logs the error behind a 50001 under the id in the message, a
   assert.match(text, /_requests_total\{code="500"\} 2\n/);
   assert.match(text, /_http_requests_running 1\n/);
   await service.handler.drain();
-});
-
-Deno.test("handle() counts the seconds of requests", async () => {
-  const service = new TestService();
-  service.clock.now += 1000;
-  service.store.pause();
-  const reply = service.create(VALID);
-  await service.createsWaiting(1);
-  service.clock.now += 250;
-  service.store.resume();
-  await reply;
-  const { text } = await service.get("/metrics");
-  assert.match(text, /_http_request_duration_seconds_sum 0.25\n/);
 });
 
 Deno.test("handle() replies to /readyz with 503 while the store fails, and with 200 when it works again", async () => {

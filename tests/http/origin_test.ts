@@ -6,10 +6,7 @@ import {
 } from "../../src/http/origin.ts";
 
 Deno.test("originOf() puts IPv6 addresses in brackets", () => {
-  assert.equal(
-    originOf("192.0.2.7", 8443, true),
-    "https://192.0.2.7:8443",
-  );
+  assert.equal(originOf("192.0.2.7", 8443, true), "https://192.0.2.7:8443");
   assert.equal(originOf("::", 8000, false), "http://[::]:8000");
 });
 

@@ -148,10 +148,8 @@ Deno.test("readMembers() counts lines by LF, CRLF and CR", () => {
 });
 
 Deno.test("readMembers() counts no line for other separators", () => {
-  assert.equal(
-    refuseJson("[1,\u00852]"),
-    "line 1, column 4: expected a value, found U+0085",
-  );
+  const message = "line 1, column 4: expected a value, found U+0085";
+  assert.equal(refuseJson("[1,\u00852]"), message);
   assert.match(refuseJson('["\u2028\u2029\x85",?'), /^line 1, column 8: /);
 });
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type Read, readLines } from "../../src/plant/lines.ts";
 import { LINE_BYTES_MAX } from "../../src/limits.ts";
 import { Random, seedOfRun } from "../support/random.ts";
+import { readOf } from "../support/transfer.ts";
 import { concatenate, toBytes } from "../support/wire.ts";
 
 const MARK = new Uint8Array([0xef, 0xbb, 0xbf]);
@@ -9,18 +10,6 @@ const NOT_UTF8 = new Uint8Array([0x61, 0xff]);
 
 const TOO_LONG = (bytes: number) =>
   `expected at most ${LINE_BYTES_MAX} bytes, got ${bytes}`;
-
-/** Returns a source that yields bytes in reads of at most the given sizes. */
-function source(bytes: Uint8Array, nextSize: () => number): Read {
-  let at = 0;
-  return (buffer) => {
-    if (at === bytes.length) return Promise.resolve(null);
-    const chunk = bytes.subarray(at, at + Math.min(nextSize(), buffer.length));
-    buffer.set(chunk);
-    at += chunk.length;
-    return Promise.resolve(chunk.length);
-  };
-}
 
 /** A line, or the message of its problem in an array. */
 type Line = string | [string];
@@ -43,7 +32,7 @@ async function assertLines(
   const bytes = toBytes(text);
   const sizes = [Infinity, 7, ...(bytes.length < 1_000 ? [1, 2, 3] : [])];
   for (const size of sizes) {
-    const lines = await linesOf(source(bytes, () => size));
+    const lines = await linesOf(readOf(bytes, () => size));
     assert.deepEqual(lines, expected, `in reads of ${size} bytes`);
   }
 }
@@ -83,11 +72,8 @@ Deno.test("readLines() skips a byte order mark at the start of the text, and kee
 
 Deno.test("readLines() yields a problem for a line that is not UTF-8, and the lines after it", async () => {
   const problem: Line = ["expected well-formed UTF-8"];
-  await assertLines(concatenate(NOT_UTF8, "\nb\r\n", NOT_UTF8), [
-    problem,
-    "b",
-    problem,
-  ]);
+  const three = concatenate(NOT_UTF8, "\nb\r\n", NOT_UTF8);
+  await assertLines(three, [problem, "b", problem]);
   // A part of a byte order mark is not skipped.
   await assertLines(MARK.subarray(0, 1), [problem]);
   await assertLines(concatenate(MARK.subarray(0, 2), "\na"), [problem, "a"]);
@@ -113,7 +99,7 @@ Deno.test("readLines() counts the CR at the end of a discarded part unless it en
     ] as const
   ) {
     for (const size of [part.length, part.length + 1, part.length + 2]) {
-      const lines = linesOf(source(toBytes(`${line}\nb`), () => size));
+      const lines = linesOf(readOf(toBytes(`${line}\nb`), () => size));
       assert.deepEqual(await lines, [[TOO_LONG(bytes)], "b"]);
     }
   }
@@ -159,7 +145,7 @@ Deno.test("readLines() agrees with a simple model on random texts and reads", as
     const sizes = random.pick([[1, 8], [1, 40_000], [LINE_BYTES_MAX, 300_000]]);
     const [min = 1, max = 1] = bytes.length < 1_000 ? [1, 4] : sizes;
     assert.deepEqual(
-      await linesOf(source(bytes, () => random.int(min, max))),
+      await linesOf(readOf(bytes, () => random.int(min, max))),
       modelLines(bytes),
       `round ${round}, SEED=${seed}`,
     );

@@ -11,10 +11,8 @@ Deno.test("parseNewPlant() returns id, name and tag in any order, and no tag if 
   for (
     const members of [[id, name, tag], [name, tag, id], ["\n" + tag, id, name]]
   ) {
-    assert.deepEqual(
-      acceptNewPlant(`{${members.join()}}`),
-      { id: 7n, plant: { name: "a", tag: "b" } },
-    );
+    const newPlant = acceptNewPlant(`{${members.join()}}`);
+    assert.deepEqual(newPlant, { id: 7n, plant: { name: "a", tag: "b" } });
   }
   for (const members of [[id, name], [name, id]]) {
     const { plant } = acceptNewPlant(`{${members.join()}}`);
@@ -22,15 +20,7 @@ Deno.test("parseNewPlant() returns id, name and tag in any order, and no tag if 
   }
 });
 
-Deno.test("parseNewPlant() decodes names and tags, and accepts empty ones", () => {
-  const plants = [
-    { name: "", tag: "" },
-    { name: 'a"\\/\b\f\n\r\t\u0000é観🌵\ufeff', tag: "\u2028🌵\x7f" },
-  ];
-  for (const plant of plants) {
-    const text = `{"id":1,${JSON.stringify(plant).slice(1)}`;
-    assert.deepEqual(acceptNewPlant(text).plant, plant);
-  }
+Deno.test("parseNewPlant() decodes escapes in names and tags", () => {
   const escaped = String.raw`{"id":1,"name":"\uD83C\uDF35\/","tag":"\u00e9"}`;
   assert.deepEqual(acceptNewPlant(escaped).plant, { name: "🌵/", tag: "é" });
 });

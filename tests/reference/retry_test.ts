@@ -101,11 +101,8 @@ for (const [name, outage] of Object.entries(OUTAGES)) {
     for (let endS = 1; endS <= OUTAGE_S_MAX; endS++) {
       for (let firstS = 0; firstS < endS; firstS += 0.125) {
         for (const random of [0, 0.5, 0.999]) {
-          const { tries, error } = await triesS(outage, {
-            firstS,
-            endS,
-            random,
-          });
+          const when = { firstS, endS, random };
+          const { tries, error } = await triesS(outage, when);
           assert.equal(error, "", `${endS} s, ${random}: tries at ${tries}`);
         }
       }

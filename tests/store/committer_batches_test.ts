@@ -92,15 +92,17 @@ Deno.test("two creates of one id are never in commits at the same time", async (
   assert.deepEqual(store.plants, new Map([[1n, PLANT]]));
 });
 
-Deno.test("a failed commit answers failed to all creates of its ids, and the committer continues with the queue", async () => {
-  const { store, committer, create } = setUpCommitter();
+Deno.test("a failed commit answers failed to all creates of its ids, and the committer continues with the queue; each commit is reported with its problem or its plants", async () => {
+  const { store, recorded, committer, create } = setUpCommitter();
   const creates = [create(1), create(1), create(1, { name: "Ficus" })];
-  const queued = create(2);
+  const queued = [create(2), create(3)];
   await store.next().fail("disk I/O error");
   assert.deepEqual(outcomesOf(creates), ["failed", "failed", "failed"]);
-  assert.deepEqual([committer.waiting, store.pending.length], [1, 1]);
+  assert.deepEqual([committer.waiting, store.pending.length], [2, 1]);
+  assert.deepEqual(recorded.reports, ["disk I/O error"]);
   await store.writeAll();
-  assert.equal(queued.outcome, "stored");
+  assert.deepEqual(outcomesOf(queued), ["stored", "stored"]);
+  assert.deepEqual(recorded.reports, ["disk I/O error", 2]);
   assert.ok(!store.plants.has(1n));
 });
 
@@ -113,10 +115,8 @@ Deno.test("a commit with existing ids answers those creates and commits the othe
   const creates = [1, 2, 3, 4].map((id) => create(id));
   await store.writeAll();
   assert.equal(blocker.outcome, "stored");
-  assert.deepEqual(
-    outcomesOf(creates),
-    ["stored", "replayed", "conflict", "conflict"],
-  );
+  const outcomes = ["stored", "replayed", "conflict", "conflict"];
+  assert.deepEqual(outcomesOf(creates), outcomes);
   assert.deepEqual(store.operations.slice(1), [
     ["commit", 1n, 2n, 3n, 4n],
     ["read", 1n, 2n, 3n, 4n],

@@ -35,8 +35,12 @@ const PLANTS = [{ id: 1n, plant: PLANT }];
 
 const TOKEN = KV_ENV.DENO_KV_ACCESS_TOKEN;
 
-const FILE: StoreLocation = { kind: "file", path: "/plants.db" };
+const FILE = fileAt("/plants.db");
 const SERVER = { kind: "server", url: "http://kv.test", token: TOKEN } as const;
+
+function fileAt(path: string): StoreLocation {
+  return { kind: "file", path };
+}
 
 /** Returns the rows of a store, or the bytes of any other file. */
 function contentOf(path: string, problem: FileProblem): unknown {
@@ -48,10 +52,20 @@ function contentOf(path: string, problem: FileProblem): unknown {
 
 const PAGE_BYTES = 4_096;
 
+const NOT_A_STORE = /^not a Deno KV store$/;
+
 const CORRUPT = [
   "corrupt",
   /^the database is corrupt: restore a backup$/,
 ] as const;
+
+/** Asserts that a store is not opened, and why. */
+async function assertRefused(
+  opening: Promise<KvStore>,
+  ...expected: Parameters<typeof storeError>
+): Promise<void> {
+  await assert.rejects(opening, storeError(...expected));
+}
 
 async function makeCorrupt(...[path, ...bytes]: Parameters<typeof overwrite>) {
   await makeStore(path);
@@ -66,13 +80,8 @@ const NO_STORES: readonly [
   message: RegExp,
 ][] = [
   ["a directory", Deno.mkdirSync, "directory", /directory/],
-  ["a text", writeText, "not a store", /^not a Deno KV store$/],
-  [
-    "another database",
-    makeOtherDatabase,
-    "not a store",
-    /^not a Deno KV store$/,
-  ],
+  ["a text", writeText, "not a store", NOT_A_STORE],
+  ["another database", makeOtherDatabase, "not a store", NOT_A_STORE],
   [
     "a store that a newer Deno wrote",
     async (path) => {
@@ -104,8 +113,7 @@ for (const [name, make, problem, message] of NO_STORES) {
     await make(path);
     const content = contentOf(path, problem);
     for (const open of [openStore, openStoreToRead]) {
-      const opening = open({ kind: "file", path });
-      await assert.rejects(opening, storeError(problem, message));
+      await assertRefused(open(fileAt(path)), problem, message);
     }
     assert.deepEqual(directory.names(), ["plants.db"]);
     assert.deepEqual(contentOf(path, problem), content);
@@ -114,21 +122,13 @@ for (const [name, make, problem, message] of NO_STORES) {
 
 test("openStore() refuses a missing directory, and openStoreToRead() a missing or empty file; both create nothing", async ({ directory }) => {
   const path = directory.file("missing/plants.db");
-  await assert.rejects(
-    openStore({ kind: "file", path }),
-    storeError("no directory", /^no directory .*\/missing$/),
-  );
-  await assert.rejects(
-    openStoreToRead({ kind: "file", path }),
-    storeError("missing", "no such file"),
-  );
+  const noDirectory = /^no directory .*\/missing$/;
+  await assertRefused(openStore(fileAt(path)), "no directory", noDirectory);
+  await assertRefused(openStoreToRead(fileAt(path)), "missing", "no such file");
   assert.deepEqual(directory.names(), []);
   const empty = directory.file("empty.db");
   Deno.createSync(empty).close();
-  await assert.rejects(
-    openStoreToRead({ kind: "file", path: empty }),
-    storeError("missing", "it is empty"),
-  );
+  await assertRefused(openStoreToRead(fileAt(empty)), "missing", "it is empty");
   assert.equal(Deno.statSync(empty).size, 0);
 });
 
@@ -137,7 +137,7 @@ Deno.test("openStore() creates a store in a missing or an empty file, which open
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
     if (isEmpty) Deno.createSync(path).close();
-    const store = await openStore({ kind: "file", path });
+    const store = await openStore(fileAt(path));
     assert.equal(store.isNew, true);
     // Others may not read the plants.
     const { mode } = Deno.statSync(path);
@@ -145,7 +145,7 @@ Deno.test("openStore() creates a store in a missing or an empty file, which open
     await store.commit(PLANTS);
     store.close();
     assert.deepEqual(directory.names(), ["plants.db"]);
-    const reader = await openStoreToRead({ kind: "file", path });
+    const reader = await openStoreToRead(fileAt(path));
     assert.equal(reader.isNew, false);
     assert.deepEqual(await Array.fromAsync(reader.pages()), [PLANTS]);
     reader.close();
@@ -155,7 +155,7 @@ Deno.test("openStore() creates a store in a missing or an empty file, which open
 
 byRoot.test("openStore() by root gives a new file to the owner of its directory", async ({ directory, store: path }) => {
   Deno.chownSync(directory.path, 65_534, 65_533);
-  const store = await openStore({ kind: "file", path });
+  const store = await openStore(fileAt(path));
   for (const file of [path, `${path}-wal`, `${path}-shm`]) {
     const { uid, gid } = Deno.statSync(file);
     assert.deepEqual([uid, gid], [65_534, 65_533]);
@@ -194,15 +194,10 @@ fileStore.test("commit() does not wait for a probe while another process holds t
 
 /** Asserts that every operation on a store fails with a message. */
 async function assertFails(store: KvStore, message: string): Promise<void> {
-  for (
-    const operation of [
-      () => store.commit(PLANTS),
-      () => store.read([1n]),
-      () => store.probe(),
-    ]
-  ) {
-    await assert.rejects(operation, storeError("other", message));
-  }
+  const failed = storeError("other", message);
+  await assert.rejects(store.commit(PLANTS), failed);
+  await assert.rejects(store.read([1n]), failed);
+  await assert.rejects(store.probe(), failed);
   assert.equal(store.checkFiles(), message);
 }
 
@@ -232,40 +227,30 @@ test("openStore() refuses a store beside saved plants, except for their import, 
   await makeStore(path);
   const saved = `${path}.rescued-2026-01-01T000000.000Z.jsonl`;
   Deno.createSync(saved).close();
-  const location = { kind: "file", path } as const;
   const message = `plants that may not be in it were saved in ${saved}`;
   const names = directory.names();
-  await assert.rejects(
-    openStore(location),
-    storeError("saved plants", message),
-  );
-  (await openStoreToRead(location)).close();
-  (await openStore(location, true)).close();
+  await assertRefused(openStore(fileAt(path)), "saved plants", message);
+  (await openStoreToRead(fileAt(path))).close();
+  (await openStore(fileAt(path), true)).close();
   assert.deepEqual(directory.names(), names);
   // An empty store would make the ids free again.
   Deno.removeSync(path);
-  await assert.rejects(
-    openStore(location),
-    storeError("saved plants", message),
-  );
+  await assertRefused(openStore(fileAt(path)), "saved plants", message);
   assert.deepEqual(directory.names(), names.slice(1));
 });
 
 test("openStore() refuses a store beside plants that are being saved, and a name that is too long", async ({ directory, store: path }) => {
   const partial = `${path}.rescued-2026-01-01T000000.000Z.jsonl.partial`;
   Deno.createSync(partial).close();
-  await assert.rejects(
-    openStore({ kind: "file", path }),
-    storeError(
-      "saved plants",
-      "plants that may not be in it are being saved, or were by a service that " +
-        `was killed, in ${partial}`,
-    ),
+  await assertRefused(
+    openStore(fileAt(path)),
+    "saved plants",
+    "plants that may not be in it are being saved, or were by a service that " +
+      `was killed, in ${partial}`,
   );
-  await assert.rejects(
-    openStore({ kind: "file", path: directory.file("x".repeat(201)) }),
-    storeError("bad path", /^the name of the store has 201 bytes, and may /),
-  );
+  const tooLong = fileAt(directory.file("x".repeat(201)));
+  const message = /^the name of the store has 201 bytes, and may /;
+  await assertRefused(openStore(tooLong), "bad path", message);
   assert.deepEqual(directory.names(), [basename(partial)]);
 });
 
@@ -275,7 +260,7 @@ const MANY = range(1n, 1_000)
 
 /** Makes a store with these plants. */
 async function makeLarge(path: string): Promise<void> {
-  const store = await openStore({ kind: "file", path });
+  const store = await openStore(fileAt(path));
   for (let i = 0; i < MANY.length; i += 100) {
     await store.commit(MANY.slice(i, i + 100));
   }
@@ -290,7 +275,7 @@ async function makeDamaged(path: string): Promise<void> {
 
 test("pages() of a corrupt store has every plant before the damage, and then fails", async ({ store: path }) => {
   await makeDamaged(path);
-  const store = await openStoreToRead({ kind: "file", path });
+  const store = await openStoreToRead(fileAt(path));
   const found: unknown[] = [];
   await assert.rejects(async () => {
     for await (const page of store.pages()) found.push(...page);
@@ -313,7 +298,7 @@ test("pages() of a store with an old page in the place of a newer one has no pla
     const damaged = bytes.slice()
       .copyWithin(page * PAGE_BYTES, from, from + PAGE_BYTES);
     Deno.writeFileSync(copy, damaged);
-    const store = await openStoreToRead({ kind: "file", path: copy });
+    const store = await openStoreToRead(fileAt(copy));
     const found: bigint[] = [];
     try {
       for await (const plants of store.pages()) {
@@ -337,7 +322,7 @@ test("pages() of a store with an old page in the place of a newer one has no pla
 
 test("a store that was found corrupt accepts no further write, and does not recover", async ({ store: path }) => {
   await makeDamaged(path);
-  const store = await openStore({ kind: "file", path });
+  const store = await openStore(fileAt(path));
   assert.equal(await store.commit([{ id: 2_000n, plant: PLANT }]), "committed");
   await assert.rejects(Array.fromAsync(store.pages()), storeError(...CORRUPT));
   const corrupt = storeError("other", CORRUPT[1]);
@@ -351,7 +336,7 @@ test("a store that was found corrupt accepts no further write, and does not reco
 test("openStore() waits while another process holds the lock", async ({ store: path }) => {
   await makeStore(path);
   const lock = new StoreLock(path);
-  const opening = openStore({ kind: "file", path });
+  const opening = openStore(fileAt(path));
   const early = await Promise.race([opening, sleep(200, "waits")]);
   lock[Symbol.dispose]();
   assert.equal(early, "waits");
@@ -365,7 +350,7 @@ Deno.test("openStore() and openStoreToRead() open a store that a killed process 
     await makeStore(path);
     // As an earlier version that was killed while it entered WAL mode.
     leaveJournal(path, "UPDATE kv SET v = zeroblob(100000)");
-    const store = await open({ kind: "file", path });
+    const store = await open(fileAt(path));
     assert.deepEqual(await Array.fromAsync(store.pages()), [PLANTS]);
     store.close();
     assert.deepEqual(directory.names(), ["plants.db"]);
@@ -373,9 +358,8 @@ Deno.test("openStore() and openStoreToRead() open a store that a killed process 
 });
 
 test("openStore() at the same time by several callers creates one store", async ({ directory, store: path }) => {
-  const stores = await Promise.all(
-    Array.from({ length: 4 }, () => openStore({ kind: "file", path })),
-  );
+  const openings = Array.from({ length: 4 }, () => openStore(fileAt(path)));
+  const stores = await Promise.all(openings);
   assert.ok(stores.some(({ isNew }) => isNew));
   const results = [];
   for (const store of stores) results.push(await store.commit(PLANTS));
@@ -433,38 +417,34 @@ Deno.test("toFileError() distinguishes what an operator must change from what ma
   for (
     const [thrown, problem, message] of [
       [new Deno.errors.PermissionDenied("x"), "denied", "permission denied"],
-      [
-        new Error("Too many levels of symbolic links (os error 40)"),
-        "bad path",
-      ],
-      [new Error("File name too long (os error 36): open 'x'"), "bad path"],
-      [new Error("Input/output error (os error 5): stat '/a'"), "other"],
-      [new Error("Stale file handle (os error 116): stat '/a'"), "other"],
+      ["Too many levels of symbolic links (os error 40)", "bad path"],
+      ["File name too long (os error 36): open 'x'", "bad path"],
+      ["Input/output error (os error 5): stat '/a'", "other"],
+      ["Stale file handle (os error 116): stat '/a'", "other"],
       // A path is not a message.
-      [
-        new Error("Input/output error (os error 5): stat '/malformed'"),
-        "other",
-      ],
+      ["Input/output error (os error 5): stat '/malformed'", "other"],
       [new Deno.errors.NotFound("x"), "missing", "no such file"],
       [new Deno.errors.NotADirectory("x"), "missing", "no such file"],
       [new Deno.errors.IsADirectory("x"), "directory", "it is a directory"],
       [new Deno.errors.AlreadyExists("x"), "other"],
       [
-        new Error("Read-only file system (os error 30): open '/plants.db'"),
+        "Read-only file system (os error 30): open '/plants.db'",
         "read-only",
         "the file system is read-only",
       ],
-      [new Error("Cannot allocate memory (os error 12)"), "other"],
-      [new Error("Too many open files in system (os error 23)"), "other"],
-      [new Error("Too many open files (os error 24): open '/a'"), "other"],
-      [new Error("No space left on device (os error 28): open"), "full"],
-      [new Error("Disk quota exceeded (os error 122): open"), "full"],
+      ["Cannot allocate memory (os error 12)", "other"],
+      ["Too many open files in system (os error 23)", "other"],
+      ["Too many open files (os error 24): open '/a'", "other"],
+      ["No space left on device (os error 28): open", "full"],
+      ["Disk quota exceeded (os error 122): open", "full"],
       [new Deno.errors.NotCapable("Requires all access"), "special path"],
       [new Deno.errors.NotCapable("Requires read access"), "other"],
     ] as const
   ) {
-    const error = toFileError(thrown);
-    assert.equal(error.problem, problem, thrown.message);
+    const error = toFileError(
+      typeof thrown === "string" ? new Error(thrown) : thrown,
+    );
+    assert.equal(error.problem, problem, `${thrown}`);
     if (message !== undefined) assert.equal(error.message, message);
   }
 });
@@ -473,19 +453,15 @@ onSmallDisk.test("openStore() finds why SQLite cannot open a file: a read-only f
   const path = disk.file("plants.db");
   await makeStore(path);
   disk.remount("ro");
-  const location = { kind: "file", path } as const;
-  const readOnly = storeError("read-only", "the file system is read-only");
+  const message = "the file system is read-only";
   for (const open of [openStore, openStoreToRead]) {
-    await assert.rejects(open(location), readOnly);
+    await assertRefused(open(fileAt(path)), "read-only", message);
   }
   // The root and the store.
   disk.remount("rw,nr_inodes=2");
-  await assert.rejects(
-    openStore(location),
-    storeError("full", /^the disk is full/),
-  );
+  await assertRefused(openStore(fileAt(path)), "full", /^the disk is full/);
   disk.remount("nr_inodes=10");
-  (await openStore(location)).close();
+  (await openStore(fileAt(path))).close();
 });
 
 Deno.test("toStoreError() describes what SQLite, Deno or anything else threw", () => {

@@ -16,12 +16,15 @@ const PAGES: readonly (readonly (NewPlant | string)[])[] = [
   [{ id: 2n, plant: { name: "Ficus", tag: "" } }],
 ];
 
-const LINES = '{"id":-1,"name":"Monstera"}\n{"id":2,"name":"Ficus","tag":""}\n';
+const FIRST_LINE = '{"id":-1,"name":"Monstera"}\n';
+const LINES = `${FIRST_LINE}{"id":2,"name":"Ficus","tag":""}\n`;
 
 /** A store whose plants are read, and whose files have what a test sets. */
 class FakeStore {
   /** Called before each page. */
   onPage: () => void | Promise<void> = () => {};
+  /** The second page fails with this problem, if there is one. */
+  problem: string | undefined;
   /** Number of times that its plants were read. */
   reads = 0;
 
@@ -50,8 +53,9 @@ class FakeStore {
 
   async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
     this.reads++;
-    for (const page of PAGES) {
+    for (const [i, page] of PAGES.entries()) {
       await this.onPage();
+      if (i === 1 && this.problem !== undefined) throw new Error(this.problem);
       yield page;
     }
   }
@@ -136,11 +140,7 @@ withRescue.test("Rescue makes one attempt at a time, however long it takes, and 
 
 withRescue.test("Rescue tries again RESCUE_RETRY_MS after a failure, and keeps a partial file until then", async (place) => {
   const { store, clock, rescue } = place;
-  let pages = 0;
-  store.onPage = () => {
-    // The second page of each attempt.
-    if (++pages % 2 === 0) throw new Error("disk I/O error");
-  };
+  store.problem = "disk I/O error";
   for (let failures = 1; failures <= 3; failures++) {
     const [path, problem] = await place.nextReport(1);
     assert.match(basename(`${path}`), NAME);
@@ -150,12 +150,9 @@ withRescue.test("Rescue tries again RESCUE_RETRY_MS after a failure, and keeps a
     const [partial = "", ...others] = place.names();
     assert.deepEqual(others, []);
     assert.match(partial, /\.jsonl\.partial$/);
-    assert.equal(
-      Deno.readTextFileSync(place.file(partial)),
-      LINES.split(/^/m)[0],
-    );
+    assert.equal(Deno.readTextFileSync(place.file(partial)), FIRST_LINE);
   }
-  store.onPage = () => {};
+  store.problem = undefined;
   await place.nextReport(1);
   assert.match(place.names().join(), NAME);
 });
@@ -196,10 +193,7 @@ withRescue.test("Rescue starts again if its partial file is deleted or renamed m
 });
 
 withRescue.test("Rescue frees the space of its partial file on a full disk", async (place) => {
-  let pages = 0;
-  place.store.onPage = () => {
-    if (++pages === 2) throw new Error("disk is full");
-  };
+  place.store.problem = "disk is full";
   await place.nextReport();
   const [partial = ""] = place.names();
   assert.match(partial, /\.jsonl\.partial$/);
@@ -208,27 +202,21 @@ withRescue.test("Rescue frees the space of its partial file on a full disk", asy
 
 withRescue.test("Rescue makes another partial file if that of the last attempt was deleted", async (place) => {
   const { store } = place;
-  store.onPage = () => {
-    throw new Error("disk I/O error");
-  };
+  store.problem = "disk I/O error";
   await place.nextReport();
-  for (const name of place.names()) {
-    Deno.removeSync(place.file(name), { recursive: true });
-  }
-  store.onPage = () => {};
+  for (const name of place.names()) Deno.removeSync(place.file(name));
+  store.problem = undefined;
   await place.nextReport();
   assert.match(place.names().join(), NAME);
 });
 
 withRescue.test("Rescue saves beside the configured path if that leads elsewhere by now, also after a failed attempt", async (place) => {
   const { store } = place;
-  store.onPage = () => {
-    throw new Error("disk I/O error");
-  };
+  store.problem = "disk I/O error";
   await place.nextReport();
   Deno.mkdirSync(place.file("other"));
   store.files.path = place.file("other/link.db");
-  store.onPage = () => {};
+  store.problem = undefined;
   await place.nextReport();
   assert.deepEqual(place.names(), ["other"]);
   assert.match(place.names("other").join(), /^link\.db\.rescued-[^,]+\.jsonl$/);
@@ -242,15 +230,12 @@ for (
 ) {
   withRescue.test(`Rescue saves the plants before the damage, once, if a page fails: ${problem}`, async (place) => {
     const { store, clock, rescue, reports } = place;
-    let pages = 0;
-    store.onPage = () => {
-      if (++pages === 2) throw new Error(problem);
-    };
+    store.problem = problem;
     const [path, plants, , isDamaged] = await place.nextReport();
     assert.deepEqual([plants, isDamaged], [1, true]);
     // It counts as incomplete.
     assert.match(`${path}`, /\.jsonl\.partial$/);
-    assert.equal(Deno.readTextFileSync(`${path}`), LINES.split(/^/m)[0]);
+    assert.equal(Deno.readTextFileSync(`${path}`), FIRST_LINE);
     assert.equal(store.asides, 0);
     clock.now += RESCUE_RETRY_MS;
     rescue.check();
@@ -280,9 +265,7 @@ withRescue.test("Rescue reports a missing directory, and saves the plants when i
 
 withRescue.test("finish() waits for a later attempt if one fails", async (place) => {
   const { store, clock, rescue } = place;
-  store.onPage = () => {
-    if (store.reads === 1) throw new Error("disk I/O error");
-  };
+  store.problem = "disk I/O error";
   let isFinished = false;
   const finished = rescue.finish().then(() => isFinished = true);
   // It has started an attempt itself.
@@ -291,6 +274,7 @@ withRescue.test("finish() waits for a later attempt if one fails", async (place)
   clock.sleeps.shift()?.wake();
   await settled();
   assert.equal(isFinished, false);
+  store.problem = undefined;
   await place.nextReport();
   clock.sleeps.shift()?.wake();
   await settled();

@@ -242,7 +242,7 @@ function assertComplete(disk: Disk, directory: TemporaryDirectory): void {
   }
 }
 
-/** Returns the disk of some stages of a recording. */
+/** Returns the disk of a recording. */
 function diskOf({ root, stages }: Recording): Disk {
   const disk = new Disk(root);
   for (const call of stages.flatMap(({ calls }) => calls)) disk.add(call);
@@ -266,7 +266,7 @@ export function* powerCutsAfterNames(
   }
 }
 
-/** Draws power cuts in some stages of a recording. */
+/** Draws power cuts in the stages of a recording. */
 export function* drawPowerCuts(
   recording: Recording,
   random: Random,

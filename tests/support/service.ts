@@ -12,6 +12,9 @@ import { type Reply, toBytes } from "./wire.ts";
 /** The tokens that the service accepts. */
 export const TOKENS = [TOKEN, "second.token~1", "third+/token-_=="];
 
+/** The body of a create. */
+export const VALID = '{"id":7,"name":"Fern"}';
+
 /** How a request differs from an ordinary create. */
 export interface RequestOptions {
   /** Path and query. */
@@ -145,8 +148,6 @@ export class TestService {
     return byId.map(([id, plant]) => [["plants", id], plant]);
   }
 }
-
-const VALID = '{"id":2,"name":"Fern"}';
 
 /** How to get the errors that no request alone causes, by their numbers. */
 export const SITUATIONS = {

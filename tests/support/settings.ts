@@ -22,14 +22,16 @@ export function readConfig(
   return settings(flags, variables).config();
 }
 
-/** Asserts that an error is one line about the configuration. */
-export function assertConfigError(error: unknown, message: RegExp): true {
-  assert.ok(error instanceof OperatorError, String(error));
-  assert.equal(error.exitStatus, EXIT_CONFIGURATION);
-  assert.match(error.message, message);
-  assert.ok(!error.message.includes("\n"), error.message);
-  assert.ok(!error.message.includes(SECRET), error.message);
-  return true;
+/** Returns a check that an error is one line about the configuration. */
+export function configError(message: RegExp): (error: unknown) => true {
+  return (error) => {
+    assert.ok(error instanceof OperatorError, String(error));
+    assert.equal(error.exitStatus, EXIT_CONFIGURATION);
+    assert.match(error.message, message);
+    assert.ok(!error.message.includes("\n"), error.message);
+    assert.ok(!error.message.includes(SECRET), error.message);
+    return true;
+  };
 }
 
 /** Asserts that the service does not start with flags and variables. */
@@ -38,8 +40,5 @@ export function assertRefused(
   variables: Record<string, string>,
   message: RegExp,
 ): void {
-  assert.throws(
-    () => readConfig(flags, variables),
-    (error) => assertConfigError(error, message),
-  );
+  assert.throws(() => readConfig(flags, variables), configError(message));
 }

@@ -24,14 +24,8 @@ const REPEATED_FAILURES = 0.3;
 /** Everything that the schedules reach. */
 export const REACHED: readonly string[] = [
   ...["stored", "replayed", "conflict", "failed"],
-  ...[
-    "damaged",
-    "restarted",
-    "recovered",
-    "full",
-    "large batch",
-    "large plants",
-  ],
+  ...["damaged", "restarted", "recovered", "full"],
+  ...["large batch", "large plants"],
 ];
 
 /**

@@ -5,8 +5,6 @@ import { type Gauges, Metrics } from "../../src/telemetry/metrics.ts";
 import { PROMTOOL, runTool } from "../support/tools.ts";
 import { testsIf } from "../support/tests.ts";
 
-/** The path of promtool; without it its test is ignored. */
-
 const withPromtool = testsIf(PROMTOOL !== "");
 
 const IDLE: Gauges = {
@@ -48,14 +46,12 @@ Deno.test("Metrics.request() counts requests by status; every status of the API 
 
 Deno.test("Metrics.create() counts creates by outcome", () => {
   const metrics = new Metrics();
+  for (const outcome of ["stored", "replayed", "conflict", "failed"] as const) {
+    metrics.create(outcome);
+  }
   metrics.create("stored");
-  metrics.create("stored");
-  metrics.create("replayed");
-  metrics.create("conflict");
-  metrics.create("failed");
-  assertSeries(metrics, "creates_total", "outcome", {
-    ...{ stored: 2, replayed: 1, conflict: 1, failed: 1 },
-  });
+  const counts = { stored: 2, replayed: 1, conflict: 1, failed: 1 };
+  assertSeries(metrics, "creates_total", "outcome", counts);
 });
 
 Deno.test("Metrics.commit() counts a value on a bound in the bucket of that bound", () => {
@@ -92,11 +88,8 @@ Deno.test("Metrics.text() has the bounds of each histogram, which dashboards use
 
 Deno.test("Metrics.text() shows what runs and what waits, and whether the store is healthy", () => {
   const metrics = new Metrics();
-  const loaded = metrics.text({
-    createsWaiting: 12,
-    requestsRunning: 345,
-    isStoreHealthy: true,
-  });
+  const gauges = { createsWaiting: 12, requestsRunning: 345 };
+  const loaded = metrics.text({ ...IDLE, ...gauges });
   assert.equal(valueOf(loaded, "plant_store_creates_waiting"), 12);
   assert.equal(valueOf(loaded, "plant_store_http_requests_running"), 345);
   assert.equal(valueOf(loaded, "plant_store_up"), 1);
@@ -130,11 +123,7 @@ withPromtool.test("Metrics.text() has no problem that promtool finds", async () 
   metrics.request(503, 12);
   metrics.create("stored");
   metrics.commit(0.0019, 7);
-  const text = metrics.text({
-    createsWaiting: 3,
-    requestsRunning: 180,
-    isStoreHealthy: false,
-  });
+  const text = metrics.text({ ...IDLE, isStoreHealthy: false });
   assert.equal(await checkMetrics(text), "");
   await assert.rejects(checkMetrics(`${text}x x\n`));
 });

@@ -79,10 +79,8 @@ eachPlace.test("a saved file is beside the path if that leads elsewhere than to 
   const saved = newSavedFile(path, `${real}.lost`);
   assert.ok(saved.startsWith(`${path}.rescued-`), saved);
   Deno.createSync(saved).close();
-  assert.deepEqual(
-    savedFilesOf(path).map(Deno.realPathSync),
-    [Deno.realPathSync(saved)],
-  );
+  const found = savedFilesOf(path).map(Deno.realPathSync);
+  assert.deepEqual(found, [Deno.realPathSync(saved)]);
 });
 
 test("refuseLongName() refuses a store whose name, or that of its link, leaves no room for a saved file", ({ directory }) => {

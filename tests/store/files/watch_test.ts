@@ -74,10 +74,8 @@ test("WatchedFiles reports a database that was replaced while it was opened", as
   await makeBackup(directory.file("other.db"));
   Deno.renameSync(directory.file("other.db"), path);
   using _kv = await Deno.openKv(path);
-  assert.equal(
-    new WatchedFiles(path, before).checkDatabase(),
-    "it was replaced",
-  );
+  const files = new WatchedFiles(path, before);
+  assert.equal(files.checkDatabase(), "it was replaced");
 });
 
 eachPlace.test("WatchedFiles reports a database that was moved, and a link to it in its place", async ({ path, real }) => {
