@@ -232,6 +232,7 @@ export class KvStore implements CommitStore, ObservedStore {
     const pages = this.pages();
     await pages.next();
     await pages.next();
+    if (this.damage !== undefined) throw this.damage;
   }
 
   /** See {@link ObservedStore}. */

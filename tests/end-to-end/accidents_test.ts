@@ -4,7 +4,6 @@
  * acknowledged plant.
  */
 import assert from "node:assert/strict";
-import { DatabaseSync } from "node:sqlite";
 import {
   inParallel,
   newPlants,
@@ -12,6 +11,7 @@ import {
   range,
   toBody,
 } from "../support/load.ts";
+import { execute, LAST_IS_NEWER } from "../support/damage.ts";
 import { Machine } from "../support/machine.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { traced, withStrace } from "../support/strace.ts";
@@ -347,12 +347,7 @@ for (const damaged of ["damaged pages", "a damaged value"]) {
     await machine.service.printed(SAVED);
     await machine.stop("SIGKILL");
     if (damaged === "damaged pages") await machine.succeed(overwrite(20, 8));
-    else {
-      using database = new DatabaseSync(machine.store);
-      database.exec(
-        "UPDATE kv SET v = x'00' WHERE k IN (SELECT max(k) FROM kv)",
-      );
-    }
+    else execute(machine.store, LAST_IS_NEWER);
     await machine.start();
     await machine.assertHasAll();
   });

@@ -13,6 +13,7 @@ import {
 } from "../../src/files/file_error.ts";
 import {
   execute,
+  LAST_IS_NEWER,
   leaveJournal,
   makeNewer,
   makeOtherDatabase,
@@ -87,6 +88,17 @@ const NO_STORES: readonly [
     async (path) => {
       await makeStore(path);
       makeNewer(path);
+    },
+    "newer format",
+    /^a newer Deno stored plants in it, or they are damaged$/,
+  ],
+  [
+    "a store to which a newer Deno wrote the tenth plant",
+    async (path) => {
+      const store = await openStore(fileAt(path));
+      await store.commit(MANY.slice(0, 10));
+      store.close();
+      execute(path, LAST_IS_NEWER);
     },
     "newer format",
     /^a newer Deno stored plants in it, or they are damaged$/,
