@@ -109,18 +109,6 @@ test("a service whose store is deleted fails every create, and saves the plants 
   await assertStartNames(store, saved);
 });
 
-test("a store that is moved away under a service, and back, stays lost", async ({ directory, store, start, ledger }) => {
-  const away = directory.file("away.db");
-  await using program = await start();
-  await create(program, ledger, 1n);
-  Deno.renameSync(store, away);
-  const saved = await savedBy(program, ledger);
-  Deno.renameSync(away, store);
-  await assertFails(program, ledger);
-  assertSucceeded(await program.stop());
-  await assertStartNames(store, saved);
-});
-
 test("a service that is stopped right after its store was deleted saves the plants before it ends", async ({ store, start, ledger }) => {
   await using program = await start();
   await create(program, ledger, 1n);
