@@ -6,9 +6,14 @@ import {
   type ProgramOptions,
   runProgram,
 } from "../support/program.ts";
-import { assertInjected, traced, withStrace } from "../support/strace.ts";
+import { assertInjected, tracedOn, withStrace } from "../support/strace.ts";
 import { test } from "../support/tests.ts";
-import { createStore, toLine, writeLines } from "../support/transfer.ts";
+import {
+  createStore,
+  importFile,
+  toLine,
+  writeLines,
+} from "../support/transfer.ts";
 
 /** Commands in a directory with a store, `lines` and `long.jsonl`. */
 const COMMANDS: readonly [
@@ -66,10 +71,11 @@ withStrace.test("a file that fails in the middle of an import is a failure that 
   const lines = range(1n, 10_000).map((id) => toLine(id, PLANT.name));
   const file = writeLines(directory.file("lines"), lines);
   const trace = directory.file("trace");
-  const { shell = "" } = traced(trace, "inject=read:error=EIO:when=2+");
-  const ended = await runProgram(["import", file, "--kv", store], {
-    shell: shell.replace(' "$0"', ` -P '${file}' "$0"`),
-  });
+  const ended = await importFile(
+    store,
+    file,
+    tracedOn(file, trace, "inject=read:error=EIO:when=2+"),
+  );
   assertInjected(trace);
   const [counts = "", message = ""] = ended.stderr.split(/(?<=\n)/);
   assert.match(counts, /^\d+ created, 0 already stored, /);

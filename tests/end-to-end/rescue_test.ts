@@ -19,7 +19,7 @@ import {
   statusOf,
 } from "../support/program.ts";
 import { snapshot } from "../support/snapshot.ts";
-import { assertInjected, traced, withStrace } from "../support/strace.ts";
+import { assertInjected, tracedOn, withStrace } from "../support/strace.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
@@ -178,13 +178,12 @@ test("the plants of a lost store are saved again if their file is deleted", asyn
   assert.ok(exists(last));
 });
 
-withStrace.test("a rescue whose directory cannot be synced saves one file, and a stop ends", async ({ directory, store, ledger }) => {
+withStrace.test("a rescue whose directory cannot be synced saves one file, and a stop ends", async ({ directory, store, start, ledger }) => {
   const trace = directory.file("trace");
-  const { shell = "" } = traced(trace, "inject=fsync:error=EIO");
-  const real = Deno.realPathSync(directory.path);
-  await using program = await Program.start(["--kv", store], {
-    shell: shell.replace(' "$0"', ` -P '${real}' "$0"`),
-  });
+  await using program = await start(
+    [],
+    tracedOn(directory.path, trace, "inject=fsync:error=EIO"),
+  );
   await create(program, ledger, 1n);
   Deno.removeSync(store);
   await program.printed(
@@ -199,7 +198,7 @@ withStrace.test("a rescue whose directory cannot be synced saves one file, and a
 withStrace.test("a start whose directory cannot be listed fails, and creates no store", async ({ directory, store }) => {
   const before = directory.names();
   using away = new TemporaryDirectory();
-  const real = Deno.realPathSync(directory.path);
+  const trace = away.file("trace");
   for (
     const [error, status, message] of [
       ["EIO", 1, "Input/output error"],
@@ -207,14 +206,11 @@ withStrace.test("a start whose directory cannot be listed fails, and creates no 
       ["EACCES", 2, "permission denied: change the permissions"],
     ] as const
   ) {
-    const { shell = "" } = traced(
-      away.file("trace"),
-      `inject=openat:error=${error}`,
+    const ended = await runProgram(
+      ["--port", "0", "--kv", store],
+      tracedOn(directory.path, trace, `inject=openat:error=${error}`),
     );
-    const ended = await runProgram(["--port", "0", "--kv", store], {
-      shell: shell.replace(' "$0"', ` -P '${real}' "$0"`),
-    });
-    assertInjected(away.file("trace"));
+    assertInjected(trace);
     assertOneLine(ended, status, /cannot store plants in /);
     const problem = `cannot list ${directory.path}: ${message}`;
     assert.ok(ended.stderr.includes(problem), ended.stderr);
