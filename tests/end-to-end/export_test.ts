@@ -229,7 +229,7 @@ test("export refuses what is not an id with one line, and reads no store", async
 test("an export of a damaged store ends before the damage, and one of ids names those that cannot be read", async ({ store }) => {
   const lines = await createStore(store, 1_000, "x".repeat(500));
   overwrite(store, 100 * 4_096, 4_096);
-  const all = await runProgram(["export", "--kv", store]);
+  const all = await runExport(store);
   assert.equal(all.status, 1);
   const [, last = ""] = /; the export stopped after id (\d+)\n$/
     .exec(all.stderr) ?? [];
@@ -238,9 +238,7 @@ test("an export of a damaged store ends before the damage, and one of ids names 
     lines.slice(0, Number(last)).map((line) => `${line}\n`).join(""),
   );
   const damaged = Number(last) + 1;
-  const some = await runProgram([
-    ...["export", "1", `${damaged}`, "1000", "--kv", store],
-  ]);
+  const some = await runExport(store, "1", `${damaged}`, "1000");
   assert.deepEqual(some, {
     status: 1,
     signal: null,

@@ -28,9 +28,7 @@ for (const isNew of [true, false]) {
 }
 
 test("starts at the same time on one new store all succeed, which has the plants of all", async ({ directory, start }) => {
-  const programs = await Promise.all(
-    Array.from({ length: 4 }, () => start()),
-  );
+  const programs = await Promise.all(Array.from({ length: 4 }, () => start()));
   for (const [i, program] of programs.entries()) {
     const newPlant = { id: BigInt(i), plant: PLANT };
     assert.ok(isStored(await send(program, newPlant)));

@@ -91,11 +91,7 @@ export function parseTrace(file: string, begin: number): Call[] {
   return calls;
 }
 
-function parseCall(
-  text: string,
-  startedAt: number,
-  returnedAt: number,
-): Call {
+function parseCall(text: string, startedAt: number, returnedAt: number): Call {
   const strings: Uint8Array<ArrayBuffer>[] = [];
   const rest = text.replace(/"([^"]*)"/g, (_, escaped: string) => {
     strings.push(Uint8Array.fromHex(escaped.replaceAll("\\x", "")));
