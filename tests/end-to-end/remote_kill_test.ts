@@ -7,7 +7,6 @@ import {
   drawPlant,
   eventually,
   isStored,
-  Ledger,
   occurrences,
   pause,
   PLANT,
@@ -28,10 +27,9 @@ const CONNECTIONS = 400;
 
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
-withServer.test("a KV Connect server that is killed under load causes 503 for creates in bounded memory, and loses nothing", async ({ directory }) => {
+withServer.test("a KV Connect server that is killed under load causes 503 for creates in bounded memory, and loses nothing", async ({ directory, ledger }) => {
   const seed = seedOfRun();
   const random = new Random(seed);
-  const ledger = new Ledger();
   const file = directory.file("kv.db");
   await using server = await KvServer.start(file);
   await using program = await Program.start(["--kv", server.url], {

@@ -9,11 +9,6 @@ import { runTool } from "../support/tools.ts";
 
 const HAS_CURL = await has("curl", "--version");
 
-/** Returns the curl command of a banner. */
-function curlOf(stderr: string): string {
-  return /^ {2}(curl [^]*?)\n\n/m.exec(stderr)?.[1] ?? "";
-}
-
 /** Runs a command in a shell and returns its output. */
 function shell(command: string): Promise<string> {
   return runTool("sh", ["-c", `${command} 2>/dev/null`]);
@@ -32,7 +27,7 @@ test("serve prints where it listens and stores, and a curl command that creates 
   );
   assert.match(stderr, /\nNo token is configured: .* for this run\n/);
   assert.ok(stderr.endsWith(`\n\nAPI reference: ${origin}/\n\n`), stderr);
-  const curl = curlOf(stderr);
+  const [, curl = ""] = /^ {2}(curl [^]*?)\n\n/m.exec(stderr) ?? [];
   const [, token = ""] = /Bearer ([0-9a-f]{32})"/.exec(curl) ?? [];
   assert.equal(await statusOf(program.create("{}", token)), 400);
   assert.equal(await statusOf(program.create("{}", "0".repeat(32))), 401);
