@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { exists } from "../../src/files/file_system.ts";
 import { withPartialFile } from "../../src/files/publish.ts";
-import { BackgroundProcess, type Ended } from "../support/background.ts";
+import { BackgroundProcess } from "../support/background.ts";
 import { writeScript } from "../support/program.ts";
 import { test, type TestPlace } from "../support/tests.ts";
 import { createStore, exportLines } from "../support/transfer.ts";
@@ -52,21 +52,15 @@ class Backups {
     for (
       const [, prefix, line = ""] of UNIT.matchAll(/^ExecStart=(-?)(.*)$/gm)
     ) {
-      const { status, stderr } = await this.#runCommand(line);
+      const command = line
+        .replaceAll("/var/lib/plant-store-backups", this.path(""))
+        .replaceAll("/usr/local/bin/plant-store", this.#program)
+        .replaceAll("%%", "%");
+      const env = { KV_PATH: this.#place.store };
+      const shell = new BackgroundProcess("sh", { args: ["-c", command], env });
+      const { status, stderr } = await shell.ended();
       if (status !== 0 && prefix === "") throw new Error(stderr);
     }
-  }
-
-  #runCommand(line: string): Promise<Ended> {
-    const command = line
-      .replaceAll("/var/lib/plant-store-backups", this.path(""))
-      .replaceAll("/usr/local/bin/plant-store", this.#program)
-      .replaceAll("%%", "%");
-    const options = {
-      args: ["-c", command],
-      env: { KV_PATH: this.#place.store },
-    };
-    return new BackgroundProcess("/bin/sh", options).ended();
   }
 }
 

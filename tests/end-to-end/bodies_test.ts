@@ -107,9 +107,7 @@ test("an incomplete body of a client that stops sending is refused", async (prog
 
 test("a client that disconnects before the end of its request stores nothing, and is counted apart from bad requests", async (program) => {
   const counted = (status: number) =>
-    program.metric(
-      `plant_store_http_requests_total{code="${status}"}`,
-    );
+    program.metric(`plant_store_http_requests_total{code="${status}"}`);
   const [bad, left] = [await counted(400), await counted(499)];
   for (
     const bytes of [

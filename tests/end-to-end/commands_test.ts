@@ -97,10 +97,7 @@ const INVALID: readonly [
 for (const [args, message] of INVALID) {
   const command = JSON.stringify(args.join(" "));
   test(`${command} ends with status 2 and one line, and creates no file`, async ({ directory }) => {
-    const ended = await runProgram(args, {
-      cwd: directory.path,
-      env: KV_ENV,
-    });
+    const ended = await runProgram(args, { cwd: directory.path, env: KV_ENV });
     assertOneLine(ended, 2, message);
     assert.deepEqual(directory.names(), []);
   });

@@ -136,10 +136,7 @@ test("more headers than the description allows get a refusal without an Error bo
   );
   const headers = Array.from({ length: 128 }, (_, i) => `x-${i}: 1`);
   const create = (id: number, headers: readonly string[]) =>
-    exchange(
-      program.port,
-      request(`{"id":${id},"name":"Fern"}`, { headers }),
-    );
+    exchange(program.port, request(`{"id":${id},"name":"Fern"}`, { headers }));
   // The status depends on the version of the runtime.
   const refused = await create(5, headers);
   assert.ok(refused?.status === 400 || refused?.status === 431);

@@ -44,10 +44,7 @@ onSmallDisk.test("a full disk causes 503 for creates, loses nothing acknowledged
     }
     assert.ok(tally.of(200) > 0, "nothing was stored");
     assert.ok(tally.of(STORE_FAILED) >= 200, "the disk never became full");
-    assert.deepEqual(Object.keys(tally.counts), [
-      "200",
-      String(STORE_FAILED),
-    ]);
+    assert.deepEqual(Object.keys(tally.counts), ["200", String(STORE_FAILED)]);
     await program.printed(/the store fails: .*full/);
 
     // A replay needs no room, and does not count as a recovery.

@@ -4,31 +4,16 @@ import { BODY_BYTES_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { overwrite } from "../support/damage.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
 import { inParallel, send } from "../support/load.ts";
-import {
-  acceptNewPlant,
-  drawLargestBody,
-  SHORT_IDS,
-} from "../support/new_plant.ts";
-import {
-  assertOneLine,
-  assertSucceeded,
-  type Ended,
-  runProgram,
-  statusOf,
-} from "../support/program.ts";
+import { assertOneLine, type Ended, runProgram } from "../support/program.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import { fromSource, test } from "../support/tests.ts";
 import {
-  assertSameLines,
   createStore,
   drawId,
   drawLines,
   exportLines,
-  importFile,
-  shuffle,
   storeLines,
   toLine,
-  writeLines,
 } from "../support/transfer.ts";
 
 /** Exports all plants of a store, or those with these ids. */
@@ -57,26 +42,6 @@ fromSource.test("export writes plants of every size, also of other programs", as
     exported.map((line) => JSON.parse(line)),
     plants.map((plant, id) => ({ id, ...plant })),
   );
-});
-
-test("export writes every plant that a create stores, and import stores it", async ({ directory, store, start }) => {
-  const seed = seedOfRun();
-  const random = new Random(seed);
-  await using program = await start();
-  const created = new Map<bigint, string>();
-  for (const shortId of [...SHORT_IDS, "-0", "1E0", "2.0"]) {
-    const body = drawLargestBody(random, shortId);
-    assert.equal(await statusOf(program.create(body)), 200, `SEED=${seed}`);
-    const { id, plant } = acceptNewPlant(body);
-    created.set(id, toLine(id, plant.name, plant.tag));
-  }
-  const exported = await exportLines(store);
-  const ids = BigInt64Array.from(created.keys()).sort();
-  assertSameLines(exported, Array.from(ids, (id) => created.get(id) ?? ""));
-  const other = directory.file("other.db");
-  const file = writeLines(directory.file("out"), exported);
-  assertSucceeded(await importFile(other, file));
-  assertSameLines(await exportLines(other), exported);
 });
 
 test("export names and skips keys and values that the service did not write, also if their ids are given", async ({ store }) => {
@@ -238,18 +203,6 @@ test("export of ids writes these plants once, in their order, and reports absent
   }
 });
 
-test("export of many ids writes all of them", async ({ store }) => {
-  const random = new Random(seedOfRun());
-  const lines = drawLines(random, 3_000);
-  await storeLines(store, lines);
-  const selected = shuffle(random, lines).slice(0, 2_000);
-  const ids = selected.map((line) => /-?\d+/.exec(line)?.[0] ?? "");
-  const ended = await runExport(store, ...ids);
-  assertSameLines(ended.stdout.trimEnd().split("\n"), selected);
-  assert.equal(ended.stderr, "");
-  assert.equal(ended.status, 0);
-});
-
 test("export refuses what is not an id with one line, and reads no store", async ({ directory, store }) => {
   const bad = [
     "9223372036854775808",
@@ -276,7 +229,7 @@ test("export refuses what is not an id with one line, and reads no store", async
 test("an export of a damaged store ends before the damage, and one of ids names those that cannot be read", async ({ store }) => {
   const lines = await createStore(store, 1_000, "x".repeat(500));
   overwrite(store, 100 * 4_096, 4_096);
-  const all = await runProgram(["export", "--kv", store]);
+  const all = await runExport(store);
   assert.equal(all.status, 1);
   const [, last = ""] = /; the export stopped after id (\d+)\n$/
     .exec(all.stderr) ?? [];
@@ -285,9 +238,7 @@ test("an export of a damaged store ends before the damage, and one of ids names 
     lines.slice(0, Number(last)).map((line) => `${line}\n`).join(""),
   );
   const damaged = Number(last) + 1;
-  const some = await runProgram([
-    ...["export", "1", `${damaged}`, "1000", "--kv", store],
-  ]);
+  const some = await runExport(store, "1", `${damaged}`, "1000");
   assert.deepEqual(some, {
     status: 1,
     signal: null,

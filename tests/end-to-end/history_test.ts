@@ -7,7 +7,7 @@ import { Instance } from "../support/instances.ts";
 import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import { Ledger } from "../support/load.ts";
 import { seedOfRun } from "../support/random.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { test } from "../support/tests.ts";
 
 /** The id of the histories below. */
 const ID = 1n;
@@ -67,9 +67,8 @@ Deno.test("History.answered() returns the violation of a reply that contradicts 
   assert.match(`${answer(one, API_ERRORS.idTaken.error)}`, /answered 40901/);
 });
 
-Deno.test("creates through two instances on one file are exact when these are killed, stopped and restarted", async () => {
-  using directory = new TemporaryDirectory();
-  await assertExact(2, directory.file("plants.db"));
+test("creates through two instances on one file are exact when these are killed, stopped and restarted", async ({ store }) => {
+  await assertExact(2, store);
 });
 
 for (const count of [2, 3]) {

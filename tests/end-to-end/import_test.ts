@@ -58,8 +58,7 @@ async function testRoundTrip(
   const lines = drawLines(random, 8_000);
   const file = writeLines(directory.file("in"), shuffle(random, lines));
   for (const counts of [{ created: 8_000 }, { stored: 8_000 }]) {
-    const ended = await importFile(store, file, options);
-    const { status, stdout, stderr } = ended;
+    const { status, stdout, stderr } = await importFile(store, file, options);
     assert.deepEqual([status, stdout, stderr], [0, "", summary(counts)]);
     assertSameLines(await exportLines(store, options), lines);
   }

@@ -153,10 +153,7 @@ async function killServer(
     await server.kill();
     await pause(AWAY_MS);
     // Creates that wait for the server fail only after a while.
-    await eventually(
-      (failed) => failed > 0,
-      () => tally.of(STORE_FAILED),
-    );
+    await eventually((failed) => failed > 0, () => tally.of(STORE_FAILED));
     await server.restart();
     for (const instance of instances) await instance.ready();
   });
@@ -168,10 +165,7 @@ async function killServer(
     (newPlant) => eventually(isStored, () => load.create(newPlant)),
   );
   const after = await load.during((tally) =>
-    eventually(
-      (replies) => replies >= REPLIES,
-      () => totalOf(tally),
-    )
+    eventually((replies) => replies >= REPLIES, () => totalOf(tally))
   );
   assertAllStored(after);
 }

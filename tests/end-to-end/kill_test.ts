@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
-import { drawPlant, inParallel, Ledger, pause } from "../support/load.ts";
-import { Program } from "../support/program.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { drawPlant, inParallel, type Ledger, pause } from "../support/load.ts";
+import type { Program } from "../support/program.ts";
+import { test } from "../support/tests.ts";
 import { drawId } from "../support/transfer.ts";
 
 const ROUNDS = numberFromEnv("KILL_ROUNDS", 6);
@@ -16,23 +16,20 @@ const KILL_AT_REPLY_MAX = 1_500;
 /** Maximum delay between that reply and the kill. */
 const KILL_DELAY_MS_MAX = 20;
 
-Deno.test("every plant acknowledged before a kill -9 under load is stored and unaltered after it", async () => {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
+test("every plant acknowledged before a kill -9 under load is stored and unaltered after it", async ({ store, start, ledger }) => {
   const random = new Random(SEED);
-  const ledger = new Ledger();
   const ids: bigint[] = [];
   try {
     let before: readonly NewPlant[] = [];
     for (let round = 1; round <= ROUNDS + 1; round++) {
-      await using program = await Program.start(["--kv", path]);
+      await using program = await start();
       await ledger.replay(program, before);
       if (round > ROUNDS) break;
       const known = ledger.acknowledged.size;
       await loadAndKill(program, { ledger, ids, random });
       before = [...ledger.acknowledged.values().drop(known)];
     }
-    await ledger.assertFile(path);
+    await ledger.assertFile(store);
   } catch (error) {
     throw new Error(`with SEED=${SEED} KILL_ROUNDS=${ROUNDS}`, {
       cause: error,

@@ -4,15 +4,13 @@ import { API_ERRORS } from "../../src/api_errors.ts";
 import {
   eventually,
   isStored,
-  Ledger,
   occurrences,
   PLANT,
   raceForIds,
   range,
 } from "../support/load.ts";
-import { Program } from "../support/program.ts";
-import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
-import { test } from "../support/tests.ts";
+import { StoreLock } from "../support/temporary.ts";
+import { test, TestPlace } from "../support/tests.ts";
 
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
@@ -38,16 +36,15 @@ test("a lock of another process fails creates at their deadline, delays later on
 
 /** Holds a lock of some kind while creates arrive. */
 async function testLock(kind: "IMMEDIATE" | "EXCLUSIVE"): Promise<void> {
-  using directory = new TemporaryDirectory();
-  const path = directory.file("plants.db");
-  const ledger = new Ledger();
-  await using program = await Program.start(["--kv", path]);
+  using place = new TestPlace();
+  const { store, ledger } = place;
+  await using program = await place.start();
   assert.ok(isStored(await ledger.send(program, { id: 0n, plant: PLANT })));
   const ids = range(1n, 50);
   const create = (id: bigint) => ledger.send(program, { id, plant: PLANT });
 
   {
-    using lock = new StoreLock(path, kind);
+    using lock = new StoreLock(store, kind);
     const failing = await Promise.all(ids.map(create));
     for (const { status } of failing) assert.equal(status, 503);
     assert.ok(failing.some(({ error }) => error === STORE_FAILED));
@@ -70,5 +67,5 @@ async function testLock(kind: "IMMEDIATE" | "EXCLUSIVE"): Promise<void> {
   assert.equal(occurrences(stderr, /the store fails/g), 1, stderr);
   assert.equal(occurrences(stderr, /the store has recovered/g), 1, stderr);
   assert.equal((await program.stop()).status, 0);
-  await ledger.assertFile(path);
+  await ledger.assertFile(store);
 }

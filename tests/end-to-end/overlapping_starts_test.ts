@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { isStored, PLANT, send } from "../support/load.ts";
 import { Program } from "../support/program.ts";
-import { assertInjected, withStrace } from "../support/strace.ts";
+import { assertInjected, tracedOn, withStrace } from "../support/strace.ts";
 import { test } from "../support/tests.ts";
 
 for (const isNew of [true, false]) {
@@ -11,12 +11,11 @@ for (const isNew of [true, false]) {
     withStrace.test(`a start on ${store} that examines the log for the ${look}. time after another start succeeds`, async ({ directory, store, start }) => {
       const trace = directory.file("trace");
       if (!isNew) await startAndStop(store);
-      const delay = "inject=statx:delay_enter=1500000";
-      await using slow = Program.spawn(["--port", "0", "--kv", store], {
-        // -D: strace is not the parent, so that signals reach the program.
-        shell: `exec strace -D -f -qq -o ${trace} ` +
-          `-P ${store}-wal -e trace=statx -e ${delay}:when=${look} "$0" "$@"`,
-      });
+      const delay = `inject=statx:delay_enter=1500000:when=${look}`;
+      await using slow = Program.spawn(
+        ["--port", "0", "--kv", store],
+        tracedOn(`${store}-wal`, trace, "trace=statx", delay),
+      );
       await using other = await start();
       assert.ok(isStored(await send(other, { id: 1n, plant: PLANT })));
       await slow.printed(/listens on/);
@@ -29,9 +28,7 @@ for (const isNew of [true, false]) {
 }
 
 test("starts at the same time on one new store all succeed, which has the plants of all", async ({ directory, start }) => {
-  const programs = await Promise.all(
-    Array.from({ length: 4 }, () => start()),
-  );
+  const programs = await Promise.all(Array.from({ length: 4 }, () => start()));
   for (const [i, program] of programs.entries()) {
     const newPlant = { id: BigInt(i), plant: PLANT };
     assert.ok(isStored(await send(program, newPlant)));

@@ -7,8 +7,13 @@ import {
   KvServer,
   withServer,
 } from "../support/kv_server.ts";
-import { eventually, pause } from "../support/load.ts";
-import { errorOf, Program, statusOf } from "../support/program.ts";
+import { eventually, isStored, pause, PLANT } from "../support/load.ts";
+import {
+  assertSucceeded,
+  errorOf,
+  Program,
+  statusOf,
+} from "../support/program.ts";
 import { onLinux, test, testsWith } from "../support/tests.ts";
 import { freePort, runTool } from "../support/tools.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
@@ -103,13 +108,18 @@ test("GET /readyz probes a KV Connect server again after a probe that never sett
   }
 });
 
-withServer.test("GET /readyz answers 503 whenever a KV Connect server hangs, however long, and 200 when it continues", async ({ directory }) => {
-  await using server = await KvServer.start(directory.file("kv.db"));
+withServer.test("creates and GET /readyz are answered 503 whenever a KV Connect server hangs, however long, and succeed when it continues", async ({ directory, ledger }) => {
+  const file = directory.file("kv.db");
+  await using server = await KvServer.start(file);
   await using program = await Program.start(["--kv", server.url], {
     env: KV_ENV,
   });
-  // More than PROBES_UNSETTLED_MAX seconds of probes, then fewer.
-  for (const probes of [PROBES_UNSETTLED_MAX + 3, 1]) {
+  let lastId = 0n;
+  const create = () => ledger.send(program, { id: ++lastId, plant: PLANT });
+  // More than PROBES_UNSETTLED_MAX seconds of probes, then fewer and creates.
+  for (
+    const [probes, rounds] of [[PROBES_UNSETTLED_MAX + 3, 0], [1, 2]] as const
+  ) {
     await untilReady(program, 200);
     server.freeze();
     await untilReady(program, 503);
@@ -117,11 +127,20 @@ withServer.test("GET /readyz answers 503 whenever a KV Connect server hangs, how
       assert.equal(await statusOf(program.get("/readyz")), 503);
       await pause(PROBE_MS);
     }
+    // The first creates take all commits that may be in flight.
+    for (let i = 0; i < rounds; i++) {
+      const failing = await Promise.all(Array.from({ length: 200 }, create));
+      for (const { error } of failing) assert.equal(error, STORE_FAILED);
+      assert.equal(await statusOf(program.get("/readyz")), 503);
+    }
+    assert.equal(await program.metric("plant_store_creates_waiting"), 0);
     server.thaw();
     await untilReady(program, 200);
-    assert.equal(
-      await statusOf(program.create({ id: 1, name: "Fern" })),
-      200,
-    );
+    assert.ok(isStored(await create()));
   }
+  await ledger.settle(program);
+  await ledger.replay(program);
+  assertSucceeded(await program.stop());
+  await server.kill();
+  assert.equal(await ledger.assertFile(file), Number(lastId));
 });

@@ -45,7 +45,8 @@ class Stores implements Disposable {
   readonly #directory = new TemporaryDirectory();
   readonly backup = this.#directory.file("backup.db");
   #old: readonly string[] = [];
-  #new: readonly string[] = [];
+  /** The lines of the backup. */
+  backedUp: readonly string[] = [];
 
   static async create(): Promise<Stores> {
     const stores = new Stores();
@@ -54,15 +55,9 @@ class Stores implements Disposable {
       .map((id) => toLine(id, PLANT.name, PLANT.tag));
     await createAndKill(store, stores.#old.length);
     const other = stores.#directory.file("other.db");
-    stores.#new = await createStore(other, 40, "Restored");
-    const { status, stderr } = await backUp(other, stores.backup);
-    assert.equal(status, 0, stderr);
+    stores.backedUp = await createStore(other, 40, "Restored");
+    assertSucceeded(await backUp(other, stores.backup));
     return stores;
-  }
-
-  /** The lines of the backup. */
-  get backedUp(): readonly string[] {
-    return this.#new;
   }
 
   /** Adds many plants to the killed store, and damages them. */
@@ -103,8 +98,8 @@ class Stores implements Disposable {
       assertSameLines(await exportLines(directory.file(name)), this.#old);
     }
     const lines = await exportLines(directory.file("plants.db"));
-    const isNew = lines[0] === this.#new[0];
-    assertSameLines(lines, isNew ? this.#new : this.#old);
+    const isNew = lines[0] === this.backedUp[0];
+    assertSameLines(lines, isNew ? this.backedUp : this.#old);
     if (isNew) assert.equal(aside.length, 1, where);
     return isNew;
   }
@@ -185,14 +180,10 @@ Deno.test("a restore leaves the old or the new store after a kill at random mome
     using directory = new TemporaryDirectory();
     const store = stores.copy(directory);
     {
-      await using program = Program.spawn([
-        ...["restore", stores.backup, "--kv", store],
-      ]);
-      await eventually(
-        (it) => it,
-        () => Promise.resolve(directory.names().length > 2),
-        { everyMs: 1 },
-      );
+      const args = ["restore", stores.backup, "--kv", store];
+      await using program = Program.spawn(args);
+      const hasBegun = () => directory.names().length > 2;
+      await eventually((it) => it, hasBegun, { everyMs: 1 });
       await pause(random.int(0, KILL_DELAY_MS_MAX));
       const { signal, status } = await program.stop("SIGKILL");
       assert.ok(signal === "SIGKILL" || status === 0, where);

@@ -25,7 +25,12 @@ import {
 } from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { snapshot } from "../support/snapshot.ts";
-import { assertInjected, HAS_STRACE, traced } from "../support/strace.ts";
+import {
+  assertInjected,
+  HAS_STRACE,
+  traced,
+  tracedOn,
+} from "../support/strace.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { testsWith } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
@@ -262,11 +267,7 @@ test("restore refuses a store that is a directory, or has none", async (place) =
 
 test("restore refuses a link with the log of its database beside it, and succeeds after the command in its message", async (place) => {
   const moved = place.file("moved.db");
-  {
-    await using program = await Program.start(["--kv", place.store]);
-    assert.ok(isStored(await send(program, NEW_PLANT)));
-    await program.stop("SIGKILL");
-  }
+  await createAndKillOne(place.store);
   Deno.renameSync(place.store, moved);
   Deno.symlinkSync(moved, place.store);
   const { stderr } = await restore(place.store, place.backup);
@@ -577,14 +578,10 @@ withStrace.test("a backup or a restore whose directory cannot be synced is compl
   async function withoutLastSync(
     run: (place: StoreAndBackup, options: ProgramOptions) => Promise<Ended>,
   ): Promise<Ended> {
-    const inject = (path: string, ...expressions: string[]) => {
-      const { shell = "" } = traced(trace, "trace=fsync", ...expressions);
-      const real = Deno.realPathSync(path);
-      return {
-        shell: shell.replace(' "$0"', ` -P '${real}' "$0"`),
-        env: WITHOUT_CACHE,
-      };
-    };
+    const inject = (path: string, ...expressions: string[]) => ({
+      ...tracedOn(path, trace, "trace=fsync", ...expressions),
+      env: WITHOUT_CACHE,
+    });
     using other = new StoreAndBackup();
     assertSucceeded(await run(other, inject(other.path)));
     const syncs = occurrences(Deno.readTextFileSync(trace), /fsync\(/g);

@@ -48,10 +48,7 @@ async function trickle(wire: Wire): Promise<void> {
   const reply = wire.reply();
   let isReplied = false;
   reply.finally(() => isReplied = true);
-  await eventually(
-    () => isReplied,
-    async () => void await wire.send(" "),
-  );
+  await eventually(() => isReplied, async () => void await wire.send(" "));
   assertRefusal(await reply, TIMED_OUT);
 }
 

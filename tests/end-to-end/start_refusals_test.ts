@@ -18,7 +18,7 @@ import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { snapshot } from "../support/snapshot.ts";
 import { StoreLock } from "../support/temporary.ts";
 import { onLinux, test, testsWith } from "../support/tests.ts";
-import { withStrace } from "../support/strace.ts";
+import { tracedOn, withStrace } from "../support/strace.ts";
 
 const onSmallDisk = testsWith(() => new SmallDisk(4), canMount());
 
@@ -87,10 +87,8 @@ for (const isNew of [true, false]) {
     if (!isNew) (await Deno.openKv(store)).close();
     const before = snapshot(directory.path);
     // EMFILE for this file only: Deno itself does not run without descriptors.
-    const ended = await startOn(store, {
-      shell: `exec strace -D -f -qq -o /dev/null -P "${store}" ` +
-        '-e inject=openat:error=EMFILE "$0" "$@"',
-    });
+    const inject = "inject=openat:error=EMFILE";
+    const ended = await startOn(store, tracedOn(store, "/dev/null", inject));
     assertOneLine(
       ended,
       1,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import config from "../../deno.json" with { type: "json" };
 import { API_ERRORS } from "../../src/api_errors.ts";
-import { has, Program, statusOf } from "../support/program.ts";
+import { has, statusOf } from "../support/program.ts";
 import { makeStore } from "../support/places.ts";
 import { assertInjected, traced, withStrace } from "../support/strace.ts";
 import { test } from "../support/tests.ts";
@@ -9,17 +9,9 @@ import { runTool } from "../support/tools.ts";
 
 const HAS_CURL = await has("curl", "--version");
 
-/** Returns the curl command of a banner. */
-function curlOf(stderr: string): string {
-  return /^ {2}(curl [^]*?)\n\n/m.exec(stderr)?.[1] ?? "";
-}
-
 /** Runs a command in a shell and returns its output. */
-function shell(
-  command: string,
-  env: Record<string, string> = {},
-): Promise<string> {
-  return runTool("sh", ["-c", `${command} 2>/dev/null`], { env });
+function shell(command: string): Promise<string> {
+  return runTool("sh", ["-c", `${command} 2>/dev/null`]);
 }
 
 test("serve prints where it listens and stores, and a curl command that creates a plant with a token of this run", async ({ store, start }) => {
@@ -35,7 +27,7 @@ test("serve prints where it listens and stores, and a curl command that creates 
   );
   assert.match(stderr, /\nNo token is configured: .* for this run\n/);
   assert.ok(stderr.endsWith(`\n\nAPI reference: ${origin}/\n\n`), stderr);
-  const curl = curlOf(stderr);
+  const [, curl = ""] = /^ {2}(curl [^]*?)\n\n/m.exec(stderr) ?? [];
   const [, token = ""] = /Bearer ([0-9a-f]{32})"/.exec(curl) ?? [];
   assert.equal(await statusOf(program.create("{}", token)), 400);
   assert.equal(await statusOf(program.create("{}", "0".repeat(32))), 401);
@@ -48,28 +40,6 @@ test("serve prints where it listens and stores, and a curl command that creates 
   }
   const conflict = await shell(curl.replace("Monstera", "M"));
   assert.ok(conflict.includes(`"error":${API_ERRORS.idTaken.error}`), conflict);
-});
-
-test("serve --log-format json prints the banner as one object", async ({ store }) => {
-  await using program = await Program.start(
-    ["--log-format", "json", "--kv", store],
-    { ownToken: true },
-  );
-  const { time, curl, ...started } = JSON.parse(program.stderr);
-  assert.deepEqual(started, {
-    level: "info",
-    event: "started",
-    message:
-      `created a new, empty store in ${store}; Plant Store ${config.version} ` +
-      `listens on ${program.origin}`,
-    version: config.version,
-    address: program.origin,
-    baseUrl: program.origin,
-    store: store,
-    isNewStore: true,
-  });
-  assert.equal(new Date(time).toISOString(), time);
-  if (HAS_CURL) assert.match(await shell(curl), /^HTTP\/1\.1 200 /);
 });
 
 withStrace.test("a start succeeds on a disk whose syncs take a second", async ({ directory, store, start }) => {

@@ -19,10 +19,7 @@ async function waitForGauge(
   name: string,
   above = 0,
 ): Promise<void> {
-  await eventually(
-    (value) => value > above,
-    () => program.metric(name),
-  );
+  await eventually((value) => value > above, () => program.metric(name));
 }
 
 /** Waits until connections are refused; until then they must end unanswered. */

@@ -155,10 +155,7 @@ export class Program extends BackgroundProcess {
   }
 
   /** Starts the program without waiting for it. */
-  static spawn(
-    args: readonly string[],
-    options: ProgramOptions = {},
-  ): Program {
+  static spawn(args: readonly string[], options: ProgramOptions = {}): Program {
     const env = { ACCESS_TOKEN: TOKEN, ...options.env };
     const { ownToken = "ACCESS_TOKEN_FILE" in env } = options;
     if (ownToken) Reflect.deleteProperty(env, "ACCESS_TOKEN");

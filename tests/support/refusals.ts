@@ -7,9 +7,7 @@ export const CONTRACT_HEADERS: Readonly<
   Record<number, Readonly<Record<string, string>>>
 > = {
   40101: { "www-authenticate": 'Bearer realm="plants"' },
-  40102: {
-    "www-authenticate": 'Bearer realm="plants", error="invalid_token"',
-  },
+  40102: { "www-authenticate": 'Bearer realm="plants", error="invalid_token"' },
   40501: { "allow": "POST" },
   41502: { "accept-encoding": "identity" },
   50301: { "retry-after": "10" },

@@ -29,16 +29,8 @@ export class SftpServer extends BackgroundProcess {
   static async start(): Promise<SftpServer> {
     const directory = new TemporaryDirectory();
     for (const name of ["host", "client"]) {
-      const args = [
-        "-q",
-        "-t",
-        "ed25519",
-        "-N",
-        "",
-        "-f",
-        directory.file(name),
-      ];
-      await runTool("ssh-keygen", args);
+      const options = ["-q", "-t", "ed25519", "-N", ""];
+      await runTool("ssh-keygen", [...options, "-f", directory.file(name)]);
     }
     // It demands a path without links, and this directory if root starts it.
     const sshd = (await runTool("sh", ["-c", "command -v sshd"])).trim();

@@ -47,6 +47,16 @@ export function traced(
   return { shell: `exec strace ${options} ${quoted.join(" ")} "$0" "$@"` };
 }
 
+/** Returns the same, for the calls that are about one path. */
+export function tracedOn(
+  path: string,
+  file: string,
+  ...expressions: readonly string[]
+): ProgramOptions {
+  const { shell = "" } = traced(file, ...expressions);
+  return { shell: shell.replace(' "$0"', ` -P '${path}' "$0"`) };
+}
+
 /** Asserts that strace has injected a fault or a delay. */
 export function assertInjected(file: string): void {
   assert.match(Deno.readTextFileSync(file), /\((INJECTED|DELAYED)\)$/m);
@@ -81,11 +91,7 @@ export function parseTrace(file: string, begin: number): Call[] {
   return calls;
 }
 
-function parseCall(
-  text: string,
-  startedAt: number,
-  returnedAt: number,
-): Call {
+function parseCall(text: string, startedAt: number, returnedAt: number): Call {
   const strings: Uint8Array<ArrayBuffer>[] = [];
   const rest = text.replace(/"([^"]*)"/g, (_, escaped: string) => {
     strings.push(Uint8Array.fromHex(escaped.replaceAll("\\x", "")));

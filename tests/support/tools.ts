@@ -74,10 +74,7 @@ export async function makeTls(
   name: string,
 ): Promise<{ cert: string; key: string }> {
   const { cert, key } = await makeCertificate(directory, name);
-  return {
-    cert: Deno.readTextFileSync(cert),
-    key: Deno.readTextFileSync(key),
-  };
+  return { cert: Deno.readTextFileSync(cert), key: Deno.readTextFileSync(key) };
 }
 
 /**

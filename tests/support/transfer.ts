@@ -108,10 +108,7 @@ function partialBytes(directory: TemporaryDirectory): number {
 
 /** Waits until a command writes a copy of a store to a directory. */
 export async function copyBegun(directory: TemporaryDirectory): Promise<void> {
-  await eventually(
-    (bytes) => bytes > 0,
-    () => partialBytes(directory),
-  );
+  await eventually((bytes) => bytes > 0, () => partialBytes(directory));
 }
 
 /** Exports a store, which must succeed without a message. */
