@@ -17,7 +17,7 @@ const LEFTOVER = /^copy\.db\.[0-9a-f]{8}\.partial$/;
 const WRITE_KILLS_MAX = 2;
 
 for (const [where, expressions] of FILE_SYSTEMS) {
-  withStrace.test(`a backup${where} is complete, or missing after a kill at any write, sync, link, rename or removal`, async ({ directory, store }) => {
+  withStrace.test(`a backup${where} is complete, or missing after a kill at a sync, link, rename, removal or one of the first writes`, async ({ directory, store }) => {
     using away = new TemporaryDirectory();
     const lines = await createStore(store, 100);
     Deno.chmodSync(store, 0o600);

@@ -13,14 +13,13 @@ import {
   type Program,
   runProgram,
 } from "../support/program.ts";
+import { blockOf } from "../support/readme.ts";
 import { HAS_SSHD, SftpServer } from "../support/sftp_server.ts";
 import type { TemporaryDirectory } from "../support/temporary.ts";
 import { type TestPlace, testsIf } from "../support/tests.ts";
 import { backUp } from "../support/transfer.ts";
 
-const README = Deno.readTextFileSync(
-  new URL("../../src/deploy/litestream/README.md", import.meta.url),
-);
+const README = "src/deploy/litestream/README.md";
 
 /** Plants of more pages than Litestream leaves in the log. */
 const LARGE_PLANTS = range(1n, 2_000)
@@ -29,11 +28,9 @@ const LARGE_PLANTS = range(1n, 2_000)
 /** The kill follows one of the replies under load. */
 const KILL_AT_REPLY = 500;
 
-/** Returns the first block of commands in a section of the README. */
+/** Returns the commands in a section of the README. */
 function commandsOf(section: string): string[] {
-  const [, text = ""] = README.split(`\n## ${section}\n`);
-  const [block = ""] = /(?:^ {4}.*\n)+/m.exec(text) ?? [];
-  return block.trimEnd().split("\n").map((line) => line.trim());
+  return blockOf(`## ${section}`, README).trim().split(/\n */);
 }
 
 /** Runs the commands that restore the copy, while neither program runs. */

@@ -135,7 +135,7 @@ test("a later signal ends a service that cannot save its plants", async ({ direc
   assert.equal(status, 1, stderr);
 });
 
-test("an error of looking at the files, which passes, is no loss", async ({ directory, ledger }) => {
+test("a temporary error when examining the files is not a loss", async ({ directory, ledger }) => {
   const [data, link] = [directory.file("data"), directory.file("link")];
   Deno.mkdirSync(data);
   /** Makes the link lead to another path, at one moment. */

@@ -1,6 +1,7 @@
 /** Every error of the API, and which one a request with several faults gets. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
+import { ANNOUNCES_CLOSE } from "../../src/http/body.ts";
 import { ROUTES } from "../../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
 import { assertRefusal, CONTRACT_HEADERS } from "../support/refusals.ts";
@@ -19,8 +20,6 @@ interface Draft extends RequestOptions {
 type AddTo = (draft: Draft) => Draft;
 
 const VALID: Draft = { body: '{"id":2,"name":"Fern"}' };
-
-const IS_OLD = /^2\.([67]\.|8\.[0-2]$)/.test(Deno.version.deno);
 
 function change(options: RequestOptions): AddTo {
   return (draft) => ({ ...draft, ...options });
@@ -130,7 +129,7 @@ for (const [error, message, provoke] of ROWS) {
       "content-type": "application/json",
       ...CONTRACT_HEADERS[error],
       // Deno itself adds it since 2.8.3.
-      ...(error === 40801 && IS_OLD && { "connection": "close" }),
+      ...(error === 40801 && !ANNOUNCES_CLOSE && { "connection": "close" }),
     });
     assert.deepEqual(service.stored(), before);
   });

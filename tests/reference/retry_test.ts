@@ -110,10 +110,6 @@ for (const [name, outage] of Object.entries(OUTAGES)) {
   });
 }
 
-Deno.test("a client survives an outage of 15 s", () => {
-  assert.equal(OUTAGE_S_MAX, 15);
-});
-
 Deno.test("a client keeps a create after the last try, to send it later", async () => {
   const forever = { firstS: 0, endS: Infinity, random: 0 };
   const { tries, error } = await triesS(refuse, forever);

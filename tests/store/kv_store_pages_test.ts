@@ -85,7 +85,8 @@ test("pages() that is stopped early ignores the failure of the next page", async
   store.close();
   await pages.next();
   await pages.return(undefined);
-  await sleep(50);
+  await assert.rejects(Array.fromAsync(store.pages()));
+  await sleep(0);
   removeEventListener("unhandledrejection", listener);
   assert.deepEqual(rejected, []);
 });

@@ -20,7 +20,7 @@ import {
   overwrite,
   writeText,
 } from "../support/damage.ts";
-import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
+import { KV_ENV } from "../support/kv_server.ts";
 import { eventually, range } from "../support/load.ts";
 import { makeStore, PLANT } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
@@ -378,23 +378,6 @@ test("openStore() at the same time by several callers creates one store", async 
   assert.deepEqual(results, ["committed", "exists", "exists", "exists"]);
   for (const store of stores) store.close();
   assert.deepEqual(directory.names(), ["plants.db"]);
-});
-
-Deno.test("openStore() masks the token that a KV Connect server echoes, and puts its message on one short line", async () => {
-  await using server = new FakeKvServer();
-  server.metadata = () =>
-    new Response(
-      `not accepted:\r\n\x1b[31m${TOKEN}\x1b[0m\u2028${"x".repeat(10_000)}`,
-      { status: 401 },
-    );
-  const location = { ...SERVER, url: server.url };
-  for (const open of [openStore, openStoreToRead]) {
-    const line = /^[\x20-\x7e]{20,200}…$/;
-    await assert.rejects(open(location), (error) => {
-      assert.ok(!String(error).includes(TOKEN));
-      return storeError("server", line)(error);
-    });
-  }
 });
 
 /** Returns the message for an error of a KV Connect server. */

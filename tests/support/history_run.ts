@@ -5,7 +5,7 @@ import type { NewPlant } from "../../src/plant/plant.ts";
 import { isUnsettled } from "./history.ts";
 import type { KvServer } from "./kv_server.ts";
 import type { Instance } from "./instances.ts";
-import { type Ledger, pause } from "./load.ts";
+import { type Ledger, pause, settleAll } from "./load.ts";
 import { LONGEST_PLANTS, SIMILAR_PLANTS } from "./plants.ts";
 import { numberFromEnv, Random } from "./random.ts";
 
@@ -67,13 +67,6 @@ export async function runHistory(run: Run): Promise<void> {
     [causeAccidents(run, over.signal), ...clients]
       .map((part) => part.finally(() => over.abort())),
   );
-}
-
-/** Waits for all parts, and only then throws the first failure. */
-async function settleAll(parts: readonly Promise<unknown>[]): Promise<void> {
-  for (const result of await Promise.allSettled(parts)) {
-    if (result.status === "rejected") throw result.reason;
-  }
 }
 
 /** Causes one accident after another, some to several instances at once. */

@@ -18,19 +18,14 @@ export const FILE_SYSTEMS: readonly [where: string, expressions: string[]][] = [
   ],
 ];
 
-/**
- * Runs the program under strace, with some expressions for it.
- * @param threads the threads to trace, which count their calls for themselves
- */
+/** Runs the program, its main thread under strace with some expressions. */
 export async function trace(
   args: readonly string[],
   expressions: readonly string[] = [],
-  threads: "main" | "all" = "all",
 ): Promise<{ readonly ended: Ended; readonly trace: string }> {
   using directory = new TemporaryDirectory();
   const file = directory.file("trace");
   const options = [`trace=${CALLS}`, ...expressions].map((it) => `-e '${it}'`);
-  if (threads === "all") options.push("-f");
   const ended = await runProgram(args, {
     // Without the caches of Deno, whose calls differ from run to run.
     env: { DENO_DIR: "/dev/null" },
@@ -43,26 +38,20 @@ export async function trace(
 const KILL_POINTS = numberFromEnv("KILL_POINTS", 4);
 
 /**
- * Returns expressions for strace, which kill at calls of the threads that made a
- * copy, in a directory `.partial`; and their names for messages. They are spread
- * evenly over the run, and the last call is one of them.
- * @param writesMax the first writes of each thread; its others do the same
+ * Returns expressions for strace, which kill at calls of a traced run; and their
+ * names for messages. They are spread evenly over the run, and the last call is
+ * one of them.
+ * @param writesMax the first writes; the others do the same
  */
 export function killPoints(
   trace: string,
   writesMax: number,
 ): ReadonlyMap<string, string> {
-  const calls = [...trace.matchAll(/^(?:(\d+) +)?(\w+)\((.*)$/gm)];
-  const copying = new Set(
-    calls.filter(([line]) => line.includes(".partial"))
-      .map(([, thread]) => thread),
-  );
   const counts = new Map<string, number>();
   const points = new Map<string, string>();
-  for (const [, thread, call = "", rest = ""] of calls) {
-    if (!copying.has(thread)) continue;
-    const nth = (counts.get(`${thread} ${call}`) ?? 0) + 1;
-    counts.set(`${thread} ${call}`, nth);
+  for (const [, call = "", rest = ""] of trace.matchAll(/^(\w+)\((.*)$/gm)) {
+    const nth = (counts.get(call) ?? 0) + 1;
+    counts.set(call, nth);
     if (rest.includes("INJECTED")) continue;
     if (call === "pwrite64" && nth > writesMax) continue;
     const expression = `inject=${call}:signal=SIGKILL:when=${nth}`;

@@ -32,6 +32,15 @@ export function toBody({ id, plant }: NewPlant): string {
   return `{"id":${id},${JSON.stringify(plant).slice(1)}`;
 }
 
+/** Waits for all parts, and only then throws the first failure. */
+export async function settleAll(
+  parts: readonly Promise<unknown>[],
+): Promise<void> {
+  for (const result of await Promise.allSettled(parts)) {
+    if (result.status === "rejected") throw result.reason;
+  }
+}
+
 /** Sends a create and reads its reply; never rejects. */
 export async function send(
   { origin }: Pick<Program, "origin">,

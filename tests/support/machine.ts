@@ -92,7 +92,7 @@ export class Machine implements AsyncDisposable {
   async tryToStart(options: ProgramOptions = {}): Promise<string | undefined> {
     const service = Program.spawn(["--port", "0"], {
       ...options,
-      env: { KV_PATH: this.store, LOG_FORMAT: "journal" },
+      env: { ...options.env, KV_PATH: this.store, LOG_FORMAT: "journal" },
     });
     try {
       const [, origin = ""] = await service.printed(/listens on (\S+)\n/);

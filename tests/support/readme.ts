@@ -26,8 +26,8 @@ function documentsIn(folder: string): string[] {
 }
 
 /** Returns the first block of commands below a heading, as it is printed. */
-export function blockOf(heading: string): string {
-  const [, section] = read("README.md").split(`\n${heading}\n`);
+export function blockOf(heading: string, path = "README.md"): string {
+  const [, section] = read(path).split(`\n${heading}\n`);
   const [block] = /(?<=\n\n)( {4}.*\n)+/.exec(section ?? "") ?? [];
   assert.ok(block !== undefined, `no block below ${heading}`);
   return block;

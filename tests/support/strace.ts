@@ -35,16 +35,17 @@ const CALL = /^(\w+)\((.*)\) += (.*)$/;
  * @param file for the output of strace
  * @param expressions what to trace and to inject
  */
-export function traced(
-  file: string,
-  ...expressions: readonly string[]
-): ProgramOptions {
+export function traced(file: string, ...expressions: readonly string[]) {
   const quoted = expressions.map((expression) => `-e '${expression}'`);
   // Other system calls do not stop the program, unless strace injects.
   const speed = `${expressions}`.includes("inject=") ? "" : "--seccomp-bpf";
   // -D: signals to the process reach the program, not strace.
   const options = `${speed} -D -f -qq -y -xx -s ${STRING_BYTES_MAX} -o ${file}`;
-  return { shell: `exec strace ${options} ${quoted.join(" ")} "$0" "$@"` };
+  return {
+    // Deno's caches make calls of their own.
+    env: { DENO_DIR: "/dev/null" },
+    shell: `exec strace ${options} ${quoted.join(" ")} "$0" "$@"`,
+  };
 }
 
 /** Returns the same, for the calls that are about one path. */
@@ -53,8 +54,8 @@ export function tracedOn(
   file: string,
   ...expressions: readonly string[]
 ): ProgramOptions {
-  const { shell = "" } = traced(file, ...expressions);
-  return { shell: shell.replace(' "$0"', ` -P '${path}' "$0"`) };
+  const { env, shell } = traced(file, ...expressions);
+  return { env, shell: shell.replace(' "$0"', ` -P '${path}' "$0"`) };
 }
 
 /** Asserts that strace has injected a fault or a delay. */

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { Read } from "../../src/plant/lines.ts";
 import type { Plant } from "../../src/plant/plant.ts";
-import { eventually, Ledger, PLANT, range } from "./load.ts";
+import { eventually, Ledger, PLANT, range, toBody } from "./load.ts";
 import {
   assertSucceeded,
   type Ended,
@@ -32,8 +32,7 @@ const TEXTS: readonly string[] = [
 
 /** Returns a plant as an export writes it. */
 export function toLine(id: bigint, name: string, tag?: string): string {
-  const rest = tag === undefined ? "" : `,"tag":${JSON.stringify(tag)}`;
-  return `{"id":${id},"name":${JSON.stringify(name)}${rest}}`;
+  return toBody({ id, plant: tag === undefined ? { name } : { name, tag } });
 }
 
 /** Returns an id from anywhere in int64. */
