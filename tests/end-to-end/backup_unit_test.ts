@@ -3,14 +3,10 @@ import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import { exists } from "../../src/files/file_system.ts";
 import { withPartialFile } from "../../src/files/publish.ts";
-import { BackgroundProcess } from "../support/background.ts";
-import { writeScript } from "../support/program.ts";
-import { test, type TestPlace } from "../support/tests.ts";
+import { Machine } from "../support/machine.ts";
+import { assertSucceeded } from "../support/program.ts";
+import { withBash } from "../support/tools.ts";
 import { createStore, exportLines } from "../support/transfer.ts";
-
-const UNIT = Deno.readTextFileSync(
-  new URL("../../src/deploy/plant-store-backup.service", import.meta.url),
-);
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
@@ -20,25 +16,16 @@ function makeOld(path: string, ageDays: number): void {
   Deno.utimeSync(path, date, date);
 }
 
-/** The place of a test with a directory of backups. */
-class Backups {
-  readonly #place: TestPlace;
-  readonly #program: string;
-
-  constructor(place: TestPlace) {
-    this.#place = place;
-    this.#program = place.directory.file("plant-store");
-    writeScript(this.#program);
-    Deno.mkdirSync(place.directory.file("backups"));
-  }
-
+/** A machine with the directory of its backups. */
+class Backups extends Machine {
   /** The names of the files and directories, in order. */
   get names(): string[] {
-    return this.#place.directory.names("backups");
+    return Array.from(Deno.readDirSync(this.path("")), ({ name }) => name)
+      .toSorted();
   }
 
   path(name: string): string {
-    return this.#place.directory.file(`backups/${name}`);
+    return `${dirname(dirname(this.store))}/plant-store-backups/${name}`;
   }
 
   /** Makes a file with the name of a backup. */
@@ -46,31 +33,15 @@ class Backups {
     Deno.writeTextFileSync(this.path(name), "");
     makeOld(this.path(name), ageDays);
   }
-
-  /** Runs the commands of the unit until one fails, as systemd does. */
-  async run(): Promise<void> {
-    for (
-      const [, prefix, line = ""] of UNIT.matchAll(/^ExecStart=(-?)(.*)$/gm)
-    ) {
-      const command = line
-        .replaceAll("/var/lib/plant-store-backups", this.path(""))
-        .replaceAll("/usr/local/bin/plant-store", this.#program)
-        .replaceAll("%%", "%");
-      const env = { KV_PATH: this.#place.store };
-      const shell = new BackgroundProcess("sh", { args: ["-c", command], env });
-      const { status, stderr } = await shell.ended();
-      if (status !== 0 && prefix === "") throw new Error(stderr);
-    }
-  }
 }
 
-test("the nightly backup deletes complete ones that are older than 30 days, and keeps the others", async (place) => {
-  const lines = await createStore(place.store, 10);
-  const backups = new Backups(place);
+withBash.test("the nightly backup deletes complete ones that are older than 30 days, and keeps the others", async () => {
+  await using backups = new Backups();
+  const lines = await createStore(backups.store, 10);
   backups.make("plants-2026-01-01-033000.db", 31.1);
   backups.make("plants-2026-01-02-033000.db", 30.1);
   backups.make("before-the-upgrade.db", 31.1);
-  await backups.run();
+  assertSucceeded(await backups.backUp());
   const [own, kept, made = "", ...others] = backups.names;
   assert.deepEqual([own, kept, others], [
     ...["before-the-upgrade.db", "plants-2026-01-02-033000.db"],
@@ -80,26 +51,28 @@ test("the nightly backup deletes complete ones that are older than 30 days, and 
   assert.deepEqual(await exportLines(backups.path(made)), lines);
 });
 
-test("the nightly backup deletes what a killed one left after a day, and nothing of one that runs", async (place) => {
-  await createStore(place.store, 10);
-  const backups = new Backups(place);
+withBash.test("the nightly backup deletes what a killed one left after a day, and nothing of one that runs", async () => {
+  await using backups = new Backups();
+  await createStore(backups.store, 10);
   await withPartialFile(backups.path("plants-running.db"), async (running) => {
     makeOld(dirname(running), 0.9);
     await withPartialFile(backups.path("plants-killed.db"), async (killed) => {
       makeOld(dirname(killed), 1.1);
-      await backups.run();
+      assertSucceeded(await backups.backUp());
       assert.ok(!exists(killed));
     });
     assert.ok(exists(running));
   });
 });
 
-test("a nightly backup that fails deletes what a killed one left, and no complete one", async (place) => {
-  const backups = new Backups(place);
+withBash.test("a nightly backup that fails deletes what a killed one left, and no complete one", async () => {
+  await using backups = new Backups();
   backups.make("plants-2026-01-01-033000.db", 31.1);
   await withPartialFile(backups.path("plants-killed.db"), async (killed) => {
     makeOld(dirname(killed), 31.1);
-    await assert.rejects(backups.run(), /plants\.db: no such file/);
+    const { status, stderr } = await backups.backUp();
+    assert.equal(status, 2);
+    assert.match(stderr, /plants\.db: no such file/);
     assert.ok(!exists(killed));
   });
   assert.deepEqual(backups.names, ["plants-2026-01-01-033000.db"]);
