@@ -28,7 +28,8 @@ const USAGE = `usage: deno task bench [NAME] [options]
   --seconds N        length of one measurement (2)
   --connections N    connections (256)
   --plants N         plants in the store beforehand
-  --against DIR      compare with the service of another checkout
+  --against DIR      compare with the service of another checkout (creates,
+                     repeats, refusals, overload)
   --dir DIR          directory of the stores (the system's temporary directory)
 
 All but transfer need wrk. PLANT_STORE names a compiled binary to measure

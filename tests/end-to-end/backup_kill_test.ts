@@ -1,6 +1,6 @@
 /** A backup has its name only when it is complete. */
 import assert from "node:assert/strict";
-import { FILE_SYSTEMS, killPoints, trace } from "../support/kills.ts";
+import { killPoints, trace } from "../support/kills.ts";
 import { assertOneLine } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { withStrace } from "../support/strace.ts";
@@ -15,6 +15,16 @@ const LEFTOVER = /^copy\.db\.[0-9a-f]{8}\.partial$/;
 
 /** Kills at writes: the others do what the first ones do. */
 const WRITE_KILLS_MAX = 2;
+
+/** File systems, and how strace makes one of them. */
+const FILE_SYSTEMS: readonly [where: string, expressions: string[]][] = [
+  ["", []],
+  // As on FAT.
+  [
+    " on a file system without hard links and permissions",
+    ["inject=?link,linkat,?chmod,fchmod,fchmodat:error=EPERM"],
+  ],
+];
 
 for (const [where, expressions] of FILE_SYSTEMS) {
   withStrace.test(`a backup${where} is complete, or missing after a kill at a sync, link, rename, removal or one of the first writes`, async ({ directory, store }) => {

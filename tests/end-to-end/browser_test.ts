@@ -117,7 +117,8 @@ test("the page loads with its style and without a problem", async ({ tab }) => {
 });
 
 test("the page never scrolls sideways", async ({ tab, plant }) => {
-  await create(tab, { ...plant, name: "M".repeat(500) });
+  const name = "M".repeat(500);
+  assert.match(await create(tab, { ...plant, name }), /^200 /);
   for (const width of [...WIDTHS, 320]) {
     await tab.emulate(width, "light");
     const excess = await tab.evaluate(
@@ -319,7 +320,7 @@ test("a copy button shows the result, then its label again", async ({ tab }) => 
 });
 
 test("the page keeps the token out of its text, address and storage", async ({ tab, plant }) => {
-  await create(tab, plant);
+  assert.match(await create(tab, plant), /^200 /);
   const traces = await tab.evaluate(
     "[document.documentElement.outerHTML, location.href, document.cookie, " +
       "JSON.stringify(localStorage), JSON.stringify(sessionStorage)].join()",
@@ -369,7 +370,8 @@ test(
     for (const width of WIDTHS) {
       for (const colorScheme of COLOR_SCHEMES) {
         await tab.emulate(width, colorScheme);
-        await create(tab, { ...plant, token: "wrong" });
+        const refused = { ...plant, token: "wrong" };
+        assert.match(await create(tab, refused), /^401 /);
         const found = await tab.evaluate(
           `axe.run().then(({ violations }) => violations
             .filter(({ impact }) => impact === "serious" || impact === "critical")

@@ -10,8 +10,8 @@ import { exchange, request } from "../support/wire.ts";
 const withTools = testsIf(HAS_OPENSSL && await has("curl", "--version"));
 
 /**
- * Connections that stay open when the others end. Deno 2.6 and 2.7
- * report that it does not listen only when the last one has ended.
+ * Connections that stay open when the others end. Deno 2.6 and 2.7 report that
+ * a server no longer listens only when its last connection has ended.
  */
 const STAYING = /^2\.[67]\./.test(Deno.version.deno) ? 0 : 5;
 

@@ -8,7 +8,6 @@ import {
   inParallel,
   isStored,
   Ledger,
-  pause,
   raceForIds,
   type Tally,
 } from "../support/load.ts";
@@ -24,9 +23,6 @@ const CREATES_PER_SECOND = 1_000;
 
 const ROLLING_RESTARTS = 3;
 const KILLS = 2;
-
-/** How long the KV Connect server is away. */
-const AWAY_MS = 3_000;
 
 /** Commits that an instance makes under load before it is ended. */
 const COMMITS = 200;
@@ -151,8 +147,7 @@ async function killServer(
 ): Promise<void> {
   const away = await load.during(async (tally) => {
     await server.kill();
-    await pause(AWAY_MS);
-    // Creates that wait for the server fail only after a while.
+    // Creates that wait for the server fail at their deadline.
     await eventually((failed) => failed > 0, () => tally.of(STORE_FAILED));
     await server.restart();
     for (const instance of instances) await instance.ready();

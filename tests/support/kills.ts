@@ -8,16 +8,6 @@ import { TemporaryDirectory } from "./temporary.ts";
 const CALLS = "pwrite64,fsync,fdatasync,linkat,renameat,renameat2,unlinkat," +
   "?link,?rename,?unlink";
 
-/** File systems, and how strace makes one of them. */
-export const FILE_SYSTEMS: readonly [where: string, expressions: string[]][] = [
-  ["", []],
-  // As on FAT.
-  [
-    " on a file system without hard links and permissions",
-    ["inject=?link,linkat,?chmod,fchmod,fchmodat:error=EPERM"],
-  ],
-];
-
 /** Runs the program, its main thread under strace with some expressions. */
 export async function trace(
   args: readonly string[],

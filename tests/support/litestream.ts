@@ -17,7 +17,7 @@ const CONFIGURATION = new URL(
 );
 
 /** Where the copy is; the configuration has all but the directory as comments. */
-export type CopyPlace = "directory" | "sftp" | "s3";
+type CopyPlace = "directory" | "sftp" | "s3";
 
 /** Returns the configuration in src/deploy/ for a place. */
 function configuration(place: CopyPlace): string {
