@@ -2,7 +2,7 @@ import { ID_MAX, ID_MIN, LIST_MS_MAX } from "../limits.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { formatPages } from "../plant/lines.ts";
 import { formatNewPlant, type Plant } from "../plant/plant.ts";
-import { isDamaged } from "../files/file_error.ts";
+import { isDamaged, toFileError } from "../files/file_error.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { openStoreToRead } from "../store/open.ts";
@@ -84,8 +84,9 @@ async function exportSelected(
   const { found, damaged } = await readSelected(store, ids);
   let text = "";
   for (const id of ids) {
-    if (damaged.has(id)) {
-      writeStderr(`id ${id}: cannot be read, the database is corrupt`);
+    const damage = damaged.get(id);
+    if (damage !== undefined) {
+      writeStderr(`id ${id}: cannot be read: ${damage}`);
       counts.skipped++;
       continue;
     }
@@ -108,7 +109,7 @@ async function exportSelected(
 async function readSelected(store: KvStore, ids: ReadonlySet<bigint>) {
   const read = (ids: readonly bigint[]) =>
     withTimeout(store.read(ids), LIST_MS_MAX);
-  const damaged = new Set<bigint>();
+  const damaged = new Map<bigint, string>();
   try {
     return { found: await read([...ids]), damaged };
   } catch (error) {
@@ -121,7 +122,7 @@ async function readSelected(store: KvStore, ids: ReadonlySet<bigint>) {
       if (plant !== undefined) found.set(id, plant);
     } catch (error) {
       if (!isDamaged(error)) throw error;
-      damaged.add(id);
+      damaged.set(id, toFileError(error).message);
     }
   }
   return { found, damaged };

@@ -88,7 +88,8 @@ function refuseSameFile(from: string, real: string): void {
 async function copyReadable(from: string, to: string): Promise<number> {
   try {
     const entries = await copyStore(from, to);
-    (await openStoreToRead({ kind: "file", path: to })).close();
+    const store = await openStoreToRead({ kind: "file", path: to });
+    await store.checkReadable().finally(() => store.close());
     leaveWalMode(to);
     return entries;
   } catch (error) {

@@ -140,7 +140,7 @@ function reportsTo(
     storeFailing(problem) {
       const isLost = store.files?.loss !== undefined;
       const next = isLost
-        ? ": saving all plants: a kill or a second signal loses them"
+        ? ": saving its plants: a kill or a second signal loses them"
         : "";
       log.error("store failing", `the store fails: ${name}: ${problem}${next}`);
     },

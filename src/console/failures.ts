@@ -63,7 +63,10 @@ const ADVICE: Readonly<
   ],
   "saved plants": [
     ({ file = "" }, store) => {
-      const first = isComplete(file) ? "" : "and if that file is still there, ";
+      const first = isComplete(file)
+        ? ""
+        : "and if that file is still there, restore a backup if the store was " +
+          "deleted or cut, ";
       return `: ${importAdvice(file, store, first)}`;
     },
   ],
@@ -97,8 +100,12 @@ export function importAdvice(
 
 /** Returns a command that renames the files of a store that exist. */
 function moveAway(store: string, ...suffixes: readonly string[]): string {
-  return suffixes.map((suffix) => resolveLinks(store) + suffix).filter(exists)
-    .map((path) => shellCommand("mv", path, nameAside(path))).join(" && ");
+  const real = resolveLinks(store);
+  // One name for all: SQLite finds a log by the name of its database.
+  const aside = nameAside(real);
+  return suffixes.filter((suffix) => exists(real + suffix))
+    .map((suffix) => shellCommand("mv", real + suffix, aside + suffix))
+    .join(" && ");
 }
 
 /** Completes the advice to restore a backup of a store, beside saved plants. */

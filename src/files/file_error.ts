@@ -43,13 +43,15 @@ const TABLE = [
   /** Plants that may not be in the store are in a file beside it. */
   ["saved plants", {}],
   ["corrupt", {
-    // Deno creates tables that exist if it finds no version in their place.
-    pattern: /malformed|Invalid column type|table \w+ already exists in/,
+    // Deno creates tables that exist if it finds no version in their place. The
+    // names are of keys that it cannot decode.
+    pattern:
+      /^(InvalidData|UnexpectedEof)\b|malformed|Invalid column type|table \w+ already exists in/,
     words: "the database is corrupt: restore a backup",
   }],
   /** A newer Deno wrote values that this one cannot read, or they are damaged. */
   ["newer format", {
-    pattern: /could not deserialize/,
+    pattern: /could not deserialize|value encoding \d+ is unknown/,
     words: "a newer Deno stored plants in it, or they are damaged",
   }],
   ["full", {

@@ -224,15 +224,17 @@ export class KvStore implements CommitStore, ObservedStore {
     }
   }
 
-  /**
-   * Reads two pages, the first of which is small; rejects if this Deno cannot
-   * read the stored values.
-   */
+  /** Rejects if this Deno cannot read the first plants. @throws {FileError} */
   async checkReadable(): Promise<void> {
-    const pages = this.pages();
-    await pages.next();
-    await pages.next();
-    if (this.damage !== undefined) throw this.damage;
+    const listing = this.#kv.list(
+      { prefix: [PLANTS] },
+      { limit: PAGE_KEYS_MAX },
+    );
+    try {
+      lastIdOf(await Array.fromAsync(listing, toNewPlant), undefined);
+    } catch (error) {
+      throw this.#toError(error);
+    }
   }
 
   /** See {@link ObservedStore}. */

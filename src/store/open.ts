@@ -2,7 +2,7 @@
 import { dirname } from "node:path";
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
 import { toStoreError } from "./store_error.ts";
-import { FileError, isLocked, toFileError } from "../files/file_error.ts";
+import { FileError, isDamaged, isLocked } from "../files/file_error.ts";
 import { diagnose } from "./files/diagnose.ts";
 import { findStore, requireStore } from "./files/inspect.ts";
 import {
@@ -54,8 +54,8 @@ export function openStoreToRead(location: StoreLocation): Promise<KvStore> {
     try {
       await store.checkReadable();
     } catch (error) {
-      // What is before the damage can be read.
-      if (toFileError(error).problem !== "corrupt") throw error;
+      // Other plants can be read.
+      if (!isDamaged(error)) throw error;
     }
   });
 }

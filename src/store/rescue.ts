@@ -82,12 +82,13 @@ export class Rescue {
    * be lost, so only a second signal or the supervisor bounds the wait.
    */
   async finish(): Promise<void> {
+    const { files } = this.#store;
     this.check();
-    while (
-      this.#store.files?.check() !== undefined && this.#path === undefined
-    ) {
+    while (files?.check() !== undefined && this.#path === undefined) {
       await this.#clock.sleep(CHECK_MS);
     }
+    // Not earlier: other instances would take it for moved, and so for complete.
+    if (files?.isCut) files.setAside();
   }
 
   async #save(path: string): Promise<void> {
@@ -120,8 +121,7 @@ export class Rescue {
       sync(partial);
       Deno.renameSync(partial, saved);
       const unsynced = syncDirectory(saved);
-      const { files } = this.#store;
-      if (!isStoreDamaged || files?.isCut) files?.setAside();
+      if (!isStoreDamaged) this.#store.files?.setAside();
       this.#path = saved;
       this.#reports.plantsSaved({
         path: saved,

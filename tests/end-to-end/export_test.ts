@@ -243,7 +243,8 @@ test("an export of a damaged store ends before the damage, and one of ids names 
     status: 1,
     signal: null,
     stdout: `${lines[0]}\n${lines[999]}\n`,
-    stderr: `id ${damaged}: cannot be read, the database is corrupt\n` +
+    stderr:
+      `id ${damaged}: cannot be read: the database is corrupt: restore a backup\n` +
       "2 exported, 1 skipped\n",
   });
 });

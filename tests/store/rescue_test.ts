@@ -244,13 +244,15 @@ for (
   });
 }
 
-withRescue.test("Rescue saves the plants of a cut store as incomplete, and sets its files aside", async (place) => {
+withRescue.test("Rescue saves the plants of a cut store as incomplete, and sets its files aside when the service stops", async (place) => {
   const { store } = place;
   store.files.isCut = true;
   const [path, , , isDamaged] = await place.nextReport();
   assert.equal(isDamaged, true);
   assert.match(`${path}`, /\.jsonl\.partial$/);
   assert.equal(Deno.readTextFileSync(`${path}`), LINES);
+  assert.equal(store.asides, 0);
+  await place.rescue.finish();
   assert.equal(store.asides, 1);
 });
 

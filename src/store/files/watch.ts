@@ -112,11 +112,13 @@ export class WatchedFiles {
       const isHere = this.#isDatabase(lstatOrUndefined(this.real));
       if (isHere && !this.isCut) return;
       const files = new Map([[this.real, this.#database], ...this.#sidecars]);
+      const aside = nameAside(this.real);
       // The index before the log: alone, it would refuse another store.
       for (const [path, file] of [...files].toReversed()) {
         const found = lstatOrUndefined(path);
         if (found !== undefined && isSameFile(found, file)) {
-          Deno.renameSync(path, nameAside(path));
+          // SQLite finds a log by its name.
+          Deno.renameSync(path, aside + path.slice(this.real.length));
         }
       }
       syncDirectory(this.real);

@@ -110,7 +110,7 @@ eachPlace.test("setAside() renames the log of a database that is not in its plac
     const left = names().filter((name) => name !== "plants.db");
     assert.match(
       left.join(),
-      /^plants\.db-shm\.left-[^,]+Z,plants\.db-wal\.left-[^,]+Z$/,
+      /^plants\.db\.left-[^,]+Z-shm,plants\.db\.left-[^,]+Z-wal$/,
     );
     assert.deepEqual(Deno.readFileSync(`${dirname(real)}/${left[1]}`), log);
     // Files of another store are not touched.
@@ -131,13 +131,11 @@ test("setAside() renames a cut database, with its log and its index", async ({ d
   Deno.truncateSync(path, 0);
   files.check();
   files.setAside();
-  const names = directory.names().map((name) =>
-    name.replace(/-[\dT.-]+Z$/, "")
-  );
+  const names = directory.names().map((name) => name.replace(/-[\dT.-]+Z/, ""));
   assert.deepEqual(names.toSorted(), [
-    "plants.db-shm.left",
-    "plants.db-wal.left",
     "plants.db.left",
+    "plants.db.left-shm",
+    "plants.db.left-wal",
   ]);
 });
 
