@@ -188,7 +188,7 @@ export class Import {
     if (this.failed === 0) return;
     writeStderr(
       `stopped after line ${this.#lines}, the store failed on ${this.failed} ` +
-        "plants: repeat the same import when it has recovered",
+        "plants: repeat the same import when the store works",
     );
   }
 

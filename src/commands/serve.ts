@@ -148,7 +148,7 @@ function reportsTo(
       log.info("store recovered", "the store has recovered");
     },
     plantsSaved({ path, plants, foreign, isDamaged, unsynced }) {
-      const which = isDamaged ? "the plants that can be read" : "all plants";
+      const which = isDamaged ? "the plants before the damage" : "all plants";
       const others = foreign === 0 ? "" : `, other entries lost: ${foreign}`;
       const warning = unsynced === undefined ? "" : `, ${unsynced}`;
       log.error(

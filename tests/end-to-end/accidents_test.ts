@@ -23,7 +23,7 @@ const FAILS = /<3>the store fails: /;
 const NOT_SAVED = /<3>cannot save the plants in /;
 const SAVED = /<3>saved all plants /;
 const SAVED_SOME =
-  /<3>saved the plants that can be read .*: stop the service, restore a /;
+  /<3>saved the plants before the damage .*: stop the service, restore a /;
 const LOST = "### Deleted or replaced store";
 
 /** The plant in a store that replaces another one. */

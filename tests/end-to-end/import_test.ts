@@ -147,7 +147,7 @@ test("import stops when the store fails, and names the problem once", async ({ s
   await writer.abort().catch(() => {});
   assert.match(
     stderr,
-    /^the store fails: it was deleted or moved\n1 created, [^\n]*\nstopped after line 301, the store failed on 300 plants: repeat the same import when it has recovered\n$/,
+    /^the store fails: it was deleted or moved\n1 created, [^\n]*\nstopped after line 301, the store failed on 300 plants: repeat the same import when the store works\n$/,
   );
   assert.equal(status, 1);
 });
