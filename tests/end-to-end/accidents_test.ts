@@ -320,12 +320,13 @@ async function walkDamage(
   if (isReadable) assert.equal(stored.length, plants.length);
 }
 
-withBash.test("a database of which half is cut off, and whose plants can be read, loses none without a backup, by the messages", async () => {
+withBash.test("a database of which half is cut off, and whose plants can be read, loses none without a backup, by the messages of two instances", async () => {
   await using machine = await Machine.start();
+  assert.equal(await machine.tryToStart(), undefined);
   // So many that SQLite writes its log to the database.
   await machine.ledger.store(machine.service, newPlants(range(101n, 5_000)));
   await machine.succeed('truncate -s $(($(stat -c %s "$store") / 2)) "$store"');
-  await machine.service.printed(SAVED_SOME);
+  for (const service of machine.services) await service.printed(SAVED_SOME);
   await machine.stop();
   await machine.start();
   await machine.assertHasAll();
