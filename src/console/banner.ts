@@ -27,7 +27,9 @@ export function printBanner(
 ): void {
   const store = nameOf(config.store);
   const devToken = config.tokens.find((token) => token === DEV_TOKEN);
-  const curl = curlSample(baseUrl, generatedToken ?? devToken);
+  // The variable may have a list.
+  const first = config.tokens.length > 1 ? "${ACCESS_TOKEN%%,*}" : undefined;
+  const curl = curlSample(baseUrl, generatedToken ?? devToken ?? first);
   const { logFormat } = config;
   const listens = `Plant Store ${VERSION} listens on ${address}`;
   // The journal needs no sample call, except for the token in it.

@@ -73,6 +73,6 @@ Deno.test("printBanner() shows the token of `deno task dev` in the call, and no 
   const dev = banner("text", {}, { ACCESS_TOKEN: `first,${devToken}` });
   assert.ok(dev.includes(`"Authorization: Bearer ${devToken}"`), dev);
   const other = banner("text", {}, { ACCESS_TOKEN: "first,second" });
-  assert.match(other, /"Authorization: Bearer \$ACCESS_TOKEN"/);
+  assert.ok(other.includes('"Authorization: Bearer ${ACCESS_TOKEN%%,*}"'));
   assert.doesNotMatch(other, /first|second/);
 });

@@ -4,7 +4,7 @@ import { API_ERRORS } from "../../src/api_errors.ts";
 import { has, statusOf } from "../support/program.ts";
 import { makeStore } from "../support/places.ts";
 import { assertInjected, traced, withStrace } from "../support/strace.ts";
-import { test } from "../support/tests.ts";
+import { test, testsIf } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
 
 const HAS_CURL = await has("curl", "--version");
@@ -41,6 +41,17 @@ test("serve prints where it listens and stores, and a curl command that creates 
   const conflict = await shell(curl.replace("Monstera", "M"));
   assert.ok(conflict.includes(`"error":${API_ERRORS.idTaken.error}`), conflict);
 });
+
+testsIf(HAS_CURL).test(
+  "serve with several tokens prints a curl command that works in a shell with the same variable",
+  async ({ start }) => {
+    const ACCESS_TOKEN = "first,second";
+    await using program = await start([], { env: { ACCESS_TOKEN } });
+    const [, curl = ""] = /^ {2}(curl [^]*?)\n\n/m.exec(program.stderr) ?? [];
+    const reply = await shell(`ACCESS_TOKEN=${ACCESS_TOKEN}; ${curl}`);
+    assert.match(reply, /^HTTP\/1\.1 200 /);
+  },
+);
 
 withStrace.test("a start succeeds on a disk whose syncs take a second", async ({ directory, store, start }) => {
   await makeStore(store);
