@@ -89,7 +89,8 @@ async function copyReadable(from: string, to: string): Promise<number> {
   try {
     const entries = await copyStore(from, to);
     const store = await openStoreToRead({ kind: "file", path: to });
-    await store.checkReadable().finally(() => store.close());
+    store.close();
+    if (store.damage !== undefined) throw store.damage;
     leaveWalMode(to);
     return entries;
   } catch (error) {

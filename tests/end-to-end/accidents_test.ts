@@ -12,7 +12,7 @@ import {
   settleAll,
   toBody,
 } from "../support/load.ts";
-import { execute, LAST_IS_NEWER } from "../support/damage.ts";
+import { makeLastNewer } from "../support/damage.ts";
 import { Machine } from "../support/machine.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { traced, withStrace } from "../support/strace.ts";
@@ -340,7 +340,7 @@ for (const damaged of ["damaged pages", "a damaged value"]) {
     await machine.service.printed(SAVED);
     await machine.stop("SIGKILL");
     if (damaged === "damaged pages") await machine.succeed(overwrite(20, 8));
-    else execute(machine.store, LAST_IS_NEWER);
+    else makeLastNewer(machine.store);
     await machine.start();
     await machine.assertHasAll();
   });

@@ -14,6 +14,12 @@ function shell(command: string): Promise<string> {
   return runTool("sh", ["-c", `${command} 2>/dev/null`]);
 }
 
+/** Returns the curl command that a start printed. */
+function curlIn(stderr: string): string {
+  const [, curl = ""] = /^ {2}(curl [^]*?)\n\n/m.exec(stderr) ?? [];
+  return curl;
+}
+
 test("serve prints where it listens and stores, and a curl command that creates a plant with a token of this run", async ({ store, start }) => {
   await using program = await start([], { ownToken: true });
   const { stderr, origin } = program;
@@ -27,7 +33,7 @@ test("serve prints where it listens and stores, and a curl command that creates 
   );
   assert.match(stderr, /\nNo token is configured: .* for this run\n/);
   assert.ok(stderr.endsWith(`\n\nAPI reference: ${origin}/\n\n`), stderr);
-  const [, curl = ""] = /^ {2}(curl [^]*?)\n\n/m.exec(stderr) ?? [];
+  const curl = curlIn(stderr);
   const [, token = ""] = /Bearer ([0-9a-f]{32})"/.exec(curl) ?? [];
   assert.equal(await statusOf(program.create("{}", token)), 400);
   assert.equal(await statusOf(program.create("{}", "0".repeat(32))), 401);
@@ -47,7 +53,7 @@ testsIf(HAS_CURL).test(
   async ({ start }) => {
     const ACCESS_TOKEN = "first,second";
     await using program = await start([], { env: { ACCESS_TOKEN } });
-    const [, curl = ""] = /^ {2}(curl [^]*?)\n\n/m.exec(program.stderr) ?? [];
+    const curl = curlIn(program.stderr);
     const reply = await shell(`ACCESS_TOKEN=${ACCESS_TOKEN}; ${curl}`);
     assert.match(reply, /^HTTP\/1\.1 200 /);
   },

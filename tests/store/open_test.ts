@@ -13,8 +13,8 @@ import {
 } from "../../src/files/file_error.ts";
 import {
   execute,
-  LAST_IS_NEWER,
   leaveJournal,
+  makeLastNewer,
   makeNewer,
   makeOtherDatabase,
   overwrite,
@@ -98,7 +98,7 @@ const NO_STORES: readonly [
       const store = await openStore(fileAt(path));
       await store.commit(MANY.slice(0, 10));
       store.close();
-      execute(path, LAST_IS_NEWER);
+      makeLastNewer(path);
     },
     "newer format",
     /^a newer Deno stored plants in it, or they are damaged$/,

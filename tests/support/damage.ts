@@ -35,8 +35,9 @@ export function makeNewer(path: string): void {
 }
 
 /** Makes the last plant of a store such as a newer Deno would write. */
-export const LAST_IS_NEWER =
-  "UPDATE kv SET v = x'FF7F' WHERE k = (SELECT max(k) FROM kv)";
+export function makeLastNewer(path: string): void {
+  execute(path, "UPDATE kv SET v = x'FF7F' WHERE k = (SELECT max(k) FROM kv)");
+}
 
 /** Makes a store such as the previous version closed it, or as a backup is. */
 export function leaveWalMode(path: string): void {

@@ -3,12 +3,10 @@ import assert from "node:assert/strict";
 import { BackgroundProcess, type Ended } from "./background.ts";
 import { Ledger, newPlants, range } from "./load.ts";
 import { Program, type ProgramOptions, STACK, writeScript } from "./program.ts";
-import { blockOf } from "./readme.ts";
+import { blockOf, read } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
-const BACKUP_UNIT = Deno.readTextFileSync(
-  new URL("../../src/deploy/plant-store-backup.service", import.meta.url),
-);
+const BACKUP_UNIT = read("src/deploy/plant-store-backup.service");
 
 /** Commands in a message before its problem is solved: no walk has more. */
 const STEPS_MAX = 5;
