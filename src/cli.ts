@@ -2,6 +2,7 @@ import { backUp } from "./commands/backup.ts";
 import { exportPlants } from "./commands/export.ts";
 import { checkHealth } from "./commands/healthcheck.ts";
 import { importPlants } from "./commands/import.ts";
+import { removePlants } from "./commands/remove.ts";
 import { restore } from "./commands/restore.ts";
 import { serve } from "./commands/serve.ts";
 import { writeStdout } from "./console/stdout.ts";
@@ -14,18 +15,36 @@ import { descriptionText } from "./reference/openapi.ts";
 import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
 import { VERSION } from "./version.ts";
 
-/** The operands of a command that takes any number of them. */
-const ANY_IDS = "[ID...]";
+/** The one flag that is no setting: an export writes the plants behind an id. */
+const AFTER = "--after";
+
+/** How many operands a command takes. */
+interface OperandRule {
+  readonly max: number;
+  /** What a message calls the first one, if the command needs one. */
+  readonly needs?: string;
+}
+
+/** The operands that a command can take, by their placeholder in the help. */
+const OPERANDS = {
+  "": { max: 0 },
+  "FILE": { max: 1, needs: "a FILE" },
+  "ID...": { max: Infinity, needs: "an ID" },
+  "[ID...]": { max: Infinity },
+} as const satisfies Record<string, OperandRule>;
 
 /** A command of the program. */
 interface Command {
-  /** Placeholder of its operands in the help, if it takes any. */
-  readonly operands?: "FILE" | typeof ANY_IDS;
+  readonly operands?: keyof typeof OPERANDS;
   readonly help: string;
-  /** @returns the exit status */
+  /**
+   * @param after the value of {@link AFTER}
+   * @returns the exit status
+   */
   readonly run: (
     settings: Settings,
     operands: readonly string[],
+    after: string | undefined,
   ) => number | Promise<number>;
 }
 
@@ -37,14 +56,20 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
       run: (settings) => serve(settings.config()),
     }],
     ["export", {
-      operands: ANY_IDS,
+      operands: "[ID...]",
       help: "write these plants, or all, to stdout, one JSON object per line",
-      run: (settings, ids) => exportPlants(settings.store(), ids),
+      run: (settings, ids, after) =>
+        exportPlants(settings.store(), { ids, after }),
     }],
     ["import", {
       operands: "FILE",
       help: "create plants from such lines; - reads stdin",
       run: (settings, [file = ""]) => importPlants(settings.store(), file),
+    }],
+    ["remove", {
+      operands: "ID...",
+      help: "remove these plants, also while the service runs",
+      run: (settings, ids) => removePlants(settings.store(), ids),
     }],
     ["backup", {
       operands: "FILE",
@@ -53,9 +78,8 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
     }],
     ["restore", {
       operands: "FILE",
-      help: "put a backup in place of the store of a stopped service",
-      run: (settings, [file = ""]) =>
-        restore(settings.store(), file, { mayCreate: settings.namesStore() }),
+      help: "make a new store from a backup",
+      run: (settings, [file = ""]) => restore(settings.namedStore(), file),
     }],
     ["healthcheck", {
       help: "ask the service whether it is ready; prints nothing if it is",
@@ -72,6 +96,11 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
     }],
   ] satisfies [string, Command][],
 );
+
+const FLAGS: ReadonlySet<string | undefined> = new Set([
+  ...ALL_SETTINGS.map(({ flag }) => flag),
+  AFTER,
+]);
 
 /** An id among the arguments, which is not a flag. */
 const NEGATIVE_ID = /^-\d/;
@@ -101,9 +130,10 @@ export async function main(args: readonly string[]): Promise<number> {
       return 0;
     }
     if (problem !== undefined) throw new OperatorError(problem);
-    const { run, operands } = readCommand(words);
+    const after = flags.get(AFTER);
+    const { run, operands } = readCommand(words, after);
     deleteOverrides();
-    return await run(settings, operands);
+    return await run(settings, operands, after);
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
     return report(error, logFormatOf(settings));
@@ -125,7 +155,7 @@ export function parseArguments(args: readonly string[]) {
     const [next] = rest;
     if (!arg.startsWith("-") || arg === "-" || NEGATIVE_ID.test(arg)) {
       words.push(arg);
-    } else if (!ALL_SETTINGS.some((setting) => setting.flag === flag)) {
+    } else if (!FLAGS.has(flag)) {
       problems.push(`unknown flag ${flag}: see --help`);
     } else if (flags.has(flag)) {
       problems.push(`${flag} is given twice: give it once`);
@@ -165,16 +195,22 @@ function logFormatOf(settings: Settings): LogFormat {
 }
 
 /** Returns the command in the words, and its operands. */
-function readCommand([name = "serve", ...operands]: readonly string[]) {
+function readCommand(
+  [name = "serve", ...operands]: readonly string[],
+  after: string | undefined,
+) {
   const command = COMMANDS.get(name);
   if (command === undefined) {
     throw new OperatorError(`unknown command ${name}: see --help`);
   }
-  if (command.operands === "FILE" && (operands[0] ?? "") === "") {
-    throw new OperatorError(`${name} needs a FILE: see --help`);
+  if (after !== undefined && name !== "export") {
+    throw new OperatorError(`${AFTER} is for export only: see --help`);
   }
-  const max = { "FILE": 1, [ANY_IDS]: Infinity, "": 0 };
-  const unexpected = operands[max[command.operands ?? ""]];
+  const { max, needs }: OperandRule = OPERANDS[command.operands ?? ""];
+  if (needs !== undefined && (operands[0] ?? "") === "") {
+    throw new OperatorError(`${name} needs ${needs}: see --help`);
+  }
+  const unexpected = operands[max];
   if (unexpected !== undefined) {
     throw new OperatorError(`unexpected argument ${unexpected}: see --help`);
   }
@@ -199,6 +235,7 @@ ${commands.toArray().join("\n")}
 
 Flags, the environment variables beside them, and defaults; a flag wins:
 ${settings.join("\n")}
+  --after ID                                           export: write the plants with greater ids only
   --help
   --version
 

@@ -34,7 +34,7 @@ export function createService(
       metrics.commit(seconds, plants);
       health.committed(seconds);
     },
-    commitFailed: (problem) => health.failed(problem),
+    commitFailed: (error) => health.failed(error),
   }, clock);
   const handler = new RequestHandler(
     { tokens, committer, health, log, metrics, clock, baseUrl },

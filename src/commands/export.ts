@@ -1,67 +1,87 @@
-import { ID_MAX, ID_MIN, LIST_MS_MAX } from "../limits.ts";
+import type { StoreSetting } from "../config/settings.ts";
+import { storeFailure } from "../console/failures.ts";
+import { readId } from "../console/operands.ts";
+import { Progress } from "../console/progress.ts";
+import { writeStdout } from "../console/stdout.ts";
+import { LIST_MS_MAX } from "../limits.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { formatPages } from "../plant/lines.ts";
 import { formatNewPlant, type Plant } from "../plant/plant.ts";
-import { isDamaged, toFileError } from "../files/file_error.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import type { StoreLocation } from "../store/location.ts";
-import { openStoreToRead } from "../store/open.ts";
+import { listPlants } from "../store/listing.ts";
+import { openExistingStore } from "../store/open.ts";
 import { withTimeout } from "../store/retry.ts";
+import { isDamaged, toStoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
-import { Progress } from "../console/progress.ts";
-import { writeStdout } from "../console/stdout.ts";
-import { storeFailure } from "../console/failures.ts";
+
+/** Which plants an export writes: all, if neither is given. */
+export interface Selection {
+  readonly ids: readonly string[];
+  /** Only plants with greater ids. */
+  readonly after: string | undefined;
+}
 
 /** What an export has written, and what it could not write. */
 interface Counts {
   exported: number;
   skipped: number;
-  /** The last one that was exported. */
+  /** The plants up to this id were read, if they are read in order. */
   lastId: bigint | undefined;
 }
 
 /**
- * Writes plants to stdout, one NewPlant per line.
- * @param ids the plants to write; all of them, in the order of ids, if empty
+ * Writes plants to stdout, one NewPlant per line: those selected by their ids,
+ * or in the order of ids.
  * @returns the exit status: 1 if an id or an entry of the store has no plant
  * @throws {OperatorError} if an id is invalid, the store cannot be read, or
  * stdout not written
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
  */
 export async function exportPlants(
-  location: StoreLocation,
-  ids: readonly string[],
+  store: StoreSetting,
+  selection: Selection,
 ): Promise<number> {
-  const selected = new Set(ids.map(readId));
-  const store = await openStoreToRead(location).catch((error) => {
-    throw storeFailure("read", location, error);
+  const ids = new Set(selection.ids.map(readId));
+  const after = selection.after === undefined
+    ? undefined
+    : readId(selection.after);
+  if (ids.size > 0 && after !== undefined) {
+    throw new OperatorError("ids and --after are given: give one of them");
+  }
+  const open = await openExistingStore(store).catch((error) => {
+    throw storeFailure("read", store, error);
   });
-  const counts: Counts = { exported: 0, skipped: 0, lastId: undefined };
+  const counts: Counts = { exported: 0, skipped: 0, lastId: after };
   try {
-    if (selected.size > 0) await exportSelected(store, selected, counts);
-    else await exportAll(store, counts);
+    if (ids.size > 0) await exportSelected(open, ids, counts);
+    else await exportAll(open, after, counts);
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     if (error instanceof Deno.errors.BrokenPipe) throw error;
-    const failure = storeFailure("read", location, error);
-    throw counts.lastId === undefined ? failure : new OperatorError(
-      `${failure.message}; the export stopped after id ${counts.lastId}`,
-      EXIT_FAILURE,
-    );
+    const { message, exitStatus } = storeFailure("read", store, error);
+    const rest = counts.lastId === undefined
+      ? ""
+      : `; ids above ${counts.lastId} were not read`;
+    throw new OperatorError(message + rest, exitStatus);
   } finally {
-    store.close();
+    open.close();
   }
   if (counts.skipped === 0) return 0;
   writeStderr(`${counts.exported} exported, ${counts.skipped} skipped`);
   return EXIT_FAILURE;
 }
 
-async function exportAll(store: KvStore, counts: Counts): Promise<void> {
+/** Writes all plants above an id, up to the first page that cannot be read. */
+async function exportAll(
+  store: KvStore,
+  after: bigint | undefined,
+  counts: Counts,
+): Promise<void> {
   const progress = new Progress();
   // On a terminal the plants themselves show the progress.
   const isPiped = !Deno.stdout.isTerminal();
   try {
-    for await (const page of formatPages(store.pages())) {
+    for await (const page of formatPages(listPlants(store, after))) {
       counts.exported += page.plants;
       counts.skipped += page.foreign.length;
       for (const key of page.foreign) {
@@ -81,57 +101,28 @@ async function exportSelected(
   ids: ReadonlySet<bigint>,
   counts: Counts,
 ): Promise<void> {
-  const { found, damaged } = await readSelected(store, ids);
-  let text = "";
   for (const id of ids) {
-    const damage = damaged.get(id);
-    if (damage !== undefined) {
-      writeStderr(`id ${id}: cannot be read: ${damage}`);
+    const found = await read(store, id);
+    if (typeof found === "string") {
+      writeStderr(`id ${id}: ${found}`);
       counts.skipped++;
-      continue;
-    }
-    const plant = found.get(id);
-    if (plant) {
-      text += `${formatNewPlant({ id, plant })}\n`;
-      counts.exported++;
     } else {
-      const problem = plant === null
-        ? "not a plant of this service"
-        : "no such plant";
-      writeStderr(`id ${id}: ${problem}`);
-      counts.skipped++;
+      await writeStdout(`${formatNewPlant({ id, plant: found })}\n`);
+      counts.exported++;
     }
   }
-  await writeStdout(text);
 }
 
-/** Reads plants, one by one if some of them are damaged. */
-async function readSelected(store: KvStore, ids: ReadonlySet<bigint>) {
-  const read = (ids: readonly bigint[]) =>
-    withTimeout(store.read(ids), LIST_MS_MAX);
-  const damaged = new Map<bigint, string>();
+/** Returns the plant of an id, or why there is none. */
+async function read(store: KvStore, id: bigint): Promise<Plant | string> {
   try {
-    return { found: await read([...ids]), damaged };
-  } catch (error) {
-    if (!isDamaged(error)) throw error;
+    const found = await withTimeout(store.read([id]), LIST_MS_MAX);
+    const plant = found.get(id);
+    if (plant === undefined) return "no such plant";
+    return plant ?? "not a plant of this service";
+  } catch (thrown) {
+    const error = toStoreError(thrown);
+    if (!isDamaged(error)) throw thrown;
+    return `cannot be read: ${error.message}`;
   }
-  const found = new Map<bigint, Plant | null>();
-  for (const id of ids) {
-    try {
-      const plant = (await read([id])).get(id);
-      if (plant !== undefined) found.set(id, plant);
-    } catch (error) {
-      if (!isDamaged(error)) throw error;
-      damaged.set(id, toFileError(error).message);
-    }
-  }
-  return { found, damaged };
-}
-
-function readId(text: string): bigint {
-  const id = /^-?\d{1,40}$/.test(text) ? BigInt(text) : undefined;
-  if (id !== undefined && id >= ID_MIN && id <= ID_MAX) return id;
-  throw new OperatorError(
-    `expected an id from ${ID_MIN} to ${ID_MAX}, got "${text}"`,
-  );
 }

@@ -1,9 +1,6 @@
 import { serialize } from "node:v8";
-import {
-  fileFailure,
-  shellCommand,
-  storeFailure,
-} from "../console/failures.ts";
+import type { StoreSetting } from "../config/settings.ts";
+import { describe, fileFailure, storeFailure } from "../console/failures.ts";
 import { Progress } from "../console/progress.ts";
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import { ApiError } from "../api_errors.ts";
@@ -20,14 +17,8 @@ import {
   Committer,
   type Outcome,
 } from "../store/committer.ts";
-import type { StoreLocation } from "../store/location.ts";
-import {
-  findSavedFile,
-  IMPORTED_SUFFIX,
-  isComplete,
-  markImported,
-} from "../store/files/saved.ts";
 import { openStore } from "../store/open.ts";
+import type { StoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { type LineProblem, readLines } from "../plant/lines.ts";
 
@@ -39,7 +30,7 @@ import { type LineProblem, readLines } from "../plant/lines.ts";
  * @throws {OperatorError} if the file or the store cannot be opened or read
  */
 export async function importPlants(
-  location: StoreLocation,
+  setting: StoreSetting,
   path: string,
 ): Promise<number> {
   // Open the file first: without one, no store is created.
@@ -53,8 +44,8 @@ export async function importPlants(
     return count;
   }
 
-  const { store, saved } = await openFor(location, path).catch((error) => {
-    throw storeFailure("store plants in", location, error);
+  const store = await openStore(setting).catch((error) => {
+    throw storeFailure("store plants in", setting, error);
   });
   const progress = new Progress();
   const run = new Import(store, progress, SYSTEM_CLOCK);
@@ -73,40 +64,7 @@ export async function importPlants(
     // If the input cannot be read any further, report the preceding lines.
     run.report();
   }
-  if (store.damage !== undefined) {
-    throw storeFailure("store plants in", location, store.damage);
-  }
-  if (saved !== undefined) finishSaved(saved, run.isComplete);
   return run.isComplete ? 0 : EXIT_FAILURE;
-}
-
-/** Opens the store, also beside saved plants if they are the input. */
-async function openFor(location: StoreLocation, path: string) {
-  const isFile = location.kind === "file" && path !== "-";
-  const saved = isFile ? findSavedFile(location.path, path) : undefined;
-  return { store: await openStore(location, saved !== undefined), saved };
-}
-
-/** Renames a saved file if its plants are all in the store now. */
-function finishSaved(saved: string, areStored: boolean): void {
-  if (!isComplete(saved)) {
-    writeStderr(
-      `${saved} is not complete: the store may lack plants that a backup has`,
-    );
-  }
-  if (!areStored) {
-    const command = shellCommand("mv", saved, saved + IMPORTED_SUFFIX);
-    writeStderr(
-      `${saved} keeps its name, so the service does not start: repeat the ` +
-        `import, or settle the lines above and run: ${command}`,
-    );
-    return;
-  }
-  try {
-    writeStderr(`renamed ${saved} to ${markImported(saved)}`);
-  } catch (error) {
-    throw fileFailure("rename", `${saved}, whose plants are stored`, error);
-  }
 }
 
 /** An import in progress. */
@@ -124,14 +82,14 @@ export class Import {
   #lines = 0;
   /** When the store last settled a create. */
   #settledMs = -Infinity;
-  #storeProblem = "";
+  #storeProblem: StoreError["problem"] | undefined;
 
   constructor(store: CommitStore, progress: Progress, clock: Clock) {
     this.#progress = progress;
     this.#clock = clock;
     this.#committer = new Committer(store, {
       committed() {},
-      commitFailed: (problem) => this.#reportFailure(problem),
+      commitFailed: (error) => this.#reportFailure(error),
     }, clock);
   }
 
@@ -203,10 +161,10 @@ export class Import {
   }
 
   /** Prints a problem once, although every commit of a read may have it. */
-  #reportFailure(problem: string): void {
-    if (problem === this.#storeProblem) return;
-    this.#storeProblem = problem;
-    this.#progress.print(`the store fails: ${problem}`);
+  #reportFailure(error: StoreError): void {
+    if (error.problem === this.#storeProblem) return;
+    this.#storeProblem = error.problem;
+    this.#progress.print(`the store fails: ${describe(error)}`);
   }
 }
 

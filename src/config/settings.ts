@@ -108,6 +108,9 @@ export const ALL_SETTINGS: readonly Setting[] = Object.values(SETTINGS);
 /** The validated configuration of a run of the service. */
 export type Config = Readonly<ReturnType<Settings["config"]>>;
 
+/** The location of the store, and the flag or variable that contained it. */
+export type StoreSetting = StoreLocation & { readonly setting: string };
+
 /** Where a running service listens, for its clients and its health check. */
 export type Address = Readonly<ReturnType<Settings["address"]>>;
 
@@ -142,18 +145,25 @@ export class Settings {
   }
 
   /** Reads the location of the store. @throws {OperatorError} */
-  store(): StoreLocation {
+  store(): StoreSetting {
     const store = this.#readOrDefault(SETTINGS.kv);
+    const setting = this.#nameOf(SETTINGS.kv);
     if (store instanceof URL) {
       const token = readKvToken(this.#variable(KV_TOKEN));
-      return { kind: "server", url: store.href, token };
+      return { kind: "server", url: store.href, token, setting };
     }
-    return { kind: "file", path: store };
+    return { kind: "file", path: store, setting };
   }
 
-  /** Returns whether a flag or a variable has the location of the store. */
-  namesStore(): boolean {
-    return this.#raw(SETTINGS.kv) !== undefined;
+  /**
+   * Reads the location of a store that must be named, since a new one at the
+   * default path may be in another directory than that of the service.
+   * @throws {OperatorError}
+   */
+  namedStore(): StoreSetting {
+    const { flag, variable } = SETTINGS.kv;
+    if (this.#raw(SETTINGS.kv) !== undefined) return this.store();
+    throw new OperatorError(`name the store with ${flag} or ${variable}`);
   }
 
   /** Reads the address of the service. @throws {OperatorError} */
@@ -164,6 +174,14 @@ export class Settings {
       /** Without a trailing slash; `undefined` means the bound address. */
       baseUrl: this.#read(SETTINGS.baseUrl),
       isTls: this.#raw(SETTINGS.tlsCert) !== undefined,
+      /** The flag or variable of each of these, for messages. */
+      names: {
+        host: this.#nameOf(SETTINGS.host),
+        port: this.#nameOf(SETTINGS.port),
+        baseUrl: this.#nameOf(SETTINGS.baseUrl),
+        tlsCert: this.#nameOf(SETTINGS.tlsCert),
+        tlsKey: this.#nameOf(SETTINGS.tlsKey),
+      },
     };
   }
 
@@ -201,6 +219,11 @@ export class Settings {
   #readOrDefault<Value>(setting: Setting<Value> & { default: string }): Value {
     const byDefault = { name: setting.variable, value: setting.default };
     return setting.read(this.#raw(setting) ?? byDefault);
+  }
+
+  /** Returns the flag or variable that has a value, or else could have one. */
+  #nameOf(setting: Setting & { readonly flag: string }): string {
+    return this.#raw(setting)?.name ?? setting.flag;
   }
 
   #raw({ flag = "", variable, refusesEmpty }: Setting): RawValue | undefined {

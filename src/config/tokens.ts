@@ -20,7 +20,7 @@ export function generateToken(): string {
   return crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)).toHex();
 }
 
-/** Checks tokens, and removes duplicates and the white space around them. */
+/** Checks tokens, and removes the white space around them. */
 export function readTokens(
   name: string,
   texts: readonly string[],
@@ -28,7 +28,7 @@ export function readTokens(
   const tokens = texts.map((text) => text.trim());
   if (tokens.length === 0 || tokens.includes("")) {
     throw new OperatorError(
-      `${name}: expected a token, got an empty one: write or remove it`,
+      `${name}: expected a token, got an empty one: write a token there`,
     );
   }
   const invalid = tokens.findIndex((token) => !TOKEN.test(token));
@@ -40,10 +40,10 @@ export function readTokens(
         "write letters, digits and -._~+/ only, = at the end",
     );
   }
-  const unique = [...new Set(tokens)];
-  if (unique.length <= TOKENS_MAX) return unique;
+  const count = new Set(tokens).size;
+  if (count <= TOKENS_MAX) return tokens;
   throw new OperatorError(
-    `${name}: expected at most ${TOKENS_MAX} tokens, got ${unique.length}: ` +
+    `${name}: expected at most ${TOKENS_MAX} tokens, got ${count}: ` +
       "remove those that no client uses",
   );
 }

@@ -8,7 +8,7 @@ interface ListenProblem {
   readonly pattern: RegExp;
   /** Defaults to the message of the runtime. */
   readonly message?: string;
-  readonly advice: string;
+  readonly advice: (names: Config["names"]) => string;
   /** Whether only a different configuration solves it. */
   readonly isPermanent?: true;
 }
@@ -18,47 +18,50 @@ const LISTEN_PROBLEMS: readonly ListenProblem[] = [
   {
     pattern: /^AddrInUse:/,
     message: "another program listens there",
-    advice: ": stop it, or choose another --port",
+    advice: ({ port }) => `: stop it, or choose another ${port}`,
   },
   {
     pattern: /^AddrNotAvailable:/,
     message: "this machine does not have the address",
-    advice: ": choose another --host",
+    advice: ({ host }) => `: choose another ${host}`,
   },
   {
     pattern: /failed to lookup address/,
     message: "unknown host name",
-    advice: ": choose another --host",
+    advice: ({ host }) => `: choose another ${host}`,
+    isPermanent: true,
   },
   {
     pattern: /^PermissionDenied:/,
     message: "permission denied",
-    advice: ": choose a --port of 1024 or above",
+    advice: ({ port }) => `: choose a ${port} of 1024 or above`,
     isPermanent: true,
   },
   {
     pattern: /KeyMismatch/,
     message: "the key does not belong to the certificate",
-    advice: ": check --tls-cert and --tls-key",
+    advice: ({ tlsCert, tlsKey }) => `: check ${tlsCert} and ${tlsKey}`,
     isPermanent: true,
   },
   {
     pattern: /^InvalidData:|certificate|'cert'|private key/,
-    advice: ": check --tls-cert and --tls-key",
+    advice: ({ tlsCert, tlsKey }) => `: check ${tlsCert} and ${tlsKey}`,
     isPermanent: true,
   },
 ];
 
 /** Converts an error of the runtime that cannot listen. */
 export function listenFailure(
-  { host, port }: Config,
+  { host, port, names }: Pick<Config, "host" | "port" | "names">,
   error: unknown,
 ): OperatorError {
   const text = String(error);
   const problem = LISTEN_PROBLEMS.find(({ pattern }) => pattern.test(text));
   const message = problem?.message ?? errorMessage(error);
   return new OperatorError(
-    `cannot listen on ${host} port ${port}: ${message}${problem?.advice ?? ""}`,
+    `cannot listen on ${host} port ${port}: ${message}${
+      problem?.advice(names) ?? ""
+    }`,
     exitStatusOf({ isPassing: !problem?.isPermanent }),
   );
 }

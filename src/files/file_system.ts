@@ -105,9 +105,9 @@ export function sync(path: string): void {
   file.syncSync();
 }
 
-/** Returns another name for a file that is in the way, beside it. */
-export function nameAside(path: string): string {
-  return `${path}.left-${timeInName()}`;
+/** Returns the new name of a store that makes room for another one. */
+export function oldNameOf(path: string): string {
+  return `${path}.old-${timeInName()}`;
 }
 
 /** Returns the current time as a part of a name: `2026-11-22T165718.123Z`. */

@@ -2,51 +2,50 @@ import { basename, dirname, join } from "node:path";
 import { FileError, toFileError } from "./file_error.ts";
 import { exists, removeIfPossible, sync } from "./file_system.ts";
 
-/** The end of the name of what is not complete. */
-export const PARTIAL_SUFFIX = ".partial";
-
 /**
- * Runs a function that writes a file under a name of its own, and removes what
- * is left of it afterwards. The function gives the complete file its final name,
- * so that a kill at any time leaves either none of that name or the complete
- * one. A kill may leave the partial one, in a directory `NAME.….partial`.
+ * Makes a new file that is complete and on disk when it has its name. A kill at
+ * any time leaves either no file of that name or the complete one, and perhaps
+ * the partial one, in a directory `NAME.….partial` beside it.
  *
- * @param path the final name; the partial file is beside it
- * @param write called with the path of the partial file, which is empty
+ * @param path the name
+ * @param write called with the path of an empty file, for its user only, which
+ * it fills
+ * @throws {FileError} if another file has the name, if there is no directory for
+ * it, or, with the problem "not synced", if the file is there but may lose its
+ * name in a power cut
  */
-export async function withPartialFile<Result>(
+export async function makeFile<Result>(
   path: string,
   write: (partial: string) => Promise<Result>,
 ): Promise<Result> {
   const id = crypto.randomUUID().slice(0, 8);
-  const directory = `${path}.${id}${PARTIAL_SUFFIX}`;
+  const directory = `${path}.${id}.partial`;
   // SQLite's files beside a database are removed with the directory, even if
   // the program stops while SQLite is writing.
-  inDirectory(directory, () => Deno.mkdirSync(directory, { mode: 0o700 }));
+  makeDirectory(directory);
   try {
     const partial = join(directory, basename(path));
-    createFile(partial);
-    return await write(partial);
+    const options = { write: true, createNew: true, mode: 0o600 };
+    Deno.openSync(partial, options).close();
+    const result = await write(partial);
+    publish(partial, path);
+    return result;
   } finally {
     removeIfPossible(directory);
   }
 }
 
-/**
- * Creates an empty file, for its user only.
- * @throws {FileError} if the directory that contains it is missing
- */
-export function createFile(path: string): void {
-  const options = { write: true, createNew: true, mode: 0o600 };
-  inDirectory(path, () => Deno.openSync(path, options).close());
+function makeDirectory(path: string): void {
+  try {
+    Deno.mkdirSync(path, { mode: 0o700 });
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    throw new FileError("no directory", `no directory ${dirname(path)}`);
+  }
 }
 
-/**
- * Syncs a complete file and gives it its final name; it may keep the other one.
- * @returns what {@link syncDirectory} returns
- * @throws {FileError} if another file has the name
- */
-export function publish(partial: string, path: string): string | undefined {
+/** Syncs a complete file and gives it its name; it may keep the other one. */
+function publish(partial: string, path: string): void {
   if (exists(path)) throw new FileError("exists");
   sync(partial);
   try {
@@ -56,30 +55,13 @@ export function publish(partial: string, path: string): string | undefined {
     // The file system does not support links.
     Deno.renameSync(partial, path);
   }
-  return syncDirectory(path);
-}
-
-/**
- * Flushes the new name of a file to disk. A failure does not undo the name, but
- * a power cut might.
- * @returns why it failed, `undefined` if it did not
- */
-export function syncDirectory(path: string): string | undefined {
   try {
     sync(dirname(path));
-    return undefined;
   } catch (error) {
     const { message } = toFileError(error);
-    return `cannot sync its directory, so it may lose its name in a power cut: ${message}`;
-  }
-}
-
-/** @throws {FileError} if the directory that contains a new path is missing */
-function inDirectory(path: string, make: () => void): void {
-  try {
-    make();
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
-    throw new FileError("no directory", `no directory ${dirname(path)}`);
+    throw new FileError(
+      "not synced",
+      `it is complete, but a power cut may remove it: cannot sync its directory: ${message}`,
+    );
   }
 }

@@ -18,15 +18,20 @@ const NOT_ACCEPTED = new ApiError("tokenNotAccepted");
 
 /** The tokens that the service accepts. */
 export class AcceptedTokens {
-  #tokens: readonly string[];
+  #tokens: readonly string[] = [];
 
   constructor(tokens: readonly string[]) {
-    this.#tokens = tokens;
+    this.replace(tokens);
+  }
+
+  /** Number of different tokens. */
+  get count(): number {
+    return this.#tokens.length;
   }
 
   /** Replaces the accepted tokens. */
   replace(tokens: readonly string[]): void {
-    this.#tokens = tokens;
+    this.#tokens = [...new Set(tokens)];
   }
 
   /**

@@ -8,15 +8,6 @@ import {
 } from "../limits.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 
-/**
- * Since 2.8.3, Deno adds `Connection: close` to a reply that leaves before the
- * whole body has arrived. Older versions close such a connection without that
- * header, so the next request on it fails.
- */
-export const ANNOUNCES_CLOSE = !/^2\.([67]\.|8\.[0-2]$)/.test(
-  Deno.version.deno,
-);
-
 /** The refusal of a body whose client stopped sending before its end. */
 export const INCOMPLETE = new ApiError(
   "notJson",
@@ -63,13 +54,13 @@ export class BodyReader {
 
   /**
    * Discards the body of a request that was refused without reading it. The
-   * runtime would read a body of any length to its end, or close the connection:
-   * acceptable only for a short body, and a close that the reply announces.
+   * runtime would read a body of any length to its end, or announce and close the
+   * connection, which is acceptable only for a short body.
    */
   discard(request: Request): void {
     if (request.bodyUsed) return;
     const isShort = (contentLength(request) ?? Infinity) <= BODY_BYTES_MAX;
-    if (isShort && ANNOUNCES_CLOSE) return;
+    if (isShort) return;
     const reader = request.body?.getReader();
     if (reader !== undefined) this.#discardRest(reader);
   }
@@ -154,13 +145,8 @@ export class BodyReader {
   }
 }
 
-/**
- * Returns the length of a body if it is known in advance. Transfer-Encoding
- * overrides Content-Length (RFC 9112, section 6.3): Deno 2.6 passes both headers
- * on and decodes the chunks.
- */
+/** Returns the length of a body if it is known in advance. */
 function contentLength({ headers }: Request): number | undefined {
-  const length = headers.get("content-length");
-  if (length === null || headers.has("transfer-encoding")) return undefined;
+  const length = headers.get("content-length") ?? "";
   return /^\d+$/.test(length) ? Number(length) : undefined;
 }

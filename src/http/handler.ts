@@ -21,7 +21,7 @@ import {
   METRICS_CONTENT_TYPE,
 } from "../telemetry/metrics.ts";
 import type { AcceptedTokens } from "./auth.ts";
-import { ANNOUNCES_CLOSE, BodyReader, INCOMPLETE } from "./body.ts";
+import { BodyReader, INCOMPLETE } from "./body.ts";
 
 /** The parts of the service that the handler uses. */
 export interface HandlerParts {
@@ -128,7 +128,7 @@ export class RequestHandler {
 
   #refuse(request: Request): Response {
     this.#bodies.discard(request);
-    this.#parts.metrics.request(BUSY.status, 0);
+    this.#parts.metrics.refused(BUSY.status);
     return BUSY.clone();
   }
 
@@ -233,8 +233,8 @@ export class RequestHandler {
 
   /** GET /readyz: whether a create would be stored now. */
   async #isReady(): Promise<Answer> {
-    const problem = await this.#parts.health.probe();
-    if (problem === undefined) return this.#refuseIfStopping() ?? ok();
+    const error = await this.#parts.health.probe();
+    if (error === undefined) return this.#refuseIfStopping() ?? ok();
     // The path needs no token, so only the log names the problem.
     const effect = "a create would fail: the log of the service says why";
     return new ApiError("storeFailed", effect);
@@ -245,7 +245,7 @@ export class RequestHandler {
     const text = metrics.text({
       createsWaiting: committer.waiting,
       requestsRunning: this.#running,
-      isStoreHealthy: health.problem === undefined,
+      isStoreHealthy: health.error === undefined,
     });
     return new Response(text, {
       headers: { "content-type": METRICS_CONTENT_TYPE },
@@ -307,7 +307,8 @@ function toResponse(answer: Answer): Response {
   const { error } = API_ERRORS[name];
   return Response.json({ error, message }, {
     status: statusOf(error),
-    headers: name === "bodyTimedOut" && ANNOUNCES_CLOSE ? {} : headers,
+    // The runtime adds `Connection: close` to a reply before the end of a body.
+    headers: name === "bodyTimedOut" ? {} : headers,
   });
 }
 

@@ -18,9 +18,8 @@ export function reloadOnHangup(
       return;
     }
     try {
-      const reloaded = reloadTokenFile(file);
-      tokens.replace(reloaded);
-      const count = countOf(reloaded.length, "token", "tokens");
+      tokens.replace(reloadTokenFile(file));
+      const count = countOf(tokens.count, "token", "tokens");
       log.info("tokens reloaded", `reloaded ${count} from ${file.path}`);
     } catch (error) {
       if (!(error instanceof OperatorError)) throw error;

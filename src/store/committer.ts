@@ -4,13 +4,14 @@ import {
   COMMIT_MS_MAX,
   LOCK_RETRY_MS_MAX,
 } from "../limits.ts";
-import { errorMessage } from "../messages.ts";
 import {
   countChars,
   isSamePlant,
   type NewPlant,
   type Plant,
 } from "../plant/plant.ts";
+import { timedOut } from "./retry.ts";
+import { type StoreError, toStoreError } from "./store_error.ts";
 
 /**
  * The outcome of a create. `stored` and `replayed`: the plant is on disk.
@@ -44,7 +45,7 @@ export interface CommitReports {
   /** A commit succeeded in so many seconds and stored so many plants. */
   committed(seconds: number, plants: number): void;
   /** A commit failed or timed out. */
-  commitFailed(problem: string): void;
+  commitFailed(error: StoreError): void;
 }
 
 /** A request to create a plant. */
@@ -126,7 +127,7 @@ export class Committer {
     if (!hasExpired && !this.#isStalled()) return;
     this.#queue = this.#queue.filter(isWaiting);
     this.#startCommits();
-    this.#reports.commitFailed(`no answer within ${COMMIT_MS_MAX / 1000} s`);
+    this.#reports.commitFailed(toStoreError(timedOut(COMMIT_MS_MAX)));
   }
 
   /**
@@ -194,7 +195,7 @@ export class Committer {
       }
     } catch (error) {
       for (const create of batch) this.#answer(create, () => "failed");
-      this.#reports.commitFailed(errorMessage(error));
+      this.#reports.commitFailed(toStoreError(error));
     } finally {
       this.#inFlight.delete(batch);
       this.#startCommits();

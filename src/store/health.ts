@@ -1,13 +1,13 @@
 import type { Clock } from "../clock.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
-import { errorMessage } from "../messages.ts";
-import { isLocked } from "../files/file_error.ts";
+import { isLocked } from "./files/database_error.ts";
 import { retryWhile } from "./retry.ts";
+import { type StoreError, toStoreError } from "./store_error.ts";
 
 /** The part of the store that the health checks use. */
 export interface ObservedStore {
-  /** Returns the problem of the files, if any; one that lasts is the loss. */
-  checkFiles(): string | undefined;
+  /** Returns the problem of the files, or the damage that was found, if any. */
+  checkFiles(): StoreError | undefined;
   /** Performs a no-op write; rejects on failure. May never settle. */
   probe(): Promise<void>;
 }
@@ -15,7 +15,7 @@ export interface ObservedStore {
 /** What the health reports. */
 export interface HealthReports {
   /** The store has started to fail. */
-  storeFailing(problem: string): void;
+  storeFailing(error: StoreError): void;
   /** The store works again. */
   storeRecovered(): void;
 }
@@ -31,7 +31,7 @@ export class StoreHealth {
   readonly #store: ObservedStore;
   readonly #reports: HealthReports;
   readonly #clock: Clock;
-  #problem: string | undefined;
+  #error: StoreError | undefined;
   /** When a write last failed. */
   #failedMs = -Infinity;
   /** When the last probe started. */
@@ -47,9 +47,9 @@ export class StoreHealth {
     this.#clock = clock;
   }
 
-  /** The current problem, `undefined` while the store is healthy. */
-  get problem(): string | undefined {
-    return this.#problem;
+  /** The current error, `undefined` while the store is healthy. */
+  get error(): StoreError | undefined {
+    return this.#error;
   }
 
   /** Records that a commit has succeeded in so many seconds. */
@@ -57,19 +57,19 @@ export class StoreHealth {
     this.#succeeded(this.#clock.nowMs() - 1000 * seconds);
   }
 
-  /** Records that a write failed or timed out. The first problem counts. */
-  failed(problem: string): void {
+  /** Records that a write failed or timed out. The first error counts. */
+  failed(error: StoreError): void {
     this.#failedMs = this.#clock.nowMs();
-    this.#set(this.#problem ?? problem);
+    this.#set(this.#error ?? error);
   }
 
   /** Checks the files, and probes a failing store. Call it regularly. */
   check(): void {
-    const problem = this.#store.checkFiles();
-    if (problem !== undefined) {
+    const error = this.#store.checkFiles();
+    if (error !== undefined) {
       this.#failedMs = this.#clock.nowMs();
-      this.#set(problem);
-    } else if (this.#problem !== undefined) this.probe();
+      this.#set(error);
+    } else if (this.#error !== undefined) this.probe();
   }
 
   /**
@@ -77,16 +77,16 @@ export class StoreHealth {
    * share it: at most one starts per {@link PROBE_MS}, which is also its time
    * limit. While {@link PROBES_UNSETTLED_MAX} of them have no result, no further
    * one starts, and the store counts as failing.
-   * @returns the problem, or `undefined` if the store is healthy
+   * @returns the error, or `undefined` if the store is healthy
    */
-  async probe(): Promise<string | undefined> {
+  async probe(): Promise<StoreError | undefined> {
     const nowMs = this.#clock.nowMs();
     if (nowMs - this.#probedMs >= PROBE_MS) {
       this.#probedMs = nowMs;
       this.#probed = this.#startProbe();
     }
     await this.#probed;
-    return this.#problem;
+    return this.#error;
   }
 
   async #startProbe(): Promise<void> {
@@ -95,7 +95,7 @@ export class StoreHealth {
       await retryWhile(isLocked, PROBE_MS, () => this.#writeProbe());
       this.#succeeded(startMs);
     } catch (error) {
-      this.failed(errorMessage(error));
+      this.failed(toStoreError(error));
     }
   }
 
@@ -115,10 +115,10 @@ export class StoreHealth {
     if (this.#failedMs <= startMs - RECOVERY_MS_MIN) this.#set(undefined);
   }
 
-  #set(problem: string | undefined): void {
-    if (problem === this.#problem) return;
-    this.#problem = problem;
-    if (problem === undefined) this.#reports.storeRecovered();
-    else this.#reports.storeFailing(problem);
+  #set(error: StoreError | undefined): void {
+    if (error?.problem === this.#error?.problem) return;
+    this.#error = error;
+    if (error === undefined) this.#reports.storeRecovered();
+    else this.#reports.storeFailing(error);
   }
 }

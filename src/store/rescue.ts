@@ -1,59 +1,60 @@
+import { basename, dirname, join } from "node:path";
 import type { Clock } from "../clock.ts";
-import { FileError, isDamaged, toFileError } from "../files/file_error.ts";
-import { exists, removeIfPossible, sync } from "../files/file_system.ts";
-import { createFile, PARTIAL_SUFFIX, syncDirectory } from "../files/publish.ts";
+import { statOrUndefined, timeInName } from "../files/file_system.ts";
+import { makeFile } from "../files/publish.ts";
 import { CHECK_MS, RESCUE_RETRY_MS } from "../limits.ts";
 import { formatPages } from "../plant/lines.ts";
-import { isDeleted, newSavedFile } from "./files/saved.ts";
 import type { WatchedFiles } from "./files/watch.ts";
-import type { KvStore } from "./kv_store.ts";
+import { type ListedStore, listPlants } from "./listing.ts";
+import { isDamaged, type StoreError, toStoreError } from "./store_error.ts";
+
+/** What follows the name of a store in the name of a file with its plants. */
+const RESCUED = ".rescued-";
+const IMPORTED = ".imported-";
 
 /** The part of a store that a rescue uses; without files, it does nothing. */
-export interface RescuedStore extends Pick<KvStore, "pages"> {
+export interface RescuedStore extends ListedStore {
   readonly files:
-    | Pick<
-      WatchedFiles,
-      "path" | "real" | "loss" | "isCut" | "check" | "setAside"
-    >
+    | Pick<WatchedFiles, "path" | "loss" | "check" | "renameLog">
     | undefined;
 }
 
-/** The plants of a lost store in a file. */
-interface SavedPlants {
+/** What a rescue has left beside a store. */
+export interface Rescued {
+  /** A file, or the directory of a file that is not complete. */
   readonly path: string;
-  readonly plants: number;
-  /** Number of entries that are not plants of this service. */
-  readonly foreign: number;
-  /** Whether further plants could not be read. */
-  readonly isDamaged: boolean;
-  /** Why the directory could not be synced, if it could not. */
-  readonly unsynced: string | undefined;
+  /** The file with the plants, if there is one. */
+  readonly file: string | undefined;
+  readonly isComplete: boolean;
+  /** The new name of the path when its plants are in a store. */
+  readonly imported: string;
 }
 
 /** What a rescue reports. */
 export interface RescueReports {
-  plantsSaved(saved: SavedPlants): void;
-  plantsNotSaved(path: string, problem: string): void;
+  /**
+   * All plants are in a file.
+   * @param foreign entries that are not plants of this service, and not saved
+   */
+  plantsSaved(rescued: Rescued, plants: number, foreign: number): void;
+  /** The next attempt follows after {@link RESCUE_RETRY_MS}. */
+  plantsNotSaved(error: StoreError): void;
+  /** The plants cannot be read; there is no further attempt. */
+  plantsLost(error: StoreError): void;
 }
 
 /**
- * Saves the plants of a store whose files were deleted, replaced or cut while it
- * is open: unless they are damaged, the process can still read all of them. It
- * writes them as an export to a saved file, complete when it has that name, and
- * repeats that until it succeeds, and if that file is deleted.
+ * Saves the plants of a store whose files were deleted, moved or replaced while
+ * it is open, since the process can still read all of them: an export in a file
+ * beside the configured path, complete when it has its name. A store that was
+ * cut has lost its content.
  */
 export class Rescue {
   readonly #store: RescuedStore;
   readonly #reports: RescueReports;
   readonly #clock: Clock;
-  #isSaving = false;
-  /**
-   * The file that is written. It stays between two attempts: while it exists,
-   * no service starts with a new store in place of the lost one.
-   */
-  #partial: string | undefined;
-  /** The file with the plants. */
-  #path: string | undefined;
+  /** It has ended when the plants are saved or lost. */
+  #state: "waiting" | "saving" | "ended" = "waiting";
   /** The earliest time of the next attempt. */
   #nextMs = -Infinity;
 
@@ -63,88 +64,93 @@ export class Rescue {
     this.#clock = clock;
   }
 
-  /** Saves the plants of a lost store. Call it regularly. */
-  check(): void {
+  /** Whether the store is lost, and its plants are not saved yet. */
+  get isPending(): boolean {
     const { files } = this.#store;
-    if (files?.loss === undefined || this.#isSaving) return;
-    if (this.#path !== undefined) {
-      if (!isDeleted(this.#path)) return;
-      this.#path = undefined;
-    }
-    if (this.#clock.nowMs() < this.#nextMs) return;
-    this.#save(newSavedFile(files.path, files.real));
+    const isLost = files?.loss !== undefined && files.loss.kind !== "cut";
+    return isLost && this.#state !== "ended";
+  }
+
+  /** Saves the plants of a lost store. Call it every {@link CHECK_MS}. */
+  check(): void {
+    const isDue = this.isPending && this.#state === "waiting" &&
+      this.#clock.nowMs() >= this.#nextMs;
+    if (isDue) this.#save();
   }
 
   /**
-   * Waits while the files have a problem and no plants are saved: files that
-   * cannot be examined may be lost. Call it before the store is closed, and
-   * {@link check} regularly until it resolves: a store that cannot be saved would
-   * be lost, so only a second signal or the supervisor bounds the wait.
+   * Waits until the plants of a lost store are saved. Call it before the store is
+   * closed, and {@link check} regularly until it resolves: only a second signal
+   * or the supervisor bounds the wait.
    */
   async finish(): Promise<void> {
-    const { files } = this.#store;
-    this.check();
-    while (files?.check() !== undefined && this.#path === undefined) {
-      await this.#clock.sleep(CHECK_MS);
-    }
-    // Not earlier: other instances would take it for moved, and so for complete.
-    if (files?.isCut) files.setAside();
+    this.#store.files?.check();
+    while (this.isPending) await this.#clock.sleep(CHECK_MS);
   }
 
-  async #save(path: string): Promise<void> {
-    this.#isSaving = true;
+  async #save(): Promise<void> {
+    const { files } = this.#store;
+    if (files === undefined) return;
+    this.#state = "saving";
+    const name = `${timeInName()}.jsonl`;
+    const path = files.path + RESCUED + name;
+    let plants = 0;
+    let foreign = 0;
     try {
-      const partial = path + PARTIAL_SUFFIX;
-      createFile(partial);
-      // Only now: at every moment one of them refuses a start.
-      if (this.#partial !== undefined) removeIfPossible(this.#partial);
-      this.#partial = partial;
-      let plants = 0;
-      let foreign = 0;
-      let isStoreDamaged = this.#store.files?.isCut ?? false;
-      try {
-        for await (const page of formatPages(this.#store.pages())) {
-          // It fails if the file is gone: another one would lack its start.
-          const options = { append: true, create: false };
-          await Deno.writeTextFile(partial, page.text, options);
+      await makeFile(path, async (partial) => {
+        for await (const page of formatPages(listPlants(this.#store))) {
+          await Deno.writeTextFile(partial, page.text, { append: true });
           plants += page.plants;
           foreign += page.foreign.length;
         }
-      } catch (error) {
-        // A later attempt would not read more.
-        if (!isDamaged(error)) throw error;
-        isStoreDamaged = true;
-      }
-      // Without its final name, it counts as incomplete.
-      const saved = isStoreDamaged ? partial : path;
-      if (exists(path)) throw new FileError("exists");
-      sync(partial);
-      Deno.renameSync(partial, saved);
-      const unsynced = syncDirectory(saved);
-      if (!isStoreDamaged) this.#store.files?.setAside();
-      this.#path = saved;
-      this.#reports.plantsSaved({
-        path: saved,
-        plants,
-        foreign,
-        isDamaged: isStoreDamaged,
-        unsynced,
       });
-    } catch (error) {
-      const { problem, message } = toFileError(error);
-      if (problem === "full") this.#freeSpace();
-      this.#nextMs = this.#clock.nowMs() + RESCUE_RETRY_MS;
-      this.#reports.plantsNotSaved(path, message);
-    } finally {
-      this.#isSaving = false;
+    } catch (thrown) {
+      const error = toStoreError(thrown);
+      if (isDamaged(error)) {
+        this.#state = "ended";
+        this.#reports.plantsLost(error);
+        return;
+      }
+      // A file that is there, but not synced, must not be written every time.
+      if (error.problem !== "not synced") {
+        this.#state = "waiting";
+        this.#nextMs = this.#clock.nowMs() + RESCUE_RETRY_MS;
+        this.#reports.plantsNotSaved(error);
+        return;
+      }
     }
+    files.renameLog();
+    this.#state = "ended";
+    const imported = files.path + IMPORTED + name;
+    const rescued = { path, file: path, isComplete: true, imported };
+    this.#reports.plantsSaved(rescued, plants, foreign);
   }
+}
 
-  #freeSpace(): void {
-    try {
-      if (this.#partial !== undefined) Deno.truncateSync(this.#partial);
-    } catch {
-      // It was deleted: the next attempt makes another one.
-    }
-  }
+/**
+ * Returns the oldest file with plants of a store that was lost at a path. It may
+ * still be written, or a kill has left it incomplete.
+ * @throws the error of Deno if the files cannot be listed
+ */
+export function findRescued(path: string): Rescued | undefined {
+  const prefix = basename(path) + RESCUED;
+  const directory = dirname(path);
+  if (!statOrUndefined(directory)?.isDirectory) return undefined;
+  const [oldest] = [...Deno.readDirSync(directory)]
+    .filter(({ name }) => name.startsWith(prefix))
+    .toSorted((a, b) => a.name < b.name ? -1 : 1);
+  if (oldest === undefined) return undefined;
+  const { name, isDirectory } = oldest;
+  const found = join(directory, name);
+  return {
+    path: found,
+    file: isDirectory ? onlyFileIn(found) : found,
+    isComplete: !isDirectory,
+    imported: path + IMPORTED + name.slice(prefix.length),
+  };
+}
+
+function onlyFileIn(directory: string): string | undefined {
+  const [file] = [...Deno.readDirSync(directory)];
+  return file && join(directory, file.name);
 }

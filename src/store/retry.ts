@@ -9,10 +9,10 @@ export async function withTimeout<T>(
   work: Promise<T>,
   timeoutMs: number,
 ): Promise<T> {
-  const { promise: timedOut, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(toTimedOut(timeoutMs)), timeoutMs);
+  const { promise: deadline, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(timedOut(timeoutMs)), timeoutMs);
   try {
-    return await Promise.race([work, timedOut]);
+    return await Promise.race([work, deadline]);
   } finally {
     clearTimeout(timer);
   }
@@ -30,7 +30,7 @@ export async function retryWhile<T>(
   operation: () => Promise<T>,
 ): Promise<T> {
   const endMs = performance.now() + timeoutMs;
-  let problem: unknown = toTimedOut(timeoutMs);
+  let problem: unknown = timedOut(timeoutMs);
   do {
     try {
       const leftMs = endMs - performance.now();
@@ -45,6 +45,7 @@ export async function retryWhile<T>(
   throw problem;
 }
 
-function toTimedOut(timeoutMs: number): Error {
+/** Returns the error of an operation that took too long. */
+export function timedOut(timeoutMs: number): Error {
   return new Deno.errors.TimedOut(`no answer within ${timeoutMs / 1000} s`);
 }

@@ -5,7 +5,9 @@ export const LOG_FORMATS = ["text", "json", "journal"] as const;
 export type LogFormat = typeof LOG_FORMATS[number];
 
 /** The levels as systemd reads them at the start of a line: sd-daemon(3). */
-const JOURNAL_PREFIX = { info: "<6>", error: "<3>" } as const;
+const JOURNAL_PREFIX = { info: "<6>", warning: "<4>", error: "<3>" } as const;
+
+type Level = keyof typeof JOURNAL_PREFIX;
 
 /** Fields of a log entry besides its message, for programs. */
 type LogFields = Readonly<Record<string, string | number | boolean>>;
@@ -24,9 +26,14 @@ export class Log {
     this.#write = write;
   }
 
-  /** Logs an event that is not a failure. */
+  /** Logs an event that needs no action. */
   info(event: string, message: string, fields: LogFields = {}): void {
     this.#log("info", event, message, fields);
+  }
+
+  /** Logs an event that may need an action, although the service works. */
+  warn(event: string, message: string, fields: LogFields = {}): void {
+    this.#log("warning", event, message, fields);
   }
 
   /** Logs a failure. */
@@ -46,7 +53,7 @@ export class Log {
   }
 
   #log(
-    level: "info" | "error",
+    level: Level,
     event: string,
     text: string,
     fields: LogFields,

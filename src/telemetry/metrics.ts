@@ -94,10 +94,18 @@ export class Metrics {
     }
   }
 
-  /** Counts an answered request. */
+  /** Counts an answered request, and observes its time. */
   request(status: number, seconds: number): void {
-    this.#requests.set(status, (this.#requests.get(status) ?? 0) + 1);
+    this.refused(status);
     this.#requestSeconds.observe(seconds);
+  }
+
+  /**
+   * Counts a request that was refused at once. Its time is not observed: under
+   * overload, the latency of the others would look better.
+   */
+  refused(status: number): void {
+    this.#requests.set(status, (this.#requests.get(status) ?? 0) + 1);
   }
 
   /** Counts a create by its outcome. */

@@ -1,6 +1,6 @@
 import { backup, DatabaseSync } from "node:sqlite";
-import { FileError, toFileError } from "../../files/file_error.ts";
 import { STORE_OPEN_MS_MAX } from "../../limits.ts";
+import { DatabaseError, toDatabaseError } from "./database_error.ts";
 import { diagnose } from "./diagnose.ts";
 import { leaveWalMode, openToRead, requireStore } from "./inspect.ts";
 
@@ -14,7 +14,8 @@ import { leaveWalMode, openToRead, requireStore } from "./inspect.ts";
  * @param from the database file of the store
  * @param to an empty file
  * @returns the number of entries: plants, unless other programs wrote to it, too
- * @throws {FileError} if the store cannot be read, or is corrupt
+ * @throws {DatabaseError} or {FileError} if the store cannot be read, or is
+ * corrupt
  * @throws the error of SQLite if the copy cannot be written
  */
 export async function copyStore(from: string, to: string): Promise<number> {
@@ -25,7 +26,7 @@ export async function copyStore(from: string, to: string): Promise<number> {
     return verify(to);
   } catch (error) {
     // The copy is as corrupt as its source.
-    const converted = toFileError(error);
+    const converted = toDatabaseError(error);
     throw converted.problem === "corrupt" ? converted : error;
   } finally {
     source.close();
@@ -36,7 +37,7 @@ export async function copyStore(from: string, to: string): Promise<number> {
 function verify(path: string): number {
   using copy = new DatabaseSync(path, { readOnly: true });
   const check = copy.prepare("PRAGMA integrity_check").get();
-  if (check?.integrity_check !== "ok") throw new FileError("corrupt");
+  if (check?.integrity_check !== "ok") throw new DatabaseError("corrupt");
   return Number(copy.prepare("SELECT count(*) AS n FROM kv").get()?.n);
 }
 

@@ -1,38 +1,61 @@
+/** Finds out what SQLite and Deno KV do not report. */
 import { DatabaseSync } from "node:sqlite";
-import { FileError, isLocked, toFileError } from "../../files/file_error.ts";
+import { FileError, toFileError } from "../../files/file_error.ts";
 import { resolveLinks } from "../../files/file_system.ts";
+import {
+  type DatabaseError,
+  isLocked,
+  toDatabaseError,
+} from "./database_error.ts";
+import { filesOf } from "./inspect.ts";
 
 /** Messages of SQLite and Deno KV for a file that they may not open or write. */
 const UNSPECIFIC = /unable to open database file|read-?only database/;
 
 /**
- * Converts an error of opening a database, which is closed again, and finds out
- * what SQLite does not report.
+ * Requires that the files of a store can be read and written: Deno would panic
+ * if it cannot write one that is beside a database. Not while the database is
+ * open: closing any descriptor of its file releases SQLite's locks.
+ * @throws {FileError} names the file that cannot
  */
-export function diagnose(error: unknown, path: string): FileError {
-  const real = resolveLinks(path);
-  if (error instanceof Deno.errors.TimedOut) {
-    return toFileError(findLock(real) ?? error);
+export function requireUsable(path: string): void {
+  for (const file of filesOf(path)) {
+    try {
+      Deno.openSync(file, { read: true, write: true }).close();
+    } catch (error) {
+      // Another process has closed the store meanwhile.
+      if (error instanceof Deno.errors.NotFound) continue;
+      const { problem, message } = toFileError(error);
+      throw new FileError(problem, `${message}: ${file}`);
+    }
   }
-  const cause = UNSPECIFIC.test(String(error)) ? findDenial(real) : undefined;
-  return cause ?? toFileError(error);
 }
 
-/**
- * Opens the file, and creates one in its directory, as SQLite does. Not while the
- * database is open: closing any descriptor of its file releases SQLite's locks.
- */
-function findDenial(path: string): FileError | undefined {
+/** Converts an error of opening a database, which is closed again. */
+export function diagnose(
+  error: unknown,
+  path: string,
+): DatabaseError | FileError {
+  const real = resolveLinks(path);
+  if (error instanceof Deno.errors.TimedOut) {
+    return toDatabaseError(findLock(real) ?? error);
+  }
+  const cause = UNSPECIFIC.test(String(error)) ? findDenial(real) : undefined;
+  return toDatabaseError(cause ?? error);
+}
+
+/** Opens the files, and creates one in the directory, as SQLite does. */
+function findDenial(path: string): unknown {
   const other = `${path}.${crypto.randomUUID().slice(0, 8)}`;
   try {
-    Deno.openSync(path, { read: true, write: true }).close();
+    requireUsable(path);
     Deno.openSync(other, { write: true, createNew: true }).close();
     Deno.removeSync(other);
     return undefined;
   } catch (error) {
+    if (error instanceof FileError) return error;
     const { problem, message } = toFileError(error);
-    const what = problem === "denied" ? " on the file or its directory" : "";
-    return new FileError(problem, message + what);
+    return new FileError(problem, `${message} in its directory`);
   }
 }
 

@@ -1,13 +1,14 @@
 /** Database files: what is at a path before a store is opened there. */
 import { basename } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { FileError, toFileError } from "../../files/file_error.ts";
+import { FileError } from "../../files/file_error.ts";
 import {
   isLink,
   isSameFile,
   resolveLinks,
   statOrUndefined,
 } from "../../files/file_system.ts";
+import { DatabaseError, toDatabaseError } from "./database_error.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
@@ -15,11 +16,8 @@ export const WAL_SUFFIX = "-wal";
 /** Suffix of the index of that log, which the processes share. */
 export const SHM_SUFFIX = "-shm";
 
-/** Suffix of the journal of a database that is not in WAL mode. */
-export const JOURNAL_SUFFIX = "-journal";
-
 /** Suffixes of all files that SQLite may keep beside a database. */
-const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, JOURNAL_SUFFIX];
+const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, "-journal"];
 
 /** The table of a Deno KV store, and the one that Deno creates before it. */
 const TABLE = "kv";
@@ -48,58 +46,47 @@ const FRAMES_COPIED_OFFSET = 96;
 const INDEX_BYTES = 100;
 
 /**
- * Returns whether a path holds a Deno KV store. Returns false if one can be
- * created there: there is no file, an empty one, or a first start was
- * interrupted. It does not open the store, which would create one.
- * @throws {FileError} if the path holds anything else, a corrupt store, a log
- * that SQLite would replay into the wrong database, or a store without its log
+ * What is at a path. `store`: a Deno KV store. `nothing`: no file. `empty`: an
+ * empty file, or the start of a store, as an interrupted first start leaves it.
+ * An error: anything else, a corrupt store, a log that SQLite would replay into
+ * the wrong database, or a store without its log.
+ */
+export type Found = "store" | "nothing" | "empty" | DatabaseError | FileError;
+
+/**
+ * Returns what is at a path. It does not open a store with Deno, which would
+ * create one.
  * @throws the error of Deno if the path cannot be examined
  */
-export function findStore(path: string): boolean {
-  refuseLogBesideLink(path);
-  refuseForeignLog(path);
+export function inspect(path: string): Found {
+  const log = findLogBesideLink(path) ?? findForeignLog(path);
+  if (log !== undefined) return log;
   const file = statOrUndefined(path);
-  if (file === undefined) return false;
-  if (file.isDirectory) throw new FileError("directory");
+  if (file === undefined) return "nothing";
+  if (file.isDirectory) return new FileError("directory");
   // Opening a pipe to create a store in it would never return.
-  if (!file.isFile) throw new FileError("not a store");
-  if (file.size === 0) return false;
-  refuseMissingLog(path);
-  const tables = tablesOf(path);
-  if (tables.includes(TABLE)) return true;
-  if (tables.every((table) => table === FIRST_TABLE)) return false;
-  throw new FileError("not a store");
+  if (!file.isFile) return new DatabaseError("not a store");
+  if (file.size === 0) return "empty";
+  return findMissingLog(path) ?? inspectTables(path);
 }
 
-/** Requires a path to hold a Deno KV store. @throws {FileError} */
+/** Requires a path to hold a store. @throws its problem if it does not */
 export function requireStore(path: string): void {
-  if (findStore(path)) return;
-  if (statOrUndefined(path) === undefined) throw new FileError("missing");
-  throw new FileError("missing", "it is empty");
+  const found = inspect(path);
+  if (found === "store") return;
+  if (found === "nothing") throw new FileError("missing");
+  if (found === "empty") throw new FileError("missing", "it is empty");
+  throw found;
 }
 
 /**
- * Returns the log beside a path that does not belong to the database there, if
- * there is one. An open or killed store is in WAL mode; a missing file is not,
- * and neither is a backup.
- *
- * The log is examined first: SQLite writes the header before the log, and
- * nothing takes a live store out of WAL mode.
+ * Returns the files that exist where SQLite would keep a store and what belongs
+ * to it. If the path is a link, they are beside the real file.
  */
-export function foreignLogOf(path: string): string | undefined {
-  const log = resolveLinks(path) + WAL_SUFFIX;
-  const hasContent = (statOrUndefined(log)?.size ?? 0) > 0;
-  return hasContent && !isInWalMode(path) ? log : undefined;
-}
-
-/**
- * Returns the files that SQLite would use with a database at a path. If the path
- * is a link, they are beside the real file.
- */
-export function sidecarsOf(path: string): string[] {
+export function filesOf(path: string): string[] {
   const real = resolveLinks(path);
-  return SIDECAR_SUFFIXES.map((suffix) => real + suffix)
-    .filter((sidecar) => statOrUndefined(sidecar) !== undefined);
+  return [real, ...SIDECAR_SUFFIXES.map((suffix) => real + suffix)]
+    .filter((file) => statOrUndefined(file) !== undefined);
 }
 
 /**
@@ -109,7 +96,7 @@ export function sidecarsOf(path: string): string[] {
  * removes the files that SQLite may create beside it.
  */
 export function openToRead(path: string): DatabaseSync {
-  return new DatabaseSync(path, { readOnly: sidecarsOf(path).length > 0 });
+  return new DatabaseSync(path, { readOnly: filesOf(path).length > 1 });
 }
 
 /**
@@ -122,39 +109,47 @@ export function leaveWalMode(path: string): void {
 }
 
 /**
- * Refuses a link with a log beside it: the database was moved while a process
- * had it open, and its last changes are in this log only.
- * @throws {FileError}
+ * Finds a log beside a link: the database was moved while a process had it open,
+ * and its last changes are in this log only.
  */
-export function refuseLogBesideLink(path: string): void {
-  if (!isLink(path)) return;
+function findLogBesideLink(path: string): DatabaseError | undefined {
+  if (!isLink(path)) return undefined;
   const log = path + WAL_SUFFIX;
   const found = statOrUndefined(log);
   const own = statOrUndefined(resolveLinks(path) + WAL_SUFFIX);
-  if (found === undefined || isSameFile(found, own)) return;
-  throw new FileError(
+  if (found === undefined || isSameFile(found, own)) return undefined;
+  return new DatabaseError(
     "log beside link",
     `it is a link, but the log of its database is beside the link: ${log}`,
   );
 }
 
-function refuseForeignLog(path: string): void {
-  const log = foreignLogOf(path);
-  if (log === undefined) return;
+/**
+ * Finds a log beside a path that does not belong to the database there. An open
+ * or killed store is in WAL mode; a missing file is not, and neither is a backup.
+ *
+ * The log is examined first: SQLite writes the header before the log, and
+ * nothing takes a live store out of WAL mode.
+ */
+function findForeignLog(path: string): DatabaseError | undefined {
+  const log = resolveLinks(path) + WAL_SUFFIX;
+  const hasContent = (statOrUndefined(log)?.size ?? 0) > 0;
+  if (!hasContent || isInWalMode(path)) return undefined;
   if ((statOrUndefined(path)?.size ?? 0) > 0) {
-    throw new FileError("foreign log", `${log} belongs to another database`);
+    const message = `${log} belongs to another database`;
+    return new DatabaseError("foreign log", message);
   }
-  throw new FileError(
+  return new DatabaseError(
     "missing database",
     `${basename(path)} is missing or empty, but its log is here: ${log}`,
   );
 }
 
 /**
- * Refuses a store without its log, if the index of the log shows that it had
- * plants that are not in the database.
+ * Finds out that a store lacks its log, if the index of the log shows that it
+ * had plants that are not in the database.
  */
-function refuseMissingLog(path: string): void {
+function findMissingLog(path: string): DatabaseError | undefined {
   const real = resolveLinks(path);
   const log = real + WAL_SUFFIX;
   if (!isInWalMode(path) || statOrUndefined(log) !== undefined) return;
@@ -164,13 +159,12 @@ function refuseMissingLog(path: string): void {
   if (frames <= index.getUint32(FRAMES_COPIED_OFFSET, true)) return;
   // Another process may have opened the store meanwhile.
   if (statOrUndefined(log) !== undefined) return;
-  throw new FileError("missing log", `its log is missing: ${log}`);
+  return new DatabaseError("missing log", `its log is missing: ${log}`);
 }
 
 /** Returns whether a database is in WAL mode; a missing one is not. */
 function isInWalMode(path: string): boolean {
-  // With limited permissions, Deno 2.6 opens no link that leads nowhere.
-  const header = readStart(resolveLinks(path), READ_VERSION_OFFSET + 1);
+  const header = readStart(path, READ_VERSION_OFFSET + 1);
   return header[READ_VERSION_OFFSET] === READ_VERSION_WAL;
 }
 
@@ -179,27 +173,37 @@ function readStart(path: string, length: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(length);
   try {
     using file = Deno.openSync(path);
-    file.readSync(bytes);
+    for (let at = 0; at < length;) {
+      const count = file.readSync(bytes.subarray(at));
+      if (count === null) break;
+      at += count;
+    }
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
   return bytes;
 }
 
-/** Returns the tables of a database; reads what Deno reads at its opening. */
-function tablesOf(path: string): string[] {
+/** Inspects the content of a database; reads what Deno reads at its opening. */
+function inspectTables(path: string): Found {
+  let tables: string[];
   try {
     using database = openToRead(path);
-    const tables = database.prepare("SELECT name FROM sqlite_master").all()
+    tables = database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => String(name));
     if (tables.includes(TABLE)) {
       for (const query of READ_BY_DENO) database.prepare(query).get();
+      return "store";
     }
-    return tables;
   } catch (error) {
-    const converted = toFileError(error);
-    if (["not a store", "corrupt"].includes(converted.problem)) throw converted;
+    const converted = toDatabaseError(error);
+    if (["not a store", "corrupt"].includes(converted.problem)) {
+      return converted;
+    }
     // Opening the store reports other errors, such as a lock.
-    return [TABLE];
+    return "store";
   }
+  return tables.every((table) => table === FIRST_TABLE)
+    ? "empty"
+    : new DatabaseError("not a store");
 }

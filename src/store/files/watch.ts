@@ -1,38 +1,56 @@
-import { basename } from "node:path";
-import { toFileError } from "../../files/file_error.ts";
-import { syncDirectory } from "../../files/publish.ts";
-import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
+import { dirname } from "node:path";
+import { type FileError, toFileError } from "../../files/file_error.ts";
 import {
   isSameFile,
   lstatOrUndefined,
-  nameAside,
+  oldNameOf,
   resolveLinks,
   statOrUndefined,
+  sync,
 } from "../../files/file_system.ts";
-
-/** A loss of content: the database is still in its place, but useless. */
-const CUT = "it was cut";
+import { ProblemError } from "../../files/problem.ts";
+import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 
 /** Files that belong to an open database, beside it. */
 const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
 
 /**
+ * How an open store was lost. `deleted`: its database is not at its path.
+ * `replaced`: another one is. `linked`: a link to it is. `cut`: it is shorter.
+ * `log`: its log, or the index of that, is missing or another file.
+ */
+export type LossKind = "deleted" | "replaced" | "linked" | "cut" | "log";
+
+/** The open store is lost until a restart. */
+export class LostError extends ProblemError<"lost"> {
+  readonly kind: LossKind;
+  /** The file that is missing or not the same. */
+  readonly file: string;
+
+  constructor(kind: LossKind, file: string) {
+    super([["lost", {}]], "lost", `${kind}: ${file}`);
+    this.kind = kind;
+    this.file = file;
+  }
+}
+
+/**
  * The files of an open embedded store, checked for deletion and replacement:
  * SQLite continues to write to a deleted file. A store is lost until a restart if
- * a file is missing, is another file, or was cut. Any other error of a check may
- * pass.
+ * a file is missing or is another file, or if the database became shorter. Any
+ * other error of a check may pass.
  */
 export class WatchedFiles {
   /** The configured path. */
   readonly path: string;
   /** The path that SQLite has opened: the configured one may be a link. */
-  readonly real: string;
+  readonly #real: string;
   /** Size of the database when it was last examined. */
   #bytes = 0;
   readonly #database: Deno.FileInfo | undefined;
   /** The files beside the database, by path. */
   readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
-  #loss: string | undefined;
+  #loss: LostError | undefined;
 
   /**
    * @param path absolute, of a database that has just been opened
@@ -42,24 +60,19 @@ export class WatchedFiles {
     this.path = path;
     this.#database = database;
     const real = resolveLinks(path);
-    this.real = real;
+    this.#real = real;
     this.#sidecars = new Map(
       SUFFIXES.map((suffix) => [real + suffix, statOrUndefined(real + suffix)]),
     );
   }
 
-  /** How the store was lost, if a check has found that. */
-  get loss(): string | undefined {
+  /** The loss, if a check has found one. */
+  get loss(): LostError | undefined {
     return this.#loss;
   }
 
-  /** Whether the database may lack plants, even if no read fails. */
-  get isCut(): boolean {
-    return this.#loss === CUT;
-  }
-
   /** Checks the database; returns the loss, or why it cannot be examined. */
-  checkDatabase(): string | undefined {
+  checkDatabase(): LostError | FileError | undefined {
     return this.#examine(() => this.#findDatabaseLoss());
   }
 
@@ -68,80 +81,84 @@ export class WatchedFiles {
    * expensive after each commit: since Linux 6.13, the first write after reading
    * the times of the log updates them, which made each commit a third slower.
    */
-  check(): string | undefined {
+  check(): LostError | FileError | undefined {
     return this.#examine(() =>
       this.#findDatabaseLoss() ?? this.#findSidecarLoss()
     );
   }
 
   /**
+   * Renames the log of a database that is not in its place, and its index: SQLite
+   * would replay it into another database there. Call it when the plants are
+   * saved. Ignores errors: a start finds the log and refuses it.
+   */
+  renameLog(): void {
+    try {
+      if (this.#isDatabase(lstatOrUndefined(this.#real))) return;
+      const old = oldNameOf(this.#real);
+      // The index before the log: alone, it would refuse another store.
+      for (const [path, file] of [...this.#sidecars].toReversed()) {
+        const found = lstatOrUndefined(path);
+        if (found !== undefined && isSameFile(found, file)) {
+          // SQLite finds a log by its name.
+          Deno.renameSync(path, old + path.slice(this.#real.length));
+        }
+      }
+      sync(dirname(this.#real));
+    } catch {
+      // It is still there.
+    }
+  }
+
+  /**
    * A database is also lost if it was moved and a link leads to it: SQLite
    * continues with the log at the old path. So the file itself is examined, too.
    */
-  #findDatabaseLoss(): string | undefined {
+  #findDatabaseLoss(): LostError | undefined {
     const found = statOrUndefined(this.path);
-    if (found === undefined) return "it was deleted or moved";
-    if (!this.#isDatabase(found)) return "it was replaced";
-    if (!this.#isDatabase(lstatOrUndefined(this.real))) return "it was moved";
+    if (found === undefined) return this.#lose("deleted");
+    if (!this.#isDatabase(found)) return this.#lose("replaced");
+    const isInPlace = this.#isDatabase(lstatOrUndefined(this.#real));
+    if (!isInPlace) return this.#lose("linked");
     return this.#findCut(found.size);
   }
 
   /**
-   * SQLite does not notice a cut, as by `cp` onto the database. A checkpoint
-   * before the next check hides it. Only VACUUM cuts a database, and Deno KV does
-   * not use that.
+   * SQLite does not notice a database that became shorter, as by `cp` onto it. A
+   * checkpoint before the next check hides it. Only VACUUM shortens a database,
+   * and Deno KV does not use that.
    */
-  #findCut(bytes: number): string | undefined {
-    if (bytes < this.#bytes) return CUT;
+  #findCut(bytes: number): LostError | undefined {
+    if (bytes < this.#bytes) return this.#lose("cut");
     this.#bytes = bytes;
     return undefined;
+  }
+
+  #findSidecarLoss(): LostError | undefined {
+    for (const [path, file] of this.#sidecars) {
+      if (!isSameFile(statOrUndefined(path), file)) {
+        return this.#lose("log", path);
+      }
+    }
+    return undefined;
+  }
+
+  #lose(kind: LossKind, file = this.path): LostError {
+    return new LostError(kind, file);
   }
 
   #isDatabase(file: Deno.FileInfo | undefined): boolean {
     return isSameFile(file, this.#database);
   }
 
-  /**
-   * Renames what would harm a store in place of the lost one: a cut database,
-   * and the log of one that is not in its place, which SQLite would replay into
-   * another file, with its index. Call it when the plants are saved. Ignores
-   * errors: most of it is recognised later.
-   */
-  setAside(): void {
-    try {
-      const isHere = this.#isDatabase(lstatOrUndefined(this.real));
-      if (isHere && !this.isCut) return;
-      const files = new Map([[this.real, this.#database], ...this.#sidecars]);
-      const aside = nameAside(this.real);
-      // The index before the log: alone, it would refuse another store.
-      for (const [path, file] of [...files].toReversed()) {
-        const found = lstatOrUndefined(path);
-        if (found !== undefined && isSameFile(found, file)) {
-          // SQLite finds a log by its name.
-          Deno.renameSync(path, aside + path.slice(this.real.length));
-        }
-      }
-      syncDirectory(this.real);
-    } catch {
-      // An import or a start that cannot use what is left says so.
-    }
-  }
-
-  #findSidecarLoss(): string | undefined {
-    for (const [path, file] of this.#sidecars) {
-      if (!isSameFile(statOrUndefined(path), file)) {
-        return `its ${basename(path)} was deleted or replaced`;
-      }
-    }
-    return undefined;
-  }
-
-  #examine(findLoss: () => string | undefined): string | undefined {
+  #examine(
+    findLoss: () => LostError | undefined,
+  ): LostError | FileError | undefined {
     try {
       this.#loss ??= findLoss();
       return this.#loss;
     } catch (error) {
-      return toFileError(error).message;
+      return toFileError(error);
     }
   }
 }
