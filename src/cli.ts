@@ -1,4 +1,5 @@
 import { backUp } from "./commands/backup.ts";
+import { check } from "./commands/check.ts";
 import { exportPlants } from "./commands/export.ts";
 import { checkHealth } from "./commands/healthcheck.ts";
 import { importPlants } from "./commands/import.ts";
@@ -80,6 +81,10 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
       operands: "FILE",
       help: "make a new store from a backup",
       run: (settings, [file = ""]) => restore(settings.namedStore(), file),
+    }],
+    ["check", {
+      help: "check the configuration of the service, also while one runs",
+      run: check,
     }],
     ["healthcheck", {
       help: "ask the service whether it is ready; prints nothing if it is",

@@ -1,5 +1,9 @@
 import type { Clock } from "./clock.ts";
-import { type HandlerParts, RequestHandler } from "./http/handler.ts";
+import {
+  type HandlerParts,
+  type MeasuredStore,
+  RequestHandler,
+} from "./http/handler.ts";
 import { type CommitStore, Committer } from "./store/committer.ts";
 import {
   type HealthReports,
@@ -15,15 +19,16 @@ import { Metrics } from "./telemetry/metrics.ts";
 
 /** What a service is made of besides its store and its clock. */
 export interface ServiceConfig
-  extends Pick<HandlerParts, "tokens" | "log" | "baseUrl"> {
+  extends
+    Pick<HandlerParts, "tokens" | "log" | "baseUrl" | "certificateExpires"> {
   /** Receives what the operator needs to know about the store. */
   readonly reports: HealthReports & RescueReports;
 }
 
 /** Connects the parts of a service, which answers requests through its handler. */
 export function createService(
-  store: CommitStore & ObservedStore & RescuedStore,
-  { tokens, log, baseUrl, reports }: ServiceConfig,
+  store: CommitStore & ObservedStore & RescuedStore & MeasuredStore,
+  { reports, ...config }: ServiceConfig,
   clock: Clock,
 ) {
   const metrics = new Metrics();
@@ -37,7 +42,7 @@ export function createService(
     commitFailed: (error) => health.failed(error),
   }, clock);
   const handler = new RequestHandler(
-    { tokens, committer, health, log, metrics, clock, baseUrl },
+    { ...config, store, committer, health, metrics, clock },
   );
   return {
     handler,

@@ -3,7 +3,6 @@ import type { StoreSetting } from "../config/settings.ts";
 import { describe, fileFailure, storeFailure } from "../console/failures.ts";
 import { Progress } from "../console/progress.ts";
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
-import { ApiError } from "../api_errors.ts";
 import {
   BODY_BYTES_MAX,
   CHECK_MS,
@@ -11,6 +10,7 @@ import {
   VALUE_BYTES_MAX,
 } from "../limits.ts";
 import { EXIT_FAILURE, type OperatorError } from "../operator_error.ts";
+import { InvalidText } from "../plant/invalid_text.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
 import {
   type CommitStore,
@@ -156,8 +156,9 @@ export class Import {
     if (outcome === "failed") return;
     this.#settledMs = this.#clock.nowMs();
     if (outcome !== "conflict") return;
-    const { message } = new ApiError("idTaken", String(newPlant.id));
-    this.#progress.print(`line ${line}: ${message}`);
+    this.#progress.print(
+      `line ${line}: id: ${newPlant.id} is already taken by a different plant`,
+    );
   }
 
   /** Prints a problem once, although every commit of a read may have it. */
@@ -171,9 +172,10 @@ export class Import {
 function parseLine(line: string | LineProblem): NewPlant | LineProblem {
   if (typeof line !== "string") return line;
   const newPlant = parseNewPlant(line);
-  if (newPlant instanceof ApiError) {
-    // A syntax error has a line number of its own.
-    return { problem: newPlant.message.replace(/^line \d+, /, "") };
+  if (newPlant instanceof InvalidText) {
+    const { message, position } = newPlant;
+    const where = position === undefined ? "" : `column ${position.column}: `;
+    return { problem: where + message };
   }
   // The plant of a body always fits the store. A longer line may have one that
   // does not, if V8 stores it with two bytes a character.

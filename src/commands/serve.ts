@@ -1,29 +1,22 @@
 import { SYSTEM_CLOCK } from "../clock.ts";
 import type { Config, StoreSetting } from "../config/settings.ts";
 import { generateToken } from "../config/tokens.ts";
+import { describeExpiry } from "../console/certificate.ts";
 import { printBanner } from "../console/banner.ts";
-import {
-  describe,
-  explain,
-  nameOf,
-  shellCommand,
-  storeFailure,
-} from "../console/failures.ts";
+import { storeFailure } from "../console/failures.ts";
 import { listenFailure } from "../console/listen_failure.ts";
 import { reloadOnHangup } from "../http/reload.ts";
+import { reportsTo, rescuedFailure } from "../console/store_reports.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { HttpServer, tryToListen } from "../http/server.ts";
-import { CHECK_MS, REPLIES_MS_MAX, RESCUE_RETRY_MS } from "../limits.ts";
-import { OperatorError } from "../operator_error.ts";
-import { createService, type ServiceConfig } from "../service.ts";
+import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
+import { createService } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { hasFixedWalReset, sqliteVersion } from "../store/files/sqlite.ts";
 import { openStore } from "../store/open.ts";
 import { findRescued, type Rescued } from "../store/rescue.ts";
 import { Log } from "../telemetry/log.ts";
-
-const RETRY_S = RESCUE_RETRY_MS / 1000;
 
 /** Interval between two log entries about what a stop waits for. */
 const STOP_REPORT_MS = 10_000;
@@ -41,7 +34,7 @@ export async function serve(config: Config): Promise<number> {
   const tokens = new AcceptedTokens(
     generatedToken === undefined ? config.tokens : [generatedToken],
   );
-  reloadOnHangup(config.tokenFile, tokens, log);
+  reloadOnHangup(config, tokens, log);
 
   // Before the store: a start that cannot listen creates none.
   orListenFailure(config, () => tryToListen(config));
@@ -54,7 +47,7 @@ export async function serve(config: Config): Promise<number> {
   ]);
   // The signal came first.
   if (store === undefined) return 0;
-  if (config.store.kind === "file") warnOfOldSqlite(log);
+  warn(log, config);
   try {
     await run(config, { store, tokens, log, generatedToken }, stop);
   } finally {
@@ -94,10 +87,15 @@ async function run(
       ),
   );
   const baseUrl = config.baseUrl ?? server.origin;
-  const reports = reportsTo(log, config.store);
   const service = createService(
     store,
-    { tokens, log, baseUrl, reports },
+    {
+      tokens,
+      log,
+      baseUrl,
+      certificateExpires: config.tls?.expires,
+      reports: reportsTo(log, config.store),
+    },
     SYSTEM_CLOCK,
   );
   const checking = setInterval(() => service.check(), CHECK_MS);
@@ -137,15 +135,19 @@ function orListenFailure<Result>(config: Config, listen: () => Result): Result {
   }
 }
 
-/** Logs that this SQLite can corrupt a store that several processes use. */
-function warnOfOldSqlite(log: Log): void {
+/** Logs what works, but may need an action. */
+function warn(log: Log, config: Config): void {
   const version = sqliteVersion();
-  if (hasFixedWalReset(version)) return;
-  log.warn(
-    "old SQLite",
-    `SQLite ${version} can corrupt the store if another process uses it, too, ` +
-      "such as an instance, an import or Litestream: use Deno 2.9.6 or later",
-  );
+  if (config.store.kind === "file" && !hasFixedWalReset(version)) {
+    log.warn(
+      "old SQLite",
+      `SQLite ${version} can corrupt the store if another process uses it, too, ` +
+        "such as an instance, an import or Litestream: use Deno 2.9.6 or later",
+    );
+  }
+  if (config.tls !== undefined && config.tls.expires < new Date()) {
+    log.warn("certificate expired", describeExpiry(config.tls));
+  }
 }
 
 /** Logs unhandled errors, which would otherwise end the process. */
@@ -173,64 +175,5 @@ function refuseRescued(store: StoreSetting): void {
   } catch (error) {
     throw storeFailure("store plants in", store, error);
   }
-  if (rescued === undefined) return;
-  const { path, isComplete } = rescued;
-  const command = endOfRescue(rescued, store.path);
-  const advice = isComplete
-    ? `its plants were saved in ${path}: run, as the user of the service`
-    : `its plants are being saved in ${path}: wait until the service that ` +
-      "writes it has saved all plants; if it was killed, restore a backup and run";
-  throw new OperatorError(
-    `cannot start with ${store.path}: ${advice}: ${command}`,
-  );
-}
-
-/** Returns the command after which a rescue refuses no start. */
-function endOfRescue({ path, file, imported }: Rescued, store: string): string {
-  const rename = shellCommand("mv", path, imported);
-  return file === undefined
-    ? rename
-    : `${
-      shellCommand("plant-store", "import", file, "--kv", store)
-    } && ${rename}`;
-}
-
-/** Logs what the operator needs to know about the store. */
-function reportsTo(log: Log, store: StoreSetting): ServiceConfig["reports"] {
-  const name = nameOf(store);
-  return {
-    storeFailing(error) {
-      const isSaved = error.problem === "lost" && error.kind !== "cut";
-      const next = isSaved
-        ? ": saving its plants: a kill or a second signal loses them"
-        : "";
-      const problem = explain(error, store.setting);
-      log.error("store failing", `the store fails: ${name}: ${problem}${next}`);
-    },
-    storeRecovered() {
-      log.info("store recovered", "the store has recovered");
-    },
-    plantsSaved(rescued, plants, foreign) {
-      const others = foreign === 0 ? "" : `, other entries lost: ${foreign}`;
-      log.error(
-        "plants saved",
-        `saved all plants (${plants}) in ${rescued.path}${others}: stop the ` +
-          "service, run this command as its user, and start it again: " +
-          endOfRescue(rescued, name),
-      );
-    },
-    plantsNotSaved(error) {
-      log.error(
-        "plants not saved",
-        `cannot save the plants: ${describe(error)}: correct this while the ` +
-          `service runs, which tries again every ${RETRY_S} s`,
-      );
-    },
-    plantsLost(error) {
-      log.error(
-        "plants lost",
-        `cannot save the plants: ${describe(error)}: restore a backup`,
-      );
-    },
-  };
+  if (rescued !== undefined) throw rescuedFailure(rescued, store.path);
 }

@@ -3,7 +3,7 @@ import { OperatorError } from "../operator_error.ts";
 import type { StoreLocation } from "../store/location.ts";
 import type { LogFormat } from "../telemetry/log.ts";
 import type { FileSetting } from "./files.ts";
-import { readTlsPair } from "./tls.ts";
+import { readTlsFiles } from "./tls.ts";
 import { KV_TOKEN, readKvToken, readTokenFile, readTokens } from "./tokens.ts";
 import {
   type RawValue,
@@ -130,6 +130,11 @@ export class Settings {
     this.#env = env;
   }
 
+  /** Returns the flag or variable that has a value, or that none has. */
+  sourceOf(key: keyof typeof SETTINGS): string {
+    return this.#raw(SETTINGS[key])?.name ?? "default";
+  }
+
   /** Reads the configuration of the service. @throws {OperatorError} */
   config() {
     const tokenFile = this.#read(SETTINGS.tokenFile);
@@ -202,7 +207,7 @@ export class Settings {
   #tls() {
     const cert = this.#read(SETTINGS.tlsCert);
     const key = this.#read(SETTINGS.tlsKey);
-    if (cert !== undefined && key !== undefined) return readTlsPair(cert, key);
+    if (cert !== undefined && key !== undefined) return readTlsFiles(cert, key);
     const given = cert ?? key;
     if (given === undefined) return undefined;
     const { flag } = cert === undefined ? SETTINGS.tlsCert : SETTINGS.tlsKey;

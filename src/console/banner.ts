@@ -36,10 +36,10 @@ export function printBanner(
   const isEntry = logFormat === "json" ||
     (logFormat === "journal" && generatedToken === undefined);
   if (isEntry) {
-    const aboutStore = isNewStore
-      ? `created a new, empty store in ${store}; `
-      : "";
-    log.info("started", `${aboutStore}${listens}`, {
+    if (isNewStore) {
+      log.warn("new store", `created a new, empty store in ${store}`);
+    }
+    log.info("started", listens, {
       version: VERSION,
       address,
       baseUrl,
@@ -55,10 +55,13 @@ export function printBanner(
   const aboutToken = generatedToken === undefined
     ? ""
     : "\nNo token is configured: the service generated the one below for this run";
+  const where = (generatedToken ?? devToken) === undefined
+    ? ", in a terminal where ACCESS_TOKEN is set"
+    : "";
   print(`${listens}
 ${aboutStore}${aboutToken}
 
-Create a plant:
+Create a plant${where}:
 
   ${curl.replaceAll("\n", "\n  ")}
 

@@ -1,24 +1,45 @@
-import { BEARER_TOKEN } from "../config/tokens.ts";
+import { hash } from "node:crypto";
 import { ApiError } from "../api_errors.ts";
+import { BEARER_TOKEN } from "../config/tokens.ts";
 
 /** The case-insensitive scheme (RFC 9110, section 11.1) and one token. */
 const CREDENTIALS = new RegExp(`^bearer +(${BEARER_TOKEN})$`, "i");
 
-/** The scheme and a character that no token has; commas join repeated headers. */
-const INVALID_TOKEN = /^bearer .*[^\w\-.~+/=, ]/i;
+/** What a header has instead; it is not quoted, since it may be a token. */
+const OTHERS = ([
+  [/^$/, "nothing"],
+  [/^bearer *$/i, 'no token after "Bearer"'],
+  [
+    // Commas join repeated headers.
+    /^bearer .*[^\w\-.~+/=, ]/i,
+    '"Bearer" with a character that no token has: write it without quotes or brackets',
+  ],
+  [/^bearer .*[, ]/i, '"Bearer" and more than one token'],
+  [/^basic /i, 'the scheme "Basic"'],
+  [/^digest /i, 'the scheme "Digest"'],
+  [/^token /i, 'the scheme "Token"'],
+  [/^[^ ]*$/, "a value without a scheme"],
+] as const).map(([pattern, found]) => ({
+  pattern,
+  refusal: new ApiError("noToken", found),
+}));
+const ANYTHING_ELSE = new ApiError("noToken", "something else");
 
-const NOTHING = new ApiError("noToken", "nothing");
-const EMPTY_TOKEN = new ApiError("noToken", 'no token after "Bearer"');
-const INVALID_CHARACTER = new ApiError(
-  "noToken",
-  '"Bearer" with a character that no token has: write it without quotes or brackets',
-);
-const NO_CREDENTIALS = new ApiError("noToken", "something else");
+/** Hexadecimal digits of a hash that name a token in the metrics. */
+const FINGERPRINT_CHARS = 8;
+
 const NOT_ACCEPTED = new ApiError("tokenNotAccepted");
+
+/** A token, and how often it was used. */
+interface Accepted {
+  readonly token: string;
+  readonly fingerprint: string;
+  requests: number;
+}
 
 /** The tokens that the service accepts. */
 export class AcceptedTokens {
-  #tokens: readonly string[] = [];
+  #accepted: readonly Accepted[] = [];
 
   constructor(tokens: readonly string[]) {
     this.replace(tokens);
@@ -26,12 +47,31 @@ export class AcceptedTokens {
 
   /** Number of different tokens. */
   get count(): number {
-    return this.#tokens.length;
+    return this.#accepted.length;
   }
 
-  /** Replaces the accepted tokens. */
+  /**
+   * Accepted requests by token. A fingerprint names a token: the first digits of
+   * its SHA-256, from which nobody can compute the token.
+   */
+  get requests(): ReadonlyMap<string, number> {
+    const requests = new Map<string, number>();
+    for (const { fingerprint, requests: count } of this.#accepted) {
+      // A metric has no name twice, even if two fingerprints are the same.
+      requests.set(fingerprint, (requests.get(fingerprint) ?? 0) + count);
+    }
+    return requests;
+  }
+
+  /** Replaces the accepted tokens; those that stay keep their counters. */
   replace(tokens: readonly string[]): void {
-    this.#tokens = [...new Set(tokens)];
+    this.#accepted = [...new Set(tokens)].map((token) =>
+      this.#accepted.find((accepted) => accepted.token === token) ?? {
+        token,
+        fingerprint: hash("sha256", token).slice(0, FINGERPRINT_CHARS),
+        requests: 0,
+      }
+    );
   }
 
   /**
@@ -41,14 +81,16 @@ export class AcceptedTokens {
    * @returns the refusal, `undefined` if the token is accepted
    */
   check(header: string | null): ApiError | undefined {
-    if (header === null || header === "") return NOTHING;
-    const token = CREDENTIALS.exec(header)?.[1];
+    const credentials = header ?? "";
+    const token = CREDENTIALS.exec(credentials)?.[1];
     if (token === undefined) {
-      if (/^bearer *$/i.test(header)) return EMPTY_TOKEN;
-      return INVALID_TOKEN.test(header) ? INVALID_CHARACTER : NO_CREDENTIALS;
+      const other = OTHERS.find(({ pattern }) => pattern.test(credentials));
+      return other?.refusal ?? ANYTHING_ELSE;
     }
     // No early exit: the time does not reveal which token is equal.
-    const equal = this.#tokens.filter((accepted) => isEqual(token, accepted));
+    const equal = this.#accepted
+      .filter((accepted) => isEqual(token, accepted.token));
+    for (const accepted of equal) accepted.requests++;
     return equal.length > 0 ? undefined : NOT_ACCEPTED;
   }
 }

@@ -8,16 +8,16 @@ import {
 } from "../limits.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 
-/** The refusal of a body whose client stopped sending before its end. */
-export const INCOMPLETE = new ApiError(
-  "notJson",
-  "body: expected all of it, got a part",
-);
+/** The client disconnected before the end of its body. */
+export const DISCONNECTED = Symbol("disconnected");
 
 const TOO_LARGE = new ApiError("bodyTooLarge");
 
+/** Why the bytes of a body are not there. */
+type Refusal = ApiError | typeof DISCONNECTED;
+
 /** The bytes of a body, or why there are none. */
-type Received = Uint8Array | ApiError;
+type Received = Uint8Array | Refusal;
 
 /** A body that is still arriving. */
 interface Arrival {
@@ -38,18 +38,23 @@ export class BodyReader {
   /**
    * Reads the body of a request as text.
    *
-   * @returns the text, or a refusal: the body is too large, too slow, incomplete
-   * or not UTF-8, or {@link refuseAll} was called
+   * @returns the text, or why there is none: the body is too large, too slow, not
+   * complete or not UTF-8, or {@link refuseAll} was called
    */
-  async read(request: Request): Promise<string | ApiError> {
-    const { promise, resolve: settle } = Promise.withResolvers<Received>();
+  async read(request: Request): Promise<string | Refusal> {
+    const { promise, resolve: settle, reject } = Promise.withResolvers<
+      Received
+    >();
     const arrival = { deadlineMs: this.#clock.nowMs() + BODY_MS_MAX, settle };
     this.#arriving.add(arrival);
-    this.#receive(request, arrival).then(settle, () => settle(INCOMPLETE));
-    const received = await promise;
-    this.#arriving.delete(arrival);
-    if (received instanceof ApiError) return received;
-    return decodeUtf8(received) ?? new ApiError("notUtf8");
+    this.#receive(request, arrival).then(settle, reject);
+    try {
+      const received = await promise;
+      if (!(received instanceof Uint8Array)) return received;
+      return decodeUtf8(received) ?? new ApiError("notUtf8");
+    } finally {
+      this.#arriving.delete(arrival);
+    }
   }
 
   /**
@@ -88,10 +93,11 @@ export class BodyReader {
     if (length > BODY_BYTES_MAX) return TOO_LARGE;
     // A tenth faster than reading chunks. It is not ended by a deadline: until
     // the client leaves, the runtime keeps what has arrived, at most this length.
-    const bytes = await request.bytes();
+    const bytes = await orUndefined(request.bytes());
     // The runtime takes the body of an HTTP/2 stream that the client resets
     // without an error as complete.
-    return bytes.length < length ? INCOMPLETE : bytes;
+    const isComplete = bytes !== undefined && bytes.length >= length;
+    return isComplete ? bytes : DISCONNECTED;
   }
 
   /**
@@ -104,7 +110,9 @@ export class BodyReader {
     const reader = request.body?.getReader();
     if (reader === undefined) return bytes;
     for (;;) {
-      const { value: chunk } = await reader.read();
+      const next = await orUndefined(reader.read());
+      if (next === undefined) return DISCONNECTED;
+      const { value: chunk } = next;
       if (chunk === undefined) return bytes.subarray(0, length);
       const end = length + chunk.length;
       // An answered request does not count as running: keep none of its body.
@@ -143,6 +151,11 @@ export class BodyReader {
       // The client has disconnected.
     }
   }
+}
+
+/** Returns a result of the runtime, `undefined` if the client disconnected. */
+function orUndefined<T>(result: Promise<T>): Promise<T | undefined> {
+  return result.catch(() => undefined);
 }
 
 /** Returns the length of a body if it is known in advance. */

@@ -9,6 +9,7 @@ import {
 } from "../api_errors.ts";
 import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
+import { InvalidText } from "../plant/invalid_text.ts";
 import { parseNewPlant } from "../plant/plant.ts";
 import { descriptionText } from "../reference/openapi.ts";
 import { renderPage } from "../reference/page.ts";
@@ -21,7 +22,14 @@ import {
   METRICS_CONTENT_TYPE,
 } from "../telemetry/metrics.ts";
 import type { AcceptedTokens } from "./auth.ts";
-import { BodyReader, INCOMPLETE } from "./body.ts";
+import { BodyReader, DISCONNECTED } from "./body.ts";
+
+/** What the metrics show of the store. */
+export interface MeasuredStore {
+  readonly isNew: boolean;
+  /** The files of an embedded store. */
+  readonly files: { readonly bytes: number } | undefined;
+}
 
 /** The parts of the service that the handler uses. */
 export interface HandlerParts {
@@ -33,37 +41,30 @@ export interface HandlerParts {
   readonly clock: Clock;
   /** The public address, without a trailing slash. */
   readonly baseUrl: string;
+  readonly store: MeasuredStore;
+  /** When the certificate expires, if there is one. */
+  readonly certificateExpires: Date | undefined;
 }
 
 /** A reply, or why the request was refused. */
-type Answer = Response | ApiError;
+type Answer = Response | ApiError | typeof DISCONNECTED;
 
-/** How a path is called. */
-interface Access {
+/** A path that exists, below the base URL. */
+interface Route {
+  readonly path: string;
   readonly methods: readonly string[];
   readonly needsToken: boolean;
+  readonly answer: (
+    handler: RequestHandler,
+    request: Request,
+  ) => Answer | Promise<Answer>;
 }
 
-const POST: Access = { methods: ["POST"], needsToken: true };
-
 /** RFC 9110, section 9.3.2: HEAD works wherever GET does. */
-const GET: Access = { methods: ["GET", "HEAD"], needsToken: false };
+const PUBLIC = { methods: ["GET", "HEAD"], needsToken: false };
 
 /** The path that says whether a create would be stored now. */
 export const READY_PATH = "/readyz";
-
-/** Every path that exists, below the base URL. */
-export const ROUTES = [
-  { path: "/plants", ...POST },
-  { path: "", ...GET },
-  { path: "/", ...GET },
-  { path: "/openapi.json", ...GET },
-  { path: "/livez", ...GET },
-  { path: READY_PATH, ...GET },
-  { path: "/metrics", ...GET, needsToken: true },
-] as const;
-
-type Route = typeof ROUTES[number];
 
 /** An unknown path whose client probably looks for plants. */
 const LOOKS_FOR_PLANTS = /\/plants?(\/|$)/i;
@@ -71,28 +72,44 @@ const LOOKS_FOR_PLANTS = /\/plants?(\/|$)/i;
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 
+/** The reply to a client that disconnected, which few of them see. */
+const INCOMPLETE = new ApiError(
+  "notJson",
+  "body: expected all of it, got a part",
+);
+
 /** The reply while the service is busy; a clone costs less than a new one. */
 const BUSY = toResponse(new ApiError("busy"));
 
 /** Answers every request of the service. */
 export class RequestHandler {
+  /** Every path that exists. */
+  static readonly ROUTES: readonly Route[] = [
+    {
+      path: "/plants",
+      methods: ["POST"],
+      needsToken: true,
+      answer: (it, request) => it.#createPlant(request),
+    },
+    { path: "", ...PUBLIC, answer: (it) => it.#sendPage() },
+    { path: "/", ...PUBLIC, answer: (it) => it.#sendPage() },
+    { path: "/openapi.json", ...PUBLIC, answer: (it) => it.#sendDescription() },
+    { path: "/livez", ...PUBLIC, answer: ok },
+    { path: READY_PATH, ...PUBLIC, answer: (it) => it.#isReady() },
+    {
+      path: "/metrics",
+      ...PUBLIC,
+      needsToken: true,
+      answer: (it) => it.#sendMetrics(),
+    },
+  ];
+
   readonly #parts: HandlerParts;
   readonly #bodies: BodyReader;
   /** The path of the base URL. */
   readonly #prefix: string;
   /** By the whole path. */
   readonly #routes: ReadonlyMap<string, Route>;
-  readonly #actions: Readonly<
-    Record<Route["path"], (request: Request) => Answer | Promise<Answer>>
-  > = {
-    "/plants": (request) => this.#createPlant(request),
-    "": () => this.#sendPage(),
-    "/": () => this.#sendPage(),
-    "/openapi.json": () => this.#sendDescription(),
-    "/livez": ok,
-    [READY_PATH]: () => this.#isReady(),
-    "/metrics": () => this.#sendMetrics(),
-  };
   readonly #page: ReturnType<typeof renderPage>;
   readonly #description: string;
   /** Requests without a reply, and the creates among them. */
@@ -107,17 +124,17 @@ export class RequestHandler {
     this.#bodies = new BodyReader(clock);
     this.#prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
     this.#routes = new Map(
-      ROUTES.map((route) => [this.#prefix + route.path, route]),
+      RequestHandler.ROUTES.map((route) => [this.#prefix + route.path, route]),
     );
     this.#page = renderPage(baseUrl);
     this.#description = descriptionText(baseUrl);
   }
 
   /**
-   * Answers a request. Fails only if the log or the metrics fail. This is the one
-   * place that bounds load: a busy service refuses a POST before it checks
-   * anything else, because an overloaded service would do little but refuse if
-   * that cost as much as a create. Other methods neither count nor are refused.
+   * Answers a request. This is the one place that bounds load: a busy service
+   * refuses a POST before it checks anything else, because an overloaded service
+   * would do little but refuse if that cost as much as a create. Other methods
+   * neither count nor are refused.
    */
   handle(request: Request): Response | Promise<Response> {
     const isBusy = request.method === "POST" &&
@@ -133,26 +150,34 @@ export class RequestHandler {
   }
 
   async #handle(request: Request): Promise<Response> {
-    const { clock, log, metrics } = this.#parts;
-    const startMs = clock.nowMs();
+    const startMs = this.#parts.clock.nowMs();
     const creates = request.method === "POST" ? 1 : 0;
     this.#running++;
     this.#runningCreates += creates;
-    let answer: Answer;
     try {
-      answer = await this.#answer(request);
+      return await this.#reply(request, await this.#answer(request), startMs);
     } catch (error) {
-      answer = new ApiError("internal", log.internalError(error));
+      const id = this.#parts.log.internalError(error);
+      return await this.#reply(request, new ApiError("internal", id), startMs);
     } finally {
       this.#running--;
       this.#runningCreates -= creates;
       if (this.#running === 0) this.#drained?.resolve();
     }
+  }
+
+  /** Converts an answer to a reply, and counts it. */
+  async #reply(
+    request: Request,
+    answer: Answer,
+    startMs: number,
+  ): Promise<Response> {
+    const { clock, metrics } = this.#parts;
     const response = toResponse(answer);
     this.#bodies.discard(request);
-    const status = answer === INCOMPLETE ? CLIENT_LEFT : response.status;
+    const status = answer === DISCONNECTED ? CLIENT_LEFT : response.status;
     metrics.request(status, (clock.nowMs() - startMs) / 1000);
-    return request.method === "HEAD" ? withoutBody(response) : response;
+    return request.method === "HEAD" ? await withoutBody(response) : response;
   }
 
   #answer(request: Request): Answer | Promise<Answer> {
@@ -161,12 +186,12 @@ export class RequestHandler {
     if (route === undefined) {
       return new ApiError("unknownPath", shorten(path) + this.#advise(path));
     }
-    const { methods, needsToken } = route;
+    const { methods, needsToken, answer } = route;
     if (!methods.includes(request.method)) {
       return this.#refuseMethod(request.method, methods);
     }
     const refusal = needsToken ? this.#checkToken(request) : undefined;
-    return refusal ?? this.#actions[route.path](request);
+    return refusal ?? answer(this, request);
   }
 
   /** Returns what a client may have meant by an unknown path. */
@@ -202,9 +227,9 @@ export class RequestHandler {
     const refusal = this.#refuseIfStopping() ?? checkHeaders(request);
     if (refusal !== undefined) return refusal;
     const text = await this.#bodies.read(request);
-    if (text instanceof ApiError) return text;
+    if (typeof text !== "string") return text;
     const newPlant = parseNewPlant(text);
-    if (newPlant instanceof ApiError) return newPlant;
+    if (newPlant instanceof InvalidText) return toApiError(newPlant);
 
     const { committer, metrics } = this.#parts;
     const outcome = await committer.create(newPlant);
@@ -241,11 +266,15 @@ export class RequestHandler {
   }
 
   #sendMetrics(): Response {
-    const { committer, health, metrics } = this.#parts;
+    const { committer, health, metrics, store, tokens } = this.#parts;
     const text = metrics.text({
       createsWaiting: committer.waiting,
       requestsRunning: this.#running,
       isStoreHealthy: health.error === undefined,
+      isStoreNew: store.isNew,
+      databaseBytes: store.files?.bytes,
+      certificateExpires: this.#parts.certificateExpires,
+      tokenRequests: tokens.requests,
     });
     return new Response(text, {
       headers: { "content-type": METRICS_CONTENT_TYPE },
@@ -296,6 +325,16 @@ function pathOf({ url, headers }: Request): string {
   return path.replace(/[?#].*/s, "");
 }
 
+/** Converts what is wrong with the text of a body. */
+function toApiError({ kind, message, position }: InvalidText): ApiError {
+  const where = position === undefined
+    ? ""
+    : `line ${position.line}, column ${position.column}: `;
+  return kind === "not JSON"
+    ? new ApiError("notJson", where + message)
+    : new ApiError("notANewPlant", message);
+}
+
 function ok(): Response {
   return Response.json({ status: "ok" });
 }
@@ -303,7 +342,9 @@ function ok(): Response {
 /** Converts an answer to a reply. */
 function toResponse(answer: Answer): Response {
   if (answer instanceof Response) return answer;
-  const { name, message, headers } = answer;
+  const { name, message, headers } = answer === DISCONNECTED
+    ? INCOMPLETE
+    : answer;
   const { error } = API_ERRORS[name];
   return Response.json({ error, message }, {
     status: statusOf(error),

@@ -1,29 +1,56 @@
-import type { FileSetting } from "../config/files.ts";
+import { readFile } from "../config/files.ts";
+import type { Config } from "../config/settings.ts";
 import { reloadTokenFile } from "../config/tokens.ts";
-import type { AcceptedTokens } from "./auth.ts";
 import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import type { Log } from "../telemetry/log.ts";
+import type { AcceptedTokens } from "./auth.ts";
 
 /** Reloads the token file on SIGHUP; an invalid file changes nothing. */
 export function reloadOnHangup(
-  file: FileSetting | undefined,
+  { tokenFile, tls }: Pick<Config, "tokenFile" | "tls">,
   tokens: AcceptedTokens,
   log: Log,
 ): void {
   // Needed without a file too: the default action of SIGHUP ends the process.
   Deno.addSignalListener("SIGHUP", () => {
-    if (file === undefined) {
-      log.info("tokens kept", "nothing to reload: no token file is configured");
-      return;
-    }
-    try {
-      tokens.replace(reloadTokenFile(file));
-      const count = countOf(tokens.count, "token", "tokens");
-      log.info("tokens reloaded", `reloaded ${count} from ${file.path}`);
-    } catch (error) {
-      if (!(error instanceof OperatorError)) throw error;
-      log.error("tokens kept", `the tokens did not change: ${error.message}`);
-    }
+    reloadTokens(tokenFile, tokens, log);
+    if (tls !== undefined) warnOfNewCertificate(tls, log);
   });
+}
+
+function reloadTokens(
+  file: Config["tokenFile"],
+  tokens: AcceptedTokens,
+  log: Log,
+): void {
+  if (file === undefined) {
+    log.info("tokens kept", "nothing to reload: no token file is configured");
+    return;
+  }
+  try {
+    tokens.replace(reloadTokenFile(file));
+    const count = countOf(tokens.count, "token", "tokens");
+    log.info("tokens reloaded", `reloaded ${count} from ${file.path}`);
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    log.error("tokens kept", `the tokens did not change: ${error.message}`);
+  }
+}
+
+/** The runtime cannot replace the certificate of a server that listens. */
+function warnOfNewCertificate(
+  { certFile, pair }: NonNullable<Config["tls"]>,
+  log: Log,
+): void {
+  try {
+    if (readFile(certFile) === pair.cert) return;
+    log.warn(
+      "certificate changed",
+      `${certFile.path} has changed: restart the service to use it`,
+    );
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error;
+    log.warn("certificate not read", error.message);
+  }
 }

@@ -1,5 +1,6 @@
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
+import type { TlsFiles } from "../config/tls.ts";
 import { LISTEN_AGAIN_MS_MAX } from "../limits.ts";
 import { localOriginOf, originOf } from "./origin.ts";
 import type { Log } from "../telemetry/log.ts";
@@ -13,7 +14,9 @@ const LISTEN_AGAIN_TRIES = LISTEN_AGAIN_MS_MAX / RETRY_MS;
 export type Handler = (request: Request) => Response | Promise<Response>;
 
 /** Where to listen. */
-export type Listening = Pick<Config, "host" | "port" | "tls">;
+export interface Listening extends Pick<Config, "host" | "port"> {
+  readonly tls: Pick<TlsFiles, "pair"> | undefined;
+}
 
 type Options = Deno.ServeTcpOptions & Partial<Deno.TlsCertifiedKeyPem>;
 
@@ -34,7 +37,7 @@ export function tryToListen({ host, port, tls }: Listening): void {
   const address = { hostname: host, port };
   const listener = tls === undefined
     ? Deno.listen(address)
-    : Deno.listenTls({ ...address, ...tls });
+    : Deno.listenTls({ ...address, ...tls.pair });
   listener.close();
 }
 
@@ -70,7 +73,7 @@ export class HttpServer {
     clock: Clock,
     serve: Serve = Deno.serve,
   ) {
-    this.#options = { hostname: host, port, ...tls };
+    this.#options = { hostname: host, port, ...tls?.pair };
     this.#handler = handler;
     this.#log = log;
     this.#clock = clock;
@@ -101,35 +104,34 @@ export class HttpServer {
 
   /** Listens again whenever the runtime stops listening. */
   async #keepListening(): Promise<void> {
-    let isLost = false;
-    let problem: unknown;
-    for (let failures = 0; failures <= LISTEN_AGAIN_TRIES; failures++) {
-      let isListening = true;
+    for (;;) {
       try {
-        if (isLost) {
-          this.#server = this.#listen();
-          failures = 0;
-          // Without a free descriptor, the next connection stops it again.
-          this.#clock.sleep(RETRY_MS).then(() => {
-            if (!isListening) return;
-            isLost = false;
-            const message = `listening on ${this.address} again`;
-            this.#log.info("listener recovered", message);
-          });
-        }
         return await this.#server.finished;
-      } catch (error) {
-        problem = error;
-      } finally {
-        isListening = false;
-      }
-      if (!isLost) {
+      } catch {
         this.#log.error("listener lost", "the runtime stopped listening");
       }
-      isLost = true;
+      if (!await this.#listenAgain()) return;
+      this.#log.info(
+        "listener recovered",
+        `listening on ${this.address} again`,
+      );
+    }
+  }
+
+  /** Returns whether it listens again; gives up after some time. */
+  async #listenAgain(): Promise<boolean> {
+    let problem: unknown;
+    for (let tries = 0; tries < LISTEN_AGAIN_TRIES; tries++) {
       await this.#clock.sleep(RETRY_MS);
-      if (this.#isClosing) return;
+      if (this.#isClosing) return false;
+      try {
+        this.#server = this.#listen();
+        return true;
+      } catch (error) {
+        problem = error;
+      }
     }
     this.#failed.reject(problem);
+    return false;
   }
 }

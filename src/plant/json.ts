@@ -1,4 +1,5 @@
 import { JSON_DEPTH_MAX } from "../limits.ts";
+import { InvalidText, type Position } from "./invalid_text.ts";
 
 /** The kinds of JSON values (RFC 8259, section 3). */
 export type JsonKind =
@@ -52,10 +53,16 @@ const EXPECTED_LEVELS =
 const INVISIBLE = /[\p{C}\p{M}\p{Z}]/u;
 
 /** The text violates the grammar. {@link readMembers} catches it. */
-class GrammarError extends SyntaxError {}
+class GrammarError extends SyntaxError {
+  readonly position: Position;
 
-/** Formats an offset as line and column, counted in code points from 1. */
-function formatPosition(text: string, offset: number): string {
+  constructor(message: string, position: Position) {
+    super(message);
+    this.position = position;
+  }
+}
+
+function positionOf(text: string, offset: number): Position {
   let line = 1;
   let column = 1;
   for (let at = 0; at < offset; at++) {
@@ -67,7 +74,7 @@ function formatPosition(text: string, offset: number): string {
       column++;
     }
   }
-  return `line ${line}, column ${column}`;
+  return { line, column };
 }
 
 /** Describes the character at an offset, safe to print. */
@@ -262,9 +269,11 @@ class Reader {
   /** Throws if a condition on the next character does not hold. */
   #require(condition: boolean, expected: string): void {
     if (condition) return;
-    const position = formatPosition(this.#text, this.#at);
     const found = describeAt(this.#text, this.#at);
-    throw new GrammarError(`${position}: expected ${expected}, found ${found}`);
+    throw new GrammarError(
+      `expected ${expected}, found ${found}`,
+      positionOf(this.#text, this.#at),
+    );
   }
 }
 
@@ -277,20 +286,25 @@ class Reader {
  * members, bounds the nesting (section 9), and reports where and why a text is
  * not JSON.
  *
- * @returns the members, or a message if the text is not JSON
+ * @returns the members, or why and where the text is not JSON
  */
 export function readMembers(
   text: string,
   requested: readonly string[],
-): Members | string {
-  if (text === "") return "expected a JSON text, got nothing";
+): Members | InvalidText {
+  if (text === "") {
+    return new InvalidText("not JSON", "expected a JSON text, got nothing");
+  }
   if (text.startsWith("\ufeff")) {
-    return "expected a JSON text without a byte order mark (U+FEFF) before it";
+    return new InvalidText(
+      "not JSON",
+      "expected a JSON text without a byte order mark (U+FEFF) before it",
+    );
   }
   try {
     return new Reader(text, requested).read();
   } catch (error) {
-    if (error instanceof GrammarError) return error.message;
-    throw error;
+    if (!(error instanceof GrammarError)) throw error;
+    return new InvalidText("not JSON", error.message, error.position);
   }
 }

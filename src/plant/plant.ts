@@ -2,9 +2,9 @@
  * Plants: what their members are, how they are parsed, compared and formatted.
  * `reference/api.ts` describes them for clients.
  */
-import { ApiError } from "../api_errors.ts";
 import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
+import { InvalidText } from "./invalid_text.ts";
 import { type JsonKind, type Member, readMembers } from "./json.ts";
 
 /** A plant as stored and as returned: `Plant` in the API description. */
@@ -34,8 +34,8 @@ const KIND_NAMES: Readonly<Record<JsonKind, string>> = {
   null: "null",
 };
 
-function notANewPlant(message: string): ApiError {
-  return new ApiError("notANewPlant", message);
+function notANewPlant(message: string): InvalidText {
+  return new InvalidText("not a NewPlant", message);
 }
 
 /**
@@ -70,7 +70,7 @@ function requireMember(
   member: Member | undefined,
   kind: JsonKind,
   expected: string,
-): string | ApiError {
+): string | InvalidText {
   if (member === undefined) {
     return notANewPlant(`${name}: expected ${expected}, got nothing`);
   }
@@ -81,9 +81,9 @@ function requireMember(
   );
 }
 
-function readId(member: Member | undefined): bigint | ApiError {
+function readId(member: Member | undefined): bigint | InvalidText {
   const text = requireMember("id", member, "number", AN_ID);
-  if (text instanceof ApiError) return text;
+  if (text instanceof InvalidText) return text;
   return parseInt64(text) ?? notANewPlant(
     `id: expected ${AN_ID}, got ${truncate(text, QUOTE_CHARS_MAX)}`,
   );
@@ -92,9 +92,9 @@ function readId(member: Member | undefined): bigint | ApiError {
 function readString(
   name: string,
   member: Member | undefined,
-): string | ApiError {
+): string | InvalidText {
   const text = requireMember(name, member, "string", "a string");
-  if (text instanceof ApiError) return text;
+  if (text instanceof InvalidText) return text;
   // An escape can spell an unpaired surrogate, which UTF-8 cannot encode.
   if (text.isWellFormed()) return text;
   return notANewPlant(
@@ -106,11 +106,11 @@ function readString(
  * Parses a NewPlant from a JSON text: the body of a request or a line of an
  * import. It drops members that the API description does not name.
  *
- * @returns the NewPlant, or the error `notJson` or `notANewPlant`
+ * @returns the NewPlant, or why the text is not one
  */
-export function parseNewPlant(text: string): NewPlant | ApiError {
+export function parseNewPlant(text: string): NewPlant | InvalidText {
   const read = readMembers(text, ["id", "name", "tag"]);
-  if (typeof read === "string") return new ApiError("notJson", read);
+  if (read instanceof InvalidText) return read;
   if (read.kind !== "object") {
     return notANewPlant(
       `expected an object with id and name, got ${KIND_NAMES[read.kind]}`,
@@ -118,9 +118,9 @@ export function parseNewPlant(text: string): NewPlant | ApiError {
   }
   const [idMember, nameMember, tagMember] = read.members;
   const id = readId(idMember);
-  if (id instanceof ApiError) return id;
+  if (id instanceof InvalidText) return id;
   const name = readString("name", nameMember);
-  if (name instanceof ApiError) return name;
+  if (name instanceof InvalidText) return name;
   if (tagMember === undefined) return { id, plant: { name } };
   if (tagMember.kind === "null") {
     return notANewPlant(
@@ -128,7 +128,7 @@ export function parseNewPlant(text: string): NewPlant | ApiError {
     );
   }
   const tag = readString("tag", tagMember);
-  if (tag instanceof ApiError) return tag;
+  if (tag instanceof InvalidText) return tag;
   return { id, plant: { name, tag } };
 }
 

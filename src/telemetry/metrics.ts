@@ -37,6 +37,14 @@ export interface Gauges {
   /** Requests without a reply, the one for the metrics included. */
   readonly requestsRunning: number;
   readonly isStoreHealthy: boolean;
+  /** Whether this process has created the store. */
+  readonly isStoreNew: boolean;
+  /** Size of the database file, of a store in a file. */
+  readonly databaseBytes: number | undefined;
+  /** When the certificate expires, if there is one. */
+  readonly certificateExpires: Date | undefined;
+  /** Accepted requests by the fingerprint of their token. */
+  readonly tokenRequests: ReadonlyMap<string, number>;
 }
 
 /** A Prometheus histogram. */
@@ -136,6 +144,13 @@ export class Metrics {
         "Time from the header of a request to its reply.",
         this.#requestSeconds.samples(),
       ),
+      family(
+        "plant_store_token_requests_total",
+        "counter",
+        "Requests with an accepted token, named by 8 digits of its SHA-256.",
+        [...gauges.tokenRequests]
+          .map(([token, count]) => [`{token="${token}"}`, count]),
+      ),
       gauge(
         "plant_store_http_requests_running",
         "Requests without a reply, this one included.",
@@ -180,6 +195,22 @@ export class Metrics {
         "Whether the store works: 1, or 0 while it fails and for 2 s after; a lost store needs a restart.",
         gauges.isStoreHealthy ? 1 : 0,
       ),
+      gauge(
+        "plant_store_new_store",
+        "Whether this process has created the store: 1, or 0 if it existed.",
+        gauges.isStoreNew ? 1 : 0,
+      ),
+      gauge(
+        "plant_store_database_bytes",
+        "Size of the database file; absent with a KV Connect server.",
+        gauges.databaseBytes,
+      ),
+      gauge(
+        "plant_store_certificate_expiry_timestamp_seconds",
+        "When the certificate expires, in seconds since the Unix epoch; absent without one.",
+        gauges.certificateExpires &&
+          gauges.certificateExpires.getTime() / 1000,
+      ),
       family(
         "plant_store_build_info",
         "gauge",
@@ -211,6 +242,7 @@ function family(
   return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join("")}`;
 }
 
-function gauge(name: string, help: string, value: number): string {
-  return family(name, "gauge", help, [["", value]]);
+/** Formats a gauge; one without a value is absent. */
+function gauge(name: string, help: string, value: number | undefined): string {
+  return value === undefined ? "" : family(name, "gauge", help, [["", value]]);
 }

@@ -45,7 +45,6 @@ export class WatchedFiles {
   readonly path: string;
   /** The path that SQLite has opened: the configured one may be a link. */
   readonly #real: string;
-  /** Size of the database when it was last examined. */
   #bytes = 0;
   readonly #database: Deno.FileInfo | undefined;
   /** The files beside the database, by path. */
@@ -69,6 +68,11 @@ export class WatchedFiles {
   /** The loss, if a check has found one. */
   get loss(): LostError | undefined {
     return this.#loss;
+  }
+
+  /** Size of the database when it was last examined. */
+  get bytes(): number {
+    return this.#bytes;
   }
 
   /** Checks the database; returns the loss, or why it cannot be examined. */

@@ -1,0 +1,46 @@
+import type { Settings } from "../config/settings.ts";
+import { describeExpiry } from "../console/certificate.ts";
+import { nameOf } from "../console/failures.ts";
+import { listenFailure } from "../console/listen_failure.ts";
+import { writeStdout } from "../console/stdout.ts";
+import { localOriginOf } from "../http/origin.ts";
+import { tryToListen } from "../http/server.ts";
+import { countOf } from "../messages.ts";
+
+/**
+ * Checks the configuration as `serve` reads it, also while a service runs with
+ * it: it does not open the store, and takes a free port of the host for a moment
+ * instead of the configured one. It prints what `serve` would do, a line for each
+ * setting, without secrets.
+ * @returns the exit status
+ * @throws {OperatorError} if `serve` would refuse the configuration
+ */
+export async function check(settings: Settings): Promise<number> {
+  const config = settings.config();
+  try {
+    tryToListen({ ...config, port: 0 });
+  } catch (error) {
+    throw listenFailure(config, error);
+  }
+  const { host, port, tls, tokens, tokenFile } = config;
+  const count = countOf(new Set(tokens).size, "token", "tokens");
+  const origin = config.baseUrl ?? localOriginOf(host, port, tls !== undefined);
+  const rows: [key: Parameters<Settings["sourceOf"]>[0], text: string][] = [
+    ["host", `listens on ${host}`],
+    ["port", port === 0 ? "takes a free port" : `listens on port ${port}`],
+    ["kv", `stores plants in ${nameOf(config.store)}`],
+    tokenFile === undefined
+      ? [
+        "accessToken",
+        tokens.length > 0 ? `accepts ${count}` : "generates a token",
+      ]
+      : ["tokenFile", `accepts ${count} in ${tokenFile.path}`],
+    ["baseUrl", `is reached at ${origin}`],
+    ["tlsCert", tls ? `serves https: ${describeExpiry(tls)}` : "serves http"],
+    ["logFormat", `logs as ${config.logFormat}`],
+  ];
+  const lines = rows
+    .map(([key, text]) => `${text} (${settings.sourceOf(key)})\n`);
+  await writeStdout(lines.join(""));
+  return 0;
+}

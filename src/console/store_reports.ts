@@ -1,0 +1,75 @@
+/** What a running service and a refused start say about a store. */
+import type { StoreSetting } from "../config/settings.ts";
+import { RESCUE_RETRY_MS } from "../limits.ts";
+import { OperatorError } from "../operator_error.ts";
+import type { HealthReports } from "../store/health.ts";
+import type { Rescued, RescueReports } from "../store/rescue.ts";
+import type { Log } from "../telemetry/log.ts";
+import { describe, explain, nameOf, shellCommand } from "./failures.ts";
+
+/** Logs what the operator needs to know about the store. */
+export function reportsTo(
+  log: Log,
+  store: StoreSetting,
+): HealthReports & RescueReports {
+  const name = nameOf(store);
+  return {
+    storeFailing(error) {
+      const isSaved = error.problem === "lost" && error.kind !== "cut";
+      const next = isSaved
+        ? ": saving its plants: a kill or a second signal loses them"
+        : "";
+      const problem = explain(error, store.setting);
+      log.error("store failing", `the store fails: ${name}: ${problem}${next}`);
+    },
+    storeRecovered() {
+      log.info("store recovered", "the store has recovered");
+    },
+    plantsSaved(rescued, plants, foreign) {
+      const others = foreign === 0 ? "" : `, other entries lost: ${foreign}`;
+      log.error(
+        "plants saved",
+        `saved all plants (${plants}) in ${rescued.path}${others}: stop the ` +
+          "service, run this command as its user, and start it again: " +
+          endOfRescue(rescued, name),
+      );
+    },
+    plantsNotSaved(error) {
+      const retryS = RESCUE_RETRY_MS / 1000;
+      log.error(
+        "plants not saved",
+        `cannot save the plants: ${describe(error)}: correct this while the ` +
+          `service runs, which tries again every ${retryS} s`,
+      );
+    },
+    plantsLost(error) {
+      log.error(
+        "plants lost",
+        `cannot save the plants: ${describe(error)}: restore a backup`,
+      );
+    },
+  };
+}
+
+/** Returns why a start is refused beside the plants of a lost store. */
+export function rescuedFailure(rescued: Rescued, store: string): OperatorError {
+  const { path, isComplete } = rescued;
+  const problem = isComplete
+    ? `its plants were saved in ${path}: run this command as the user of the ` +
+      "service, and start it again"
+    : `its plants are being saved in ${path}: wait until the service that does ` +
+      "it has saved them; if it was killed, restore a backup, run this command " +
+      "as the user of the service, and start it again";
+  return new OperatorError(
+    `cannot start with ${store}: ${problem}: ${endOfRescue(rescued, store)}`,
+  );
+}
+
+/** Returns the command after which a rescue refuses no start. */
+function endOfRescue({ path, file, imported }: Rescued, store: string): string {
+  const rename = shellCommand("mv", path, imported);
+  if (file === undefined) return rename;
+  return `${
+    shellCommand("plant-store", "import", file, "--kv", store)
+  } && ${rename}`;
+}
