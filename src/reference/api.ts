@@ -101,7 +101,7 @@ export function exampleMessage({ message, example = "" }: ErrorRow): string {
 }
 
 const { bodyTimedOut, bodyTooLarge, notANewPlant, notJson } = API_ERRORS;
-const { busy, storeFailed } = API_ERRORS;
+const { busy, notUtf8, storeFailed } = API_ERRORS;
 
 /** The bounds that clients can reach, with the error when they are exceeded. */
 export const LIMITS: readonly (readonly [
@@ -116,13 +116,18 @@ export const LIMITS: readonly (readonly [
   ],
   [
     "Known members",
-    "at most once each; unknown members are ignored, even if repeated",
+    "at most once each. Unknown members are ignored, even if repeated: to find a misspelled one, compare the reply with the plant that was sent",
     notANewPlant,
   ],
   [
     "Strings of known members",
     "any text without unpaired surrogates; it may be empty",
     notANewPlant,
+  ],
+  [
+    "Encoding of the body",
+    "UTF-8; a `charset` in the content type is ignored",
+    notUtf8,
   ],
   [
     "Nesting of arrays and objects",
@@ -133,7 +138,7 @@ export const LIMITS: readonly (readonly [
     "Size of the body",
     `${BODY_BYTES_MAX / 1024} KiB (${
       BODY_BYTES_MAX.toLocaleString("en")
-    } bytes)`,
+    } bytes). Check it before sending: a much larger body may get no reply, which looks like an outage`,
     bodyTooLarge,
   ],
   ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
@@ -155,7 +160,7 @@ export const LIMITS: readonly (readonly [
   ],
   [
     "Connections",
-    "a client that closes its sending side before the reply gets none, although the plant may be stored",
+    "the service does not close idle ones. A client that closes its sending side before the reply may get none, although the plant may be stored",
   ],
   [
     "Web pages",
@@ -199,7 +204,7 @@ export const REPEATING =
     STATUSES.format(RETRYABLE_STATUSES.map(String))
   }, send the same request again, up to ${PAUSES_S.length} times. Before these tries wait ${
     PAUSES_S.join(", ")
-  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. Statuses 502 and 504 come from a proxy. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe.`;
+  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. Statuses 502 and 504 come from a proxy. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe. A client with many creates stops at the first one that has used its tries, and later continues with that one.`;
 
 /** The form of a reply other than 200. */
 export const REFUSING =

@@ -106,9 +106,7 @@ function describeRefusals() {
   return Object.fromEntries([...statuses].map(([status, errors]) => {
     const description = errors.length === 1
       ? errors.map(({ when }) => when).join()
-      : `One of: ${
-        errors.map(({ error, when }) => `${error}: ${when}`).join(" ")
-      }`;
+      : errors.map(({ error, when }) => `${error}: ${when}`).join(" ");
     const examples = errors.map((apiError) => {
       const { error, when, remedy } = apiError;
       const value = { error, message: exampleMessage(apiError) };
@@ -118,7 +116,7 @@ function describeRefusals() {
     return [status, {
       // The specification describes this status with two words.
       description: status === 400
-        ? `unexpected error. ${description}`
+        ? `unexpected error, with one of these numbers. ${description}`
         : description,
       ...(Object.keys(headers).length > 0 && { headers }),
       content: describeBody("Error", examples),
@@ -151,6 +149,10 @@ function describeCreate() {
         content: describeBody("Plant", plants),
       },
       ...describeRefusals(),
+      default: {
+        description:
+          "Another reply, such as 502 or 504 of a proxy. Its body need not be an Error.",
+      },
     },
   };
 }

@@ -1,13 +1,14 @@
 /** Sample creates in several languages, for the page and the banner. */
 import { quoteForShell } from "../messages.ts";
 import { EXAMPLES, PAUSES_S, REPLY_S_MAX } from "./api.ts";
+import java from "./samples/Create.java" with { type: "text" };
 import go from "./samples/create.go" with { type: "text" };
 import python from "./samples/create.py" with { type: "text" };
 import typescript from "./samples/create.ts" with { type: "text" };
 
 const { id, plant } = EXAMPLES.tagged;
 
-/** The members of the example, written the same in JSON, Python and Go. */
+/** The members of the example, written the same in JSON, Python, Go and Java. */
 const MEMBERS = Object.entries(plant)
   .map(([name, text]) => `"${name}": "${text}"`).join(", ");
 const NEW_PLANT = `{"id": ${id}, ${MEMBERS}}`;
@@ -49,5 +50,6 @@ export function samples(baseUrl: string): Readonly<Record<string, string>> {
     TypeScript: fillIn(typescript),
     Python: fillIn(python),
     Go: fillIn(go),
+    Java: fillIn(java),
   };
 }

@@ -15,6 +15,7 @@ import {
 } from "../../src/store/committer.ts";
 import type { ObservedStore } from "../../src/store/health.ts";
 import type { RescuedStore } from "../../src/store/rescue.ts";
+import type { StoreError } from "../../src/store/store_error.ts";
 
 /** A commit that has no result until the test gives it one. */
 interface PendingCommit {
@@ -27,6 +28,7 @@ interface PendingCommit {
 export class FakeStore implements CommitStore, ObservedStore, RescuedStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
+  readonly isNew = false;
   readonly files = undefined;
   /** The operations so far, in order, with their ids. */
   readonly operations: (readonly ["commit" | "read", ...bigint[]])[] = [];
@@ -94,7 +96,7 @@ export class FakeStore implements CommitStore, ObservedStore, RescuedStore {
   checkFiles(): undefined {}
 
   /** Only a store with files is saved. */
-  pages(): AsyncGenerator<never> {
+  listPage(): Promise<never> {
     throw new Error("not implemented");
   }
 
@@ -167,8 +169,8 @@ class RecordedReports implements CommitReports {
     if (this.bug !== undefined) throw this.bug;
   }
 
-  commitFailed(problem: string): void {
-    this.reports.push(problem);
+  commitFailed({ message }: StoreError): void {
+    this.reports.push(message);
     if (this.bug !== undefined) throw this.bug;
   }
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { InvalidText } from "../../src/plant/invalid_text.ts";
 import { type Members, readMembers } from "../../src/plant/json.ts";
 
 /** The names that the tests of `readMembers()` request. */
@@ -7,19 +8,24 @@ export const REQUESTED = ["id", "name", "tag"];
 /** Returns what `readMembers()` reads in a text, which must be JSON. */
 export function acceptJson(text: string): Members {
   const read = readMembers(text, REQUESTED);
-  if (typeof read === "string") {
-    assert.fail(`${JSON.stringify(text)} is refused: ${read}`);
+  if (read instanceof InvalidText) {
+    assert.fail(`${JSON.stringify(text)} is refused: ${read.message}`);
   }
   return read;
 }
 
-/** Returns the message of `readMembers()` for a text that is not JSON. */
+/**
+ * Returns where a text is not JSON, as `LINE:COLUMN`, and the message of
+ * `readMembers()`.
+ */
 export function refuseJson(text: string): string {
   const read = readMembers(text, REQUESTED);
-  if (typeof read !== "string") {
-    assert.fail(`${JSON.stringify(text)} is accepted`);
-  }
-  return read;
+  assert.ok(read instanceof InvalidText, `${JSON.stringify(text)} is accepted`);
+  assert.equal(read.kind, "not JSON");
+  const { position, message } = read;
+  return position === undefined
+    ? message
+    : `${position.line}:${position.column}: ${message}`;
 }
 
 /** Whether `JSON.parse` accepts a text. */

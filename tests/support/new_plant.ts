@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { ApiError, type ErrorName } from "../../src/api_errors.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
+import { InvalidText } from "../../src/plant/invalid_text.ts";
 import { type NewPlant, parseNewPlant } from "../../src/plant/plant.ts";
 import { PLANT_MEMBERS } from "./plants.ts";
 import type { Random } from "./random.ts";
@@ -12,7 +12,7 @@ export const AN_ID =
 /** Parses a text, which must be a NewPlant. */
 export function acceptNewPlant(text: string): NewPlant {
   const newPlant = parseNewPlant(text);
-  if (newPlant instanceof ApiError) {
+  if (newPlant instanceof InvalidText) {
     assert.fail(`${text} is refused: ${newPlant.message}`);
   }
   return newPlant;
@@ -21,11 +21,11 @@ export function acceptNewPlant(text: string): NewPlant {
 /** Returns the message for a text that must be refused. */
 export function refuseNewPlant(
   text: string,
-  name: ErrorName = "notANewPlant",
+  kind: InvalidText["kind"] = "not a NewPlant",
 ): string {
   const refusal = parseNewPlant(text);
-  assert.ok(refusal instanceof ApiError, `${text} is accepted`);
-  assert.equal(refusal.name, name, refusal.message);
+  assert.ok(refusal instanceof InvalidText, `${text} is accepted`);
+  assert.equal(refusal.kind, kind, refusal.message);
   return refusal.message;
 }
 

@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import { openStore, openStoreToRead } from "../../src/store/open.ts";
+import { openExistingStore, openStore } from "../../src/store/open.ts";
 import { Disk, type Image, type Output, TRACED_CALLS } from "./disk.ts";
 import { drawPlant, inParallel, isStored, Ledger, send } from "./load.ts";
 import { Program, runProgram } from "./program.ts";
@@ -350,7 +350,7 @@ export async function assertSurvives(
   } finally {
     store.close();
   }
-  (await openStoreToRead(location)).close();
+  (await openExistingStore(location)).close();
   assertIntegrity(location.path);
 }
 

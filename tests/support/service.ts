@@ -83,11 +83,13 @@ export class TestService {
       tokens: new AcceptedTokens(TOKENS),
       log: this.log,
       baseUrl,
+      certificateExpires: undefined,
       reports: {
-        storeFailing: (problem) => this.reported.push(problem),
+        storeFailing: ({ message }) => this.reported.push(message),
         storeRecovered: () => this.reported.push("recovered"),
         plantsSaved: () => assert.fail(),
         plantsNotSaved: assert.fail,
+        plantsLost: assert.fail,
       },
     }, this.clock);
   }

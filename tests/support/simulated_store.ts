@@ -2,6 +2,7 @@ import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { CommitResult, CommitStore } from "../../src/store/committer.ts";
 import type { ObservedStore } from "../../src/store/health.ts";
+import { LostError } from "../../src/store/files/watch.ts";
 import { LONGEST_PLANTS } from "./plants.ts";
 import type { InstanceModel, Operation } from "./model.ts";
 import type { SimulatedFile, World } from "./simulated_world.ts";
@@ -48,7 +49,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   readonly #world: World;
   readonly #file: SimulatedFile;
   readonly #model: InstanceModel;
-  #problem: string | undefined;
+  #loss: LostError | undefined;
   /** Whether the process has ended. */
   isKilled = false;
   /** Whether operations of the ended process still have an effect. */
@@ -106,11 +107,13 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   }
 
   /** A problem lasts until a restart, as in the real store. */
-  checkFiles(): string | undefined {
+  checkFiles(): LostError | undefined {
     const { file } = this.#world;
-    if (file === undefined) this.#problem ??= "deleted";
-    else if (file !== this.#file) this.#problem ??= "replaced";
-    return this.#problem;
+    if (file === undefined) this.#loss ??= new LostError("deleted", "file");
+    else if (file !== this.#file) {
+      this.#loss ??= new LostError("replaced", "file");
+    }
+    return this.#loss;
   }
 
   /** Ends the process: nothing is answered, and some of it may still land. */

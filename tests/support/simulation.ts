@@ -219,12 +219,12 @@ class SimulatedInstance {
     this.model = new InstanceModel(world);
     this.#store = new SimulatedStore(world, file, this.model);
     this.#health = new StoreHealth(this.#store, {
-      storeFailing: (problem) => this.model.reported(problem),
+      storeFailing: ({ problem }) => this.model.reported(problem),
       storeRecovered: () => this.model.reported(undefined),
     }, clock);
     this.#committer = new Committer(this.#store, {
       committed: (seconds) => this.#health.committed(seconds),
-      commitFailed: (problem) => this.#health.failed(problem),
+      commitFailed: (error) => this.#health.failed(error),
     }, clock);
     time.after(world.random.int(1, CHECK_MS), () => this.#sweep());
   }
@@ -260,7 +260,7 @@ class SimulatedInstance {
     this.#committer.expire();
     this.#health.check();
     this.#world.expect(
-      this.#health.problem !== undefined || this.isInPlace,
+      this.#health.error !== undefined || this.isInPlace,
       "a lost file was not reported",
     );
     // Answers reach their clients before the next event.

@@ -5,7 +5,8 @@ import type { NewPlant } from "../../src/plant/plant.ts";
 import type { CommitResult } from "../../src/store/committer.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import { openStore } from "../../src/store/open.ts";
-import { FileError, type FileProblem } from "../../src/files/file_error.ts";
+import { ProblemError } from "../../src/files/problem.ts";
+import type { StoreError } from "../../src/store/store_error.ts";
 import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
 import { inParallel } from "./load.ts";
 import { test } from "./tests.ts";
@@ -58,11 +59,11 @@ export const eachStore = {
 
 /** Returns a check of an error, for `assert.throws()` and `assert.rejects()`. */
 export function storeError(
-  problem: FileProblem,
+  problem: StoreError["problem"],
   message: string | RegExp = /./,
 ): (error: unknown) => true {
   return (error) => {
-    assert.ok(error instanceof FileError, String(error));
+    assert.ok(error instanceof ProblemError, String(error));
     assert.equal(error.problem, problem);
     if (typeof message === "string") assert.equal(error.message, message);
     else assert.match(error.message, message);
