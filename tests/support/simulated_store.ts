@@ -106,7 +106,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
       : Promise.resolve();
   }
 
-  /** A problem lasts until a restart, as in the real store. */
+  /** A loss lasts until a restart, as in the real store. */
   checkFiles(): LostError | undefined {
     const { file } = this.#world;
     if (file === undefined) this.#loss ??= new LostError("deleted", "file");
@@ -145,10 +145,10 @@ export class SimulatedStore implements CommitStore, ObservedStore {
         if (this.isKilled) return;
         const { instead } = course;
         // Nothing was written to a locked store, so its file does not matter.
-        const problem = instead === "locked" ? undefined : this.checkFiles();
-        const hasFailed = instead === "failure" || problem !== undefined;
+        const loss = instead === "locked" ? undefined : this.checkFiles();
+        const hasFailed = instead === "failure" || loss !== undefined;
         this.#model.ended(operation, hasFailed);
-        if (hasFailed) reject(new TypeError(problem ?? "simulated fault"));
+        if (hasFailed) reject(loss ?? new TypeError("simulated fault"));
         else resolve(resultOf(instead));
       });
     }
