@@ -30,8 +30,9 @@ export function reportsTo(
       log.error(
         "plants saved",
         `saved all plants (${plants}) in ${rescued.path}${others}: stop the ` +
-          "service, run this command as its user, and start it again: " +
-          endOfRescue(rescued, name),
+          `service, run this, and start it again: ${
+            endOfRescue(rescued, name)
+          }`,
       );
     },
     plantsNotSaved(error) {
@@ -55,11 +56,9 @@ export function reportsTo(
 export function rescuedFailure(rescued: Rescued, store: string): OperatorError {
   const { path, isComplete } = rescued;
   const problem = isComplete
-    ? `its plants were saved in ${path}: run this command as the user of the ` +
-      "service, and start it again"
-    : `its plants are being saved in ${path}: wait until the service that does ` +
-      "it has saved them; if it was killed, restore a backup, run this command " +
-      "as the user of the service, and start it again";
+    ? `its plants were saved in ${path}: run this, and start again`
+    : `its plants are being saved in ${path}: wait until that has ended; if it ` +
+      "was killed, restore a backup, run this, and start again";
   return new OperatorError(
     `cannot start with ${store}: ${problem}: ${endOfRescue(rescued, store)}`,
   );
