@@ -1,14 +1,14 @@
 import { SYSTEM_CLOCK } from "../clock.ts";
 import type { Config, StoreSetting } from "../config/settings.ts";
 import { generateToken } from "../config/tokens.ts";
-import { describeExpiry } from "../console/certificate.ts";
 import { printBanner } from "../console/banner.ts";
+import { describeExpiry } from "../console/certificate.ts";
 import { storeFailure } from "../console/failures.ts";
 import { listenFailure } from "../console/listen_failure.ts";
-import { reloadOnHangup } from "../http/reload.ts";
-import { reportsTo, rescuedFailure } from "../console/store_reports.ts";
 import { stopSignal } from "../console/signals.ts";
+import { reportsTo, rescuedFailure } from "../console/store_reports.ts";
 import { AcceptedTokens } from "../http/auth.ts";
+import { reloadOnHangup } from "../http/reload.ts";
 import { HttpServer, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";

@@ -128,19 +128,20 @@ export class Rescue {
 }
 
 /**
- * Returns the oldest file with plants of a store that was lost at a path. It may
- * still be written, or a kill has left it incomplete.
+ * Returns the oldest file with plants of a store that was lost at a path. One
+ * that is still written, or that a kill has left incomplete, comes last.
  * @throws the error of Deno if the files cannot be listed
  */
 export function findRescued(path: string): Rescued | undefined {
   const prefix = basename(path) + RESCUED;
   const directory = dirname(path);
   if (!statOrUndefined(directory)?.isDirectory) return undefined;
-  const [oldest] = [...Deno.readDirSync(directory)]
+  const entries = [...Deno.readDirSync(directory)]
     .filter(({ name }) => name.startsWith(prefix))
     .toSorted((a, b) => a.name < b.name ? -1 : 1);
-  if (oldest === undefined) return undefined;
-  const { name, isDirectory } = oldest;
+  const entry = entries.find(({ isDirectory }) => !isDirectory) ?? entries[0];
+  if (entry === undefined) return undefined;
+  const { name, isDirectory } = entry;
   const found = join(directory, name);
   return {
     path: found,
