@@ -93,11 +93,15 @@ export class BodyReader {
     if (length > BODY_BYTES_MAX) return TOO_LARGE;
     // A tenth faster than reading chunks. It is not ended by a deadline: until
     // the client leaves, the runtime keeps what has arrived, at most this length.
-    const bytes = await orUndefined(request.bytes());
+    let bytes: Uint8Array;
+    try {
+      bytes = await request.bytes();
+    } catch {
+      return DISCONNECTED;
+    }
     // The runtime takes the body of an HTTP/2 stream that the client resets
     // without an error as complete.
-    const isComplete = bytes !== undefined && bytes.length >= length;
-    return isComplete ? bytes : DISCONNECTED;
+    return bytes.length < length ? DISCONNECTED : bytes;
   }
 
   /**
@@ -110,9 +114,12 @@ export class BodyReader {
     const reader = request.body?.getReader();
     if (reader === undefined) return bytes;
     for (;;) {
-      const next = await orUndefined(reader.read());
-      if (next === undefined) return DISCONNECTED;
-      const { value: chunk } = next;
+      let chunk: Uint8Array | undefined;
+      try {
+        ({ value: chunk } = await reader.read());
+      } catch {
+        return DISCONNECTED;
+      }
       if (chunk === undefined) return bytes.subarray(0, length);
       const end = length + chunk.length;
       // An answered request does not count as running: keep none of its body.
@@ -151,11 +158,6 @@ export class BodyReader {
       // The client has disconnected.
     }
   }
-}
-
-/** Returns a result of the runtime, `undefined` if the client disconnected. */
-function orUndefined<T>(result: Promise<T>): Promise<T | undefined> {
-  return result.catch(() => undefined);
 }
 
 /** Returns the length of a body if it is known in advance. */

@@ -155,10 +155,12 @@ export class RequestHandler {
     this.#running++;
     this.#runningCreates += creates;
     try {
-      return await this.#reply(request, await this.#answer(request), startMs);
+      const reply = this.#reply(request, await this.#answer(request), startMs);
+      // Without a promise, an await would only take time.
+      return reply instanceof Promise ? await reply : reply;
     } catch (error) {
       const id = this.#parts.log.internalError(error);
-      return await this.#reply(request, new ApiError("internal", id), startMs);
+      return this.#reply(request, new ApiError("internal", id), startMs);
     } finally {
       this.#running--;
       this.#runningCreates -= creates;
@@ -167,17 +169,17 @@ export class RequestHandler {
   }
 
   /** Converts an answer to a reply, and counts it. */
-  async #reply(
+  #reply(
     request: Request,
     answer: Answer,
     startMs: number,
-  ): Promise<Response> {
+  ): Response | Promise<Response> {
     const { clock, metrics } = this.#parts;
     const response = toResponse(answer);
     this.#bodies.discard(request);
     const status = answer === DISCONNECTED ? CLIENT_LEFT : response.status;
     metrics.request(status, (clock.nowMs() - startMs) / 1000);
-    return request.method === "HEAD" ? await withoutBody(response) : response;
+    return request.method === "HEAD" ? withoutBody(response) : response;
   }
 
   #answer(request: Request): Answer | Promise<Answer> {
