@@ -173,11 +173,14 @@ export class RequestHandler {
     startMs: number,
   ): Promise<Response> {
     const { clock, metrics } = this.#parts;
-    const response = toResponse(answer);
+    const whole = toResponse(answer);
+    const response = request.method === "HEAD"
+      ? await withoutBody(whole)
+      : whole;
     this.#bodies.discard(request);
     const status = answer === DISCONNECTED ? CLIENT_LEFT : response.status;
     metrics.request(status, (clock.nowMs() - startMs) / 1000);
-    return request.method === "HEAD" ? await withoutBody(response) : response;
+    return response;
   }
 
   #answer(request: Request): Answer | Promise<Answer> {
