@@ -2,8 +2,31 @@ import assert from "node:assert/strict";
 import { AcceptedTokens } from "../../src/http/auth.ts";
 import { reload } from "../../src/http/reload.ts";
 import { Log } from "../../src/telemetry/log.ts";
-import { onLinux } from "../support/tests.ts";
-import { runTool } from "../support/tools.ts";
+import { test } from "../support/tests.ts";
+
+/** Returns a log and its entries. */
+function openLog(): { log: Log; logged: string[] } {
+  const logged: string[] = [];
+  return { log: new Log("journal", (entry) => logged.push(entry)), logged };
+}
+
+test("reload() replaces the tokens with those in the file, unless one is invalid", ({ directory }) => {
+  const path = directory.file("tokens");
+  const files = { tokenFile: { name: "--token-file", path }, tls: undefined };
+  const tokens = new AcceptedTokens(["old"]);
+  const { log, logged } = openLog();
+  for (const text of ["a\nb\na\n", "c\nd e\n"]) {
+    Deno.writeTextFileSync(path, text);
+    reload(files, tokens, log);
+    const accepted = ["a", "b", "c", "old"]
+      .filter((token) => tokens.check(`Bearer ${token}`) === undefined);
+    assert.deepEqual(accepted, ["a", "b"]);
+  }
+  const [reloaded, kept = "", ...others] = logged;
+  assert.equal(reloaded, `<6>reloaded 2 tokens from ${path}`);
+  assert.match(kept, /^<3>the tokens did not change: --token-file: .*token 2 /);
+  assert.deepEqual(others, []);
+});
 
 const KEPT = "<6>nothing to reload: no token file is configured";
 
@@ -21,21 +44,21 @@ for (
       (path) => `<4>--tls-cert: cannot read ${path}: no such file`,
     ],
     [
-      "is a pipe, which could block the service",
-      async (path) => {
+      "is a device or a pipe, which could block the service",
+      (path) => {
         Deno.removeSync(path);
-        await runTool("mkfifo", [path]);
+        Deno.symlinkSync("/dev/null", path);
       },
       (path) => `<4>--tls-cert: cannot read ${path}: it is not a regular file`,
     ],
   ] satisfies [
     string,
-    (path: string) => void | Promise<void>,
+    (path: string) => void,
     ((path: string) => string)?,
   ][]
 ) {
   const warns = warning === undefined ? "does not warn" : "warns";
-  onLinux.test(`reload() ${warns} if the certificate ${what}`, async ({ directory }) => {
+  test(`reload() ${warns} if the certificate ${what}`, ({ directory }) => {
     const path = directory.file("plants.crt");
     Deno.writeTextFileSync(path, "a certificate");
     const tls = {
@@ -43,9 +66,8 @@ for (
       certFile: { name: "--tls-cert", path },
       expires: new Date(),
     };
-    await change(path);
-    const logged: string[] = [];
-    const log = new Log("journal", (entry) => logged.push(entry));
+    change(path);
+    const { log, logged } = openLog();
     reload({ tokenFile: undefined, tls }, new AcceptedTokens([]), log);
     assert.deepEqual(logged, [
       KEPT,
