@@ -77,7 +77,8 @@ Deno.test("check() finds no token in a header that is not one bearer token, and 
       [
         "something else",
         ...["XBearer first", "XBasic first", "ApiKey first", " Bearer first"],
-        ...["Bearer =", "Bearer token=first", "Bearer =first"],
+        ...["Bearer =", "Bearer  =", "Bearer ,", "Bearer token=first"],
+        "Bearer =first",
       ],
     ] as const
   ) {
