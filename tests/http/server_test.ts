@@ -136,12 +136,14 @@ class Runtime {
       isStopped = true;
       return server.shutdown();
     };
+    async function end(ended: Promise<void>): Promise<void> {
+      await ended;
+      if (isStopped) throw new Deno.errors.Http("the runtime stopped");
+    }
     return {
       addr: server.addr,
-      finished: server.finished.then(() => {
-        if (isStopped) throw new Deno.errors.Http("the runtime stopped");
-      }),
-      shutdown: () => server.shutdown(),
+      finished: end(server.finished),
+      shutdown: () => end(server.shutdown()),
     };
   };
 
