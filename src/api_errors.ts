@@ -203,7 +203,7 @@ type Arguments = {
   ];
 }[ErrorName];
 
-/** Why a request or a line of an import is refused; returned, never thrown. */
+/** Why a request is refused; returned, never thrown. */
 export class ApiError {
   readonly name: ErrorName;
   readonly message: string;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import project from "../deno.json" with { type: "json" };
 import { ALL_SETTINGS } from "../src/config/settings.ts";
 import { API_ERRORS, RETRYABLE_STATUSES, statusOf } from "../src/api_errors.ts";
-import { ROUTES } from "../src/http/handler.ts";
+import { RequestHandler } from "../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../src/limits.ts";
 import { PAUSES_S, PLANT, REPLY_S_MAX } from "../src/reference/api.ts";
 import { samples } from "../src/reference/samples.ts";
@@ -41,7 +41,7 @@ Deno.test("the README names every path of the service, and those that need a tok
     ),
   );
   // The page has two paths: the base URL with and without a slash.
-  const routes = ROUTES.filter(({ path }) => path !== "");
+  const routes = RequestHandler.ROUTES.filter(({ path }) => path !== "");
   for (const { path, methods, needsToken } of routes) {
     if (methods.includes("POST")) assert.ok(text.includes(`\`POST ${path}\``));
     else assert.ok(text.includes(`\`${path}\``), path);

@@ -32,8 +32,27 @@ export function readFile(file: FileSetting): string {
   throw cannotRead(file, { message, isPassing: false });
 }
 
+/**
+ * Reads a file again while the service runs. It must be a regular file: reading
+ * from a pipe could block the service forever.
+ * @throws {OperatorError}
+ */
+export function readAgain(file: FileSetting): string {
+  if (isRegularFile(file)) return readFile(file);
+  const message = "it is not a regular file";
+  throw cannotRead(file, { message, isPassing: false });
+}
+
+function isRegularFile(file: FileSetting): boolean {
+  try {
+    return Deno.statSync(file.path).isFile;
+  } catch (error) {
+    throw cannotRead(file, toFileError(error));
+  }
+}
+
 /** Returns the error of a file that cannot be read. */
-export function cannotRead(
+function cannotRead(
   { name, path }: FileSetting,
   problem: Pick<FileError, "message" | "isPassing">,
 ): OperatorError {

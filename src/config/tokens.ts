@@ -1,8 +1,7 @@
 /** Tokens: their grammar and their readers. */
-import { toFileError } from "../files/file_error.ts";
 import { TOKENS_MAX } from "../limits.ts";
 import { OperatorError } from "../operator_error.ts";
-import { cannotRead, type FileSetting, readFile } from "./files.ts";
+import { type FileSetting, readAgain, readFile } from "./files.ts";
 
 /** The variable with the token of a KV Connect server: Deno's own. */
 export const KV_TOKEN = "DENO_KV_ACCESS_TOKEN";
@@ -50,28 +49,23 @@ export function readTokens(
 
 /** Reads a token file: one token per line, ignoring empty lines. */
 export function readTokenFile(file: FileSetting): readonly string[] {
-  const lines = readFile(file).split("\n");
-  const texts = lines.filter((line) => line.trim() !== "");
-  return readTokens(`${file.name}: ${file.path}`, texts);
+  return readLines(file, readFile(file));
 }
 
 /**
- * Reads a token file again while the service runs. It must be a regular file:
- * reading from a pipe could block the service forever.
+ * Reads a token file again while the service runs.
  * @throws {OperatorError} if the file cannot be read, or a line is not a token
  */
 export function reloadTokenFile(file: FileSetting): readonly string[] {
-  if (isRegularFile(file)) return readTokenFile(file);
-  const message = "it is not a regular file";
-  throw cannotRead(file, { message, isPassing: false });
+  return readLines(file, readAgain(file));
 }
 
-function isRegularFile(file: FileSetting): boolean {
-  try {
-    return Deno.statSync(file.path).isFile;
-  } catch (error) {
-    throw cannotRead(file, toFileError(error));
-  }
+function readLines(
+  { name, path }: FileSetting,
+  text: string,
+): readonly string[] {
+  const lines = text.split("\n").filter((line) => line.trim() !== "");
+  return readTokens(`${name}: ${path}`, lines);
 }
 
 /**

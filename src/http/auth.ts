@@ -14,7 +14,7 @@ const OTHERS = ([
     /^bearer .*[^\w\-.~+/=, ]/i,
     '"Bearer" with a character that no token has: write it without quotes or brackets',
   ],
-  [/^bearer .*[, ]/i, '"Bearer" and more than one token'],
+  [/^bearer +[^, ]+[, ]/i, '"Bearer" and more than one token'],
   [/^basic /i, 'the scheme "Basic"'],
   [/^digest /i, 'the scheme "Digest"'],
   [/^token /i, 'the scheme "Token"'],

@@ -155,12 +155,19 @@ export class RequestHandler {
     this.#running++;
     this.#runningCreates += creates;
     try {
-      const reply = this.#reply(request, await this.#answer(request), startMs);
-      // Without a promise, an await would only take time.
-      return reply instanceof Promise ? await reply : reply;
+      const answer = await this.#answer(request);
+      const response = await toReply(answer, request.method);
+      const status = answer === DISCONNECTED ? CLIENT_LEFT : response.status;
+      this.#answered(request, status, startMs);
+      return response;
     } catch (error) {
-      const id = this.#parts.log.internalError(error);
-      return this.#reply(request, new ApiError("internal", id), startMs);
+      const answer = new ApiError(
+        "internal",
+        this.#parts.log.internalError(error),
+      );
+      const response = await toReply(answer, request.method);
+      this.#answered(request, response.status, startMs);
+      return response;
     } finally {
       this.#running--;
       this.#runningCreates -= creates;
@@ -168,18 +175,11 @@ export class RequestHandler {
     }
   }
 
-  /** Converts an answer to a reply, and counts it. */
-  #reply(
-    request: Request,
-    answer: Answer,
-    startMs: number,
-  ): Response | Promise<Response> {
+  /** Counts a request that has its reply, and discards its body. */
+  #answered(request: Request, status: number, startMs: number): void {
     const { clock, metrics } = this.#parts;
-    const response = toResponse(answer);
     this.#bodies.discard(request);
-    const status = answer === DISCONNECTED ? CLIENT_LEFT : response.status;
     metrics.request(status, (clock.nowMs() - startMs) / 1000);
-    return request.method === "HEAD" ? withoutBody(response) : response;
   }
 
   #answer(request: Request): Answer | Promise<Answer> {
@@ -341,7 +341,15 @@ function ok(): Response {
   return Response.json({ status: "ok" });
 }
 
-/** Converts an answer to a reply. */
+/** Converts an answer to the reply to a method. */
+function toReply(
+  answer: Answer,
+  method: string,
+): Response | Promise<Response> {
+  const response = toResponse(answer);
+  return method === "HEAD" ? withoutBody(response) : response;
+}
+
 function toResponse(answer: Answer): Response {
   if (answer instanceof Response) return answer;
   const { name, message, headers } = answer === DISCONNECTED

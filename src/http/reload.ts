@@ -1,4 +1,4 @@
-import { readFile } from "../config/files.ts";
+import { readAgain } from "../config/files.ts";
 import type { Config } from "../config/settings.ts";
 import { reloadTokenFile } from "../config/tokens.ts";
 import { countOf } from "../messages.ts";
@@ -6,17 +6,30 @@ import { OperatorError } from "../operator_error.ts";
 import type { Log } from "../telemetry/log.ts";
 import type { AcceptedTokens } from "./auth.ts";
 
-/** Reloads the token file on SIGHUP; an invalid file changes nothing. */
+/** The files that are read again. */
+type Files = Pick<Config, "tokenFile" | "tls">;
+
+/** Calls {@link reload} on SIGHUP. */
 export function reloadOnHangup(
-  { tokenFile, tls }: Pick<Config, "tokenFile" | "tls">,
+  files: Files,
   tokens: AcceptedTokens,
   log: Log,
 ): void {
   // Needed without a file too: the default action of SIGHUP ends the process.
-  Deno.addSignalListener("SIGHUP", () => {
-    reloadTokens(tokenFile, tokens, log);
-    if (tls !== undefined) warnOfNewCertificate(tls, log);
-  });
+  Deno.addSignalListener("SIGHUP", () => reload(files, tokens, log));
+}
+
+/**
+ * Reloads the token file; an invalid file changes nothing. Warns if the
+ * certificate has changed.
+ */
+export function reload(
+  { tokenFile, tls }: Files,
+  tokens: AcceptedTokens,
+  log: Log,
+): void {
+  reloadTokens(tokenFile, tokens, log);
+  if (tls !== undefined) warnOfNewCertificate(tls, log);
 }
 
 function reloadTokens(
@@ -44,7 +57,7 @@ function warnOfNewCertificate(
   log: Log,
 ): void {
   try {
-    if (readFile(certFile) === pair.cert) return;
+    if (readAgain(certFile) === pair.cert) return;
     log.warn(
       "certificate changed",
       `${certFile.path} has changed: restart the service to use it`,

@@ -12,6 +12,10 @@ const METRICS = new Metrics().text({
   createsWaiting: 0,
   requestsRunning: 0,
   isStoreHealthy: true,
+  isStoreNew: false,
+  databaseBytes: 0,
+  certificateExpires: new Date(),
+  tokenRequests: new Map([["a7937b64", 0]]),
 });
 
 const withPromtool = testsWith(() => new TemporaryDirectory(), PROMTOOL !== "");

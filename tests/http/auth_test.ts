@@ -52,7 +52,7 @@ function assertRefused(
   }
 }
 
-Deno.test("check() finds no token in a header that is not one bearer token, and never quotes it", () => {
+Deno.test("check() finds no token in a header that is not one bearer token, and says what it has instead without quoting it", () => {
   for (
     const [found, ...headers] of [
       ["nothing", null, ""],
@@ -63,12 +63,22 @@ Deno.test("check() finds no token in a header that is not one bearer token, and 
         ...["Bearer fïrst", "Bearer first\n", "Bearer first\nBearer second"],
       ],
       [
+        '"Bearer" and more than one token',
+        ...["Bearer first, Bearer first", "Bearer first,second"],
+        ...["bearer a_-.~+/= b", "Bearer first second"],
+      ],
+      ['the scheme "Basic"', "Basic first", "basic <first>", "BASIC a, b"],
+      ['the scheme "Digest"', 'Digest username="first"', "digest first"],
+      ['the scheme "Token"', "Token first", "token first"],
+      [
+        "a value without a scheme",
+        ...["first", "Bearerfirst", "XBearer", "Bearer\tfirst", "Basic:first"],
+      ],
+      [
         "something else",
-        ...["first", "Bearerfirst", "Basic first", "XBearer", "XBearer first"],
-        ...["Bearer\tfirst", " Bearer first", "Bearer first "],
-        ...["Bearer first, Bearer first", "Bearer first,second", "Bearer ="],
-        ...["Bearer a_-.~+/= b", "Bearer token=first", "Bearer =first"],
-        "Basic <first>",
+        ...["XBearer first", "XBasic first", "ApiKey first", " Bearer first"],
+        ...["Bearer =", "Bearer  =", "Bearer ,", "Bearer token=first"],
+        "Bearer =first",
       ],
     ] as const
   ) {
@@ -104,26 +114,63 @@ Deno.test("check() refuses every token that differs in one bit", () => {
   }
 });
 
-Deno.test("check() compares with every token, also after one that is equal", () => {
-  let comparisons = 0;
-  const tokens = Object.defineProperty(["first", "second"], 1, {
-    get() {
-      comparisons++;
-      return "second";
-    },
-  });
-  const accepted = new AcceptedTokens(tokens);
-  for (const [token, expected] of [["first", 1], ["second", 2], ["x", 3]]) {
-    accepted.check(`Bearer ${token}`);
-    assert.equal(comparisons, expected);
+/** Returns how many characters a check of a token compares. */
+function charactersCompared(tokens: AcceptedTokens, token: string): number {
+  const { charCodeAt } = String.prototype;
+  let characters = 0;
+  String.prototype.charCodeAt = function (index) {
+    characters++;
+    return charCodeAt.call(this, index);
+  };
+  try {
+    tokens.check(`Bearer ${token}`);
+  } finally {
+    String.prototype.charCodeAt = charCodeAt;
+  }
+  return characters;
+}
+
+Deno.test("check() compares every character of every token of the same length, whichever are equal", () => {
+  const tokens = new AcceptedTokens(["first", "third", "longer"]);
+  for (const token of ["first", "third", "firsT", "Third", "0000t"]) {
+    // Two tokens, and both sides of the comparison.
+    const expected = 2 * 2 * token.length;
+    assert.equal(charactersCompared(tokens, token), expected, token);
   }
 });
 
-Deno.test("replace() revokes every token that is not among the new ones", () => {
+Deno.test("requests counts the accepted requests of each token, by the start of its SHA-256", () => {
+  const tokens = new AcceptedTokens(["first", "second", "first"]);
+  assert.equal(tokens.count, 2);
+  const headers = ["first", "first", "second", "third", "first,", ""];
+  for (const token of headers) tokens.check(`Bearer ${token}`);
+  assert.deepEqual(
+    [...tokens.requests],
+    [["a7937b64", 2], ["16367aac", 1]],
+  );
+});
+
+Deno.test("requests counts tokens together whose SHA-256 starts alike", () => {
+  const alike = ["token33697", "token45436"];
+  const tokens = new AcceptedTokens(alike);
+  for (const token of alike) tokens.check(`Bearer ${token}`);
+  assert.deepEqual([...tokens.requests], [["ed183822", 2]]);
+});
+
+Deno.test("replace() revokes every token that is not among the new ones, and keeps the counters of the others", () => {
   const tokens = new AcceptedTokens(["old", "kept"]);
-  assert.equal(refusal(tokens, "Bearer old"), "accepted");
-  tokens.replace(["kept", "new"]);
+  const counters = () => [...tokens.requests.values()];
+  for (const token of ["old", "kept", "kept"]) {
+    assert.equal(refusal(tokens, `Bearer ${token}`), "accepted");
+  }
+  tokens.replace(["new", "kept"]);
+  assert.deepEqual(counters(), [0, 2]);
   assert.equal(refusal(tokens, "Bearer old"), "tokenNotAccepted");
-  assert.equal(refusal(tokens, "Bearer kept"), "accepted");
-  assert.equal(refusal(tokens, "Bearer new"), "accepted");
+  for (const token of ["kept", "new"]) {
+    assert.equal(refusal(tokens, `Bearer ${token}`), "accepted");
+  }
+  assert.deepEqual(counters(), [1, 3]);
+  // A token that returns is a new one.
+  tokens.replace(["old"]);
+  assert.deepEqual(counters(), [0]);
 });

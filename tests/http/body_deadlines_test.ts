@@ -15,7 +15,7 @@ function setUp() {
 }
 
 async function assertRefused(
-  outcome: Promise<string | ApiError>,
+  outcome: ReturnType<BodyReader["read"]>,
   name: ErrorName,
 ): Promise<void> {
   const refusal = await outcome;

@@ -41,7 +41,10 @@ Deno.test("handle() finds no token in a repeated or a non-ASCII Authorization", 
   await assertRefused(
     "authorization",
     [
-      [[`Bearer ${TOKENS[0]}`, `Bearer ${TOKENS[0]}`], "something else"],
+      [
+        [`Bearer ${TOKENS[0]}`, `Bearer ${TOKENS[0]}`],
+        '"Bearer" and more than one token',
+      ],
       [
         "Bearer tökén",
         '"Bearer" with a character that no token has: write it without quotes or brackets',
@@ -61,6 +64,16 @@ Deno.test("handle() accepts the Content-Type application/json in any case, with 
     "application/json\t;",
     'application/json; x="a, b"',
   ]);
+});
+
+Deno.test("handle() reads a body as UTF-8, whatever the charset in its Content-Type", async () => {
+  const service = new TestService();
+  const headers = { "content-type": "application/json; charset=iso-8859-1" };
+  const body = '{"id":7,"name":"Ölbaum"}';
+  assert.equal((await service.create(body, { headers })).status, 200);
+  const latin1 = Uint8Array.from(body, (it) => it.charCodeAt(0));
+  assertRefusal(await service.create(latin1, { headers }), { error: 40001 });
+  assert.deepEqual(service.stored(), [[["plants", 7n], { name: "Ölbaum" }]]);
 });
 
 Deno.test("handle() refuses every other Content-Type with 41501", async () => {

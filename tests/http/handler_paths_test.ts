@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { CREATES_ONLY, TO_CREATE } from "../../src/api_errors.ts";
-import { ROUTES } from "../../src/http/handler.ts";
+import { RequestHandler } from "../../src/http/handler.ts";
 import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import { renderPage } from "../../src/reference/page.ts";
@@ -8,6 +8,8 @@ import { METRICS_CONTENT_TYPE } from "../../src/telemetry/metrics.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService, TOKENS, VALID } from "../support/service.ts";
 import { toBytes } from "../support/wire.ts";
+
+const { ROUTES } = RequestHandler;
 
 const BASE_URL = "http://plants.test";
 const OK = '{"status":"ok"}';
@@ -142,6 +144,21 @@ Deno.test("handle() refuses every other method on every path with 40501, before 
     }
   }
   assert.deepEqual(service.stored(), []);
+});
+
+Deno.test("handle() sends no header that allows pages of other origins, on any path", async () => {
+  const service = new TestService(BASE_URL);
+  const headers = {
+    "origin": "https://other.test",
+    "access-control-request-method": "POST",
+  };
+  for (const { path: target, methods } of ROUTES) {
+    for (const method of [...methods, "OPTIONS"]) {
+      const reply = await service.create(VALID, { target, method, headers });
+      const names = [...reply.headers.keys()];
+      assert.ok(!names.some((name) => name.startsWith("access-")), `${names}`);
+    }
+  }
 });
 
 Deno.test("handle() replies with 40401 to an unknown path, whatever the method and the token", async () => {

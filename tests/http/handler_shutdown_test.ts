@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { ROUTES } from "../../src/http/handler.ts";
+import { RequestHandler } from "../../src/http/handler.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService, VALID } from "../support/service.ts";
 
@@ -58,7 +58,7 @@ Deno.test("drain() refuses a body that is still arriving with 50301", async () =
 Deno.test("handle() serves every GET path but /readyz after drain()", async () => {
   const service = new TestService();
   await service.handler.drain();
-  for (const { path, methods } of ROUTES) {
+  for (const { path, methods } of RequestHandler.ROUTES) {
     if (!methods.includes("GET")) continue;
     const reply = await service.get(path);
     if (path === "/readyz") assertRefusal(reply, SHUTTING_DOWN);

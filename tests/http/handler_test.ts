@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/limits.ts";
+import { Committer } from "../../src/store/committer.ts";
 import { endlessStream, streamOf } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService, VALID } from "../support/service.ts";
@@ -116,11 +117,55 @@ Deno.test("handle() logs the error behind a 50001 under the id in the message, a
     const entry = service.logged[i] ?? "";
     assert.ok(entry.includes(`${id}\nTypeError: secret of this test\n`), entry);
   }
-  const { text } = await service.get("/metrics");
-  assert.match(text, /_requests_total\{code="500"\} 2\n/);
-  assert.match(text, /_http_requests_running 1\n/);
-  await service.handler.drain();
 });
+
+/** Makes the next call of a method fail. */
+function breakOnce<Name extends string>(
+  target: Record<Name, unknown>,
+  name: Name,
+): void {
+  const method = target[name];
+  target[name] = () => {
+    target[name] = method;
+    throw new TypeError("a bug of this test");
+  };
+}
+
+for (
+  const [where, insertBug, options] of [
+    [
+      "while a body is read",
+      () => breakOnce(ReadableStream.prototype, "getReader"),
+    ],
+    ["in the committer", () => breakOnce(Committer.prototype, "create")],
+    [
+      "in the conversion to a reply",
+      () => breakOnce(Response, "json"),
+      { target: "/ferns" },
+    ],
+    [
+      "in the conversion to a reply to HEAD",
+      () => breakOnce(Response.prototype, "bytes"),
+      { target: "/livez", method: "HEAD" },
+    ],
+  ] as const
+) {
+  Deno.test(`handle() replies with 500 to a bug ${where}, logs it, and counts the request once`, async () => {
+    const service = new TestService();
+    insertBug();
+    const reply = await service.create(streamOf([VALID]).stream, options);
+    assert.equal(reply.status, 500);
+    const [entry = "", ...others] = service.logged;
+    assert.match(entry, /internal error \S+\nTypeError: a bug of this test\n/);
+    assert.deepEqual(others, []);
+    assert.deepEqual(service.stored(), []);
+    const { text } = await service.get("/metrics");
+    const counts = text.match(/_requests_total\{code=.*\} [^0].*/g) ?? [];
+    assert.deepEqual([...counts], ['_requests_total{code="500"} 1']);
+    assert.match(text, /_http_requests_running 1\n/);
+    await service.handler.drain();
+  });
+}
 
 Deno.test("handle() replies to /readyz with 503 while the store fails, and with 200 when it works again", async () => {
   const service = new TestService();

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { type Clock, SYSTEM_CLOCK } from "../../src/clock.ts";
 import {
   type Handler,
   HttpServer,
@@ -9,26 +8,12 @@ import {
 } from "../../src/http/server.ts";
 import { LISTEN_AGAIN_MS_MAX } from "../../src/limits.ts";
 import { Log } from "../../src/telemetry/log.ts";
-import { eventually, pause } from "../support/load.ts";
+import { FakeClock, settled } from "../support/fake_store.ts";
+import { eventually } from "../support/load.ts";
 import { makeTls, withOpenssl } from "../support/tools.ts";
 import { Wire } from "../support/wire.ts";
 
 const GET = "GET / HTTP/1.1\r\nHost: plants.test\r\n\r\n";
-
-/** The time of these tests between two attempts to listen again. */
-const RETRY_MS = 5;
-
-/** A clock on which a second takes a shorter time. */
-const CLOCK: Clock = {
-  nowMs: () => SYSTEM_CLOCK.nowMs(),
-  sleep(ms) {
-    assert.equal(ms, 1_000);
-    return SYSTEM_CLOCK.sleep(RETRY_MS);
-  },
-};
-
-/** The entries of the log of the servers. */
-let logged: string[] = [];
 
 const hello: Handler = () => Promise.resolve(new Response("hello"));
 
@@ -36,13 +21,10 @@ const hello: Handler = () => Promise.resolve(new Response("hello"));
 function start(
   listening: Partial<Listening> = {},
   handler: Handler = hello,
-  serve?: Serve,
 ): HttpServer {
-  logged = [];
-  const log = new Log("text", (line) => logged.push(line));
   const free = { host: "127.0.0.1", port: 0, tls: undefined };
   const address = { ...free, ...listening };
-  return new HttpServer(address, handler, log, CLOCK, serve);
+  return new HttpServer(address, handler, new Log("text"), new FakeClock());
 }
 
 function portOf({ address }: HttpServer): number {
@@ -88,8 +70,8 @@ Deno.test("HttpServer and tryToListen() throw if they cannot listen, and tryToLi
 });
 
 withOpenssl.test("HttpServer with a certificate has an https address and origin", async ({ directory }) => {
-  const tls = await makeTls(directory, "plants");
-  const server = start({ tls });
+  const pair = await makeTls(directory, "plants");
+  const server = start({ tls: { pair } });
   assert.equal(server.address, `https://127.0.0.1:${portOf(server)}`);
   assert.equal(server.origin, server.address);
   await server.shutdown();
@@ -131,120 +113,112 @@ Deno.test("shutdown() ends idle connections, refuses new ones, and resolves when
 });
 
 /**
- * Serves as `Deno.serve` does, but a test decides when its servers stop
- * listening and which calls fail.
+ * Serves as `Deno.serve` does, but a test decides when a server stops listening,
+ * which calls fail, and when the pause before the next call ends.
  */
 class Runtime {
   calls = 0;
-  /** Called before each attempt to listen, which fails if it throws. */
-  onListen = () => {};
-  /** How many of the next servers stop at once. */
-  stopping = 0;
+  /** How many of the next attempts to listen fail, with {@link problem}. */
+  failures = 0;
+  readonly problem = new Error("too many open files");
   /** Makes the last server stop as it does without a file descriptor. */
-  stop = () => {};
+  stop = () => Promise.resolve();
+  readonly clock = new FakeClock();
+  /** The entries of the log. */
+  readonly logged: string[] = [];
 
   readonly serve: Serve = (options) => {
     this.calls++;
-    this.onListen();
-    const hasStopped = new Deno.errors.Http("the runtime stopped");
-    if (this.stopping-- > 0) {
-      const { hostname = "", port = 0 } = options;
-      const finished = Promise.reject(hasStopped);
-      const addr = { transport: "tcp", hostname, port } as const;
-      return { addr, finished, shutdown: () => finished };
-    }
+    if (this.failures-- > 0) throw this.problem;
     const server = Deno.serve(options);
     let isStopped = false;
     this.stop = () => {
       isStopped = true;
-      server.shutdown();
+      return server.shutdown();
     };
+    async function end(ended: Promise<void>): Promise<void> {
+      await ended;
+      if (isStopped) throw new Deno.errors.Http("the runtime stopped");
+    }
     return {
       addr: server.addr,
-      finished: server.finished.then(() => {
-        if (isStopped) throw hasStopped;
-      }),
-      shutdown: () => server.shutdown(),
+      finished: end(server.finished),
+      shutdown: () => end(server.shutdown()),
     };
   };
 
   /** Starts a server of this runtime. */
   start(): HttpServer {
-    return start({}, hello, this.serve);
+    const log = new Log("text", (entry) => this.logged.push(entry));
+    const address = { host: "127.0.0.1", port: 0, tls: undefined };
+    return new HttpServer(address, hello, log, this.clock, this.serve);
+  }
+
+  /** Lets a second pass, after which the server tries to listen again. */
+  async second(): Promise<void> {
+    await settled();
+    const [pause, ...others] = this.clock.sleeps.splice(0);
+    assert.equal(pause?.ms, 1_000);
+    assert.deepEqual(others, []);
+    pause.wake();
+    await settled();
+  }
+
+  /** Asserts the levels and the messages of the log. */
+  assertLogged(...expected: readonly string[]): void {
+    const entries = this.logged.map((entry) => entry.replace(/^\S+ /, ""));
+    assert.deepEqual(entries, expected);
   }
 }
 
-/** Waits until the servers have logged so many lines that match. */
-async function loggedLines(pattern: RegExp, count: number): Promise<void> {
-  await eventually(
-    (found) => found === count,
-    () => Promise.resolve(logged.filter((line) => pattern.test(line)).length),
-    { everyMs: 1 },
-  );
-}
+const LOST = "error: the runtime stopped listening";
 
-Deno.test("HttpServer listens again on its port each time the runtime stops, and logs each loss and recovery once", async () => {
+Deno.test("HttpServer listens again on its port each time the runtime stops, and logs each loss and recovery", async () => {
   const runtime = new Runtime();
   const server = runtime.start();
   const { address } = server;
-  for (let loss = 1; loss <= 2; loss++) {
-    // The second attempt succeeds.
-    let failures = 1;
-    runtime.onListen = () => {
-      if (failures-- > 0) throw new Error("too many open files");
-    };
-    runtime.stop();
-    await loggedLines(/ info: listening on \S+ again$/, loss);
+  const events = [LOST, `info: listening on ${address} again`];
+  for (const expected of [events, [...events, ...events]]) {
+    await runtime.stop();
+    runtime.failures = 1;
+    await runtime.second();
+    await runtime.second();
+    runtime.assertLogged(...expected);
     assert.equal(server.address, address);
     const response = await fetch(server.origin);
     assert.equal(await response.text(), "hello");
-    assert.match(logged.at(-1) ?? "", new RegExp(` ${address} again$`));
   }
   await server.shutdown();
-  assert.equal(logged.length, 4, logged.join("\n"));
-  assert.match(logged[2] ?? "", / error: the runtime stopped listening$/);
-});
-
-Deno.test("HttpServer logs one loss if the runtime stops again at once", async () => {
-  const runtime = new Runtime();
-  const server = runtime.start();
-  runtime.stopping = 3;
-  runtime.stop();
-  await loggedLines(/again$/, 1);
-  assert.equal(runtime.calls, 1 + 3 + 1);
-  assert.equal(logged.length, 2, logged.join("\n"));
-  await server.shutdown();
+  runtime.assertLogged(...events, ...events);
 });
 
 Deno.test("HttpServer fails if it cannot listen again for a minute, an attempt a second, whatever failed before", async () => {
   const runtime = new Runtime();
   const server = runtime.start();
-  const problem = new Error("too many open files");
   const tries = LISTEN_AGAIN_MS_MAX / 1_000;
-  let failures = tries / 2;
-  runtime.onListen = () => {
-    if (failures-- > 0) throw problem;
-  };
-  runtime.stop();
-  await loggedLines(/ again$/, 1);
-  const { calls } = runtime;
-  failures = Infinity;
-  const startMs = performance.now();
-  runtime.stop();
-  await assert.rejects(server.failed, problem);
-  assert.equal(runtime.calls, calls + tries);
-  assert.equal(logged.length, 3, logged.join("\n"));
-  // Timers may be a millisecond early, never more.
-  assert.ok(performance.now() - startMs >= tries * (RETRY_MS - 1));
+  await runtime.stop();
+  runtime.failures = tries - 1;
+  for (let i = 0; i < tries; i++) await runtime.second();
+  const recovered = `info: listening on ${server.address} again`;
+  runtime.assertLogged(LOST, recovered);
+
+  await runtime.stop();
+  runtime.failures = Infinity;
+  for (let i = 0; i < tries; i++) await runtime.second();
+  await assert.rejects(server.failed, runtime.problem);
+  assert.equal(runtime.calls, 1 + 2 * tries);
+  assert.deepEqual(runtime.clock.sleeps, []);
+  runtime.assertLogged(LOST, recovered, LOST);
 });
 
 Deno.test("shutdown() ends the attempts to listen again", async () => {
   const runtime = new Runtime();
   const server = runtime.start();
-  runtime.stop();
-  await loggedLines(/ error: the runtime stopped listening$/, 1);
+  await runtime.stop();
+  await settled();
   await server.shutdown();
-  await pause(20 * RETRY_MS);
+  await runtime.second();
   assert.equal(runtime.calls, 1);
-  assert.equal(logged.length, 1, logged.join("\n"));
+  assert.deepEqual(runtime.clock.sleeps, []);
+  runtime.assertLogged(LOST);
 });

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { JSON_DEPTH_MAX } from "../../src/limits.ts";
-import { readMembers } from "../../src/plant/json.ts";
-import { acceptJson, refuseJson, REQUESTED } from "../support/json.ts";
+import { acceptJson, refuseJson } from "../support/json.ts";
 
 const TOO_DEEP =
   `expected at most ${JSON_DEPTH_MAX} levels of arrays and objects`;
@@ -26,7 +25,7 @@ for (
     acceptJson(nest(opening, closing, JSON_DEPTH_MAX));
     assert.match(
       refuseJson(nest(opening, closing, JSON_DEPTH_MAX + 1)),
-      new RegExp(`^line 1, column \\d+: ${TOO_DEEP}, found "[[{]"$`),
+      new RegExp(`^1:\\d+: ${TOO_DEEP}, found "[[{]"$`),
     );
   });
 }
@@ -35,11 +34,11 @@ Deno.test("readMembers() reports the position of the first bracket that is too d
   const column = JSON_DEPTH_MAX + 1;
   assert.equal(
     refuseJson("[".repeat(column)),
-    `line 1, column ${column}: ${TOO_DEEP}, found "["`,
+    `1:${column}: ${TOO_DEEP}, found "["`,
   );
   assert.equal(
     refuseJson(`{"x":${"[".repeat(JSON_DEPTH_MAX)}`),
-    `line 1, column ${JSON_DEPTH_MAX + 5}: ${TOO_DEEP}, found "["`,
+    `1:${JSON_DEPTH_MAX + 5}: ${TOO_DEEP}, found "["`,
   );
 });
 
@@ -73,7 +72,7 @@ for (
   const name = JSON.stringify(`${start}${part}…${end}`);
   Deno.test(`readMembers() ${verb} a million characters of ${name}`, () => {
     const text = start + part.repeat(2 ** 20 / part.length) + end;
-    const read = readMembers(text, REQUESTED);
-    assert.equal(typeof read !== "string", isJson);
+    if (isJson) acceptJson(text);
+    else refuseJson(text);
   });
 }

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { InvalidText } from "../../src/plant/invalid_text.ts";
 import { type JsonKind, readMembers } from "../../src/plant/json.ts";
 import { acceptJson, everywhere, isJson, REQUESTED } from "../support/json.ts";
 import { Random, seedOfRun } from "../support/random.ts";
@@ -149,10 +150,12 @@ function mutate(random: Random, text: string): string {
 function compare(text: string): boolean {
   const read = readMembers(text, REQUESTED);
   if (!isJson(text)) {
-    assert.equal(typeof read, "string", "JSON.parse refuses it");
+    assert.ok(read instanceof InvalidText, "JSON.parse refuses it");
     return false;
   }
-  if (typeof read === "string") assert.fail(`JSON.parse accepts it: ${read}`);
+  if (read instanceof InvalidText) {
+    assert.fail(`JSON.parse accepts it: ${read.message}`);
+  }
   const value: unknown = JSON.parse(text);
   assert.equal(read.kind, kindOf(value));
   const object = read.kind === "object" ? value : {};

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { ApiError } from "../../src/api_errors.ts";
 import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../../src/limits.ts";
+import { InvalidText } from "../../src/plant/invalid_text.ts";
 import { parseNewPlant } from "../../src/plant/plant.ts";
 import {
   acceptNewPlant,
@@ -145,7 +145,7 @@ Deno.test("parseNewPlant() agrees with exact fractions on random ids", () => {
     const expected = modelInt64(source);
     if (expected !== undefined) integers++;
     const newPlant = parseNewPlant(`{"id":${source},"name":""}`);
-    const id = newPlant instanceof ApiError ? undefined : newPlant.id;
+    const id = newPlant instanceof InvalidText ? undefined : newPlant.id;
     assert.equal(id, expected, `SEED=${seed}, round ${round}: ${source}`);
   }
   // Neither outcome is rare, so both are tested.

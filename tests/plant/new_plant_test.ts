@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { InvalidText } from "../../src/plant/invalid_text.ts";
+import { parseNewPlant } from "../../src/plant/plant.ts";
 import {
   acceptNewPlant,
   AN_ID,
@@ -43,8 +45,10 @@ Deno.test("parseNewPlant() reports an error of the grammar, also of other member
       ['{"name":"\\ud800"', 17],
     ] as const
   ) {
-    const message = refuseNewPlant(text, "notJson");
-    assert.ok(message.startsWith(`line 1, column ${column}: `), message);
+    const refusal = parseNewPlant(text);
+    assert.ok(refusal instanceof InvalidText, `${text} is accepted`);
+    assert.equal(refusal.kind, "not JSON", text);
+    assert.deepEqual(refusal.position, { line: 1, column }, text);
   }
 });
 

@@ -18,6 +18,7 @@ const RUNNERS: Readonly<Record<string, readonly string[]>> = {
   ],
   Python: ["create.py", "python3"],
   Go: ["create.go", "go", "run"],
+  Java: ["Create.java", "java"],
 };
 
 const MISSING = {
@@ -25,6 +26,7 @@ const MISSING = {
   TypeScript: false,
   Python: !await has("python3", "--version"),
   Go: !await has("go", "version"),
+  Java: !await has("java", "--version"),
 };
 
 /**
@@ -49,6 +51,7 @@ const RANDOM_TIMES: Readonly<
     longest: "rand.N(time.Nanosecond) + pause",
     none: "0*rand.N(pause)",
   },
+  Java: { code: "Math.random()", longest: "1", none: "0" },
 };
 
 /** Seconds in the header Retry-After of a service that stops or is busy. */

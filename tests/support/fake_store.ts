@@ -13,6 +13,7 @@ import {
   Committer,
   type Outcome,
 } from "../../src/store/committer.ts";
+import type { MeasuredStore } from "../../src/http/handler.ts";
 import type { ObservedStore } from "../../src/store/health.ts";
 import type { RescuedStore } from "../../src/store/rescue.ts";
 import type { StoreError } from "../../src/store/store_error.ts";
@@ -25,11 +26,12 @@ interface PendingCommit {
 }
 
 /** A store in memory, with the bounds of a file, that does what a test says. */
-export class FakeStore implements CommitStore, ObservedStore, RescuedStore {
+export class FakeStore
+  implements CommitStore, ObservedStore, RescuedStore, MeasuredStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
-  readonly isNew = false;
-  readonly files = undefined;
+  isNew = false;
+  files: (RescuedStore & MeasuredStore)["files"];
   /** The operations so far, in order, with their ids. */
   readonly operations: (readonly ["commit" | "read", ...bigint[]])[] = [];
   /** The commits of a paused store. */

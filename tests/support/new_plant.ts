@@ -18,14 +18,11 @@ export function acceptNewPlant(text: string): NewPlant {
   return newPlant;
 }
 
-/** Returns the message for a text that must be refused. */
-export function refuseNewPlant(
-  text: string,
-  kind: InvalidText["kind"] = "not a NewPlant",
-): string {
+/** Returns the message for a text that must be JSON, but not a NewPlant. */
+export function refuseNewPlant(text: string): string {
   const refusal = parseNewPlant(text);
   assert.ok(refusal instanceof InvalidText, `${text} is accepted`);
-  assert.equal(refusal.kind, kind, refusal.message);
+  assert.equal(refusal.kind, "not a NewPlant", refusal.message);
   return refusal.message;
 }
 

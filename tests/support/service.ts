@@ -78,12 +78,12 @@ export class TestService {
   readonly reported: string[] = [];
   readonly #service: ReturnType<typeof createService>;
 
-  constructor(baseUrl = "http://plants.test") {
+  constructor(baseUrl = "http://plants.test", certificateExpires?: Date) {
     this.#service = createService(this.store, {
       tokens: new AcceptedTokens(TOKENS),
       log: this.log,
       baseUrl,
-      certificateExpires: undefined,
+      certificateExpires,
       reports: {
         storeFailing: ({ message }) => this.reported.push(message),
         storeRecovered: () => this.reported.push("recovered"),

@@ -36,30 +36,43 @@ function makeBug(): unknown {
 Deno.test("Log writes an entry as time, level and message in text", () => {
   const { log, written } = logOf("text");
   log.info("started", "listening", { port: 8000 });
+  log.warn("new store", "the store is new");
   log.error("failed", "the store fails: disk full");
-  assert.equal(written.length, 2);
+  assert.equal(written.length, 3);
   assert.match(written[0] ?? "", /^\d{4}-\d\d-\d\dT[\d:.]+Z info: listening$/);
-  assert.match(written[1] ?? "", /Z error: the store fails: disk full$/);
+  assert.match(written[1] ?? "", /Z warning: the store is new$/);
+  assert.match(written[2] ?? "", /Z error: the store fails: disk full$/);
 });
 
-Deno.test("Log writes an entry as one object with its fields in JSON", () => {
-  const { log, written } = logOf("json");
-  log.info("started", 'listening on "::1"', { port: 8000, isTls: false });
-  assert.deepEqual(parseEntry(written), {
-    level: "info",
-    event: "started",
-    message: 'listening on "::1"',
-    port: 8000,
-    isTls: false,
+for (
+  const [method, level] of [
+    ["info", "info"],
+    ["warn", "warning"],
+    ["error", "error"],
+  ] as const
+) {
+  Deno.test(`Log.${method}() writes an entry as one object with its fields in JSON`, () => {
+    const { log, written } = logOf("json");
+    log[method]("started", 'listening on "::1"', { port: 8000, isTls: false });
+    assert.deepEqual(parseEntry(written), {
+      level,
+      event: "started",
+      message: 'listening on "::1"',
+      port: 8000,
+      isTls: false,
+    });
   });
-});
+}
 
 Deno.test("Log writes each line with its level for systemd in the format of the journal", () => {
   const { log, written } = logOf("journal");
   log.info("started", "listening", { port: 8000 });
+  log.warn("new store", "the store is new");
   log.internalError(makeBug());
-  assert.equal(written[0], "<6>listening");
-  const [first = "", ...stack] = (written[1] ?? "").split("\n");
+  const [info, warning, error = ""] = written;
+  assert.equal(info, "<6>listening");
+  assert.equal(warning, "<4>the store is new");
+  const [first = "", ...stack] = error.split("\n");
   assert.match(first, /^<3>internal error [\da-f-]{36}$/);
   assert.equal(stack[0], "<3>Bug: the");
   for (const line of stack) assert.match(line, /^<3>/);

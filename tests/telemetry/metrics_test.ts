@@ -11,6 +11,10 @@ const IDLE: Gauges = {
   createsWaiting: 0,
   requestsRunning: 1,
   isStoreHealthy: true,
+  isStoreNew: false,
+  databaseBytes: undefined,
+  certificateExpires: undefined,
+  tokenRequests: new Map(),
 };
 
 /** Returns the value of a series, or `undefined` if it is missing. */
@@ -123,7 +127,13 @@ withPromtool.test("Metrics.text() has no problem that promtool finds", async () 
   metrics.request(503, 12);
   metrics.create("stored");
   metrics.commit(0.0019, 7);
-  const text = metrics.text({ ...IDLE, isStoreHealthy: false });
+  const text = metrics.text({
+    ...IDLE,
+    isStoreHealthy: false,
+    databaseBytes: 4096,
+    certificateExpires: new Date(),
+    tokenRequests: new Map([["a7937b64", 1], ["16367aac", 2]]),
+  });
   assert.equal(await checkMetrics(text), "");
   await assert.rejects(checkMetrics(`${text}x x\n`));
 });
