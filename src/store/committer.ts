@@ -54,7 +54,10 @@ interface Waiter {
   readonly answer: (outcome: Outcome) => void;
 }
 
-/** The creates of one id, which wait together for one commit. */
+/**
+ * The creates of one id that wait together for one commit. It starts after all of
+ * them have arrived: one that arrives later may follow a removal of the plant.
+ */
 interface Create extends NewPlant {
   readonly arrivedMs: number;
   /** In order of arrival, the first one with this plant; empty once answered. */
@@ -70,9 +73,8 @@ export class Committer {
   readonly #store: CommitStore;
   readonly #reports: CommitReports;
   readonly #clock: Clock;
-  /** The creates that are queued or in a commit, in order of arrival. */
-  readonly #byId = new Map<bigint, Create>();
-  #queue: Create[] = [];
+  /** The creates that wait for a commit to start, by id, in order of arrival. */
+  readonly #queue = new Map<bigint, Create>();
   /** The batches of the commits in flight. */
   readonly #inFlight = new Set<readonly Create[]>();
   #waiting = 0;
@@ -91,22 +93,20 @@ export class Committer {
   }
 
   /**
-   * Stores a plant, or finds it stored. Never rejects. A create that joins one
-   * of its id has the deadline of the earlier one.
+   * Stores a plant, or finds it stored. Never rejects. A create that joins a
+   * queued one of its id has the deadline of that one.
    */
   create({ id, plant }: NewPlant): Promise<Outcome> {
     const arrivedMs = this.#clock.nowMs();
     this.#waiting++;
     return new Promise((answer) => {
       const waiter = { plant, answer };
-      const earlier = this.#byId.get(id);
-      if (earlier !== undefined) {
-        earlier.waiters.push(waiter);
+      const queued = this.#queue.get(id);
+      if (queued !== undefined) {
+        queued.waiters.push(waiter);
         return;
       }
-      const create = { id, plant, arrivedMs, waiters: [waiter] };
-      this.#byId.set(id, create);
-      this.#queue.push(create);
+      this.#queue.set(id, { id, plant, arrivedMs, waiters: [waiter] });
       this.#startCommits();
     });
   }
@@ -118,14 +118,14 @@ export class Committer {
    */
   expire(): void {
     const latestMs = this.#clock.nowMs() - COMMIT_MS_MAX;
-    let hasExpired = false;
-    for (const create of this.#byId.values()) {
-      if (create.arrivedMs > latestMs) break;
+    const expired = [...this.#inFlight].flat().concat(...this.#queue.values())
+      .filter((create) => create.arrivedMs <= latestMs && isWaiting(create));
+    for (const create of expired) {
       this.#answer(create, () => "failed");
-      hasExpired = true;
+      // Another create of this id may be queued by now.
+      if (this.#queue.get(create.id) === create) this.#queue.delete(create.id);
     }
-    if (!hasExpired && !this.#isStalled()) return;
-    this.#queue = this.#queue.filter(isWaiting);
+    if (expired.length === 0 && !this.#isStalled()) return;
     this.#startCommits();
     this.#reports.commitFailed(toStoreError(timedOut(COMMIT_MS_MAX)));
   }
@@ -136,10 +136,12 @@ export class Committer {
    * They do not wait for a commit whose creates have expired: it may never end.
    */
   #startCommits(): void {
-    while (this.#queue.length > 0 && this.#hasFreeCommit()) {
+    while (this.#queue.size > 0 && this.#hasFreeCommit()) {
       const { count, isFull } = this.#nextBatch();
       if (!isFull && this.#isAwaitingCommit()) return;
-      this.#commit(this.#queue.splice(0, count));
+      const batch = this.#queue.values().take(count).toArray();
+      for (const { id } of batch) this.#queue.delete(id);
+      this.#commit(batch);
     }
   }
 
@@ -148,7 +150,7 @@ export class Committer {
     const { commitPlantsMax } = this.#store;
     let count = 0;
     let bytes = 0;
-    for (const { plant } of this.#queue) {
+    for (const { plant } of this.#queue.values()) {
       bytes += commitBytes(plant);
       if (bytes > COMMIT_BYTES_MAX) return { count, isFull: true };
       count++;
@@ -231,7 +233,6 @@ export class Committer {
     outcomeOf: (waiter: Waiter, index: number) => Outcome,
   ): void {
     if (!isWaiting(create)) return;
-    this.#byId.delete(create.id);
     this.#waiting -= create.waiters.length;
     for (const [i, waiter] of create.waiters.entries()) {
       waiter.answer(outcomeOf(waiter, i));

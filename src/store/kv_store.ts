@@ -128,22 +128,20 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
   }
 
   /**
-   * Removes the value of an id, if there is one: exactly the one that it has
-   * read. Repeats that if another process wrote to the store meanwhile.
+   * Removes the value of an id, if there is one: exactly the one that it reads.
+   * If another one is there by then, the one that it has read is removed already.
    * @returns whether there was one
    * @throws {StoreError}
    */
   async remove(id: bigint): Promise<boolean> {
     const key = [PLANTS, id];
     try {
-      for (let wasFound = false;; wasFound = true) {
-        const { versionstamp } = await this.#kv.get(key);
-        if (versionstamp === null) return wasFound;
-        const { ok } = await this.#kv.atomic()
-          .check({ key, versionstamp }).delete(key).commit();
-        throwIfAny(this.files?.checkDatabase());
-        if (ok) return true;
-      }
+      const { versionstamp } = await this.#kv.get(key);
+      if (versionstamp === null) return false;
+      await this.#kv.atomic()
+        .check({ key, versionstamp }).delete(key).commit();
+      throwIfAny(this.files?.checkDatabase());
+      return true;
     } catch (error) {
       throw this.#toError(error);
     }

@@ -82,19 +82,34 @@ Deno.test("a commit beside another one starts only with a full batch", async () 
   assert.deepEqual(store.operations.slice(3), [["commit", 8n]]);
 });
 
-Deno.test("two creates of one id are never in commits at the same time", async () => {
-  const { store, create } = setUpCommitter({ commitsInFlightMax: 4 });
+Deno.test("creates of one id that wait for a commit to start are in that commit together", async () => {
+  const { store, create } = setUpCommitter();
+  create(9);
   const creates = [create(1), create(1), create(1, { name: "Ficus" })];
-  assert.deepEqual(store.operations, [["commit", 1n]]);
   await store.writeAll();
   assert.deepEqual(outcomesOf(creates), ["stored", "replayed", "conflict"]);
-  assert.deepEqual(store.operations, [["commit", 1n]]);
-  assert.deepEqual(store.plants, new Map([[1n, PLANT]]));
+  assert.deepEqual(store.operations, [["commit", 9n], ["commit", 1n]]);
+  assert.deepEqual(store.plants.get(1n), PLANT);
+});
+
+Deno.test("a create that arrives during the commit of its id is answered by a later one, since the plant may have been removed before", async () => {
+  const { store, create } = setUpCommitter();
+  const first = create(1);
+  const second = create(1);
+  await store.write();
+  assert.deepEqual(outcomesOf([first, second]), ["stored", undefined]);
+  store.plants.delete(1n);
+  await store.write();
+  assert.equal(second.outcome, "stored");
+  assert.deepEqual(store.plants.get(1n), PLANT);
 });
 
 Deno.test("a failed commit answers failed to all creates of its ids, and the committer continues with the queue; each commit is reported with its problem or its plants", async () => {
   const { store, recorded, committer, create } = setUpCommitter();
+  create(9);
   const creates = [create(1), create(1), create(1, { name: "Ficus" })];
+  await store.write();
+  recorded.reports.length = 0;
   const queued = [create(2), create(3)];
   await store.next().fail("disk I/O error");
   assert.deepEqual(outcomesOf(creates), ["failed", "failed", "failed"]);

@@ -58,8 +58,9 @@ Deno.test("expire() reports the store as failed as long as commits that never en
   assert.deepEqual(recorded.reports, []);
 });
 
-Deno.test("creates of one id expire together, at the deadline of the first one", async () => {
+Deno.test("creates of one id that wait for a commit to start expire together, at the deadline of the first one", async () => {
   const { store, clock, committer, create, expireAt } = setUpCommitter();
+  create(9);
   const first = create(1);
   clock.now = 1;
   const second = create(1, { name: "Ficus" });

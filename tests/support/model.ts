@@ -100,11 +100,6 @@ export class InstanceModel {
   /** Checks an operation that starts on the store. */
   started(operation: Operation): void {
     const { ids, plants } = operation;
-    for (const other of this.#inFlight.flatMap(({ ids }) => ids)) {
-      // The operation of an expired create may still be in flight.
-      const isNew = !ids.includes(other) || this.#expiredMs.has(other);
-      this.#expect(isNew, `${other} is in two operations`);
-    }
     this.#expect(!this.isFull, "too many operations in flight");
     this.#operations.add(operation);
     this.#expect(ids.length > 0, "an empty operation");
