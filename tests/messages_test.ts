@@ -13,6 +13,10 @@ Deno.test("errorMessage() returns the message of an error, and other values as t
   assert.equal(errorMessage(new Error("")), "");
   assert.equal(errorMessage(undefined), "undefined");
   assert.equal(errorMessage(7n), "7");
+  const several = [new Error("connect ::1"), "connect 127.0.0.1"];
+  const joined = errorMessage(new AggregateError(several));
+  assert.equal(joined, "connect ::1, connect 127.0.0.1");
+  assert.equal(errorMessage(new AggregateError(several, "none")), "none");
 });
 
 Deno.test("countOf() uses the singular for 1 alone", () => {
