@@ -240,6 +240,19 @@ for (
   });
 }
 
+Deno.test("a store recovers with a write RECOVERY_MS_MIN after its files could not be examined", () => {
+  const { store, clock, reports, health } = setUpHealth();
+  store.error = IO_ERROR;
+  health.check();
+  store.error = undefined;
+  clock.now += RECOVERY_MS_MIN - 1;
+  health.committed(0);
+  assert.deepEqual(reports, [IO_ERROR]);
+  clock.now++;
+  health.committed(0);
+  assert.deepEqual(reports, [IO_ERROR, undefined]);
+});
+
 Deno.test("a probe does not recover a store if a create fails meanwhile", async () => {
   const { store, clock, health } = setUpHealth();
   health.failed(FULL);
