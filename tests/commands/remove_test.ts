@@ -25,7 +25,7 @@ async function idsOf(path: string): Promise<unknown[]> {
   return (await entriesOf(kv)).map(([[, id]]) => id);
 }
 
-test("removePlants() removes the plants of ids, once each, and fails if one has none", async ({ store: path }) => {
+test("removePlants() removes the plants of ids, once each, and fails if one has none", async ({ directory, store: path }) => {
   const store = await makeStore(path);
   for (
     const [ids, status, stderr, left] of [
@@ -35,6 +35,7 @@ test("removePlants() removes the plants of ids, once each, and fails if one has 
   ) {
     const printed = await capture(() => removePlants(store, ids));
     assert.deepEqual(printed, { result: status, stdout: "", stderr });
+    assert.deepEqual(directory.names(), ["plants.db"]);
     assert.deepEqual(await idsOf(path), left);
   }
 });
