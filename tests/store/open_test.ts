@@ -345,14 +345,18 @@ test("a store that was found corrupt accepts no further write, and does not reco
   store.close();
 });
 
-test("openStore() waits while another process holds the lock", async ({ store: path }) => {
+test("openStore() and openExistingStore() wait while another process holds the lock", async ({ store: path }) => {
   await makeStore(path);
-  const lock = new StoreLock(path);
-  const opening = openStore(fileAt(path));
-  const early = await Promise.race([opening, sleep(200, "waits")]);
-  lock[Symbol.dispose]();
-  assert.equal(early, "waits");
-  (await opening).close();
+  for (const open of [openStore, openExistingStore]) {
+    const lock = new StoreLock(path);
+    const opening = open(fileAt(path));
+    const early = await Promise.race([opening, sleep(200, "waits")]);
+    lock[Symbol.dispose]();
+    const store = await opening;
+    assert.equal(early, "waits");
+    assert.deepEqual(await store.read([1n]), new Map([[1n, PLANT]]));
+    store.close();
+  }
 });
 
 Deno.test("openStore() and openExistingStore() open a store that a killed process left with a journal, and roll it back", async () => {
