@@ -109,12 +109,6 @@ export const STORE_OPEN_MS_MAX = 9_000;
 /** Interval between two attempts to save the plants of a lost store. */
 export const RESCUE_RETRY_MS = 10_000;
 
-/**
- * Maximum bytes of the name of a store. A file system allows 255, and the longest
- * name beside it adds 54: `.rescued-TIME.jsonl.partial.imported`.
- */
-export const STORE_NAME_BYTES_MAX = 200;
-
 /** Time for a probe write, and the minimum interval between two of them. */
 export const PROBE_MS = 1_000;
 

@@ -5,6 +5,10 @@ const UNPRINTABLE = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu;
 
 /** Returns the message of a thrown value. */
 export function errorMessage(error: unknown): string {
+  // Node's error of a host with several addresses has no message of its own.
+  if (error instanceof AggregateError && error.message === "") {
+    return error.errors.map(errorMessage).join(", ");
+  }
   return error instanceof Error ? error.message : String(error);
 }
 

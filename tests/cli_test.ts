@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { main, parseArguments } from "../src/cli.ts";
+import { capture } from "./support/console.ts";
 
 function parse(...args: readonly string[]) {
   const { words, flags, problem } = parseArguments(args);
@@ -70,18 +71,39 @@ Deno.test("parseArguments() reads the other flags if one is invalid", () => {
 
 Deno.test("main() logs an unexpected error with its stack and returns 1", async () => {
   const { parse } = URL;
-  const { error } = console;
-  const printed: string[] = [];
   URL.parse = () => {
     throw new RangeError("a bug");
   };
-  console.error = (text: string) => void printed.push(text);
-  try {
-    assert.equal(await main(["openapi", "--base-url", "http://a"]), 1);
-  } finally {
-    URL.parse = parse;
-    console.error = error;
-  }
+  const args = ["openapi", "--base-url", "http://a"];
+  const { result, stderr } = await capture(() => main(args))
+    .finally(() => URL.parse = parse);
+  assert.equal(result, 1);
   const log = /^\S+Z error: internal error \S{36}\nRangeError: a bug\n +at /;
-  assert.match(printed.join("\n"), log);
+  assert.match(stderr, log);
+});
+
+Deno.test("main() refuses missing and unexpected operands, and --after without export, with status 2", async () => {
+  for (
+    const [args, message] of [
+      [["frob"], "unknown command frob: see --help"],
+      [["serve", "now"], "unexpected argument now: see --help"],
+      [["check", "now"], "unexpected argument now: see --help"],
+      [["import"], "import needs a FILE: see --help"],
+      [["import", ""], "import needs a FILE: see --help"],
+      [["import", "a", "b"], "unexpected argument b: see --help"],
+      [["remove"], "remove needs an ID: see --help"],
+      [["remove", ""], "remove needs an ID: see --help"],
+      [["restore", "/backup.db"], "name the store with --kv or KV_PATH"],
+      [["--after", "1"], "--after is for export only: see --help"],
+      [["remove", "--after", "1"], "--after is for export only: see --help"],
+      [
+        ["export", "--after", "-1", "-2"],
+        "ids and --after are given: give one of them",
+      ],
+    ] as const
+  ) {
+    const printed = await capture(() => main(args));
+    const stderr = `plant-store: ${message}`;
+    assert.deepEqual(printed, { result: 2, stdout: "", stderr });
+  }
 });

@@ -1,11 +1,22 @@
 import assert from "node:assert/strict";
-import { countOf, errorMessage, toLine, truncate } from "../src/messages.ts";
+import {
+  countOf,
+  errorMessage,
+  quoteForShell,
+  toLine,
+  truncate,
+} from "../src/messages.ts";
+import { runTool } from "./support/tools.ts";
 
 Deno.test("errorMessage() returns the message of an error, and other values as text", () => {
   assert.equal(errorMessage(new TypeError("no such key")), "no such key");
   assert.equal(errorMessage(new Error("")), "");
   assert.equal(errorMessage(undefined), "undefined");
   assert.equal(errorMessage(7n), "7");
+  const several = [new Error("connect ::1"), "connect 127.0.0.1"];
+  const joined = errorMessage(new AggregateError(several));
+  assert.equal(joined, "connect ::1, connect 127.0.0.1");
+  assert.equal(errorMessage(new AggregateError(several, "none")), "none");
 });
 
 Deno.test("countOf() uses the singular for 1 alone", () => {
@@ -60,4 +71,29 @@ Deno.test("toLine() accepts a million spaces", () => {
   const spaces = " ".repeat(2 ** 20);
   assert.equal(toLine(`a${spaces}b`), `a${spaces}b`);
   assert.equal(toLine(`a${spaces}\n${spaces}b`), "a b");
+});
+
+Deno.test("quoteForShell() returns a word that a shell reads as the text, and leaves a plain one as it is", async () => {
+  for (
+    const text of [
+      ...["/srv/plants.db", "http://127.0.0.1:8000", "-", "a_B-9"],
+      ...[
+        "",
+        " ",
+        "my plants.db",
+        "it's",
+        "'",
+        "a''b",
+        "$HOME",
+        "`id`",
+        "a\nb",
+      ],
+      ...["a;b", "a&b", "*", "~", "a\\b", '"', "#a", "!!", "é", "a=b"],
+    ]
+  ) {
+    const quoted = quoteForShell(text);
+    const read = await runTool("sh", ["-c", `printf %s ${quoted}`]);
+    assert.equal(read, text);
+    assert.equal(quoted === text, /^[\w:/.-]+$/.test(text));
+  }
 });

@@ -60,6 +60,7 @@ const ADVICE_ON_BACKUP: Readonly<Partial<Record<StoreProblem, string>>> = {
   "directory": "name a backup in it",
   "special path": "name another file",
   "bad path": "name another file",
+  "read-only": "copy it, with its log, to a file system that can be written",
   "not a store": "name a backup",
   "missing database": "name the database of that log",
   "missing log": "name another backup",

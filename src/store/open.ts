@@ -42,7 +42,11 @@ export function openExistingStore(location: StoreLocation): Promise<KvStore> {
     requireStore(path);
     return false;
   }
-  return open(location, prepare, async () => {});
+  return open(location, prepare, async (store) => {
+    // Deno's first writes to a file, and whatever follows them, wait without a
+    // limit while another process has locked it. Damage is no reason to stop.
+    if (location.kind === "file") await store.read([0n]).catch(() => {});
+  });
 }
 
 /** @param prepare returns whether the store is new */

@@ -9,17 +9,27 @@ import {
   settings,
 } from "../support/settings.ts";
 
+/** The names of the settings of the address, if nothing is configured. */
+const NAMES = {
+  host: "--host",
+  port: "--port",
+  baseUrl: "--base-url",
+  tlsCert: "--tls-cert",
+  tlsKey: "--tls-key",
+};
+
 Deno.test("Settings.config() returns the defaults if nothing is configured", () => {
   assert.deepEqual(readConfig(), {
     host: "127.0.0.1",
     port: 8000,
-    store: { kind: "file", path: resolve("plants.db") },
+    store: { kind: "file", path: resolve("plants.db"), setting: "--kv" },
     tokens: [],
     tokenFile: undefined,
     baseUrl: undefined,
     isTls: false,
     tls: undefined,
     logFormat: "text",
+    names: NAMES,
   });
 });
 
@@ -81,8 +91,12 @@ Deno.test("Settings.config() names the permission that Deno lacks to read a vari
 Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its token", () => {
   const env = { DENO_KV_ACCESS_TOKEN: ` ${SECRET}\n` };
   const store = settings({ "--kv": "HTTPS://KV.test/path" }, env).store();
-  const url = "https://kv.test/path";
-  assert.deepEqual(store, { kind: "server", url, token: SECRET });
+  assert.deepEqual(store, {
+    kind: "server",
+    url: "https://kv.test/path",
+    token: SECRET,
+    setting: "--kv",
+  });
 });
 
 Deno.test("Settings.store() refuses a KV Connect server without a token", () => {
@@ -111,6 +125,58 @@ Deno.test("Settings.store() and address() ignore settings they do not need", () 
     port: 8000,
     baseUrl: undefined,
     isTls: true,
+    names: NAMES,
   });
   assert.equal(settings().address().isTls, false);
+});
+
+/** Every setting, its flag and its variable, and a value. */
+const SOURCES = [
+  ["host", "--host", "HOST", "::1"],
+  ["port", "--port", "PORT", "1"],
+  ["kv", "--kv", "KV_PATH", "a.db"],
+  ["accessToken", undefined, "ACCESS_TOKEN", "a"],
+  ["tokenFile", "--token-file", "ACCESS_TOKEN_FILE", "/none"],
+  ["baseUrl", "--base-url", "BASE_URL", "http://a"],
+  ["tlsCert", "--tls-cert", "TLS_CERT", "/none"],
+  ["tlsKey", "--tls-key", "TLS_KEY", "/none"],
+  ["logFormat", "--log-format", "LOG_FORMAT", "json"],
+] as const;
+
+Deno.test("Settings.sourceOf() returns the flag or the variable that has a value, and address().names the flag if none has", () => {
+  for (const [key, flag, variable, value] of SOURCES) {
+    const flags = flag === undefined ? {} : { [flag]: value };
+    const env = { [variable]: value };
+    for (
+      const [given, source] of [
+        [settings(), "default"],
+        [settings({}, env), variable],
+        [settings(flags, env), flag ?? variable],
+        [settings(flags), flag ?? "default"],
+      ] as const
+    ) {
+      assert.equal(given.sourceOf(key), source);
+      const { names } = given.address();
+      if (key in names) {
+        const name = source === "default" ? flag : source;
+        assert.deepEqual(names, { ...NAMES, [key]: name });
+      }
+    }
+  }
+});
+
+Deno.test("Settings.namedStore() reads the store that a flag or a variable names, and refuses the default", () => {
+  for (
+    const [given, name, setting] of [
+      [settings({ "--kv": "a.db" }, { KV_PATH: "b.db" }), "a.db", "--kv"],
+      [settings({}, { KV_PATH: "b.db" }), "b.db", "KV_PATH"],
+    ] as const
+  ) {
+    const store = { kind: "file", path: resolve(name), setting };
+    assert.deepEqual(given.namedStore(), store);
+  }
+  for (const env of [{}, { KV_PATH: "" }]) {
+    const refused = configError(/^name the store with --kv or KV_PATH$/);
+    assert.throws(() => settings({}, env).namedStore(), refused);
+  }
 });

@@ -89,10 +89,11 @@ Deno.test("Settings.store() reads a file, and --kv wins", () => {
   for (
     const path of ["p.db", "/a/p.db", "--odd", "a/https:b", "a:b", "1s://x"]
   ) {
-    const store = { kind: "file", path: resolve(path) };
-    assert.deepEqual(settings({}, { KV_PATH: path }).store(), store);
+    const store = { kind: "file", path: resolve(path), setting: "--kv" };
     const env = { KV_PATH: "other.db" };
     assert.deepEqual(settings({ "--kv": path }, env).store(), store);
+    const ofVariable = { ...store, setting: "KV_PATH" };
+    assert.deepEqual(settings({}, { KV_PATH: path }).store(), ofVariable);
   }
 });
 

@@ -12,12 +12,12 @@ const STARTED: Started = {
   generatedToken: undefined,
 };
 
-/** Returns the banner of a service with its store in /srv/plants.db. */
-function banner(
+/** Returns what a service with its store in /srv/plants.db prints. */
+function entries(
   format: LogFormat,
   started: Partial<Started>,
   env: Readonly<Record<string, string>> = {},
-): string {
+): readonly string[] {
   const printed: string[] = [];
   const print = (text: string) => void printed.push(text);
   const config = {
@@ -26,18 +26,32 @@ function banner(
   };
   const log = new Log(format, print);
   printBanner(log, config, { ...STARTED, ...started }, print);
-  assert.equal(printed.length, 1);
-  return printed[0] ?? "";
+  return printed;
+}
+
+/** Returns the only text that a service prints. */
+function banner(...args: Parameters<typeof entries>): string {
+  const [text = "", ...others] = entries(...args);
+  assert.deepEqual(others, []);
+  return text;
 }
 
 const LISTENS = `Plant Store ${VERSION} listens on http://0.0.0.0:8000`;
 
-Deno.test("printBanner() announces a new store, in text and in JSON", () => {
+Deno.test("printBanner() announces a new store, in JSON and in the journal as a warning", () => {
   const created = "reated a new, empty store in /srv/plants.db";
   assert.ok(banner("text", { isNewStore: true }).includes(`\nC${created}\n`));
-  const entry = JSON.parse(banner("json", { isNewStore: true }));
-  assert.equal(entry.message, `c${created}; ${LISTENS}`);
-  assert.equal(entry.isNewStore, true);
+  const [first = "", second = "", ...others] = entries("json", {
+    isNewStore: true,
+  });
+  const { time: _time, ...warning } = JSON.parse(first);
+  assert.deepEqual(warning, {
+    ...{ level: "warning", event: "new store", message: `c${created}` },
+  });
+  assert.equal(JSON.parse(second).isNewStore, true);
+  assert.deepEqual(others, []);
+  const lines = [`<4>c${created}`, `<6>${LISTENS}`];
+  assert.deepEqual(entries("journal", { isNewStore: true }), lines);
 });
 
 Deno.test("printBanner() writes one line to the journal, or the sample call if only it has the token", () => {
@@ -64,15 +78,30 @@ Deno.test("printBanner() shows a generated token in the call, and says that it i
   assert.match(text, /\nNo token is configured: .* for this run\n/);
   assert.match(text, /"Authorization: Bearer 0123"/);
   const { curl } = JSON.parse(banner("json", { generatedToken: "0123" }));
-  assert.ok(text.includes(`\n  ${curl.replaceAll("\n", "\n  ")}\n\n`), curl);
+  const sample = `\nCreate a plant:\n\n  ${curl.replaceAll("\n", "\n  ")}\n\n`;
+  assert.ok(text.includes(sample), text);
 });
 
-Deno.test("printBanner() shows the token of `deno task dev` in the call, and no other configured one", () => {
+Deno.test("printBanner() shows the token of `deno task dev` in the call", () => {
   const [, devToken = ""] =
     /ACCESS_TOKEN=(\S+)/.exec(tasks.tasks.dev.command) ?? [];
-  const dev = banner("text", {}, { ACCESS_TOKEN: `first,${devToken}` });
-  assert.ok(dev.includes(`"Authorization: Bearer ${devToken}"`), dev);
-  const other = banner("text", {}, { ACCESS_TOKEN: "first,second" });
-  assert.ok(other.includes('"Authorization: Bearer ${ACCESS_TOKEN%%,*}"'));
-  assert.doesNotMatch(other, /first|second/);
+  const text = banner("text", {}, { ACCESS_TOKEN: `first,${devToken}` });
+  assert.match(text, /\nCreate a plant:\n/);
+  assert.ok(text.includes(`"Authorization: Bearer ${devToken}"`), text);
+});
+
+Deno.test("printBanner() shows no other configured token: the shell takes the first one from ACCESS_TOKEN", () => {
+  for (
+    const [list, word] of [
+      ["first", "$ACCESS_TOKEN"],
+      ["first,second", "${ACCESS_TOKEN%%,*}"],
+      ["first,first", "${ACCESS_TOKEN%%,*}"],
+    ] as const
+  ) {
+    const text = banner("text", {}, { ACCESS_TOKEN: list });
+    const where = ", in a terminal where ACCESS_TOKEN is set:\n";
+    assert.ok(text.includes(`\nCreate a plant${where}`), text);
+    assert.ok(text.includes(`"Authorization: Bearer ${word}"`), text);
+    assert.doesNotMatch(text, /first|second/);
+  }
 });

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { SYSTEM_CLOCK } from "../../src/clock.ts";
 import { listenFailure } from "../../src/console/listen_failure.ts";
-import type { Config } from "../../src/config/settings.ts";
 import { HttpServer, tryToListen } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { readConfig } from "../support/settings.ts";
@@ -28,9 +27,9 @@ function assertFailures(
 function listenErrors(
   host: string,
   port = 0,
-  tls: Config["tls"] = undefined,
+  pair?: Deno.TlsCertifiedKeyPem,
 ): unknown[] {
-  const address = { host, port, tls };
+  const address = { host, port, tls: pair && { pair } };
   const log = new Log("text");
   return [
     () => tryToListen(address),
@@ -63,18 +62,38 @@ Deno.test("listenFailure() names an address that the machine does not have", () 
   );
 });
 
-Deno.test("listenFailure() names a host name without an address of the machine", () => {
-  // RFC 6761 reserves the name; some resolvers give every name an address.
-  assertFailures(
-    listenErrors("plants.invalid"),
-    1,
-    /^(unknown host name|this machine does not have the address): choose another --host$/,
-  );
+Deno.test("listenFailure() names an unknown host name, which only the operator can change", () => {
   assertFailures(
     [new Error("failed to lookup address information: Name not known")],
-    1,
+    2,
     "unknown host name: choose another --host",
   );
+  // RFC 6761 reserves the name; some resolvers give every name an address.
+  for (const error of listenErrors("plants.invalid")) {
+    const { message } = listenFailure(readConfig(), error);
+    assert.match(
+      message,
+      /: (unknown host name|this machine does not have the address): choose another --host$/,
+    );
+  }
+});
+
+Deno.test("listenFailure() names the variables that have the values", () => {
+  const env = { HOST: "::1", PORT: "80" };
+  const config = readConfig({}, env);
+  const names = { ...config.names, tlsCert: "TLS_CERT", tlsKey: "TLS_KEY" };
+  const { AddrInUse, AddrNotAvailable, InvalidData } = Deno.errors;
+  for (
+    const [error, advice] of [
+      [new AddrInUse("x"), /: stop it, or choose another PORT$/],
+      [new AddrNotAvailable("x"), /: choose another HOST$/],
+      [new InvalidData("x"), /: check TLS_CERT and TLS_KEY$/],
+    ] as const
+  ) {
+    const { message } = listenFailure({ ...config, names }, error);
+    assert.ok(message.startsWith("cannot listen on ::1 port 80: "), message);
+    assert.match(message, advice);
+  }
 });
 
 Deno.test("listenFailure() names a port that needs more permissions", () => {

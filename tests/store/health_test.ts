@@ -5,17 +5,26 @@ import {
   PROBES_UNSETTLED_MAX,
   RECOVERY_MS_MIN,
 } from "../../src/limits.ts";
+import { FileError } from "../../src/files/file_error.ts";
+import { DatabaseError } from "../../src/store/files/database_error.ts";
+import { LostError } from "../../src/store/files/watch.ts";
 import { type ObservedStore, StoreHealth } from "../../src/store/health.ts";
+import type { StoreError } from "../../src/store/store_error.ts";
 import { FakeClock } from "../support/fake_store.ts";
 import { eventually } from "../support/load.ts";
 
+const FULL = new FileError("full");
+const LOCKED = new DatabaseError("locked");
+const NO_ANSWER = new FileError("other", "no answer within 1 s");
+const IO_ERROR = new FileError("other", "disk I/O error");
+
 /** A store whose probe writes have the results that the test gives them. */
 class ProbedStore implements ObservedStore {
-  problem: string | undefined;
+  error: StoreError | undefined;
   readonly probes: PromiseWithResolvers<void>[] = [];
 
-  checkFiles(): string | undefined {
-    return this.problem;
+  checkFiles(): StoreError | undefined {
+    return this.error;
   }
 
   probe(): Promise<void> {
@@ -24,12 +33,12 @@ class ProbedStore implements ObservedStore {
     return probe.promise;
   }
 
-  /** Ends the last probe write; with a problem, it has failed. */
-  async endProbe(problem?: string): Promise<void> {
+  /** Ends the last probe write; with an error, it has failed. */
+  async endProbe(error?: unknown): Promise<void> {
     const probe = this.probes.at(-1);
     assert.ok(probe !== undefined, "expected a probe write, got none");
-    if (problem === undefined) probe.resolve();
-    else probe.reject(new TypeError(problem));
+    if (error === undefined) probe.resolve();
+    else probe.reject(error);
     await turn();
   }
 }
@@ -39,36 +48,38 @@ function setUpHealth() {
   const clock = new FakeClock();
   clock.now = 10_000;
   /** The reports that no assertion has removed yet. */
-  const reports: (string | undefined)[] = [];
+  const reports: (StoreError | undefined)[] = [];
   const health = new StoreHealth(store, {
-    storeFailing: (problem) => reports.push(problem),
+    storeFailing: (error) => reports.push(error),
     storeRecovered: () => reports.push(undefined),
   }, clock);
   return { store, clock, reports, health };
 }
 
-Deno.test("a store that fails is reported once, with its first problem, and once when it has recovered", () => {
+Deno.test("a store that fails is reported once, with its first error, and once when it has recovered", () => {
   const { clock, reports, health } = setUpHealth();
-  for (let i = 0; i < 5; i++) health.failed("database or disk is full");
-  health.failed("disk I/O error");
-  assert.equal(health.problem, "database or disk is full");
-  assert.deepEqual(reports.splice(0), ["database or disk is full"]);
+  for (let i = 0; i < 5; i++) health.failed(FULL);
+  health.failed(IO_ERROR);
+  assert.equal(health.error, FULL);
+  assert.deepEqual(reports.splice(0), [FULL]);
   clock.now += RECOVERY_MS_MIN;
   for (let i = 0; i < 5; i++) health.committed(0);
-  assert.equal(health.problem, undefined);
+  assert.equal(health.error, undefined);
   assert.deepEqual(reports.splice(0), [undefined]);
-  health.failed("disk I/O error");
-  assert.deepEqual(reports, ["disk I/O error"]);
+  health.failed(IO_ERROR);
+  assert.deepEqual(reports, [IO_ERROR]);
 });
 
-Deno.test("a problem of the files is reported once, without a probe write, even while creates fail for another reason", () => {
-  for (const earlier of [[], ["database or disk is full"]]) {
+Deno.test("an error of the files is reported once, without a probe write, even while creates fail for another reason", () => {
+  const lost = new LostError("deleted", "/plants.db");
+  for (const earlier of [[], [FULL]]) {
     const { store, reports, health } = setUpHealth();
-    for (const problem of earlier) health.failed(problem);
-    store.problem = "deleted";
+    for (const error of earlier) health.failed(error);
+    store.error = lost;
     for (let i = 0; i < 3; i++) health.check();
-    health.failed("deleted");
-    assert.deepEqual(reports, [...earlier, "deleted"]);
+    health.failed(lost);
+    assert.deepEqual(reports, [...earlier, lost]);
+    assert.equal(health.error, lost);
     assert.equal(store.probes.length, 0);
   }
 });
@@ -78,15 +89,15 @@ Deno.test("check() probes a store that fails, and no other", async () => {
   health.check();
   health.committed(0);
   assert.equal(store.probes.length, 0);
-  assert.equal(health.problem, undefined);
+  assert.equal(health.error, undefined);
   assert.deepEqual(reports, []);
-  health.failed("disk I/O error");
+  health.failed(IO_ERROR);
   clock.now += RECOVERY_MS_MIN;
   health.check();
   health.check();
   assert.equal(store.probes.length, 1);
   await store.endProbe();
-  assert.deepEqual(reports, ["disk I/O error", undefined]);
+  assert.deepEqual(reports, [IO_ERROR, undefined]);
   clock.now += PROBE_MS;
   health.check();
   assert.equal(store.probes.length, 1);
@@ -110,27 +121,25 @@ Deno.test("probe() writes once for all calls within PROBE_MS", async () => {
   assert.deepEqual(reports, []);
 });
 
-Deno.test("probe() returns the problem of a failed write, and a write RECOVERY_MS_MIN later recovers", async () => {
+Deno.test("probe() returns the error of a failed write, and a write RECOVERY_MS_MIN later recovers", async () => {
   const { store, clock, reports, health } = setUpHealth();
   const probed = [health.probe(), health.probe()];
-  await store.endProbe("database or disk is full");
+  await store.endProbe(FULL);
   probed.push(health.probe());
-  for (const problem of await Promise.all(probed)) {
-    assert.equal(problem, "database or disk is full");
-  }
+  assert.deepEqual(await Promise.all(probed), [FULL, FULL, FULL]);
 
   clock.now += RECOVERY_MS_MIN;
   const again = health.probe();
   await store.endProbe();
   assert.equal(await again, undefined);
-  assert.equal(health.problem, undefined);
-  assert.deepEqual(reports, ["database or disk is full", undefined]);
+  assert.equal(health.error, undefined);
+  assert.deepEqual(reports, [FULL, undefined]);
 });
 
 Deno.test("probe() retries while another process holds the lock", async () => {
   const { store, reports, health } = setUpHealth();
   const probed = health.probe();
-  await store.endProbe("database is locked");
+  await store.endProbe(LOCKED);
   await eventually(
     (count) => count === 2,
     () => Promise.resolve(store.probes.length),
@@ -143,22 +152,21 @@ Deno.test("probe() retries while another process holds the lock", async () => {
 Deno.test("probe() reports the lock if another process holds it for PROBE_MS, even if the last write does not settle", async () => {
   const { store, health } = setUpHealth();
   const probed = health.probe();
-  await store.endProbe("database is locked");
-  assert.equal(await probed, "database is locked");
+  await store.endProbe(LOCKED);
+  assert.equal(await probed, LOCKED);
   assert.equal(store.probes.length, 2);
 });
 
 Deno.test("probe() answers within PROBE_MS if its write never settles, and probes again after a commit has succeeded", async () => {
   const { store, clock, reports, health } = setUpHealth();
-  const problem = "no answer within 1 s";
   for (let outage = 1; outage <= 2; outage++) {
     const probed = await Promise.all([health.probe(), health.probe()]);
-    assert.deepEqual(probed, [problem, problem]);
+    assert.deepEqual(probed, [NO_ANSWER, NO_ANSWER]);
     assert.equal(store.probes.length, outage);
     clock.now += RECOVERY_MS_MIN;
     health.committed(0);
-    assert.equal(health.problem, undefined);
-    assert.deepEqual(reports.splice(0), [problem, undefined]);
+    assert.equal(health.error, undefined);
+    assert.deepEqual(reports.splice(0), [NO_ANSWER, undefined]);
   }
 });
 
@@ -171,15 +179,16 @@ Deno.test("probe() keeps the store failing without a further write while PROBES_
   });
   await Promise.all(probed);
   for (let i = 0; i < 3; i++) {
-    assert.equal(await health.probe(), "no answer within 1 s");
+    assert.deepEqual(await health.probe(), NO_ANSWER);
     clock.now += RECOVERY_MS_MIN;
   }
   assert.equal(store.probes.length, PROBES_UNSETTLED_MAX);
   health.committed(0);
-  assert.deepEqual(reports.splice(0), ["no answer within 1 s", undefined]);
+  assert.deepEqual(reports.splice(0), [NO_ANSWER, undefined]);
   // The commit does not replace a probe.
-  const stillUnanswered = `no answer to ${PROBES_UNSETTLED_MAX} probes`;
-  assert.equal(await health.probe(), stillUnanswered);
+  const message = `no answer to ${PROBES_UNSETTLED_MAX} probes`;
+  const stillUnanswered = new FileError("other", message);
+  assert.deepEqual(await health.probe(), stillUnanswered);
   assert.deepEqual(reports.splice(0), [stillUnanswered]);
 
   await store.endProbe();
@@ -187,7 +196,7 @@ Deno.test("probe() keeps the store failing without a further write while PROBES_
   health.check();
   assert.equal(store.probes.length, PROBES_UNSETTLED_MAX + 1);
   await store.endProbe();
-  assert.equal(health.problem, undefined);
+  assert.equal(health.error, undefined);
 });
 
 for (
@@ -199,9 +208,9 @@ for (
   const what = recovers ? "recovers" : "does not recover";
   Deno.test(`a probe ${what} a store on which a write last failed ${relation} RECOVERY_MS_MIN before`, async () => {
     const { store, clock, reports, health } = setUpHealth();
-    health.failed("database or disk is full");
+    health.failed(FULL);
     clock.now += 700;
-    health.failed("database or disk is full");
+    health.failed(FULL);
     clock.now += RECOVERY_MS_MIN + ms;
     const probed = health.probe();
     // The probe counts from its start.
@@ -209,16 +218,16 @@ for (
     await store.endProbe();
     assert.equal(
       await probed,
-      recovers ? undefined : "database or disk is full",
+      recovers ? undefined : FULL,
     );
-    assert.equal(health.problem === undefined, recovers);
+    assert.equal(health.error === undefined, recovers);
     assert.equal(reports.length, recovers ? 2 : 1);
   });
 
   Deno.test(`a commit ${what} a store whose probe failed ${relation} RECOVERY_MS_MIN before, during the next probe`, async () => {
     const { store, clock, health } = setUpHealth();
     const probed = health.probe();
-    await store.endProbe("disk I/O error");
+    await store.endProbe(IO_ERROR);
     await probed;
     clock.now += PROBE_MS;
     health.check();
@@ -226,17 +235,30 @@ for (
     // The commit counts from its start.
     clock.now += RECOVERY_MS_MIN - PROBE_MS + ms + 500;
     health.committed(0.5);
-    assert.equal(health.problem === undefined, recovers);
+    assert.equal(health.error === undefined, recovers);
     await store.endProbe();
   });
 }
 
+Deno.test("a store recovers with a write RECOVERY_MS_MIN after its files could not be examined", () => {
+  const { store, clock, reports, health } = setUpHealth();
+  store.error = IO_ERROR;
+  health.check();
+  store.error = undefined;
+  clock.now += RECOVERY_MS_MIN - 1;
+  health.committed(0);
+  assert.deepEqual(reports, [IO_ERROR]);
+  clock.now++;
+  health.committed(0);
+  assert.deepEqual(reports, [IO_ERROR, undefined]);
+});
+
 Deno.test("a probe does not recover a store if a create fails meanwhile", async () => {
   const { store, clock, health } = setUpHealth();
-  health.failed("database or disk is full");
+  health.failed(FULL);
   clock.now += 10 * RECOVERY_MS_MIN;
   const probed = health.probe();
-  health.failed("database or disk is full");
+  health.failed(FULL);
   await store.endProbe();
-  assert.equal(await probed, "database or disk is full");
+  assert.equal(await probed, FULL);
 });

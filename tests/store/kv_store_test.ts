@@ -5,11 +5,13 @@ import {
   ID_MAX,
   ID_MIN,
   LIST_KEYS_MAX,
+  PAGE_KEYS_MAX,
   STORE_OPEN_MS_MAX,
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { commitBytes } from "../../src/store/committer.ts";
-import { isLocked } from "../../src/files/file_error.ts";
+import { isLocked } from "../../src/store/files/database_error.ts";
+import { listPlants } from "../../src/store/listing.ts";
 import { retryWhile } from "../../src/store/retry.ts";
 import { Random } from "../support/random.ts";
 import { newPlants, PLANT, range } from "../support/load.ts";
@@ -83,7 +85,7 @@ eachStore.test("every id of int64 is exact", async ({ store }) => {
   await commitAll(store, plants);
   const found = await store.read(IDS);
   for (const { id, plant } of plants) assert.deepEqual(found.get(id), plant);
-  const listed = (await Array.fromAsync(store.pages())).flat();
+  const listed = (await Array.fromAsync(listPlants(store))).flat();
   assert.deepEqual(listed, plants);
 });
 
@@ -197,4 +199,76 @@ eachStore.test("read() ignores keys of another program between those of plants",
   const found = await store.read([1n, 2n, 3n, 4n, 5n]);
   assert.deepEqual(found, new Map([[1n, PLANT], [5n, PLANT]]));
   assert.deepEqual(await store.read([3n]), new Map());
+});
+
+eachStore.test("listPlants() lists the plants in the order of ids, all or those above an id", async ({ store }) => {
+  const plants = newPlants(range(-70n, 3 * PAGE_KEYS_MAX).map((id) => 3n * id));
+  await commitAll(store, plants);
+  assert.deepEqual((await Array.fromAsync(listPlants(store))).flat(), plants);
+  for (const after of [ID_MIN, -211n, -210n, -1n, 0n, 1n, 2_037n, ID_MAX]) {
+    const found = (await Array.fromAsync(listPlants(store, after))).flat();
+    assert.deepEqual(found, plants.filter(({ id }) => id > after));
+  }
+});
+
+eachStore.test("listPlants() names the keys of values that are not plants", async ({ store, kv }) => {
+  await commit(store, [{ id: 2n, plant: PLANT }]);
+  await kv.set(["plants", 1n], "not a plant");
+  // The first page ends between these.
+  for (const part of ["x", "y", "z"]) {
+    await kv.set(["plants", 3n, part], PLANT);
+  }
+  await kv.set(["plants", "text"], PLANT);
+  await kv.set(["plants", true], PLANT);
+  await kv.set(["plant", 4n], PLANT);
+  await kv.set(["plants"], PLANT);
+  const after = [
+    ...["x", "y", "z"].map((part) => `[ "plants", 3n, "${part}" ]`),
+    '[ "plants", true ]',
+  ];
+  assert.deepEqual((await Array.fromAsync(listPlants(store))).flat(), [
+    '[ "plants", "text" ]',
+    '[ "plants", 1n ]',
+    { id: 2n, plant: PLANT },
+    ...after,
+  ]);
+  const found = (await Array.fromAsync(listPlants(store, 2n))).flat();
+  assert.deepEqual(found, after);
+});
+
+eachStore.test("remove() deletes the plant of an id, and nothing else", async ({ store, kv }) => {
+  await commit(store, newPlants([1n, 2n, 3n]));
+  await kv.set(["plants", 4n], "not a plant");
+  await kv.set(["plants", 2n, "note"], PLANT);
+  const entries = await entriesOf(kv);
+  const isFound = [];
+  for (const id of [2n, 2n, 4n, 5n]) {
+    const remove = () => store.remove(id);
+    isFound.push(await retryWhile(isLocked, STORE_OPEN_MS_MAX, remove));
+  }
+  assert.deepEqual(isFound, [true, false, true, false]);
+  const kept = entries.filter(({ 0: key }) =>
+    key.length === 3 || key[1] === 1n || key[1] === 3n
+  );
+  assert.deepEqual(await entriesOf(kv), kept);
+  assert.equal(await commit(store, [{ id: 2n, plant: PLANT }]), "committed");
+});
+
+eachStore.test("remove() deletes a plant that another program changes or removes meanwhile", async ({ store, kv }) => {
+  const key = ["plants", 1n];
+  const { prototype } = Deno.AtomicOperation;
+  const commitOnce = prototype.commit;
+  for (
+    const change of [() => kv.set(key, { name: "Ficus" }), () => kv.delete(key)]
+  ) {
+    await commit(store, newPlants([1n]));
+    prototype.commit = async function () {
+      prototype.commit = commitOnce;
+      await change();
+      return await commitOnce.call(this);
+    };
+    assert.equal(await store.remove(1n), true);
+    assert.equal(prototype.commit, commitOnce);
+    assert.deepEqual(await entriesOf(kv), []);
+  }
 });

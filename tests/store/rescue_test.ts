@@ -1,323 +1,322 @@
 import assert from "node:assert/strict";
-import { basename } from "node:path";
-import { CHECK_MS, RESCUE_RETRY_MS } from "../../src/limits.ts";
-import type { NewPlant } from "../../src/plant/plant.ts";
-import { markImported } from "../../src/store/files/saved.ts";
-import { Rescue } from "../../src/store/rescue.ts";
-import { eventually } from "../support/load.ts";
+import { FileError } from "../../src/files/file_error.ts";
+import { CHECK_MS, PAGE_KEYS_MIN, RESCUE_RETRY_MS } from "../../src/limits.ts";
+import { type LossKind, LostError } from "../../src/store/files/watch.ts";
+import type { Listed, PageStart } from "../../src/store/listing.ts";
+import {
+  findRescued,
+  Rescue,
+  type RescuedStore,
+  type RescueReports,
+} from "../../src/store/rescue.ts";
 import { FakeClock, settled } from "../support/fake_store.ts";
+import { eventually } from "../support/load.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { testsWith } from "../support/tests.ts";
+import { test, testsIf, testsWith } from "../support/tests.ts";
 
-const NAME = /^plants\.db\.rescued-\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z\.jsonl$/;
+/** Root may list every directory. */
+const byUser = testsIf(Deno.uid() !== 0);
 
-const PAGES: readonly (readonly (NewPlant | string)[])[] = [
-  [{ id: -1n, plant: { name: "Monstera" } }, '[ "plants", "other" ]'],
+const NAME =
+  /^plants\.db\.rescued-(\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z\.jsonl(?:\.[\da-f]{8}\.partial)?)$/;
+
+/** Two pages, with an entry that is not a plant; the first one is full. */
+const PAGES: readonly (readonly Listed[])[] = [
+  [
+    { id: -1n, plant: { name: "Monstera" } },
+    '[ "plants", "other" ]',
+    { id: 0n, plant: { name: "Olea" } },
+    { id: 1n, plant: { name: "Fern" } },
+  ],
   [{ id: 2n, plant: { name: "Ficus", tag: "" } }],
 ];
+assert.equal(PAGES[0]?.length, PAGE_KEYS_MIN);
 
-const FIRST_LINE = '{"id":-1,"name":"Monstera"}\n';
-const LINES = `${FIRST_LINE}{"id":2,"name":"Ficus","tag":""}\n`;
+const LINES = `{"id":-1,"name":"Monstera"}
+{"id":0,"name":"Olea"}
+{"id":1,"name":"Fern"}
+{"id":2,"name":"Ficus","tag":""}
+`;
 
-/** A store whose plants are read, and whose files have what a test sets. */
-class FakeStore {
-  /** Called before each page. */
-  onPage: () => void | Promise<void> = () => {};
-  /** The second page fails with this problem, if there is one. */
-  problem: string | undefined;
-  /** Number of times that its plants were read. */
+/** A store in two pages, which is lost. */
+class LostStore implements RescuedStore {
+  /** Called before each page, with its number. */
+  onPage: (page: number) => void | Promise<void> = () => {};
+  /** How often its plants were read. */
   reads = 0;
-
+  /** How often its log was renamed. */
+  renames = 0;
   readonly files: {
-    path: string;
-    readonly real: string;
-    loss: string | undefined;
-    isCut: boolean;
-    check(): string | undefined;
-    setAside(): void;
+    readonly path: string;
+    loss: LostError | undefined;
+    check(): LostError | FileError | undefined;
+    renameLog(): void;
   };
-  /** Number of calls of `files.setAside`. */
-  asides = 0;
 
-  constructor(real: string) {
+  constructor(path: string) {
     const files = {
-      path: real,
-      real,
-      loss: "it was deleted or moved",
-      isCut: false,
+      path,
+      loss: new LostError("deleted", path),
       check: () => files.loss,
-      setAside: () => this.asides++,
+      renameLog: () => void this.renames++,
     };
     this.files = files;
   }
 
-  async *pages(): AsyncGenerator<readonly (NewPlant | string)[]> {
-    this.reads++;
-    for (const [i, page] of PAGES.entries()) {
-      await this.onPage();
-      if (i === 1 && this.problem !== undefined) throw new Error(this.problem);
-      yield page;
-    }
+  async listPage(_keysMax: number, { cursor }: PageStart) {
+    if (cursor === "") this.reads++;
+    const page = Number(cursor);
+    await this.onPage(page);
+    return { page: PAGES[page] ?? [], cursor: `${page + 1}` };
   }
 }
 
 /** A rescue in an empty directory, with a clock and the reports it has made. */
 class RescuePlace extends TemporaryDirectory {
-  readonly store = new FakeStore(this.file("plants.db"));
+  readonly storePath = this.file("plants.db");
+  readonly store = new LostStore(this.storePath);
   readonly clock = new FakeClock();
-  readonly reports: [
-    path: string,
-    ...(string | number | boolean | undefined)[],
-  ][] = [];
-  readonly rescue = new Rescue(this.store, {
-    plantsSaved: ({ path, plants, foreign, isDamaged, unsynced }) =>
-      this.reports.push([path, plants, foreign, isDamaged, unsynced]),
-    plantsNotSaved: (...report) => this.reports.push(report),
-  }, this.clock);
+  readonly reports: unknown[][] = [];
+  readonly recorder: RescueReports = {
+    plantsSaved: (...report) => this.reports.push(["saved", ...report]),
+    plantsNotSaved: ({ message }) => this.reports.push(["not saved", message]),
+    plantsLost: ({ message }) => this.reports.push(["lost", message]),
+  };
+  readonly rescue = new Rescue(this.store, this.recorder, this.clock);
 
   /** Lets time pass, and returns the report of the next attempt. */
-  async nextReport(afterMs = RESCUE_RETRY_MS) {
+  async nextReport(afterMs = RESCUE_RETRY_MS): Promise<unknown[]> {
     const { length } = this.reports;
     this.clock.now += afterMs;
     this.rescue.check();
-    const report = await eventually(
-      (report) => report !== undefined,
-      () => Promise.resolve(this.reports[length]),
+    await eventually(
+      (count) => count > length,
+      () => this.reports.length,
       { everyMs: 1 },
     );
-    return report ?? [];
+    return this.reports[length] ?? [];
+  }
+
+  /** Asserts that the only file is a complete one, and returns its name. */
+  assertSaved(): string {
+    const [name = "", ...others] = this.names();
+    assert.match(name, NAME);
+    assert.deepEqual(others, []);
+    assert.equal(Deno.readTextFileSync(this.file(name)), LINES);
+    return name;
   }
 }
 
 const withRescue = testsWith(() => new RescuePlace());
 
-withRescue.test("Rescue does nothing while the files have no problem, or for a store without files", async (place) => {
-  const { store, reports, rescue } = place;
-  store.files.loss = undefined;
-  rescue.check();
-  await rescue.finish();
-  const remote = new Rescue(
-    { files: undefined, pages: () => store.pages() },
-    { plantsSaved: () => assert.fail(), plantsNotSaved: assert.fail },
-    place.clock,
-  );
-  remote.check();
-  await remote.finish();
-  assert.deepEqual([store.reads, reports], [0, []]);
-  assert.deepEqual(place.names(), []);
+withRescue.test("Rescue does nothing while the store is not lost, or was cut, or is a server", async (place) => {
+  const { store, reports, rescue, clock } = place;
+  for (const kind of [undefined, "cut"] as const) {
+    store.files.loss = kind && new LostError(kind, place.storePath);
+    rescue.check();
+    await rescue.finish();
+    assert.equal(rescue.isPending, false);
+  }
+  const remote = { files: undefined, listPage: () => assert.fail() };
+  const idle = new Rescue(remote, place.recorder, clock);
+  idle.check();
+  await idle.finish();
+  assert.deepEqual([store.reads, reports, place.names()], [0, [], []]);
 });
 
-withRescue.test("Rescue saves every plant once, in a file for its user only, and reports where, how many, and the other entries", async (place) => {
-  const { store, clock, reports, rescue } = place;
-  await place.nextReport();
-  clock.now += 10 * RESCUE_RETRY_MS;
-  rescue.check();
-  await rescue.finish();
-  assert.equal(store.reads, 1);
-  assert.equal(store.asides, 1);
-  const [name = "", ...others] = place.names();
-  assert.match(name, NAME);
-  assert.deepEqual(others, []);
-  assert.deepEqual(reports, [[place.file(name), 2, 1, false, undefined]]);
-  assert.equal(Deno.readTextFileSync(place.file(name)), LINES);
-  const { mode } = Deno.statSync(place.file(name));
-  if (mode !== null) assert.equal(mode & 0o777, 0o600);
-});
+for (const kind of ["deleted", "replaced", "linked", "log"] as const) {
+  withRescue.test(`Rescue saves every plant of a store once if it is lost as ${kind satisfies LossKind}, in a file for its user only`, async (place) => {
+    const { store, clock, reports, rescue } = place;
+    store.files.loss = new LostError(kind, place.storePath);
+    assert.equal(rescue.isPending, true);
+    await place.nextReport();
+    clock.now += 10 * RESCUE_RETRY_MS;
+    rescue.check();
+    await rescue.finish();
+    assert.equal(rescue.isPending, false);
+    assert.deepEqual([store.reads, store.renames], [1, 1]);
+    const name = place.assertSaved();
+    const path = place.file(name);
+    const { mode } = Deno.statSync(path);
+    if (mode !== null) assert.equal(mode & 0o777, 0o600);
+    const rescued = findRescued(place.storePath);
+    assert.deepEqual(reports, [["saved", rescued, 4, 1]]);
+    const imported = `${place.storePath}.imported-${NAME.exec(name)?.[1]}`;
+    const expected = { path, file: path, isComplete: true, imported };
+    assert.deepEqual(rescued, expected);
+  });
+}
 
-withRescue.test("Rescue makes one attempt at a time, however long it takes, and its file has no final name meanwhile", async (place) => {
+withRescue.test("Rescue makes one attempt at a time, however long it takes, and its file is found as incomplete meanwhile", async (place) => {
   const written = Promise.withResolvers<void>();
   place.store.onPage = () => written.promise;
   for (let i = 0; i < 3; i++) {
     place.rescue.check();
     place.clock.now += RESCUE_RETRY_MS;
   }
-  // An attempt starts with a file of its own.
-  assert.match(place.names().join(), /^[^,]+\.partial$/);
+  const [name = "", ...others] = place.names();
+  assert.match(name, /\.partial$/);
+  assert.deepEqual(others, []);
+  const path = place.file(name);
+  const [file = ""] = place.names(name);
+  assert.deepEqual(findRescued(place.storePath), {
+    path,
+    file: `${path}/${file}`,
+    isComplete: false,
+    imported: `${place.storePath}.imported-${NAME.exec(name)?.[1]}`,
+  });
   written.resolve();
   await place.nextReport();
-  assert.match(place.names().join(), NAME);
+  assert.equal(place.store.reads, 1);
+  place.assertSaved();
 });
 
-withRescue.test("Rescue tries again RESCUE_RETRY_MS after a failure, and keeps a partial file until then", async (place) => {
+withRescue.test("Rescue tries again RESCUE_RETRY_MS after a failure, which leaves no file", async (place) => {
   const { store, clock, rescue } = place;
-  store.problem = "disk I/O error";
-  for (let failures = 1; failures <= 3; failures++) {
-    const [path, problem] = await place.nextReport(1);
-    assert.match(basename(`${path}`), NAME);
-    assert.equal(problem, "disk I/O error");
+  store.onPage = (page) => {
+    if (page === 1) throw new TypeError("disk I/O error");
+  };
+  for (let failures = 1; failures <= 2; failures++) {
+    const report = await place.nextReport(1);
+    assert.deepEqual(report, ["not saved", "disk I/O error"]);
+    assert.equal(rescue.isPending, true);
     clock.now += RESCUE_RETRY_MS - 1;
     rescue.check();
-    const [partial = "", ...others] = place.names();
-    assert.deepEqual(others, []);
-    assert.match(partial, /\.jsonl\.partial$/);
-    assert.equal(Deno.readTextFileSync(place.file(partial)), FIRST_LINE);
+    assert.equal(store.reads, failures);
+    assert.deepEqual(place.names(), []);
   }
-  store.problem = undefined;
-  await place.nextReport(1);
-  assert.match(place.names().join(), NAME);
-});
-
-withRescue.test("Rescue never overwrites a file, and tries again under a later name", async (place) => {
-  place.store.onPage = () => {
-    // Every name that the attempt can have.
-    place.store.onPage = () => {};
-    const nowMs = Date.now();
-    for (let ms = nowMs - 1_000; ms <= nowMs; ms++) {
-      const time = new Date(ms).toISOString().replaceAll(":", "");
-      const path = place.file(`plants.db.rescued-${time}.jsonl`);
-      Deno.writeTextFileSync(path, "other");
-    }
-  };
-  const [other, problem] = await place.nextReport();
-  assert.equal(problem, "it already exists");
-  assert.equal(Deno.readTextFileSync(`${other}`), "other");
-  const [path] = await place.nextReport();
-  assert.notEqual(path, other);
-  assert.equal(Deno.readTextFileSync(`${path}`), LINES);
-});
-
-withRescue.test("Rescue starts again if its partial file is deleted or renamed meanwhile", async (place) => {
-  for (const isRenamed of [false, true]) {
-    let pages = 0;
-    place.store.onPage = () => {
-      if (++pages !== 2) return;
-      const partial = place.file(place.names()[0] ?? "");
-      if (isRenamed) Deno.renameSync(partial, `${partial}.imported`);
-      else Deno.removeSync(partial);
-    };
-    const [, problem] = await place.nextReport();
-    assert.equal(problem, "no such file");
-  }
-  const [path] = await place.nextReport();
-  assert.equal(Deno.readTextFileSync(`${path}`), LINES);
-});
-
-withRescue.test("Rescue frees the space of its partial file on a full disk", async (place) => {
-  place.store.problem = "disk is full";
-  await place.nextReport();
-  const [partial = ""] = place.names();
-  assert.match(partial, /\.jsonl\.partial$/);
-  assert.equal(Deno.statSync(place.file(partial)).size, 0);
-});
-
-withRescue.test("Rescue makes another partial file if that of the last attempt was deleted", async (place) => {
-  const { store } = place;
-  store.problem = "disk I/O error";
-  await place.nextReport();
-  for (const name of place.names()) Deno.removeSync(place.file(name));
-  store.problem = undefined;
-  await place.nextReport();
-  assert.match(place.names().join(), NAME);
-});
-
-withRescue.test("Rescue saves beside the configured path if that leads elsewhere by now, also after a failed attempt", async (place) => {
-  const { store } = place;
-  store.problem = "disk I/O error";
-  await place.nextReport();
-  Deno.mkdirSync(place.file("other"));
-  store.files.path = place.file("other/link.db");
-  store.problem = undefined;
-  await place.nextReport();
-  assert.deepEqual(place.names(), ["other"]);
-  assert.match(place.names("other").join(), /^link\.db\.rescued-[^,]+\.jsonl$/);
+  Deno.removeSync(place.path);
+  store.onPage = () => {};
+  const noDirectory = `no directory ${place.path}`;
+  assert.deepEqual(await place.nextReport(1), ["not saved", noDirectory]);
+  Deno.mkdirSync(place.path);
+  const [event] = await place.nextReport();
+  assert.equal(event, "saved");
+  place.assertSaved();
+  assert.equal(store.renames, 1);
 });
 
 for (
-  const problem of [
-    "database disk image is malformed",
-    "could not deserialize value",
-  ]
+  const [thrown, message] of [
+    [
+      "database disk image is malformed",
+      "the database is corrupt, or its disk fails",
+    ],
+    [
+      "could not deserialize value",
+      "a newer Deno stored plants in it, or they are damaged",
+    ],
+  ] as const
 ) {
-  withRescue.test(`Rescue saves the plants before the damage, once, if a page fails: ${problem}`, async (place) => {
+  withRescue.test(`Rescue reports the plants once as lost, and saves none, if a page fails: ${thrown}`, async (place) => {
     const { store, clock, rescue, reports } = place;
-    store.problem = problem;
-    const [path, plants, , isDamaged] = await place.nextReport();
-    assert.deepEqual([plants, isDamaged], [1, true]);
-    // It counts as incomplete.
-    assert.match(`${path}`, /\.jsonl\.partial$/);
-    assert.equal(Deno.readTextFileSync(`${path}`), FIRST_LINE);
-    assert.equal(store.asides, 0);
+    store.onPage = (page) => {
+      if (page === 1) throw new TypeError(thrown);
+    };
+    assert.deepEqual(await place.nextReport(), ["lost", message]);
     clock.now += RESCUE_RETRY_MS;
     rescue.check();
     await rescue.finish();
-    assert.equal(reports.length, 1);
+    assert.deepEqual([reports.length, store.reads, store.renames], [1, 1, 0]);
+    assert.deepEqual(place.names(), []);
   });
 }
 
-withRescue.test("Rescue saves the plants of a cut store as incomplete, and sets its files aside when the service stops", async (place) => {
-  const { store } = place;
-  store.files.isCut = true;
-  const [path, , , isDamaged] = await place.nextReport();
-  assert.equal(isDamaged, true);
-  assert.match(`${path}`, /\.jsonl\.partial$/);
-  assert.equal(Deno.readTextFileSync(`${path}`), LINES);
-  assert.equal(store.asides, 0);
+withRescue.test("Rescue counts the plants as saved if the directory cannot be synced", async (place) => {
+  const { prototype } = Deno.FsFile;
+  const { syncSync } = prototype;
+  let syncs = 0;
+  prototype.syncSync = () => {
+    if (++syncs === 2) throw new Error("Input/output error");
+  };
+  try {
+    const [event, , plants] = await place.nextReport();
+    assert.deepEqual([event, plants, syncs], ["saved", 4, 2]);
+  } finally {
+    prototype.syncSync = syncSync;
+  }
+  place.assertSaved();
+  assert.equal(place.store.renames, 1);
   await place.rescue.finish();
-  assert.equal(store.asides, 1);
 });
 
-withRescue.test("Rescue reports a missing directory, and saves the plants when it exists again", async (place) => {
-  Deno.removeSync(place.path);
-  const [, problem] = await place.nextReport();
-  assert.equal(problem, `no directory ${place.path}`);
-  Deno.mkdirSync(place.path);
-  await place.nextReport();
-  assert.match(place.names().join(), NAME);
-});
-
-withRescue.test("finish() waits for a later attempt if one fails", async (place) => {
+withRescue.test("finish() waits until an attempt saves the plants", async (place) => {
   const { store, clock, rescue } = place;
-  store.problem = "disk I/O error";
+  const { loss } = store.files;
+  // Only finish() notices the loss.
+  store.files.loss = undefined;
+  store.files.check = () => store.files.loss = loss;
+  store.onPage = () => {
+    throw new TypeError("disk I/O error");
+  };
   let isFinished = false;
   const finished = rescue.finish().then(() => isFinished = true);
-  // It has started an attempt itself.
-  assert.match(place.names().join(), /\.partial$/);
-  await place.nextReport();
-  clock.sleeps.shift()?.wake();
-  await settled();
-  assert.equal(isFinished, false);
-  store.problem = undefined;
-  await place.nextReport();
-  clock.sleeps.shift()?.wake();
-  await settled();
-  await finished;
-  assert.match(place.names().join(), NAME);
-});
-
-withRescue.test("Rescue saves the plants again if their file is deleted, and not if it is renamed after its import or cannot be examined", async (place) => {
-  const { store, clock, reports, rescue } = place;
-  const [path] = await place.nextReport();
-  clock.now += RESCUE_RETRY_MS;
-  const imported = markImported(`${path}`);
-  rescue.check();
-  Deno.symlinkSync(imported, imported.replace(/\.imported$/, ""));
-  Deno.removeSync(imported);
-  Deno.symlinkSync(imported, imported);
-  rescue.check();
-  assert.equal(store.reads, 1);
-  for (const name of place.names()) Deno.removeSync(place.file(name));
-  const finished = rescue.finish();
-  await place.nextReport();
-  clock.sleeps.shift()?.wake();
-  await finished;
-  assert.equal(reports.length, 2);
-  assert.match(place.names().join(), NAME);
-  assert.equal(Deno.readTextFileSync(`${reports[1]?.[0]}`), LINES);
-});
-
-withRescue.test("finish() waits until the files can be examined, and saves nothing if they are not lost", async ({ store, clock, rescue }) => {
-  const { files } = store;
-  files.loss = undefined;
-  files.check = () =>
-    clock.now < 2 * CHECK_MS ? "Input/output error" : undefined;
-  let isFinished = false;
-  const finished = rescue.finish().then(() => isFinished = true);
-  for (let i = 0; i < 2; i++) {
+  for (const isSaved of [false, true]) {
+    if (isSaved) store.onPage = () => {};
+    const [event] = await place.nextReport();
+    assert.equal(event, isSaved ? "saved" : "not saved");
     assert.equal(isFinished, false);
-    clock.now += CHECK_MS;
-    clock.sleeps.shift()?.wake();
+    const sleep = clock.sleeps.shift();
+    assert.equal(sleep?.ms, CHECK_MS);
+    sleep?.wake();
     await settled();
   }
   await finished;
+  place.assertSaved();
+});
+
+withRescue.test("finish() does not wait for files that cannot be examined", async ({ store, rescue }) => {
+  store.files.loss = undefined;
+  store.files.check = () => new FileError("other", "Input/output error");
+  await rescue.finish();
   assert.equal(store.reads, 0);
+});
+
+test("findRescued() finds nothing in a missing directory, or beside files of other names", ({ directory, store: path }) => {
+  assert.equal(findRescued(directory.file("missing/plants.db")), undefined);
+  for (
+    const name of [
+      "plants.db",
+      "plants.db-wal",
+      "plants.db.rescued",
+      "plants.db.imported-2026.jsonl",
+      "plants.db.old-2026",
+      "other-plants.db.rescued-2026.jsonl",
+    ]
+  ) Deno.createSync(directory.file(name)).close();
+  assert.equal(findRescued(path), undefined);
+});
+
+test("findRescued() finds the oldest file, or directory with or without a file", ({ directory, store: path }) => {
+  const names = ["1.jsonl", "2.jsonl.partial", "3.jsonl.partial"];
+  const [file = "", full = "", empty = ""] = names
+    .map((name) => `${path}.rescued-${name}`);
+  Deno.mkdirSync(empty);
+  Deno.mkdirSync(full);
+  Deno.createSync(`${full}/plants.jsonl`).close();
+  Deno.createSync(file).close();
+  for (
+    const [i, expected] of [
+      { path: file, file, isComplete: true },
+      { path: full, file: `${full}/plants.jsonl`, isComplete: false },
+      { path: empty, file: undefined, isComplete: false },
+    ].entries()
+  ) {
+    const imported = `${path}.imported-${names[i]}`;
+    assert.deepEqual(findRescued(path), { ...expected, imported });
+    Deno.removeSync(expected.path, { recursive: true });
+  }
+  assert.deepEqual(directory.names(), []);
+});
+
+test("findRescued() throws if the directory cannot be examined", ({ directory }) => {
+  Deno.symlinkSync("loop", directory.file("loop"));
+  const path = directory.file("loop/plants.db");
+  assert.throws(() => findRescued(path), Deno.errors.FilesystemLoop);
+});
+
+byUser.test("findRescued() throws if the directory cannot be listed", ({ directory, store: path }) => {
+  Deno.chmodSync(directory.path, 0o300);
+  assert.throws(() => findRescued(path), Deno.errors.PermissionDenied);
+  Deno.chmodSync(directory.path, 0o700);
 });

@@ -48,5 +48,14 @@ Deno.test("withTimeout() rejects if the work does not end in time", async () => 
     withTimeout(new Promise(() => {}), 10),
     /^TimedOut: no answer within 0\.01 s$/,
   );
-  assert.equal(await withTimeout(Promise.resolve(1), 10), 1);
+});
+
+Deno.test({
+  name: "withTimeout() leaves no timer that would keep the program running",
+  sanitizeOps: true,
+  fn: async () => {
+    assert.equal(await withTimeout(Promise.resolve(1), 60_000), 1);
+    const failed = withTimeout(Promise.reject(LOCKED), 60_000);
+    await assert.rejects(failed, LOCKED);
+  },
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import { findStore, requireStore } from "../../../src/store/files/inspect.ts";
+import { inspect } from "../../../src/store/files/inspect.ts";
 import { storeError } from "../../support/stores.ts";
 import { TemporaryDirectory } from "../../support/temporary.ts";
 import { test } from "../../support/tests.ts";
@@ -25,17 +25,15 @@ for (const [what, statements] of Object.entries(CUT_STARTS)) {
   for (const mode of ["WAL", "DELETE"]) {
     test(`a database ${what} in ${mode} mode is where a store can be created`, async ({ directory, store: path }) => {
       makeDatabase(path, statements, mode);
-      assert.equal(findStore(path), false);
-      assert.throws(() => requireStore(path), storeError("missing"));
+      assert.equal(inspect(path), "empty");
       assert.deepEqual(directory.names(), ["plants.db"]);
       (await Deno.openKv(path)).close();
-      assert.equal(findStore(path), true);
-      requireStore(path);
+      assert.equal(inspect(path), "store");
     });
   }
 }
 
-test("findStore() accepts a store whose first start was killed, and its log", async ({ directory }) => {
+test("inspect() accepts a store whose first start was killed, and its log", async ({ directory }) => {
   const [path, killed] = [directory.file("a.db"), directory.file("b.db")];
   {
     using database = new DatabaseSync(path);
@@ -45,9 +43,9 @@ test("findStore() accepts a store whose first start was killed, and its log", as
     Deno.copyFileSync(`${path}-wal`, `${killed}-wal`);
   }
   assert.ok(Deno.statSync(`${killed}-wal`).size > 0);
-  assert.equal(findStore(killed), false);
+  assert.equal(inspect(killed), "empty");
   (await Deno.openKv(killed)).close();
-  assert.equal(findStore(killed), true);
+  assert.equal(inspect(killed), "store");
 });
 
 for (
@@ -60,13 +58,13 @@ for (
     ["a foreign view", "CREATE VIEW plants AS SELECT 1 AS id"],
   ] as const
 ) {
-  Deno.test(`findStore() refuses a database with ${what}, and leaves it unchanged`, () => {
+  Deno.test(`inspect() refuses a database with ${what}, and leaves it unchanged`, () => {
     for (const mode of ["WAL", "DELETE"]) {
       using directory = new TemporaryDirectory();
       const path = directory.file("other.db");
       makeDatabase(path, statements, mode);
       const content = Deno.readFileSync(path);
-      assert.throws(() => findStore(path), storeError("not a store"));
+      storeError("not a store")(inspect(path));
       assert.deepEqual(Deno.readFileSync(path), content);
       assert.deepEqual(directory.names(), ["other.db"]);
     }

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { dirname } from "node:path";
-import { WatchedFiles } from "../../../src/store/files/watch.ts";
+import {
+  type LossKind,
+  LostError,
+  WatchedFiles,
+} from "../../../src/store/files/watch.ts";
 import { eachPlace, KEY, makeBackup, PLANT } from "../../support/places.ts";
+import { storeError } from "../../support/stores.ts";
 import { canMount, SmallDisk } from "../../support/small_disk.ts";
 import { test, testsIf } from "../../support/tests.ts";
 
@@ -14,8 +19,14 @@ async function openFiles(path: string) {
   return { kv, files: new WatchedFiles(path, Deno.statSync(path)) };
 }
 
-for (const accident of ["deleted or moved", "replaced"]) {
-  eachPlace.test(`WatchedFiles reports a database that was ${accident}`, async ({ path, real }) => {
+/** Asserts that the store is lost, and how. */
+function assertLost(found: unknown, kind: LossKind, file: string): void {
+  assert.ok(found instanceof LostError, `${found}`);
+  assert.deepEqual([found.kind, found.file], [kind, file]);
+}
+
+for (const accident of ["deleted", "replaced"] as const) {
+  eachPlace.test(`WatchedFiles finds that a database was ${accident}`, async ({ path, real }) => {
     await makeBackup(`${real}.other`);
     const { kv, files } = await openFiles(path);
     using _ = kv;
@@ -24,17 +35,17 @@ for (const accident of ["deleted or moved", "replaced"]) {
     assert.equal(files.loss, undefined);
     Deno.renameSync(real, `${real}.away`);
     if (accident === "replaced") Deno.renameSync(`${real}.other`, real);
-    const problem = `it was ${accident}`;
-    assert.equal(files.checkDatabase(), problem);
-    // The problem lasts: plants may be lost by now.
+    const loss = files.checkDatabase();
+    assertLost(loss, accident, path);
+    // The loss lasts: plants may be lost by now.
     Deno.renameSync(`${real}.away`, real);
-    assert.equal(files.checkDatabase(), problem);
-    assert.equal(files.check(), problem);
-    assert.equal(files.loss, problem);
+    assert.equal(files.checkDatabase(), loss);
+    assert.equal(files.check(), loss);
+    assert.equal(files.loss, loss);
   });
 }
 
-onSmallDisk.test("WatchedFiles reports a database that was replaced by one with its inode number on another file system", async ({ directory }) => {
+onSmallDisk.test("WatchedFiles finds that a database was replaced by one with its inode number on another file system", async ({ directory }) => {
   using one = new SmallDisk(4);
   using other = new SmallDisk(4);
   const link = directory.file("plants.db");
@@ -47,10 +58,10 @@ onSmallDisk.test("WatchedFiles reports a database that was replaced by one with 
   Deno.removeSync(link);
   Deno.symlinkSync(other.file("plants.db"), link);
   assert.equal(Deno.statSync(link).ino, ino);
-  assert.equal(files.check(), "it was replaced");
+  assertLost(files.check(), "replaced", link);
 });
 
-eachPlace.test("WatchedFiles reports a log of the database, or its index, that was deleted or replaced", async ({ path, real }) => {
+eachPlace.test("WatchedFiles finds that the log of the database, or its index, was deleted or replaced", async ({ path, real }) => {
   for (const suffix of ["-wal", "-shm"]) {
     for (const isReplaced of [false, true]) {
       const { kv, files } = await openFiles(path);
@@ -58,88 +69,98 @@ eachPlace.test("WatchedFiles reports a log of the database, or its index, that w
       Deno.renameSync(sidecar, `${real}.away`);
       if (isReplaced) Deno.createSync(sidecar).close();
       assert.equal(files.checkDatabase(), undefined);
-      const problem = `its plants.db${suffix} was deleted or replaced`;
-      assert.equal(files.check(), problem);
-      assert.equal(files.checkDatabase(), problem);
+      const loss = files.check();
+      assertLost(loss, "log", sidecar);
+      assert.equal(files.checkDatabase(), loss);
       Deno.renameSync(`${real}.away`, sidecar);
-      assert.equal(files.check(), problem);
+      assert.equal(files.check(), loss);
       kv.close();
     }
   }
 });
 
-test("WatchedFiles reports a database that was replaced while it was opened", async ({ directory, store: path }) => {
+test("WatchedFiles finds that a database was replaced while it was opened", async ({ directory, store: path }) => {
   await makeBackup(path);
   const before = Deno.statSync(path);
   await makeBackup(directory.file("other.db"));
   Deno.renameSync(directory.file("other.db"), path);
   using _kv = await Deno.openKv(path);
   const files = new WatchedFiles(path, before);
-  assert.equal(files.checkDatabase(), "it was replaced");
+  assertLost(files.checkDatabase(), "replaced", path);
 });
 
-eachPlace.test("WatchedFiles reports a database that was moved, and a link to it in its place", async ({ path, real }) => {
+eachPlace.test("WatchedFiles finds that a database was moved, and a link to it is in its place", async ({ path, real }) => {
   const { kv, files } = await openFiles(path);
   using _ = kv;
   Deno.renameSync(real, `${real}.away`);
   Deno.symlinkSync(`${real}.away`, real);
-  assert.equal(files.checkDatabase(), "it was moved");
-  assert.equal(files.loss, "it was moved");
+  assertLost(files.checkDatabase(), "linked", path);
 });
 
-eachPlace.test("WatchedFiles reports a database that was cut", async ({ path, real }) => {
+eachPlace.test("WatchedFiles finds that a database became shorter", async ({ path, real }) => {
   const { kv, files } = await openFiles(path);
   using _ = kv;
   assert.equal(files.checkDatabase(), undefined);
-  Deno.truncateSync(real, Deno.statSync(real).size - 1);
-  assert.equal(files.checkDatabase(), "it was cut");
+  const { size } = Deno.statSync(real);
+  assert.equal(files.bytes, size);
+  Deno.truncateSync(real, size - 1);
+  assertLost(files.checkDatabase(), "cut", path);
 });
 
-eachPlace.test("setAside() renames the log of a database that is not in its place, and its index", async ({ path, real }) => {
+eachPlace.test("renameLog() renames the log of a database that is not in its place, and its index, to names that SQLite takes together", async ({ path, real }) => {
   const names = () =>
     [...Deno.readDirSync(dirname(real))].map(({ name }) => name)
       .filter((name) => name.startsWith("plants.db")).toSorted();
   for (const isReplaced of [false, true]) {
     const { kv, files } = await openFiles(path);
-    files.setAside();
+    files.renameLog();
     assert.deepEqual(names(), ["plants.db", "plants.db-shm", "plants.db-wal"]);
     Deno.removeSync(real);
     if (isReplaced) Deno.createSync(real).close();
     const log = Deno.readFileSync(`${real}-wal`);
-    files.setAside();
-    const left = names().filter((name) => name !== "plants.db");
-    assert.match(
-      left.join(),
-      /^plants\.db\.left-[^,]+Z-shm,plants\.db\.left-[^,]+Z-wal$/,
-    );
-    assert.deepEqual(Deno.readFileSync(`${dirname(real)}/${left[1]}`), log);
-    // Files of another store are not touched.
-    for (const suffix of ["-wal", "-shm"]) {
-      Deno.createSync(real + suffix).close();
-    }
-    files.setAside();
-    assert.ok(names().includes("plants.db-wal"));
+    files.renameLog();
+    const [index = "", renamed = "", ...others] = names()
+      .filter((name) => name !== "plants.db");
+    assert.match(renamed, /^plants\.db\.old-[\dT.-]+Z-wal$/);
+    assert.equal(index, renamed.replace(/wal$/, "shm"));
+    assert.deepEqual(others, []);
+    assert.deepEqual(Deno.readFileSync(`${dirname(real)}/${renamed}`), log);
     kv.close();
     for (const name of names()) Deno.removeSync(`${dirname(real)}/${name}`);
   }
 });
 
-test("setAside() renames a cut database, with its log and its index", async ({ directory, store: path }) => {
-  const { kv, files } = await openFiles(path);
-  using _ = kv;
-  files.check();
-  Deno.truncateSync(path, 0);
-  files.check();
-  files.setAside();
-  const names = directory.names().map((name) => name.replace(/-[\dT.-]+Z/, ""));
-  assert.deepEqual(names.toSorted(), [
-    "plants.db.left",
-    "plants.db.left-shm",
-    "plants.db.left-wal",
-  ]);
+test("renameLog() keeps the files of another store, and of one that was cut", async ({ directory, store: path }) => {
+  for (const isCut of [false, true]) {
+    const { kv, files } = await openFiles(path);
+    using _ = kv;
+    files.check();
+    if (isCut) Deno.truncateSync(path, 0);
+    else {
+      for (const name of directory.names()) {
+        Deno.removeSync(directory.file(name));
+        Deno.createSync(directory.file(name)).close();
+      }
+    }
+    const names = directory.names();
+    assert.ok(names.includes("plants.db-wal"));
+    assert.ok(files.check() !== undefined);
+    files.renameLog();
+    assert.deepEqual(directory.names(), names);
+    for (const name of names) Deno.removeSync(directory.file(name));
+  }
 });
 
-test("WatchedFiles reports a link that leads to another database by now", async ({ directory, store: path }) => {
+test("renameLog() ignores that the directory is gone", async ({ directory }) => {
+  Deno.mkdirSync(directory.file("data"));
+  const { kv, files } = await openFiles(directory.file("data/plants.db"));
+  using _ = kv;
+  Deno.removeSync(directory.file("data"), { recursive: true });
+  files.renameLog();
+  assert.deepEqual(directory.names(), []);
+});
+
+test("WatchedFiles finds that a link leads to another database by now", async ({ directory, store: path }) => {
   const [one, other] = [directory.file("one.db"), directory.file("other.db")];
   Deno.symlinkSync(one, path);
   const { kv, files } = await openFiles(path);
@@ -147,7 +168,7 @@ test("WatchedFiles reports a link that leads to another database by now", async 
   await makeBackup(other);
   Deno.removeSync(path);
   Deno.symlinkSync(other, path);
-  assert.equal(files.checkDatabase(), "it was replaced");
+  assertLost(files.checkDatabase(), "replaced", path);
 });
 
 test("WatchedFiles reports what it cannot examine, which is no loss", async ({ directory }) => {
@@ -159,7 +180,7 @@ test("WatchedFiles reports what it cannot examine, which is no loss", async ({ d
   // As EIO, ENOMEM or EACCES, but for root as well.
   Deno.symlinkSync(data, data);
   for (const check of [() => files.checkDatabase(), () => files.check()]) {
-    assert.match(check() ?? "", /^Too many levels of symbolic links/);
+    storeError("bad path", /^Too many levels of symbolic links/)(check());
   }
   assert.equal(files.loss, undefined);
   Deno.removeSync(data);

@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import type { StoreSetting } from "../../src/config/settings.ts";
+import {
+  backupFailure,
+  explain,
+  fileFailure,
+  storeFailure,
+} from "../../src/console/failures.ts";
+import { FileError } from "../../src/files/file_error.ts";
+import { OperatorError } from "../../src/operator_error.ts";
+import { DatabaseError } from "../../src/store/files/database_error.ts";
+import { LostError } from "../../src/store/files/watch.ts";
+
+const FILE: StoreSetting = {
+  kind: "file",
+  path: "/srv/plants.db",
+  setting: "KV_PATH",
+};
+const SERVER: StoreSetting = {
+  kind: "server",
+  url: "http://kv.test/",
+  token: "secret",
+  setting: "--kv",
+};
+
+/** Asserts what an operator reads, and the exit status. */
+function assertFailure(
+  { message, exitStatus }: OperatorError,
+  expected: string,
+  status: number,
+): void {
+  assert.equal(message, expected);
+  assert.equal(exitStatus, status);
+}
+
+Deno.test("storeFailure() names the store, the problem, and the setting to change; it can pass with status 1", () => {
+  for (
+    const [store, error, message, status] of [
+      [
+        FILE,
+        new Deno.errors.NotFound(),
+        "/srv/plants.db: no such file: name the store with KV_PATH",
+        2,
+      ],
+      [
+        FILE,
+        new Error("database or disk is full"),
+        "/srv/plants.db: the disk is full: free some space",
+        1,
+      ],
+      [FILE, "a bug", "/srv/plants.db: a bug", 1],
+      [
+        SERVER,
+        new Error("secret\nis wrong"),
+        "http://kv.test/: [token] is wrong: check its address, and its token " +
+        "in DENO_KV_ACCESS_TOKEN",
+        1,
+      ],
+    ] as const
+  ) {
+    const failure = storeFailure("store plants in", store, error);
+    assertFailure(failure, `cannot store plants in ${message}`, status);
+  }
+});
+
+Deno.test("explain() says how a store was lost, and what to do if it was cut", () => {
+  for (
+    const [kind, file, message] of [
+      ["deleted", FILE.path, "it was deleted or moved"],
+      ["replaced", FILE.path, "it was replaced"],
+      [
+        "linked",
+        FILE.path,
+        "it was moved, and a link to it is in its place",
+      ],
+      [
+        "log",
+        "/srv/plants.db-wal",
+        "its plants.db-wal was deleted or replaced",
+      ],
+      [
+        "cut",
+        FILE.path,
+        "it became shorter: stop the service, and restore a backup",
+      ],
+    ] as const
+  ) assert.equal(explain(new LostError(kind, file), "--kv"), message);
+});
+
+Deno.test("backupFailure() advises on the backup, and on the store if it is the same", () => {
+  for (
+    const [error, message, status] of [
+      [new FileError("missing"), "no such file: name a backup", 2],
+      [
+        new DatabaseError("corrupt"),
+        "the database is corrupt, or its disk fails: name another backup",
+        2,
+      ],
+      [
+        new FileError("read-only"),
+        "the file system is read-only: copy it, with its log, to a file system " +
+        "that can be written",
+        2,
+      ],
+      [new FileError("full"), "the disk is full: free some space", 1],
+    ] as const
+  ) {
+    const failure = backupFailure("/backup.db", error);
+    assertFailure(failure, `cannot restore /backup.db: ${message}`, status);
+  }
+});
+
+Deno.test("fileFailure() names a file and its problem, and keeps the error of an operator", () => {
+  const full = fileFailure("write", "/out", new Error("disk is full"));
+  assertFailure(full, "cannot write /out: the disk is full", 1);
+  const missing = fileFailure("read", "stdin", new Deno.errors.NotFound());
+  assertFailure(missing, "cannot read stdin: no such file", 2);
+  const known = new OperatorError("name a new file");
+  assert.equal(fileFailure("write", "/out", known), known);
+});

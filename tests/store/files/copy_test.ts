@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { ProblemError } from "../../../src/files/problem.ts";
+import { copyStore } from "../../../src/store/files/copy.ts";
+import { inspect } from "../../../src/store/files/inspect.ts";
+import { overwrite, writeText } from "../../support/damage.ts";
+import { entriesOf } from "../../support/entries.ts";
+import { makeLog, makeStore, PLANT } from "../../support/places.ts";
+import { storeError } from "../../support/stores.ts";
+import { test } from "../../support/tests.ts";
+
+/** Makes a store of many pages, whose last ones are damaged. */
+async function makeDamaged(path: string): Promise<void> {
+  {
+    using kv = await Deno.openKv(path);
+    for (let id = 0; id < 10; id++) await kv.set([id], "x".repeat(10_000));
+  }
+  overwrite(path, Deno.statSync(path).size - 8_192);
+}
+
+test("copyStore() copies a store with its log to one file that is not in WAL mode, and returns its number of entries", async ({ directory, store: path }) => {
+  const copy = directory.file("copy.db");
+  using kv = await Deno.openKv(path);
+  await kv.set(["plants", 1n], PLANT);
+  await kv.set(["other"], 1);
+  const log = Deno.readFileSync(`${path}-wal`);
+  assert.ok(log.length > 0);
+  assert.equal(await copyStore(path, copy), 2);
+  assert.deepEqual(Deno.readFileSync(`${path}-wal`), log);
+  const names = ["copy.db", "plants.db", "plants.db-shm", "plants.db-wal"];
+  assert.deepEqual(directory.names(), names);
+  // A log beside it would belong to another database.
+  await makeLog(`${copy}-wal`);
+  storeError("foreign log")(inspect(copy));
+  Deno.removeSync(`${copy}-wal`);
+  using copied = await Deno.openKv(copy);
+  assert.deepEqual(await entriesOf(copied), await entriesOf(kv));
+});
+
+for (
+  const [what, make, problem] of [
+    ["a missing store", () => {}, "missing"],
+    ["a text", writeText, "not a store"],
+    ["a store with damaged pages", makeDamaged, "corrupt"],
+    ["a directory", Deno.mkdirSync, "directory"],
+  ] as const
+) {
+  test(`copyStore() refuses ${what}, and leaves it alone`, async ({ directory, store: path }) => {
+    await make(path);
+    const names = directory.names();
+    const copied = copyStore(path, directory.file("copy.db"));
+    await assert.rejects(copied, storeError(problem));
+    const left = directory.names().filter((name) => name !== "copy.db");
+    assert.deepEqual(left, names);
+  });
+}
+
+test("copyStore() throws the error of SQLite if the copy cannot be written", async ({ directory, store: path }) => {
+  await makeStore(path);
+  const copied = copyStore(path, directory.file("missing/copy.db"));
+  await assert.rejects(copied, (error) => !(error instanceof ProblemError));
+  assert.deepEqual(directory.names(), ["plants.db"]);
+});
