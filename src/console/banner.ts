@@ -35,10 +35,11 @@ export function printBanner(
   // The journal needs no sample call, except for the token in it.
   const isEntry = logFormat === "json" ||
     (logFormat === "journal" && generatedToken === undefined);
+  // A person reads it in the text below.
+  if (isNewStore && logFormat !== "text") {
+    log.warn("new store", `created a new, empty store in ${store}`);
+  }
   if (isEntry) {
-    if (isNewStore) {
-      log.warn("new store", `created a new, empty store in ${store}`);
-    }
     log.info("started", listens, {
       version: VERSION,
       address,

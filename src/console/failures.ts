@@ -20,7 +20,7 @@ const LOSSES: Readonly<Record<LossKind, (file: string) => string>> = {
 };
 
 /** Returns what to do about a problem of the store that a setting names. */
-function adviseOnStore(problem: StoreProblem, setting: string): string {
+function adviseOnStore(problem: StoreProblem, setting = "--kv"): string {
   const other = `name another file with ${setting}`;
   const advice: Readonly<Record<StoreProblem, string>> = {
     "missing": `name the store with ${setting}`,
@@ -109,7 +109,7 @@ export function storeFailure(
 /** Converts an error of a backup, or of the store, that cannot be copied. */
 export function backupFailure(path: string, error: StoreError): OperatorError {
   const advice = ADVICE_ON_BACKUP[error.problem] ??
-    adviseOnStore(error.problem, "");
+    adviseOnStore(error.problem);
   return new OperatorError(
     `cannot restore ${path}: ${complete(error, advice)}`,
     exitStatusOf(error),

@@ -46,7 +46,6 @@ function makeDirectory(path: string): void {
 
 /** Syncs a complete file and gives it its name; it may keep the other one. */
 function publish(partial: string, path: string): void {
-  if (exists(path)) throw new FileError("exists");
   sync(partial);
   try {
     Deno.linkSync(partial, path);

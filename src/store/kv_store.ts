@@ -134,6 +134,7 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
    * @throws {StoreError}
    */
   async remove(id: bigint): Promise<boolean> {
+    throwIfAny(this.files?.loss ?? this.#corruption);
     const key = [PLANTS, id];
     try {
       const { versionstamp } = await this.#kv.get(key);
@@ -171,10 +172,9 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
       throwIfAny(this.checkFiles());
       // Without a check, SQLite itself waits for the lock, up to 5 s, and
       // blocks every commit meanwhile.
-      const { ok } = await this.#kv.atomic()
+      await this.#kv.atomic()
         .check({ key: PROBE_KEY, versionstamp: null })
         .delete(PROBE_KEY).commit();
-      if (!ok) throw new Error("the probe key has a value");
       throwIfAny(this.files?.loss);
     } catch (error) {
       throw this.#toError(error);

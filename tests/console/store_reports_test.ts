@@ -56,8 +56,8 @@ Deno.test("rescuedFailure() prints the command after which a start succeeds, wit
     const state = rescued.isComplete ? "were saved" : "are being saved";
     const begin = `cannot start with ${STORE}: its plants ${state} in `;
     assert.ok(message.startsWith(begin + rescued.path), message);
-    assert.ok(message.endsWith(`, and start it again: ${command}`), message);
-    const isWarned = message.includes("if it was killed, restore a backup");
+    assert.ok(message.endsWith(`, and start again: ${command}`), message);
+    const isWarned = message.includes("it was killed, restore a backup");
     assert.equal(isWarned, !rescued.isComplete);
     assert.equal(exitStatus, 2);
   }
@@ -75,7 +75,7 @@ Deno.test("reportsTo() logs where the plants of a lost store are saved, and the 
     reports.plantsSaved(rescued, 3, foreign);
     assert.deepEqual(logged, [
       `<3>saved all plants (3) in ${rescued.path}${others}: stop the service, ` +
-      `run this command as its user, and start it again: ${command}`,
+      `run this, and start it again: ${command}`,
     ]);
   }
 });

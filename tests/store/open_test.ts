@@ -397,7 +397,7 @@ onSmallDisk.test("openStore() finds why SQLite cannot open a file: a read-only f
   await assertRefused(
     openStore(fileAt(path)),
     "full",
-    "the disk is full in its directory",
+    `the disk is full: ${disk.path}`,
   );
   disk.remount("nr_inodes=10");
   (await openStore(fileAt(path))).close();

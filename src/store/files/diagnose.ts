@@ -1,4 +1,5 @@
 /** Finds out what SQLite and Deno KV do not report. */
+import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { FileError, toFileError } from "../../files/file_error.ts";
 import { resolveLinks } from "../../files/file_system.ts";
@@ -25,8 +26,7 @@ export function requireUsable(path: string): void {
     } catch (error) {
       // Another process has closed the store meanwhile.
       if (error instanceof Deno.errors.NotFound) continue;
-      const { problem, message } = toFileError(error);
-      throw new FileError(problem, `${message}: ${file}`);
+      throw named(error, file);
     }
   }
 }
@@ -53,10 +53,14 @@ function findDenial(path: string): unknown {
     Deno.removeSync(other);
     return undefined;
   } catch (error) {
-    if (error instanceof FileError) return error;
-    const { problem, message } = toFileError(error);
-    return new FileError(problem, `${message} in its directory`);
+    return error instanceof FileError ? error : named(error, dirname(path));
   }
+}
+
+/** Converts an error of a file or directory, and names it. */
+function named(error: unknown, path: string): FileError {
+  const { problem, message } = toFileError(error);
+  return new FileError(problem, `${message}: ${path}`);
 }
 
 /**
