@@ -29,10 +29,10 @@ export async function backUp(
     );
   }
   const target = resolve(file);
-  // Also before the store is copied, which takes long.
-  if (exists(target)) throw alreadyExists(target);
-  refuseSidecars(target);
   try {
+    // Also before the store is copied, which takes long.
+    if (exists(target)) throw alreadyExists(target);
+    refuseSidecars(target);
     const entries = await makeFile(target, async (partial) => {
       const entries = await copyStore(store.path, partial).catch((error) => {
         if (!(error instanceof ProblemError)) throw error;

@@ -1,79 +1,62 @@
 /** The nightly backup: the commands of its unit, in a directory of the test. */
 import assert from "node:assert/strict";
-import { dirname } from "node:path";
-import { exists } from "../../src/files/file_system.ts";
-import { withPartialFile } from "../../src/files/publish.ts";
-import { Machine } from "../support/machine.ts";
-import { assertSucceeded } from "../support/program.ts";
-import { withBash } from "../support/tools.ts";
+import { Machine, onMachine } from "../support/machine.ts";
 import { createStore, exportLines } from "../support/transfer.ts";
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 
-/** Sets the time of the last change of a file or directory. */
-function makeOld(path: string, ageDays: number): void {
-  const date = new Date(Date.now() - ageDays * DAY_MS);
-  Deno.utimeSync(path, date, date);
+/** The ages of what is in the directory of the backups, in days. */
+const AGES = {
+  "before-the-upgrade.db": 31.1,
+  "plants-2026-01-01-033000-123.db": 31.1,
+  "plants-2026-01-02-033000-123.db": 30.9,
+  "plants-killed.db.1234abcd.partial": 1.1,
+  "plants-running.db.1234abcd.partial": 0.9,
+} as const;
+
+/** Makes files and directories of these ages; returns the directory. */
+function makeBackups(machine: Machine): string {
+  const directory = machine.path("var/lib/plant-store-backups");
+  for (const [name, days] of Object.entries(AGES)) {
+    const path = `${directory}/${name}`;
+    if (name.endsWith(".partial")) Deno.mkdirSync(path);
+    else Deno.writeTextFileSync(path, "");
+    const date = new Date(Date.now() - days * DAY_MS);
+    Deno.utimeSync(path, date, date);
+  }
+  return directory;
 }
 
-/** A machine with the directory of its backups. */
-class Backups extends Machine {
-  /** The names of the files and directories, in order. */
-  get names(): string[] {
-    return Array.from(Deno.readDirSync(this.path("")), ({ name }) => name)
-      .toSorted();
-  }
-
-  path(name: string): string {
-    return `${dirname(dirname(this.store))}/plant-store-backups/${name}`;
-  }
-
-  /** Makes a file with the name of a backup. */
-  make(name: string, ageDays: number): void {
-    Deno.writeTextFileSync(this.path(name), "");
-    makeOld(this.path(name), ageDays);
-  }
+function namesIn(directory: string): string[] {
+  return [...Deno.readDirSync(directory)].map(({ name }) => name).toSorted();
 }
 
-withBash.test("the nightly backup deletes complete ones that are older than 30 days, and keeps the others", async () => {
-  await using backups = new Backups();
-  const lines = await createStore(backups.store, 10);
-  backups.make("plants-2026-01-01-033000.db", 31.1);
-  backups.make("plants-2026-01-02-033000.db", 30.1);
-  backups.make("before-the-upgrade.db", 31.1);
-  assertSucceeded(await backups.backUp());
-  const [own, kept, made = "", ...others] = backups.names;
-  assert.deepEqual([own, kept, others], [
-    ...["before-the-upgrade.db", "plants-2026-01-02-033000.db"],
-    [],
+onMachine.test("a nightly backup is named by its time, and deletes backups older than 30 days and what a killed one left", async () => {
+  await using machine = new Machine();
+  const lines = await createStore(machine.store, 10);
+  const directory = makeBackups(machine);
+  await machine.succeed("systemctl start plant-store-backup");
+  const names = namesIn(directory);
+  const [made = "", ...others] = names.filter((name) => !(name in AGES));
+  assert.match(made, /^plants-\d{4}-\d\d-\d\d-\d{6}-\d{3}\.db$/);
+  assert.deepEqual(others, []);
+  assert.deepEqual(names.filter((name) => name in AGES), [
+    "before-the-upgrade.db",
+    "plants-2026-01-02-033000-123.db",
+    "plants-running.db.1234abcd.partial",
   ]);
-  assert.match(made, /^plants-\d{4}-\d\d-\d\d-\d{6}\.db$/);
-  assert.deepEqual(await exportLines(backups.path(made)), lines);
+  assert.deepEqual(await exportLines(`${directory}/${made}`), lines);
 });
 
-withBash.test("the nightly backup deletes what a killed one left after a day, and nothing of one that runs", async () => {
-  await using backups = new Backups();
-  await createStore(backups.store, 10);
-  await withPartialFile(backups.path("plants-running.db"), async (running) => {
-    makeOld(dirname(running), 0.9);
-    await withPartialFile(backups.path("plants-killed.db"), async (killed) => {
-      makeOld(dirname(killed), 1.1);
-      assertSucceeded(await backups.backUp());
-      assert.ok(!exists(killed));
-    });
-    assert.ok(exists(running));
-  });
-});
-
-withBash.test("a nightly backup that fails deletes what a killed one left, and no complete one", async () => {
-  await using backups = new Backups();
-  backups.make("plants-2026-01-01-033000.db", 31.1);
-  await withPartialFile(backups.path("plants-killed.db"), async (killed) => {
-    makeOld(dirname(killed), 31.1);
-    const { status, stderr } = await backups.backUp();
-    assert.equal(status, 2);
-    assert.match(stderr, /plants\.db: no such file/);
-    assert.ok(!exists(killed));
-  });
-  assert.deepEqual(backups.names, ["plants-2026-01-01-033000.db"]);
+onMachine.test("a nightly backup that fails deletes what a killed one left, and no backup", async () => {
+  await using machine = new Machine();
+  const directory = makeBackups(machine);
+  const { status } = await machine.run("systemctl start plant-store-backup");
+  assert.notEqual(status, 0);
+  assert.match(machine.journal, /^<3>cannot read \S+plants\.db: no such file/m);
+  const killed = "plants-killed.db.1234abcd.partial";
+  assert.deepEqual(
+    namesIn(directory),
+    Object.keys(AGES).filter((name) => name !== killed),
+  );
 });

@@ -64,7 +64,7 @@ for (const isRestored of [false, true]) {
     const found = isRestored
       ? `${real}-wal belongs to another database: stop the service, `
       : `plants.db is missing or empty, but its log is here: ${real}-wal: ` +
-        "move the database back, or ";
+        "move the database back, restore a backup, or ";
     for (
       const ended of [
         await tryToStart(store),

@@ -6,18 +6,14 @@ import { eventually, inParallel, newPlants, range } from "../support/load.ts";
 import {
   LITESTREAM,
   Litestream,
-  withLitestream,
+  type LitestreamOptions,
 } from "../support/litestream.ts";
-import {
-  assertSucceeded,
-  type Program,
-  runProgram,
-} from "../support/program.ts";
+import { CAN_OPERATE, Machine } from "../support/machine.ts";
+import { assertSucceeded, type Program } from "../support/program.ts";
 import { blockOf } from "../support/readme.ts";
 import { HAS_SSHD, SftpServer } from "../support/sftp_server.ts";
-import type { TemporaryDirectory } from "../support/temporary.ts";
-import { type TestPlace, testsIf } from "../support/tests.ts";
-import { backUp } from "../support/transfer.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { testsIf } from "../support/tests.ts";
 
 const README = "src/deploy/litestream/README.md";
 
@@ -28,29 +24,46 @@ const LARGE_PLANTS = range(1n, 2_000)
 /** The kill follows one of the replies under load. */
 const KILL_AT_REPLY = 500;
 
-/** Returns the commands in a section of the README. */
-function commandsOf(section: string): string[] {
-  return blockOf(`## ${section}`, README).trim().split(/\n */);
-}
+/** A machine with a Litestream for the store. */
+class CopiedMachine extends Machine {
+  readonly copy: Litestream;
 
-/** Runs the commands that restore the copy, while neither program runs. */
-async function restoreAsPrinted(
-  { store }: TestPlace,
-  { env }: Litestream,
-): Promise<void> {
-  const commands = commandsOf("Restore");
-  assert.equal(commands.shift(), "systemctl stop plant-store");
-  assert.equal(commands.pop(), "systemctl start plant-store");
-  const SCRIPT = [
-    `store=${store} program=("$0" "$@")`,
-    `plant-store() { "\${program[@]}" "$@"; }`,
-    `litestream() { ${LITESTREAM} "$@"; }`,
-    ...commands,
-  ].join("\n");
-  const PATH = Deno.env.get("PATH") ?? "";
-  const shell = 'exec bash -ec "$SCRIPT" "$0" "$@"';
-  const options = { env: { ...env, PATH, SCRIPT }, shell };
-  assertSucceeded(await runProgram([], options));
+  constructor(options?: LitestreamOptions) {
+    super();
+    const directory = this.path("litestream");
+    Deno.mkdirSync(directory);
+    this.copy = new Litestream(directory, this.store, options);
+    const { LITESTREAM_CONFIG } = this.copy.env;
+    this.addTool(
+      "litestream",
+      `LITESTREAM_CONFIG=${LITESTREAM_CONFIG} exec ${LITESTREAM} "$@"`,
+    );
+  }
+
+  /** Starts the service. */
+  async startService(): Promise<Program> {
+    await this.succeed("systemctl start $service");
+    return this.service;
+  }
+
+  /** Restores the copy as the README says, while neither program runs. */
+  async restore(): Promise<void> {
+    await this.succeed(blockOf("## Restore", 0, README));
+  }
+
+  /** Asserts that the copy has every acknowledged plant. */
+  async assertCopied(): Promise<void> {
+    await this.copy.synced();
+    using away = new TemporaryDirectory();
+    const restored = away.file("restored");
+    await this.copy.restore(restored);
+    await this.ledger.assertFile(restored);
+  }
+
+  override async [Symbol.asyncDispose](): Promise<void> {
+    await this.copy[Symbol.asyncDispose]();
+    await super[Symbol.asyncDispose]();
+  }
 }
 
 /** Returns whether SQLite finds nothing wrong in a database. */
@@ -60,58 +73,32 @@ function isSound(path: string): boolean {
   return found?.["quick_check"] === "ok";
 }
 
-/** Removes the files with a name, and what Litestream keeps beside them. */
-function remove(directory: TemporaryDirectory, name: string): void {
-  for (const each of directory.names()) {
-    if (!each.includes(name)) continue;
-    Deno.removeSync(directory.file(each), { recursive: true });
-  }
-}
-
-/** Asserts that the copy has every acknowledged plant. */
-async function assertCopied(
-  { directory, ledger }: TestPlace,
-  copy: Litestream,
-): Promise<void> {
-  await copy.synced();
-  await copy.restore(directory.file("restored"));
-  await ledger.assertFile(directory.file("restored"));
-  remove(directory, "restored");
-}
-
 /** Creates plants, one at a time, until Litestream has copied all before them. */
-async function createUntilCopied(
-  { ledger }: TestPlace,
-  copy: Litestream,
-  program: Program,
-): Promise<void> {
+async function createUntilCopied(machine: CopiedMachine): Promise<void> {
   const sinceMs = Date.now();
   let id = 1_000_000n;
   await eventually(
     // The second part was begun when the first was complete.
     (times) => times.filter((ms) => ms > sinceMs).length > 1,
     async () => {
-      await ledger.store(program, newPlants([id++]));
-      return await copy.copiedAt();
+      await machine.ledger.store(machine.service, newPlants([id++]));
+      return await machine.copy.copiedAt();
     },
     { everyMs: 200 },
   );
 }
 
 /** Sends creates, and kills both programs meanwhile. */
-async function killUnderLoad(
-  { ledger }: TestPlace,
-  copy: Litestream,
-  program: Program,
-): Promise<void> {
+async function killUnderLoad(machine: CopiedMachine): Promise<void> {
+  const { service, ledger, copy } = machine;
   let replies = 0;
   let killed: Promise<unknown> | undefined;
   const load = newPlants(range(2_000_000n, 2 * KILL_AT_REPLY));
   await inParallel(load, async (newPlant) => {
-    await ledger.send(program, newPlant);
+    await ledger.send(service, newPlant);
     replies++;
     if (replies === KILL_AT_REPLY) {
-      killed = Promise.all([program.stop("SIGKILL"), copy.kill()]);
+      killed = Promise.all([machine.kill(), copy.kill()]);
     }
   });
   await killed;
@@ -119,112 +106,94 @@ async function killUnderLoad(
 
 for (const kind of ["directory", "sftp"] as const) {
   const name = kind === "sftp" ? "over SFTP" : "in a directory";
-  const isPossible = LITESTREAM !== "" && (kind !== "sftp" || HAS_SSHD);
+  const isPossible = LITESTREAM !== "" && CAN_OPERATE &&
+    (kind !== "sftp" || HAS_SSHD);
   testsIf(isPossible).test(
     `after a kill of the service and of Litestream, the copy ${name} has every plant that was acknowledged before it was made`,
-    async (place) => {
-      const { directory, store, start, ledger } = place;
+    async () => {
       await using server = kind === "sftp"
         ? await SftpServer.start()
         : undefined;
       const edit = server?.configure;
-      await using copy = new Litestream(directory.path, store, {
+      await using machine = new CopiedMachine({
         place: kind,
         ...(edit && { edit }),
       });
-      {
-        await using program = await start();
-        await copy.start();
-        await ledger.store(program, LARGE_PLANTS);
-        const { events } = ledger;
-        await createUntilCopied(place, copy, program);
-        await killUnderLoad(place, copy, program);
-        ledger.forgetSince(events);
-      }
-      remove(directory, "plants.db");
-      await restoreAsPrinted(place, copy);
-      await ledger.assertFile(store);
-      // On this new machine it is copied again.
-      await using program = await start();
+      const { copy, ledger } = machine;
+      const service = await machine.startService();
       await copy.start();
-      await ledger.store(program, newPlants(range(3_000_000n, 100)));
-      await assertCopied(place, copy);
+      await ledger.store(service, LARGE_PLANTS);
+      const { events } = ledger;
+      await createUntilCopied(machine);
+      await killUnderLoad(machine);
+      ledger.forgetSince(events);
+      await machine.succeed('rm -r "${store%/*}"/* "${store%/*}"/.plants*');
+      await machine.restore();
+      await ledger.assertFile(machine.store);
+      // On this new machine it is copied again.
+      await copy.start();
+      const added = newPlants(range(3_000_000n, 100));
+      await ledger.store(machine.service, added);
+      await machine.assertCopied();
     },
   );
 }
 
-withLitestream.test("kills, stops, a backup and an import of saved plants beside Litestream lose no plant of the store or the copy", async (place) => {
-  const { directory, store, start, ledger } = place;
-  await using copy = new Litestream(directory.path, store);
+const withLitestream = testsIf(LITESTREAM !== "" && CAN_OPERATE);
+
+withLitestream.test("kills, stops, a backup and an import of saved plants beside Litestream lose no plant of the store or the copy", async () => {
+  await using machine = new CopiedMachine();
+  const { copy, ledger } = machine;
   let id = 1n;
-  const create = async (program: Program) => {
-    await ledger.store(program, newPlants(range(id, 300)));
+  const create = async () => {
+    await ledger.store(machine.service, newPlants(range(id, 300)));
     id += 300n;
-    await assertCopied(place, copy);
+    await machine.assertCopied();
   };
-  {
-    await using program = await start();
-    await copy.start();
-    await create(program);
-    await copy.kill();
-    await ledger.store(program, newPlants(range(10_000n, 300)));
-    await copy.start();
-    await create(program);
-    await program.stop("SIGKILL");
-  }
-  {
-    await using program = await start();
-    await create(program);
-    assertSucceeded(await program.stop());
-  }
-  {
-    await using program = await start();
-    await create(program);
-    assertSucceeded(await backUp(store, directory.file("backup.db")));
-    await ledger.assertFile(directory.file("backup.db"));
-    await create(program);
-    // As with the unit: Litestream stops before the service.
-    const { status, stdout, stderr } = await copy.stop();
-    assert.deepEqual([status, stdout, stderr], [0, "", ""]);
-    assertSucceeded(await program.stop());
-  }
-  let args: string[];
-  {
-    await using program = await start();
-    await copy.start();
-    await create(program);
-    for (const suffix of ["", "-wal", "-shm"]) Deno.removeSync(store + suffix);
-    const [, command = ""] = await program.printed(/plant-store (import .+)\n/);
-    args = command.split(" ");
-    await copy.stop();
-    assertSucceeded(await program.stop());
-  }
-  assertSucceeded(await runProgram(args));
-  await using program = await start();
+  await machine.startService();
   await copy.start();
-  await create(program);
+  await create();
+  await copy.kill();
+  await ledger.store(machine.service, newPlants(range(10_000n, 300)));
+  await copy.start();
+  await create();
+  await machine.kill();
+  await machine.startService();
+  await create();
+  await machine.succeed("systemctl restart $service");
+  await create();
+  await machine.succeed("systemctl start plant-store-backup");
+  await create();
+  // As with the unit: Litestream stops before the service.
+  const { status, stdout, stderr } = await copy.stop();
+  assert.deepEqual([status, stdout, stderr], [0, "", ""]);
+  await machine.succeed("systemctl restart $service");
+  await copy.start();
+  await create();
+  await machine.succeed('rm "$store" "$store"-wal "$store"-shm');
+  const [message] = await machine.service.printed(/saved all plants .*\n/);
+  await copy.stop();
+  await machine.succeed("systemctl stop $service");
+  assertSucceeded(await machine.obey(message));
+  await machine.startService();
+  await copy.start();
+  await create();
 });
 
-withLitestream.test("a corrupt store is complete again after a restore of the copy", async (place) => {
-  const { directory, store, start, ledger } = place;
-  await using copy = new Litestream(directory.path, store);
-  {
-    await using program = await start();
-    await copy.start();
-    await ledger.store(program, LARGE_PLANTS);
-    await copy.synced();
-    await copy.stop();
-    assertSucceeded(await program.stop());
-  }
+withLitestream.test("a corrupt store is complete again after a restore of the copy", async () => {
+  await using machine = new CopiedMachine();
+  const { copy, ledger, store } = machine;
+  await ledger.store(await machine.startService(), LARGE_PLANTS);
+  await copy.start();
+  await copy.stop();
+  await machine.succeed("systemctl stop $service");
   assert.ok(isSound(store));
   overwrite(store, 2 * 4_096, 100 * 4_096);
   assert.ok(!isSound(store));
-  await restoreAsPrinted(place, copy);
-  await using program = await start();
-  await ledger.replay(program);
+  await machine.restore();
+  await machine.assertHasAll();
   await copy.start();
-  await ledger.assertFile(store);
-  await assertCopied(place, copy);
+  await machine.assertCopied();
 });
 
 withLitestream.test("Litestream accepts every example of the configuration", async ({ directory, store }) => {

@@ -28,7 +28,7 @@ const AS_NOBODY = `exec setpriv --reuid ${NOBODY} --regid ${NOBODY} ` +
   '--clear-groups "$0" "$@"';
 
 const DENIED =
-  /permission denied on the file or its directory: change the permissions, or run as another user$/m;
+  /: permission denied as user \S+(: \S+| in its directory): change the permissions, or run as another user$/m;
 
 /** A directory with a store, and others that the user of the program owns. */
 class OtherUsersPlace extends TemporaryDirectory {
@@ -131,59 +131,62 @@ asOtherUser.test("a store that the user may only read, in a directory to write i
   assertSameLines(await exportLines(store), lines);
 });
 
-asOtherUser.test("export and backup read a log that the user may only read", async (place) => {
+asOtherUser.test("a backup reads a log that the user may only read, and changes nothing", async (place) => {
   await createAndKill(place.store, 100);
   const lines = range(1n, 100)
     .map((id) => toLine(id, PLANT.name, PLANT.tag));
   place.protect();
   const before = snapshot(place.data);
-  assertSameLines(await exportLines(place.store, place.options), lines);
   const copy = `${place.copies}/copy.db`;
   assertSucceeded(await backUp(place.store, copy, place.options));
   assertSameLines(await exportLines(copy), lines);
   assert.deepEqual(snapshot(place.data), before);
 });
 
-/** What the user may not do to restore a backup, and the message about it. */
-const DENIED_RESTORES: readonly [
+/** What the user may not do, and what a backup or a restore says about it. */
+const DENIED_COPIES: readonly [
   name: string,
+  command: "backup" | "restore",
   path: string,
   mode: number,
   message: RegExp,
 ][] = [
   [
     "read the backup",
+    "restore",
     "copies/backup.db",
     0,
-    /: cannot restore \S+backup\.db: permission denied: change the permissions/,
+    /: cannot restore \S+backup\.db: permission denied as user nobody: change the permissions, or run as another user$/m,
   ],
   [
-    "read the store",
-    "copies/plants.db",
-    // It belongs to root.
-    0o600,
-    /: cannot replace \S+plants\.db: permission denied .*: change the permissions/,
-  ],
-  [
-    "write in the directory",
+    "write in the directory of the store",
+    "restore",
     "copies",
     0o555,
     /: cannot write \S+plants\.db: permission denied as user nobody$/m,
   ],
+  [
+    "look into the directory of the backup",
+    "backup",
+    "data",
+    0o700,
+    /: cannot write \S+copy\.db: permission denied as user nobody$/m,
+  ],
 ];
 
-for (const [name, path, mode, message] of DENIED_RESTORES) {
-  besideRoot.test(`restore by a user who may not ${name} changes nothing, and says what to do`, async (place) => {
-    await createStore(place.store, 10);
-    const store = `${place.copies}/plants.db`;
+for (const [name, command, path, mode, message] of DENIED_COPIES) {
+  besideRoot.test(`a ${command} by a user who may not ${name} changes nothing, and says what to do`, async (place) => {
     const backup = `${place.copies}/backup.db`;
+    await createStore(place.store, 10);
     assertSucceeded(await backUp(place.store, backup));
-    Deno.copyFileSync(place.store, store);
-    for (const file of [store, backup]) Deno.chmodSync(file, 0o644);
+    Deno.chmodSync(backup, 0o644);
     Deno.chmodSync(place.file(path), mode);
-    const before = snapshot(place.copies);
-    const ended = await place.run("restore", backup, "--kv", store);
-    assertOneLine(ended, 2, message);
-    assert.deepEqual(snapshot(place.copies), before);
+    const files = () => [place.data, place.copies].map(snapshot);
+    const before = files();
+    const args = command === "restore"
+      ? ["restore", backup, "--kv", `${place.copies}/plants.db`]
+      : ["backup", `${place.data}/copy.db`, "--kv", backup];
+    assertOneLine(await place.run(...args), 2, message);
+    assert.deepEqual(files(), before);
   });
 }

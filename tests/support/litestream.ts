@@ -3,13 +3,10 @@ import assert from "node:assert/strict";
 import { BackgroundProcess, type Ended } from "./background.ts";
 import { eventually } from "./load.ts";
 import { has } from "./program.ts";
-import { testsIf } from "./tests.ts";
 import { runTool } from "./tools.ts";
 
 /** The path of litestream; without it tests are ignored. */
 export const LITESTREAM = Deno.env.get("LITESTREAM") ?? "";
-
-export const withLitestream = testsIf(LITESTREAM !== "");
 
 const CONFIGURATION = new URL(
   "../../src/deploy/litestream/litestream.yml",
@@ -30,6 +27,12 @@ function configuration(place: CopyPlace): string {
   return text.replace(/^ +path: \S+-litestream\n/m, example.replace(/#/g, ""));
 }
 
+/** Where the copy of a {@link Litestream} is, and changes of its configuration. */
+export interface LitestreamOptions {
+  readonly place?: CopyPlace;
+  readonly edit?: (text: string) => string;
+}
+
 /** A Litestream, and the copy of a store that it makes. */
 export class Litestream implements AsyncDisposable {
   /** The variables of all its commands. */
@@ -38,17 +41,11 @@ export class Litestream implements AsyncDisposable {
   readonly #socket: string;
   #running: BackgroundProcess | undefined;
 
-  /**
-   * @param directory for its files, and for the copy if that is a directory
-   * @param edit changes the configuration
-   */
+  /** @param directory for its files, and for the copy if that is a directory */
   constructor(
     directory: string,
     store: string,
-    { place = "directory", edit = (text) => text }: {
-      readonly place?: CopyPlace;
-      readonly edit?: (text: string) => string;
-    } = {},
+    { place = "directory", edit = (text) => text }: LitestreamOptions = {},
   ) {
     this.#store = store;
     this.#socket = `${directory}/socket`;

@@ -1,214 +1,277 @@
-/** A machine with the service as the README deploys it, but without systemd. */
+/** A machine with the service as the handbook deploys it, but without systemd. */
 import assert from "node:assert/strict";
 import { BackgroundProcess, type Ended } from "./background.ts";
 import { Ledger, newPlants, range } from "./load.ts";
-import { Program, type ProgramOptions, STACK, writeScript } from "./program.ts";
+import {
+  has,
+  Program,
+  type ProgramOptions,
+  STACK,
+  TOKEN,
+  writeScript,
+} from "./program.ts";
 import { blockOf, read } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
+import { testsIf } from "./tests.ts";
+import { freePort } from "./tools.ts";
 
+/** Whether this machine has the tools of a server. */
+export const CAN_OPERATE = Deno.build.os === "linux" &&
+  await has("bash", "--version") && await has("curl", "--version");
+
+/** For tests of the commands of the handbook. */
+export const onMachine = testsIf(CAN_OPERATE);
+
+const SERVICE_UNIT = read("src/deploy/plant-store.service");
 const BACKUP_UNIT = read("src/deploy/plant-store-backup.service");
 
-/** Commands in a message before its problem is solved: no walk has more. */
-const STEPS_MAX = 5;
-
 /** What stands for the tools of root: the user of the tests runs everything. */
-const TOOLS = `
-runuser() { shift 3; "$@"; }
-install() { command install "\${@:1:3}" "\${@: -1}"; }
-journalctl() { grep '^<3>' <<< "$JOURNAL" | tail -n "\${@: -1}"; }
-`;
+const TOOLS = {
+  getent: ":",
+  runuser: 'shift 3; exec "$@"',
+  // Without the options -o and -g, and what follows them.
+  install: `for word; do
+  shift
+  case $skip:$word in
+    :-[og]) skip=1 ;;
+    1:*) skip= ;;
+    *) set -- "$@" "$word" ;;
+  esac
+done
+exec /usr/bin/install "$@"`,
+};
 
-/** Runs commands of the README and of messages as they are printed. */
+interface MachineOptions {
+  /** The file system of everything. */
+  readonly disk?: TemporaryDirectory;
+  /** Whether the path of the store is a link to `real.db`. */
+  readonly isLink?: boolean;
+  /** How to start the first service. */
+  readonly first?: ProgramOptions;
+}
+
+/** A directory in place of the root directory, and the services in it. */
 export class Machine implements AsyncDisposable {
-  /** What is `/var/lib` in the commands. */
-  readonly #lib: string;
-  readonly #disk: TemporaryDirectory;
-  readonly #bin = new TemporaryDirectory();
-  /** The instances that run, and those that were stopped last. */
-  services: Program[] = [];
-  #stopped: Program[] = [];
-  readonly store: string;
   /** For what is sent to the services. */
   readonly ledger = new Ledger();
+  /** What runs, by its unit. */
+  readonly #running = new Map<string, Program>();
+  /** Everything that has written to the journal. */
+  readonly #journal: { readonly stderr: string }[] = [];
+  readonly #disk: TemporaryDirectory;
+  readonly #root: string;
+  readonly #port = freePort();
+  readonly #systemd: Deno.HttpServer<Deno.NetAddr>;
+  /** How to start the next service. */
+  #options: ProgramOptions | undefined;
 
-  constructor(disk = new TemporaryDirectory()) {
+  constructor(
+    { disk = new TemporaryDirectory(), isLink, first }: MachineOptions = {},
+  ) {
     this.#disk = disk;
-    this.#lib = Deno.realPathSync(disk.path);
-    for (const name of ["plant-store", "plant-store-backups"]) {
-      Deno.mkdirSync(`${this.#lib}/${name}`);
+    this.#root = Deno.realPathSync(disk.path);
+    this.#options = first;
+    for (
+      const path of [
+        ...["bin", "etc/systemd/system", "usr/local/bin"],
+        ...["var/lib/plant-store", "var/lib/plant-store-backups"],
+      ]
+    ) Deno.mkdirSync(this.path(path), { recursive: true });
+    Deno.writeTextFileSync(this.path("etc/plant-store.env"), "");
+    Deno.writeTextFileSync(this.path("etc/plant-store.token"), `${TOKEN}\n`);
+    writeScript(this.path("usr/local/bin/plant-store"));
+    if (isLink) Deno.symlinkSync("real.db", this.store);
+
+    this.#systemd = Deno.serve(
+      { hostname: "127.0.0.1", port: 0, onListen() {} },
+      async (request) => {
+        const command = await request.text();
+        if (command.startsWith("journalctl")) {
+          return new Response(this.#read(command));
+        }
+        const status = await this.#control(command) ? 200 : 500;
+        return new Response(null, { status });
+      },
+    );
+    const url = `http://127.0.0.1:${this.#systemd.addr.port}/`;
+    for (const tool of ["systemctl", "journalctl"]) {
+      this.addTool(tool, `exec curl -sf -d "${tool} $*" ${url}`);
     }
-    this.store = `${this.#lib}/plant-store/plants.db`;
-    writeScript(this.#bin.file("plant-store"));
+    for (const [name, script] of Object.entries(TOOLS)) {
+      this.addTool(name, script);
+    }
   }
 
   /** Returns a machine with a service that has acknowledged 100 plants. */
-  static async start({ disk, isLink = false, options }: {
-    readonly disk?: TemporaryDirectory;
-    /** Whether the path of the store is a link. */
-    readonly isLink?: boolean;
-    readonly options?: ProgramOptions;
-  } = {}): Promise<Machine> {
-    const machine = new Machine(disk);
-    if (isLink) Deno.symlinkSync("real.db", machine.store);
-    assert.equal(await machine.tryToStart(options), undefined);
+  static async start(options?: MachineOptions): Promise<Machine> {
+    const machine = new Machine(options);
+    await machine.succeed("systemctl start $service");
     await machine.ledger.store(machine.service, newPlants(range(1n, 100)));
     return machine;
   }
 
-  /** The first service. */
+  /** Returns where a path of the handbook is, without its first slash. */
+  path(path: string): string {
+    return `${this.#root}/${path}`;
+  }
+
+  /** The path of the store. */
+  get store(): string {
+    return this.path("var/lib/plant-store/plants.db");
+  }
+
+  /** Everything in the journal, with the levels. */
+  get journal(): string {
+    return this.#journal.map(({ stderr }) => stderr).join("");
+  }
+
+  /** The services that run. */
+  get services(): Program[] {
+    return [...this.#running.values()];
+  }
+
+  /** The first of them. */
   get service(): Program {
     const [service] = this.services;
-    assert.ok(service !== undefined, "no service runs");
+    assert.ok(service !== undefined, this.journal);
     return service;
   }
 
-  /** Runs commands in bash, in a shell that is prepared as the README says. */
-  async bash(commands: string): Promise<Ended> {
-    const script = [TOOLS, blockOf("## Operate it"), commands];
+  /** Adds a program to the path of the shell. */
+  addTool(name: string, script: string): void {
+    const text = `#!/bin/sh\n${script}\n`;
+    Deno.writeTextFileSync(this.path(`bin/${name}`), text, { mode: 0o755 });
+  }
+
+  /** Runs commands in one shell, after the block of the section "Commands". */
+  async run(...commands: string[]): Promise<Ended> {
+    const bins = [this.path("bin"), this.path("usr/local/bin")];
     const ended = await new BackgroundProcess("bash", {
-      args: ["-c", this.#toHere(script.join("\n"))],
-      cwd: this.#lib,
+      args: ["-c", this.#toHere([blockOf("## Commands"), ...commands])],
+      cwd: this.#root,
       clearEnv: true,
-      env: {
-        PATH: `${this.#bin.path}:${Deno.env.get("PATH")}`,
-        JOURNAL: [...this.#stopped, ...this.services]
-          .map(({ stderr }) => stderr).join(""),
-      },
+      env: { PATH: [...bins, Deno.env.get("PATH")].join(":") },
     }).ended();
     assert.doesNotMatch(ended.stderr, STACK);
     return ended;
   }
 
-  /** Runs commands in bash, which succeed. */
-  async succeed(commands: string): Promise<Ended> {
-    const ended = await this.bash(commands);
-    assert.equal(ended.status, 0, `${commands}\n${ended.stderr}`);
+  /** Runs commands, of which the last one succeeds. */
+  async succeed(...commands: string[]): Promise<Ended> {
+    const ended = await this.run(...commands);
+    const output = ended.stderr + this.journal;
+    assert.equal(ended.status, 0, `${commands.join("\n")}\n${output}`);
     return ended;
   }
 
-  /** Starts an instance; returns the message if it is refused. */
-  async tryToStart(options: ProgramOptions = {}): Promise<string | undefined> {
-    const service = Program.spawn(["--port", "0"], {
-      ...options,
-      env: { ...options.env, KV_PATH: this.store, LOG_FORMAT: "journal" },
-    });
-    try {
-      const [, origin = ""] = await service.printed(/listens on (\S+)\n/);
-      service.origin = origin;
-      this.services.push(service);
-      return undefined;
-    } catch {
-      const { status, stderr } = await service.ended();
-      assert.match(stderr, /^<3>cannot [^\n]+\n$/);
-      assert.ok(status === 1 || status === 2, stderr);
-      return stderr;
-    }
-  }
-
-  /** Stops or kills every instance. */
-  async stop(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
-    for (const { status, stderr } of await this.#end(signal)) {
-      if (signal === "SIGTERM") assert.equal(status, 0, stderr);
-    }
-  }
-
-  /** Starts the service, and does what each message says that refuses it. */
-  async start(): Promise<void> {
-    for (let step = 0; step < STEPS_MAX; step++) {
-      const refusal = await this.tryToStart();
-      if (refusal === undefined) return;
-      await this.obey(refusal);
-    }
-    assert.fail(`no start after ${STEPS_MAX} messages`);
-  }
-
   /** Runs the command at the end of a message. */
-  async obey(message: string, steps = STEPS_MAX): Promise<void> {
-    const [, command] = /.*: ((?:plant-store|mv) .+)\n$/.exec(message) ?? [];
+  obey(message: string): Promise<Ended> {
+    const [, command] = /.*: ((?:plant-store|mv) .+)\n?$/.exec(message) ?? [];
     assert.ok(command !== undefined, `no command in: ${message}`);
-    await this.#run(command, steps);
+    return this.run(command);
   }
 
-  /** Does what the first block of commands below a heading of the README says. */
-  async follow(heading: string, { isSetAside = false }: {
-    /** Whether the service has saved its plants, and set the store aside. */
-    readonly isSetAside?: boolean;
-  } = {}): Promise<void> {
-    let seen = "";
-    const lines = blockOf(heading).trim().split("\n");
-    for (const line of lines.map((line) => line.trim())) {
-      if (line === "systemctl stop plant-store") {
-        await this.stop();
-      } else if (line === "systemctl start plant-store") {
-        if (isSetAside) await this.start();
-        else assert.equal(await this.tryToStart(), undefined);
-      } else if (!isSetAside || !line.includes(".replaced-TIME")) {
-        for (const command of this.#fillIn(line, seen)) {
-          const { stdout, stderr } = await this.#run(command, STEPS_MAX);
-          seen += stdout + stderr;
-        }
-      }
-    }
+  /** Starts a service; returns why that is refused, if it is. */
+  async refusal(unit = "plant-store"): Promise<string | undefined> {
+    if (await this.#start(unit)) return undefined;
+    return this.#journal.at(-1)?.stderr;
   }
 
-  /** Starts the backup that the timer starts every night. */
-  backUp(): Promise<Ended> {
-    const lines = [...BACKUP_UNIT.matchAll(/^ExecStart=(-?)(.+)$/gm)]
-      .map(([, mayFail, command = ""]) =>
-        `${command.replaceAll("%%", "%")} || ${mayFail ? "true" : "exit"}`
-      );
-    const environment = 'export KV_PATH="$store" LOG_FORMAT=journal';
-    return this.bash([environment, ...lines].join("\n"));
+  /** Kills every service. */
+  kill(): Promise<void> {
+    return this.#end([...this.#running.keys()], "SIGKILL");
   }
 
-  /** Asserts that the store has every acknowledged plant, and can be used. */
+  /** Asserts that the service has every acknowledged plant. */
   async assertHasAll(): Promise<void> {
-    const { ledger } = this;
     // First: a repeated create would store a plant that is missing.
-    await ledger.assertFile(this.store);
-    await ledger.replay(this.service);
-    await ledger.settle(this.service);
-    await this.stop();
-    await ledger.assertFile(this.store);
+    await this.ledger.assertFile(this.store);
+    await this.ledger.replay(this.service);
+    await this.ledger.settle(this.service);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#end("SIGKILL");
-    for (const directory of [this.#disk, this.#bin]) {
-      directory[Symbol.dispose]();
+    await this.kill();
+    await this.#systemd.shutdown();
+    this.#disk[Symbol.dispose]();
+  }
+
+  /** Returns commands with the paths and the port of this machine. */
+  #toHere(commands: readonly string[]): string {
+    return commands.join("\n")
+      .replaceAll(/(?<!\w)\/(?=(?:etc|usr\/local|var\/lib)\/)/g, this.path(""))
+      .replaceAll("127.0.0.1:8000", `127.0.0.1:${this.#port}`);
+  }
+
+  /** Returns lines of the journal, without their levels. */
+  #read(command: string): string {
+    const levels = command.includes(" -p err") ? "3" : "346";
+    const [, count = Infinity] = / -n (\d+)/.exec(command) ?? [];
+    const lines = this.journal.match(new RegExp(`^<[${levels}]>.*\n`, "gm"));
+    const last = (lines ?? []).slice(-count);
+    return last.map((line) => line.slice(3)).join("");
+  }
+
+  /** Does what systemd does; returns whether that succeeds. */
+  async #control(command: string): Promise<boolean> {
+    if (/ plant-store-backup$/.test(command)) return await this.#backUp();
+    const units = command.match(/(?<= )plant-store(@\d+)?(?= |$)/g) ?? [];
+    const [, verb = ""] = command.split(" ");
+    if (verb === "reload") {
+      for (const unit of units) await this.#running.get(unit)?.reload();
+    }
+    if (verb === "kill") await this.#end(units, "SIGKILL");
+    if (/stop|restart|disable/.test(verb)) await this.#end(units, "SIGTERM");
+    if (!/start|enable/.test(verb)) return true;
+    const started = await Promise.all(units.map((unit) => this.#start(unit)));
+    return started.every((it) => it);
+  }
+
+  /** Starts a service, unless it runs; returns whether it runs. */
+  async #start(unit: string): Promise<boolean> {
+    if (this.#running.has(unit)) return true;
+    const { shell = 'exec "$0" "$@"', env = {} } = this.#options ?? {};
+    this.#options = undefined;
+    const port = unit === "plant-store" ? this.#port : 0;
+    const settings = this.#settingsOf(SERVICE_UNIT).replace("%i", `${port}`);
+    const script = `${settings}\n${shell}`;
+    const service = Program.spawn([], { env, shell: script, ownToken: true });
+    this.#journal.push(service);
+    try {
+      [, service.origin = ""] = await service.printed(/listens on (\S+)\n/);
+      this.#running.set(unit, service);
+      return true;
+    } catch {
+      const { status, stderr } = await service.ended();
+      assert.match(stderr, /^<3>[^\n]+\n$/);
+      assert.ok(status === 1 || status === 2, stderr);
+      return false;
     }
   }
 
-  #end(signal: Deno.Signal): Promise<Ended[]> {
-    this.#stopped = this.services;
-    this.services = [];
-    return Promise.all(this.#stopped.map((service) => service.stop(signal)));
+  async #end(units: readonly string[], signal: Deno.Signal): Promise<void> {
+    await Promise.all(units.map(async (unit) => {
+      const ended = await this.#running.get(unit)?.stop(signal);
+      this.#running.delete(unit);
+      if (signal === "SIGTERM") assert.equal(ended?.status ?? 0, 0);
+    }));
   }
 
-  /** Repeats a command that is refused, after doing what the message says. */
-  async #run(command: string, steps: number): Promise<Ended> {
-    const ended = await this.bash(command);
-    if (ended.status === 0) return ended;
-    assert.ok(steps > 0, `${STEPS_MAX} steps do not suffice: ${ended.stderr}`);
-    await this.obey(ended.stderr, steps - 1);
-    return this.#run(command, steps - 1);
+  /** Runs the commands of the unit of the nightly backup. */
+  async #backUp(): Promise<boolean> {
+    const commands = [...BACKUP_UNIT.matchAll(/^ExecStart=(-?)(.+)$/gm)]
+      .map(([, mayFail, command = ""]) =>
+        `${command.replaceAll("%%", "%")} || ${mayFail ? "true" : "exit"}`
+      );
+    const ended = await this.run(this.#settingsOf(BACKUP_UNIT), ...commands);
+    this.#journal.push(ended);
+    return ended.status === 0;
   }
 
-  /** Fills in what the README leaves open, from what the commands have shown. */
-  #fillIn(line: string, seen: string): string[] {
-    const [, kind] = /\.(\w+)-TIME/.exec(line) ?? [];
-    if (kind === undefined) return [line];
-    // A file that could not be written has another time.
-    const times = seen.replaceAll(/^.*cannot save.*$/gm, "")
-      .matchAll(new RegExp(`\\.${kind}-([-\\dT.]+Z)`, "g"));
-    const found = new Set([...times].map(([, time = ""]) => time));
-    assert.ok(found.size > 0, `no time for ${line} in: ${seen}`);
-    return [...found].map((time) => line.replace("TIME", time));
-  }
-
-  /** Replaces the paths of a deployed service. */
-  #toHere(script: string): string {
-    return script.replaceAll(/(?<= )\/usr\/local\/bin\b/g, this.#bin.path)
-      .replaceAll(/\/var\/lib\b/g, this.#lib);
+  /** Returns commands that set the variables of a unit. */
+  #settingsOf(unit: string): string {
+    const variables = unit.match(/(?<=^Environment=).*/gm) ?? [];
+    const file = ". /etc/plant-store.env";
+    return this.#toHere(["set -a", ...variables, file]);
   }
 }

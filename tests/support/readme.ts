@@ -1,4 +1,4 @@
-/** The documents, and the README's blocks of commands. */
+/** The documents, and their blocks of commands. */
 import assert from "node:assert/strict";
 
 /** The folder of the project. */
@@ -10,6 +10,9 @@ export const DOCUMENTS: readonly string[] = [
   ...documentsIn("src/"),
   ...documentsIn("tests/"),
 ];
+
+/** The operator's handbook. */
+export const HANDBOOK = "src/deploy/README.md";
 
 /** Returns the text of a file of the project. */
 export function read(path: string): string {
@@ -25,10 +28,19 @@ function documentsIn(folder: string): string[] {
   );
 }
 
-/** Returns the first block of commands below a heading, as it is printed. */
-export function blockOf(heading: string, path = "README.md"): string {
-  const [, section] = read(path).split(`\n${heading}\n`);
-  const [block] = /(?<=\n\n)( {4}.*\n)+/.exec(section ?? "") ?? [];
-  assert.ok(block !== undefined, `no block below ${heading}`);
+/**
+ * Returns a block of commands in a section of a document, as it is printed.
+ * @param index its place among the blocks of the section
+ */
+export function blockOf(
+  heading: string,
+  index = 0,
+  path = HANDBOOK,
+): string {
+  const [, rest = ""] = `\n${read(path)}`.split(`\n${heading}\n`);
+  const [section = ""] = rest.split(/^#/m);
+  // The text of a numbered list is indented less.
+  const block = section.match(/(?<=\n\n)( {4}.*\n)+/g)?.[index];
+  assert.ok(block !== undefined, `no block ${index} below ${heading}`);
   return block;
 }

@@ -10,11 +10,6 @@ export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
 /** Whether this machine can make certificates. */
 export const HAS_OPENSSL = await has("openssl", "version");
 
-/** For tests of commands for servers, which have GNU's tools. */
-export const withBash = testsIf(
-  Deno.build.os === "linux" && await has("bash", "--version"),
-);
-
 export const withOpenssl = testsIf(HAS_OPENSSL);
 
 /** The range of ports to choose from. */
