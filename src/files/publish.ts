@@ -39,7 +39,7 @@ function makeDirectory(path: string): void {
   try {
     Deno.mkdirSync(path, { mode: 0o700 });
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    if (toFileError(error).problem !== "missing") throw error;
     throw new FileError("no directory", `no directory ${dirname(path)}`);
   }
 }
