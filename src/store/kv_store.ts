@@ -22,11 +22,11 @@ const PLANTS = "plants";
 /** A key without a value, of no other program: deleting it is a no-op write. */
 const PROBE_KEY = ["probe", crypto.randomUUID()];
 
-/** Minimum ids to read with one listing. */
-const DENSE_IDS_MIN = 4;
+/** Minimum ids in a run to read them with one listing. */
+const RUN_IDS_MIN = 4;
 
-/** Maximum keys that a listing may read for each id that is asked for. */
-const KEYS_PER_ID_MAX = 4n;
+/** Maximum distance between two neighboring ids of a run. */
+const RUN_GAP_MAX = 4n;
 
 /** The plants in Deno KV. No other file uses `Deno.Kv`. */
 export class KvStore implements CommitStore, ObservedStore, ListedStore {
@@ -103,18 +103,24 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
   }
 
   /**
-   * See {@link CommitStore}. Dense ids are read with one listing, which costs
-   * SQLite a quarter of reading them one by one.
+   * See {@link CommitStore}. A run of ids is read with one listing, which costs
+   * SQLite a quarter of reading them one by one. The last ids of rising ones are
+   * a run, also among others.
    * @throws {StoreError}
    */
   async read(
     ids: readonly bigint[],
   ): Promise<ReadonlyMap<bigint, Plant | null>> {
-    const range = toDenseRange(ids);
+    const { long = [], short = [] } = Object.groupBy(
+      toRuns(ids),
+      ({ length }) => length < RUN_IDS_MIN ? "short" : "long",
+    );
     try {
-      const entries = await (range ? this.#list(...range) : this.#get(ids));
+      const reads = [...long.map((run) => this.#list(run)), this.#get(short)];
       const found = new Map<bigint, Plant | null>();
-      for (const { key, value, versionstamp } of entries) {
+      for (
+        const { key, value, versionstamp } of (await Promise.all(reads)).flat()
+      ) {
         const id = idOf(key);
         if (id !== undefined && versionstamp !== null) {
           found.set(id, toPlant(value));
@@ -198,8 +204,9 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
     return converted;
   }
 
-  /** Reads the keys from one id to another. */
-  #list(first: bigint, last: bigint): Promise<Deno.KvEntryMaybe<unknown>[]> {
+  /** Reads the keys from the first to the last id of a run. */
+  #list(run: readonly bigint[]): Promise<Deno.KvEntryMaybe<unknown>[]> {
+    const [first = 0n, last = first] = [run.at(0), run.at(-1)];
     const listing = this.#kv.list(
       { start: [PLANTS, first], end: [PLANTS, last + 1n] },
       { batchSize: LIST_KEYS_MAX },
@@ -207,9 +214,11 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
     return Array.fromAsync(listing);
   }
 
-  /** Reads ids, whether they have a value or not. */
-  async #get(ids: readonly bigint[]): Promise<Deno.KvEntryMaybe<unknown>[]> {
-    const keys = ids.map((id) => [PLANTS, id]);
+  /** Reads the ids of runs, whether they have a value or not. */
+  async #get(
+    runs: readonly (readonly bigint[])[],
+  ): Promise<Deno.KvEntryMaybe<unknown>[]> {
+    const keys = runs.flat().map((id) => [PLANTS, id]);
     const reads: Promise<Deno.KvEntryMaybe<unknown>[]>[] = [];
     for (let i = 0; i < keys.length; i += READ_KEYS_MAX) {
       reads.push(this.#kv.getMany<unknown[]>(keys.slice(i, i + READ_KEYS_MAX)));
@@ -222,19 +231,16 @@ function throwIfAny(error: StoreError | undefined): void {
   if (error !== undefined) throw error;
 }
 
-/** Returns the first and the last id if a listing reads them faster. */
-function toDenseRange(
-  ids: readonly bigint[],
-): [first: bigint, last: bigint] | undefined {
-  let [first, last] = [ids[0], ids[0]];
-  if (first === undefined || last === undefined) return undefined;
-  for (const id of ids) {
-    if (id < first) first = id;
-    if (id > last) last = id;
+/** Splits ids into ascending runs without a gap above {@link RUN_GAP_MAX}. */
+function toRuns(ids: readonly bigint[]): bigint[][] {
+  const runs: bigint[][] = [];
+  for (const id of ids.toSorted((a, b) => a < b ? -1 : 1)) {
+    const run = runs.at(-1);
+    const last = run?.at(-1);
+    if (last !== undefined && id - last <= RUN_GAP_MAX) run?.push(id);
+    else runs.push([id]);
   }
-  const isDense = ids.length >= DENSE_IDS_MIN &&
-    last - first < KEYS_PER_ID_MAX * BigInt(ids.length);
-  return isDense ? [first, last] : undefined;
+  return runs;
 }
 
 /** Returns the id in the key of a plant, or `undefined` for a foreign key. */
