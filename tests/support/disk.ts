@@ -19,7 +19,6 @@ import assert from "node:assert/strict";
 import { dirname } from "node:path";
 import type { Random } from "./random.ts";
 import type { Call } from "./strace.ts";
-import { getOrInsert } from "./maps.ts";
 
 const SECTOR_BYTES = 512;
 
@@ -186,7 +185,10 @@ export class Disk {
     for (const { at: changedAt, durableAt, target, apply } of this.#changes) {
       if (changedAt >= at) break;
       const isDurable = durableAt < at;
-      apply(isDurable ? ALL : getOrInsert(survivals, target, draw), names);
+      apply(
+        isDurable ? ALL : survivals.getOrInsertComputed(target, draw),
+        names,
+      );
     }
     return new Map(names.entries().map(([path, file]) => [path, file.slice()]));
   }

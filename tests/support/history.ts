@@ -1,34 +1,47 @@
 /**
- * What must hold of creates, whatever happens to the service, and the one place
- * that checks it: the simulation, the histories, the kills and the power cuts
- * record what was sent and answered here. An id is a register that is written
- * once, and the store shows the winner. A history is correct if, for each id,
+ * What must hold of creates and removals, whatever happens to the service, and
+ * the one place that checks it: the histories, the kills and the power cuts
+ * record here what was sent and answered. A history is correct if it is
+ * linearizable: each operation takes effect at one moment between its request
+ * and its reply, and these moments explain every answer and what is stored in
+ * the end, for each id:
  *
- * - 200 answers only the winner;
- * - 409 answers only other plants, and only after a client sent the winner;
- * - a client sent the winner, in a create that was not refused;
- * - without a winner, neither 200 nor 409 answers any create.
+ * - a create stores its plant if there is none, and is answered 200;
+ * - it is answered 200 as well if its plant is stored, and 409 if another one is;
+ * - a removal removes the plant that is stored, or answers that there is none.
  *
- * Only the order of events counts, not their time. A create without a reply may
- * take effect at any later moment, or never. So the correct histories are
- * exactly the linearizable ones.
+ * An operation without an outcome may take effect at any later moment, or never.
+ * Only the order of requests and replies counts, not their time.
  */
 import { isDeepStrictEqual } from "node:util";
 import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
 import { truncate } from "../../src/messages.ts";
 import type { Plant } from "../../src/plant/plant.ts";
-import { getOrInsert } from "./maps.ts";
 
-/** A create as its client saw it. */
-export interface Create<Value = Plant> {
+/** A create or a removal as its client saw it. */
+export interface Operation<Value = Plant> {
   readonly id: bigint;
-  readonly plant: Value;
+  /** `undefined` for a removal. */
+  readonly plant: Value | undefined;
   /** The positions of both events among all events of the history. */
   readonly sentAt: number;
   answeredAt: number;
-  /** 200, the error number of another reply, or 0 without a reply. */
+  /**
+   * 200 for a create that was stored or a removal that has removed a plant, the
+   * error number of another reply, {@link ABSENT}, or 0 without an outcome.
+   */
   answer: number;
 }
+
+/** A create as its client saw it. */
+export interface Create<Value = Plant> extends Operation<Value> {
+  readonly plant: Value;
+}
+
+/** The answer of a removal that has found no plant. */
+export const ABSENT = 404;
+
+const TAKEN = API_ERRORS.idTaken.error;
 
 /** The answers after which a create cannot take effect. */
 const REFUSALS: readonly number[] = [
@@ -38,92 +51,190 @@ const REFUSALS: readonly number[] = [
 
 const QUOTE_CHARS_MAX = 60;
 
-/** Returns whether a create has no outcome, so that its client retries. */
+/** Returns whether an operation has no outcome, so that its client retries. */
 export function isUnsettled(answer: number): boolean {
   return answer === 0 || statusOf(answer) === 503;
 }
 
-/** Creates in the order in which they were sent and answered. */
+/**
+ * Returns whether an answer is right while a value is stored, `undefined` for
+ * nothing, which the operation does not change.
+ */
+export function isRight(
+  { plant, answer }: Pick<Operation<unknown>, "plant" | "answer">,
+  value: unknown,
+): boolean {
+  if (value === undefined) return plant === undefined && answer === ABSENT;
+  if (plant === undefined) return false;
+  return answer === (isDeepStrictEqual(plant, value) ? 200 : TAKEN);
+}
+
+/** Operations in the order in which they were sent and answered. */
 export class History<Value = Plant> {
   /** Every create that was sent, by its id. */
   readonly sent = new Map<bigint, Create<Value>[]>();
   /** The first create of each id that was answered 200. */
   readonly acknowledged = new Map<bigint, Create<Value>>();
-  /** Creates that were sent, plus replies. */
+  readonly #removals = new Map<bigint, Operation<Value>[]>();
+  /** Operations that were sent, plus replies. */
   events = 0;
 
   /** Records a create that is sent now, or the write of another program. */
   sends({ id, plant }: Pick<Create<Value>, "id" | "plant">): Create<Value> {
-    const sentAt = this.events++;
-    const create = { id, plant, sentAt, answeredAt: NaN, answer: 0 };
-    getOrInsert(this.sent, id, () => []).push(create);
+    const create = { id, plant, ...this.#sentNow() };
+    this.sent.getOrInsertComputed(id, () => []).push(create);
     return create;
   }
 
-  /**
-   * Records the answer to a create.
-   * @param stored the values in the store now, at least those that are known
-   * @returns the violation, if it is one
-   */
-  answered(
-    create: Create<Value>,
-    answer: number,
-    stored?: ReadonlyMap<bigint, unknown>,
-  ): string | undefined {
-    const { id } = create;
-    create.answer = answer;
-    create.answeredAt = this.events++;
-    if (answer === 200) getOrInsert(this.acknowledged, id, () => create);
-    if (stored !== undefined) return this.#violation(create, stored.get(id));
-    const winner = this.acknowledged.get(id);
-    return winner && this.#violation(create, winner.plant);
+  /** Records a removal that starts now. */
+  removes(id: bigint): Operation<Value> {
+    const removal = { id, plant: undefined, ...this.#sentNow() };
+    this.#removals.getOrInsertComputed(id, () => []).push(removal);
+    return removal;
+  }
+
+  /** Records the answer to a removal. */
+  removed(removal: Operation<Value>, answer: number): void {
+    removal.answer = answer;
+    removal.answeredAt = this.events++;
+  }
+
+  /** Records the answer to a create. */
+  answered(create: Create<Value>, answer: number): void {
+    this.removed(create, answer);
+    if (answer === 200) this.acknowledged.getOrInsert(create.id, create);
   }
 
   /** Returns the violations, with the values in the store at the end. */
   violations(stored: ReadonlyMap<bigint, unknown>): string[] {
-    const ids = new Set([...this.sent.keys(), ...stored.keys()]);
+    const ids = new Set(
+      [this.sent, this.#removals, stored].flatMap((map) => [...map.keys()]),
+    );
     return [...ids].flatMap((id) => {
-      const value = stored.get(id);
-      if (value !== undefined && this.#sentAt(id, value) === Infinity) {
-        return `${id}: ${
-          quote(value)
-        } is stored, but was never sent, or only refused`;
-      }
-      return (this.sent.get(id) ?? [])
-        .map((create) => this.#violation(create, value))
-        .filter((violation) => violation !== undefined);
+      const operations = [
+        ...this.sent.get(id) ?? [],
+        ...this.#removals.get(id) ?? [],
+      ];
+      const problem = findUnexplained(operations, stored.get(id));
+      if (problem === undefined) return [];
+      const all = operations.map(describe).join("; ");
+      return [`${id}: ${problem}, which nothing explains: ${all}`];
     });
   }
 
-  /** Returns when a value was first sent with an id, and not refused. */
-  #sentAt(id: bigint, value: unknown): number {
-    const first = this.sent.get(id)?.find(({ plant, answer }) =>
-      !REFUSALS.includes(answer) && isDeepStrictEqual(plant, value)
-    );
-    return first?.sentAt ?? Infinity;
-  }
-
-  /** @param value what is stored with the id, `undefined` for nothing */
-  #violation(
-    { id, plant, sentAt, answeredAt, answer }: Create<Value>,
-    value: unknown,
-  ): string | undefined {
-    const winnerSentAt = this.#sentAt(id, value);
-    const isWinner = isDeepStrictEqual(plant, value);
-    const isCorrect = answer === API_ERRORS.idTaken.error
-      ? !isWinner && winnerSentAt < answeredAt
-      : answer === 200
-      ? isWinner
-      : isUnsettled(answer);
-    if (isCorrect) return undefined;
-    const stored = value === undefined
-      ? "nothing is stored"
-      : `${quote(value)}, first sent at ${winnerSentAt}, is stored`;
-    return `${id}: ${quote(plant)}, sent at ${sentAt}, was answered ` +
-      `${answer} at ${answeredAt}, but ${stored}`;
+  #sentNow() {
+    return { sentAt: this.events++, answeredAt: NaN, answer: 0 };
   }
 }
 
+/** What may be the case for one id after some events. */
+interface State {
+  /** What is stored, `undefined` for nothing. */
+  readonly value: unknown;
+  /** The operations without a reply that have changed the value. */
+  readonly used: ReadonlySet<Operation<unknown>>;
+  /** Those whose answers were right at some moment. */
+  readonly explained: ReadonlySet<Operation<unknown>>;
+}
+
+/** Returns the first answer to an id that nothing explains, or what is stored. */
+function findUnexplained(
+  sent: readonly Operation<unknown>[],
+  stored: unknown,
+): string | undefined {
+  const operations = sent.filter(({ answer }) => !REFUSALS.includes(answer))
+    .sort((a, b) => deadlineOf(a) - deadlineOf(b));
+  const events = operations.flatMap((operation) => [
+    { at: operation.sentAt, operation, isReply: false },
+    { at: deadlineOf(operation), operation, isReply: true },
+  ]).filter(({ at }) => at < Infinity).sort((a, b) => a.at - b.at);
+
+  const open = new Set<Operation<unknown>>();
+  let states: State[] = [
+    { value: undefined, used: new Set(), explained: new Set() },
+  ];
+  // Before a reply, every change that may have happened; no earlier moment has
+  // more operations to explain.
+  function change(): void {
+    const candidates = operations.filter((operation) => open.has(operation));
+    for (const state of states) {
+      for (const operation of changesOf(state, candidates)) {
+        const next = observe({
+          value: operation.plant,
+          used: new Set([...state.used, operation]),
+          explained: new Set([...state.explained, operation]),
+        }, open);
+        if (!states.some((other) => isAtLeast(other, next))) states.push(next);
+      }
+    }
+  }
+  for (const { operation, isReply } of events) {
+    if (isReply) {
+      change();
+      states = states.filter(({ explained }) => explained.has(operation));
+      if (states.length === 0) return describe(operation);
+      open.delete(operation);
+    } else {
+      open.add(operation);
+      states = states.map((state) => observe(state, open));
+    }
+  }
+  change();
+  const isExplained = states
+    .some(({ value }) => isDeepStrictEqual(value, stored));
+  return isExplained ? undefined : `${quote(stored)} is stored at the end`;
+}
+
+/** Returns when the reply to an operation must be right. */
+function deadlineOf({ answer, answeredAt }: Operation<unknown>): number {
+  return isUnsettled(answer) ? Infinity : answeredAt;
+}
+
+/**
+ * Returns the operations that may change a value: one for each result, that with
+ * the earliest reply, since it is of no more use after that.
+ */
+function changesOf(
+  { value, used }: State,
+  candidates: readonly Operation<unknown>[],
+): readonly Operation<unknown>[] {
+  const changes: Operation<unknown>[] = [];
+  for (const operation of candidates) {
+    const { plant, answer } = operation;
+    const mayChange = answer === 200 || isUnsettled(answer);
+    const isRemoval = plant === undefined;
+    if (!mayChange || isRemoval === (value === undefined)) continue;
+    if (used.has(operation)) continue;
+    const isKnown = changes.some((it) => isDeepStrictEqual(it.plant, plant));
+    if (!isKnown) changes.push(operation);
+  }
+  return changes;
+}
+
+/** Returns a state with the open operations whose answers are right in it. */
+function observe(
+  { value, used, explained }: State,
+  open: ReadonlySet<Operation<unknown>>,
+): State {
+  const right = [...open].filter((operation) => isRight(operation, value));
+  return { value, used, explained: explained.union(new Set(right)) };
+}
+
+/** Returns whether a state explains everything that another one can explain. */
+function isAtLeast(state: State, other: State): boolean {
+  return state.used.isSubsetOf(other.used) &&
+    state.explained.isSupersetOf(other.explained) &&
+    isDeepStrictEqual(state.value, other.value);
+}
+
+function describe(
+  { plant, sentAt, answeredAt, answer }: Operation<unknown>,
+): string {
+  const what = plant === undefined ? "a removal" : quote(plant);
+  const end = answer === 0 ? "" : `, answered ${answer} at ${answeredAt}`;
+  return `${what} sent at ${sentAt}${end}`;
+}
+
 function quote(value: unknown): string {
-  return truncate(JSON.stringify(value), QUOTE_CHARS_MAX);
+  return truncate(JSON.stringify(value) ?? "nothing", QUOTE_CHARS_MAX);
 }

@@ -1,8 +1,13 @@
-/** Clients that create plants through several instances while these fail. */
+/**
+ * Clients that create plants through several instances while these fail, and an
+ * operator that removes plants.
+ */
 import assert from "node:assert/strict";
 import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
-import { isUnsettled } from "./history.ts";
+import type { StoreLocation } from "../../src/store/location.ts";
+import { openExistingStore } from "../../src/store/open.ts";
+import { ABSENT, isUnsettled } from "./history.ts";
 import type { KvServer } from "./kv_server.ts";
 import type { Instance } from "./instances.ts";
 import { type Ledger, pause, settleAll } from "./load.ts";
@@ -28,6 +33,9 @@ const PATIENCE_MS = [50, 500, 30_000, 30_000, 30_000] as const;
 /** How long a client pauses before it sends to the next instance. */
 const RETRY_MS = [1, 20] as const;
 
+/** How long the operator pauses between two removals. */
+const REMOVAL_PAUSE_MS = [0, 50] as const;
+
 const ACCIDENTS = ["SIGKILL", "SIGTERM", "SIGSTOP"] as const;
 
 /** How long all processes run between two accidents. */
@@ -40,21 +48,24 @@ const FREEZE_MS = [100, 1_500] as const;
 const AWAY_MS = [0, 500] as const;
 const LONG_AWAY_MS = COMMIT_MS_MAX + 500;
 
-/** What clients and accidents need. */
+/** What clients, the operator and accidents need. */
 export interface Run {
+  readonly store: StoreLocation;
   readonly instances: readonly Instance[];
   /** The KV Connect server, unless the store is a file. */
   readonly server: KvServer | undefined;
   readonly seed: number;
   readonly ledger: Ledger;
+  /** Gets the answer to each removal. */
+  readonly removals: number[];
   /** Gets a name for each accident. */
   readonly accidents: string[];
 }
 
 /**
- * Lets clients create plants while accidents happen, and for a moment after
- * the last one. The seed determines what each client draws and which accidents
- * happen, but not the timing.
+ * Lets clients create plants, which an operator removes, while accidents happen,
+ * and for a moment after the last one. The seed determines what each client draws
+ * and which accidents happen, but not the timing.
  */
 export async function runHistory(run: Run): Promise<void> {
   const over = new AbortController();
@@ -64,8 +75,11 @@ export async function runHistory(run: Run): Promise<void> {
   );
   // The first part to end or to fail ends the others.
   await settleAll(
-    [causeAccidents(run, over.signal), ...clients]
-      .map((part) => part.finally(() => over.abort())),
+    [
+      causeAccidents(run, over.signal),
+      removePlants(run, over.signal),
+      ...clients,
+    ].map((part) => part.finally(() => over.abort())),
   );
 }
 
@@ -135,14 +149,43 @@ async function sendCreates(
   }
 }
 
-/** Draws a plant, mostly with one of the few ids that are in use. */
+/**
+ * Removes one plant after another, as the command does, with a connection of its
+ * own. A removal that fails may have taken effect.
+ */
+async function removePlants(
+  { store, seed, ledger, removals }: Run,
+  over: AbortSignal,
+): Promise<void> {
+  const random = new Random(seed + 1 + CLIENTS);
+  const open = await openExistingStore(store);
+  try {
+    while (!over.aborted) {
+      const id = drawId(random, ledger.events);
+      const removal = ledger.removes(id);
+      const answer = await open.remove(id)
+        .then((wasThere) => wasThere ? 200 : ABSENT, () => 0);
+      ledger.removed(removal, answer);
+      removals.push(answer);
+      await pause(random.int(...REMOVAL_PAUSE_MS));
+    }
+  } finally {
+    open.close();
+  }
+}
+
 function drawNewPlant(random: Random, events: number): NewPlant {
+  const id = drawId(random, events);
+  const plants = random.chance(0.03) ? LONGEST_PLANTS : SIMILAR_PLANTS;
+  return { id, plant: random.pick(plants) };
+}
+
+/** Draws an id, mostly one of the few that are in use. */
+function drawId(random: Random, events: number): bigint {
   const last = Math.floor(events / EVENTS_PER_STEP);
   const first = random.chance(0.9) ? Math.max(0, last - STEPS_IN_USE + 1) : 0;
   const step = BigInt(random.int(first, last));
-  const id = random.pick(
+  return random.pick(
     [step, -step, ID_MIN + step, ID_MAX - step, 2n ** 53n + step],
   );
-  const plants = random.chance(0.03) ? LONGEST_PLANTS : SIMILAR_PLANTS;
-  return { id, plant: random.pick(plants) };
 }

@@ -82,7 +82,7 @@ export class Ledger extends History {
   /** The creates that had no reply, or a 503. */
   readonly ambiguous = new Map<bigint, NewPlant>();
 
-  /** Sends a create and checks its reply. */
+  /** Sends a create and records its reply. */
   send(
     program: Pick<Program, "origin">,
     newPlant: NewPlant,
@@ -91,7 +91,7 @@ export class Ledger extends History {
     return this.record(newPlant, () => send(program, newPlant, init));
   }
 
-  /** Records a create that is sent in any way, and checks its reply. */
+  /** Records a create that is sent in any way, and its reply. */
   async record(
     newPlant: NewPlant,
     send: () => Promise<Answer>,
@@ -99,7 +99,7 @@ export class Ledger extends History {
     const create = this.sends(newPlant);
     const reply = await send();
     const answer = reply.error ?? reply.status;
-    assert.equal(this.answered(create, answer), undefined);
+    this.answered(create, answer);
     if (isUnsettled(answer)) this.ambiguous.set(newPlant.id, newPlant);
     return reply;
   }

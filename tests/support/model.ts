@@ -7,7 +7,6 @@ import {
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { commitBytes, type Outcome } from "../../src/store/committer.ts";
-import { getOrInsert } from "./maps.ts";
 import type { World } from "./simulated_world.ts";
 
 /** The ids of an operation on a store, and its plants if it is a commit. */
@@ -174,7 +173,7 @@ export class InstanceModel {
     const started = new Set(this.#inFlight.flatMap(({ ids }) => ids));
     const plants = new Map<bigint, Plant>();
     for (const { id, plant } of this.#waiting) {
-      if (!started.has(id)) getOrInsert(plants, id, () => plant);
+      if (!started.has(id)) plants.getOrInsert(id, plant);
     }
     return plants.size >= shape.plantsMax || !fitsCommit([...plants.values()]);
   }

@@ -13,7 +13,6 @@ import type { Random } from "./random.ts";
 import { type Call, parseTrace, traced } from "./strace.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { drawId, toLine, writeLines } from "./transfer.ts";
-import { getOrInsert } from "./maps.ts";
 
 const CONNECTIONS = 24;
 
@@ -209,7 +208,7 @@ function findReplies(disk: Disk, ledger: Ledger): Map<string, number> {
   for (const { at, text } of disk.sent) {
     const [, acknowledged, taken] = REPLY.exec(text) ?? [];
     const key = acknowledged ?? taken;
-    if (key !== undefined) getOrInsert(times, key, () => at);
+    if (key !== undefined) times.getOrInsert(key, at);
   }
   const creates = [...ledger.sent.values()].flat();
   const sent = new Set(

@@ -1,11 +1,10 @@
 import { API_ERRORS } from "../../src/api_errors.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import type { Outcome } from "../../src/store/committer.ts";
-import { type Create, History } from "./history.ts";
+import { type Create, History, isRight } from "./history.ts";
 import { LONGEST_PLANTS, SIMILAR_PLANTS } from "./plants.ts";
 import { Random } from "./random.ts";
 import { VirtualTime } from "./virtual_time.ts";
-import { getOrInsert } from "./maps.ts";
 
 /**
  * A database file. A process that has it open keeps it when the path changes.
@@ -82,10 +81,14 @@ export class World {
     const { id } = create;
     const { file = new Map() } = this;
     const answer = outcome === "conflict" ? API_ERRORS.idTaken.error : 200;
-    const violation = this.history.answered(create, answer, file);
-    this.expect(violation === undefined, `${outcome}: ${violation}`);
+    this.history.answered(create, answer);
+    const value = file.get(id);
+    this.expect(
+      isRight(create, value),
+      `${outcome} for ${id}, with ${Deno.inspect(value)} in the store`,
+    );
     if (outcome !== "stored") return;
-    const stored = getOrInsert(this.#stored, file, () => new Set());
+    const stored = this.#stored.getOrInsertComputed(file, () => new Set());
     this.expect(!stored.has(id), "answered stored twice for one id");
     stored.add(id);
   }

@@ -1,0 +1,143 @@
+/** The checker of histories, on histories of one id. */
+import assert from "node:assert/strict";
+import { isDeepStrictEqual } from "node:util";
+import { API_ERRORS } from "../src/api_errors.ts";
+import {
+  ABSENT,
+  History,
+  isRight,
+  isUnsettled,
+  type Operation,
+} from "./support/history.ts";
+import { Random, seedOfRun } from "./support/random.ts";
+
+const ID = 1n;
+
+/**
+ * Histories, and what each violates. `A?` is the event that a client sends the
+ * plant A, `A=200` that it gets this answer, `A!` that A is stored at the end.
+ * `-?` and `+?` are removals.
+ */
+const HISTORIES: readonly [name: string, events: string, wrong?: string][] = [
+  ["two winners", "A? B? A=200 B=200 A!", "answered 200 at 3"],
+  ["a lost plant", "A? A=200", "nothing is stored"],
+  ["an altered plant", "A? A=200 a!", `"a"} is stored`],
+  ["an unknown plant", "A!", `"A"} is stored`],
+  ["a plant that was refused", "A? A=50302 A!", `"A"} is stored`],
+  ["a 409 before the winner", "B? B=40901 A? A=200 A!", "answered 40901 at 1"],
+  ["a 409 without a winner", "A? A=40901", "answered 40901 at 1"],
+  ["a 409 for the winner", "A? A=0 A? A=40901 A!", "answered 40901 at 3"],
+  ["an unexpected answer", "A? A=50001", "answered 50001 at 1"],
+  ["nothing if the winner is answered last", "A? B? B=40901 A=200 A!"],
+  ["nothing if the winner is repeated", "A? A=200 A? A=200 A!"],
+  ["nothing if a lost create wins", "A? A=0 B? B=40901 A!"],
+  ["nothing if a failed create wins", "A? B? A=50303 B=40901 A!"],
+  ["nothing if no create has an outcome", "A? A=0 A? A=50301 B? B=50303"],
+
+  ["a plant that was removed", "A? A=200 -? -=200 A!", `"A"} is stored`],
+  ["a removal of nothing", "-? -=200", "removal sent at 0, answered 200"],
+  ["a plant that two removals removed", "A? A=200 -? +? -=200 +=200", "at 5"],
+  ["a removal that overlooks a plant", "A? A=200 -? -=404 A!", "answered 404"],
+  ["a 200 of another plant before a removal", "A? A=200 B? B=200 -?", "at 3"],
+  ["a 409 after a removal", "A? A=200 -? -=200 B? B=40901", "40901 at 5"],
+  ["a removed plant that is back", "A? A=200 -? -=200 B? B=200 A!", "stored"],
+  ["a lost create after a removal", "A? A=200 -? -=200 B? B=200", "nothing is"],
+  ["nothing if an id is created again", "A? A=200 -? -=200 B? B=200 B!"],
+  ["nothing if the removal is in between", "A? A=200 -? B? B=200 -=200 B!"],
+  ["nothing if a 409 precedes the removal", "A? A=200 -? B? B=40901 -=200"],
+  ["nothing if the removal has no outcome", "A? A=200 -? -=0 B? B=200 B!"],
+  ["nothing if a lost create lands later", "A? A=200 B? B=0 -? -=200 B!"],
+  ["nothing if a repeat is the new winner", "A? A=200 A? -? -=200 A=200 A!"],
+  ["nothing if the repeat is older", "A? A=200 A? -? -=200 A=200"],
+  ["nothing if a removal finds nothing yet", "A? -? -=404 A=200 A!"],
+];
+
+for (const [name, events, wrong = ""] of HISTORIES) {
+  Deno.test(`History.violations() returns ${name}`, () => {
+    const history = new History();
+    const stored = new Map<bigint, unknown>();
+    const sent = new Map<string, (answer: number) => void>();
+    for (const event of events.split(" ")) {
+      const [name = "", kind] = event;
+      if (kind === "!") stored.set(ID, { name });
+      else if (kind === "=") sent.get(name)?.(Number(event.slice(2)));
+      else if (/\w/.test(name)) {
+        const create = history.sends({ id: ID, plant: { name } });
+        sent.set(name, (answer) => history.answered(create, answer));
+      } else {
+        const removal = history.removes(ID);
+        sent.set(name, (answer) => history.removed(removal, answer));
+      }
+    }
+    const violations = history.violations(stored);
+    assert.equal(violations.length, wrong === "" ? 0 : 1, `${violations}`);
+    assert.ok(violations.every((it) => it.includes(wrong)), `${violations}`);
+  });
+}
+
+/** Random histories, which are short enough to try every order. */
+const RANDOM_HISTORIES = 20_000;
+
+Deno.test("History.violations() agrees with a search through every order of the operations", () => {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  let correct = 0;
+  for (let i = 0; i < RANDOM_HISTORIES; i++) {
+    const { history, operations } = drawHistory(random);
+    const value = random.pick([undefined, { name: "A" }, { name: "B" }]);
+    const stored = new Map(value === undefined ? [] : [[ID, value]]);
+    const isCorrect = hasOrder(operations, undefined, value);
+    const violations = history.violations(stored);
+    assert.equal(violations.length, isCorrect ? 0 : 1, `SEED=${seed}, ${i}`);
+    if (isCorrect) correct++;
+  }
+  assert.ok(correct > RANDOM_HISTORIES / 20, `${correct} were correct`);
+});
+
+/** Draws operations that overlap, and their answers. */
+function drawHistory(random: Random) {
+  const history = new History();
+  const operations: Operation[] = [];
+  const open: Operation[] = [];
+  for (let left = random.int(1, 5); left > 0 || open.length > 0;) {
+    if (left > 0 && random.chance(0.6)) {
+      left--;
+      const plant = { name: random.pick(["A", "B"]) };
+      const operation = random.chance(0.4)
+        ? history.removes(ID)
+        : history.sends({ id: ID, plant });
+      operations.push(operation);
+      open.push(operation);
+      continue;
+    }
+    const [operation] = open.splice(random.int(0, open.length - 1), 1);
+    if (operation === undefined) continue;
+    const answers = operation.plant === undefined
+      ? [0, 200, ABSENT]
+      : [0, 200, 200, API_ERRORS.idTaken.error, API_ERRORS.busy.error];
+    history.removed(operation, random.pick(answers));
+  }
+  return { history, operations };
+}
+
+/** Returns whether some order of the operations explains the answers. */
+function hasOrder(
+  operations: readonly Operation[],
+  value: unknown,
+  stored: unknown,
+): boolean {
+  const isDone = operations.every(({ answer }) => isUnsettled(answer));
+  if (isDone && isDeepStrictEqual(value, stored)) return true;
+  return operations.some((next) => {
+    const { plant, answer, sentAt } = next;
+    const others = operations.filter((it) => it !== next);
+    const isFirst = others
+      .every((it) => isUnsettled(it.answer) || sentAt < it.answeredAt);
+    if (!isFirst || answer === API_ERRORS.busy.error) return false;
+    const isChange = (plant === undefined) !== (value === undefined);
+    const mayChange = answer === 200 || isUnsettled(answer);
+    return isChange && mayChange
+      ? hasOrder(others, plant, stored)
+      : isRight(next, value) && hasOrder(others, value, stored);
+  });
+}
