@@ -56,7 +56,7 @@ function* powerCuts(
 /** The first run, which is recorded once for both tests. */
 let first: Recording | undefined;
 
-withStrace.test("a power cut at any moment loses no acknowledged plant and no reported backup, and leaves one of the stores of a restore", async () => {
+withStrace.test("a power cut at any moment loses no acknowledged plant, no reported backup and no restored store", async () => {
   for (let run = 0; run < POWER_CUTS / CUTS_MAX; run++) {
     const random = new Random(SEED + run);
     const recording = await record(random);

@@ -41,18 +41,17 @@ const REPLY =
   /(?:^|\r\n\r\n)\{(?:"name":"(-?\d+ \d) |"error":40901,"message":"id: (-?\d+) )/;
 const TAKEN = API_ERRORS.idTaken.error;
 
-/** The report of a restore. */
-const RESTORED = /^restored (\d+) entries/;
-
 /** A plant to create after a power cut. */
 const LAST_PLANT = { id: 1n, plant: { name: "After the power cut" } };
 
-/** The second name that a restore gives the old store. */
-const OLD_STORE = /^plants\.db\.replaced-[^-]+-[^-]+-[^-]+$/;
-
-/** The store and the last backup in a recorded directory. */
+/** The store, the last backup, and what is restored, in a recorded directory. */
 const STORE = "/data/plants.db";
 const BACKUP = "/copies/stopped.db";
+const RESTORED = "/new/plants.db";
+const DIRECTORIES = [STORE, BACKUP, RESTORED].map((path) => dirname(path));
+
+/** SQLite makes a file of so many bytes for the index of a log. */
+const INDEX_BYTES = 32 * 1024;
 
 /** What one program did, and the time after that. */
 interface Stage {
@@ -61,7 +60,7 @@ interface Stage {
   readonly end: number;
 }
 
-/** A complete backup, and when it was reported. */
+/** A complete backup or restored store, and when it was reported. */
 interface Copy {
   readonly path: string;
   readonly content: Uint8Array;
@@ -80,8 +79,6 @@ export interface Recording {
    */
   readonly answeredAt: ReadonlyMap<string, number>;
   readonly copies: readonly Copy[];
-  /** The report of the restore. */
-  readonly restored: Output;
 }
 
 /** What the disk may hold if the power is cut at a time in a stage. */
@@ -94,13 +91,13 @@ export interface PowerCut {
 /**
  * Records a service from its first start: load, a kill between a write and its
  * sync, a backup, recovery, more load, a clean stop, another backup, an import,
- * and the restore of the second backup.
+ * and the restore of the second backup as a new store.
  */
 export async function record(random: Random): Promise<Recording> {
   using directory = new TemporaryDirectory();
   const root = Deno.realPathSync(directory.path);
   const store = root + STORE;
-  for (const path of [STORE, BACKUP]) Deno.mkdirSync(dirname(root + path));
+  for (const path of DIRECTORIES) Deno.mkdirSync(root + path);
   const trace = directory.file("trace");
   const disk = new Disk(root);
   const stages: Stage[] = [];
@@ -120,8 +117,9 @@ export async function record(random: Random): Promise<Recording> {
   }
 
   async function run(report: RegExp, ...args: string[]): Promise<Output> {
-    const options = traced(trace, TRACED_CALLS);
-    await runProgram([...args, "--kv", store], options);
+    const env = { KV_PATH: store };
+    const { env: traceEnv, shell } = traced(trace, TRACED_CALLS);
+    await runProgram(args, { env: { ...env, ...traceEnv }, shell });
     return collect(args.join(" "), report);
   }
 
@@ -143,21 +141,25 @@ export async function record(random: Random): Promise<Recording> {
     collect(name, /listens on/);
   }
 
-  async function copy(path: string): Promise<Copy> {
-    const { at } = await run(/ is a complete copy/, "backup", root + path);
+  async function copy(path: string, ...args: string[]): Promise<Copy> {
+    const { at } = await run(/is a complete copy|^restored/, ...args);
     return { path, content: Deno.readFileSync(root + path), at };
+  }
+
+  function backUp(path: string): Promise<Copy> {
+    return copy(path, "backup", root + path);
   }
 
   const nth = random.int(SYNCS_MIN, SYNCS_MAX);
   const killed = `inject=fsync:signal=SIGKILL:when=${nth}`;
   await serve("first start", drawPlants(random, PLANTS_MAX), killed);
   assert.ok(ledger.ambiguous.size > 0, "it was killed without load");
-  const copies = [await copy("/copies/killed.db")];
+  const copies = [await backUp("/copies/killed.db")];
   // Plants that were written, but not synced, are acknowledged only now.
   const cutOff = [...ledger.ambiguous.values()];
   const others = drawPlants(random, PLANTS_AFTER_RESTART);
   await serve("recovery", [...cutOff, ...others]);
-  copies.push(await copy(BACKUP));
+  copies.push(await backUp(BACKUP));
   const answeredAt = findReplies(disk, ledger);
 
   const imported = [...drawPlants(random, PLANTS_IMPORTED, 0)];
@@ -176,9 +178,10 @@ export async function record(random: Random): Promise<Recording> {
     .filter(({ name, args }) => name === "fsync" && args.endsWith(`${STORE}>`));
   assert.ok(checkpoints.length > 3, "too few checkpoints");
 
-  const restored = await run(RESTORED, "restore", root + BACKUP);
+  const restore = ["restore", root + BACKUP, "--kv", root + RESTORED];
+  copies.push(await copy(RESTORED, ...restore));
   const { sent } = ledger;
-  return { root, stages, sent, answeredAt, copies, restored };
+  return { root, stages, sent, answeredAt, copies };
 }
 
 /** Returns plants whose names are unique, and some ids sent as two of them. */
@@ -228,7 +231,7 @@ function findReplies(disk: Disk, ledger: Ledger): Map<string, number> {
 
 /** Asserts that the recorded changes make the files that are there. */
 function assertComplete(disk: Disk, directory: TemporaryDirectory): void {
-  const paths = [dirname(BACKUP), dirname(STORE)]
+  const paths = DIRECTORIES
     .flatMap((it) => directory.names(it).map((name) => `${it}/${name}`))
     .filter((path) => !path.endsWith("-shm"));
   const files = disk.image();
@@ -285,11 +288,18 @@ export function* drawPowerCuts(
     // The disk may hold an index without its log, or any content of it, which is
     // memory that SQLite processes share.
     if (image.has(STORE) && random.chance(0.5)) {
-      const index = new Uint8Array(32 * 1024).fill(random.int(0, 255));
-      image.set(`${STORE}-shm`, index);
+      image.set(`${STORE}-shm`, drawIndex(random));
     }
     yield { stage, at, image };
   }
+}
+
+/** Draws the content of an index: zeros, another byte, or random ones. */
+function drawIndex(random: Random): Uint8Array<ArrayBuffer> {
+  const index = new Uint8Array(INDEX_BYTES);
+  if (random.chance(0.3)) return index;
+  if (random.chance(0.3)) return index.fill(random.int(1, 255));
+  return index.map(() => random.int(0, 255));
 }
 
 /** A directory with the files of an image. */
@@ -307,21 +317,19 @@ export class ImageDirectory extends TemporaryDirectory {
 }
 
 /**
- * Asserts that every reply still holds after a power cut, that each backup is
- * complete, or missing if it was not reported, and that a restore
- * leaves the old store or the new one.
+ * Asserts that every reply still holds after a power cut, and that each backup
+ * and the restored store are complete, or missing if they were not reported.
  */
 export async function assertSurvives(
   recording: Recording,
-  { stage, at, image }: PowerCut,
+  { at, image }: PowerCut,
 ): Promise<void> {
-  const { copies, restored } = recording;
-  for (const copy of copies) {
+  for (const copy of recording.copies) {
     const found = image.get(copy.path);
     const isValid = found === undefined
       ? at <= copy.at
       : Buffer.compare(found, copy.content) === 0;
-    assert.ok(isValid, `the backup ${copy.path} is missing or not complete`);
+    assert.ok(isValid, `${copy.path} is missing or not complete`);
   }
   if (image.has(STORE)) {
     // A copy, since SQLite changes the files. Deno.openKv panics on a corrupt
@@ -334,17 +342,7 @@ export async function assertSurvives(
   const location = { kind: "file", path: directory.store } as const;
   const store = await openStore(location);
   try {
-    let old = location.path;
-    if (stage.startsWith("restore")) {
-      const backedUp = ledgerAt(recording, copies.at(-1)?.at ?? 0);
-      const stored = await backedUp.assertFile(location.path);
-      const [, plants] = RESTORED.exec(restored.text) ?? [];
-      const isRestored = stored === Number(plants);
-      assert.ok(isRestored || at <= restored.at, "not restored");
-      const name = directory.names("data").find((it) => OLD_STORE.test(it));
-      if (isRestored) old = directory.file(`data/${name}`);
-    }
-    await ledgerAt(recording, at).assertFile(old);
+    await ledgerAt(recording, at).assertFile(location.path);
     assert.equal(await store.commit([LAST_PLANT]), "committed");
   } finally {
     store.close();
