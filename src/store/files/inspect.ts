@@ -45,6 +45,10 @@ const FRAMES_OFFSET = 16;
 const FRAMES_COPIED_OFFSET = 96;
 const INDEX_BYTES = 100;
 
+/** The index starts with its version, in a header that it has twice. */
+const INDEX_VERSION = 3_007_000;
+const INDEX_HEADER_BYTES = 48;
+
 /**
  * What is at a path. `store`: a Deno KV store. `nothing`: no file. `empty`: an
  * empty file, or the start of a store, as an interrupted first start leaves it.
@@ -153,8 +157,13 @@ function findMissingLog(path: string): DatabaseError | undefined {
   const real = resolveLinks(path);
   const log = real + WAL_SUFFIX;
   if (!isInWalMode(path) || statOrUndefined(log) !== undefined) return;
-  const index = new DataView(readStart(real + SHM_SUFFIX, INDEX_BYTES).buffer);
+  const bytes = readStart(real + SHM_SUFFIX, INDEX_BYTES);
   // SQLite writes it in the byte order of the machine.
+  const index = new DataView(bytes.buffer);
+  // After a power cut it can have any content.
+  const [one, other] = [0, INDEX_HEADER_BYTES]
+    .map((at) => String(bytes.subarray(at, at + INDEX_HEADER_BYTES)));
+  if (index.getUint32(0, true) !== INDEX_VERSION || one !== other) return;
   const frames = index.getUint32(FRAMES_OFFSET, true);
   if (frames <= index.getUint32(FRAMES_COPIED_OFFSET, true)) return;
   // Another process may have opened the store meanwhile.
