@@ -22,7 +22,7 @@ const INSTANCES_MAX = 3;
 const KV_SERVER: Server = {
   name: "denokv",
   command: (file) => [
-    ...[DENOKV ?? "", "--sqlite-path", file, "serve", "--addr", "127.0.0.1:0"],
+    ...[DENOKV, "--sqlite-path", file, "serve", "--addr", "127.0.0.1:0"],
     ...["--access-token", KV_ENV.DENO_KV_ACCESS_TOKEN],
   ],
 };

@@ -113,6 +113,24 @@ test("a request inside a refused body is not answered", async (program) => {
   }
 });
 
+test("the reply to HEAD has the headers of that to GET, and the next reply follows at once", async (program) => {
+  const [head, get] = ["HEAD", "GET"].map((method) =>
+    request("", {
+      line: `${method} /livez HTTP/1.1`,
+      without: ["content-length"],
+    })
+  );
+  using wire = await Wire.connect(program.port);
+  await wire.send(concatenate(head ?? "", get ?? ""));
+  const replies = [await wire.reply({ isToHead: true }), await wire.reply()];
+  const [ofHead, ofGet] = replies.map((reply) => {
+    reply?.headers.delete("date");
+    return [reply?.status, ...reply?.headers ?? []];
+  });
+  assert.deepEqual(ofHead, ofGet);
+  assert.equal(replies[1]?.text, '{"status":"ok"}');
+});
+
 test("a connection closes after the reply if the client asks for that or uses HTTP/1.0", async (program) => {
   const differences = [
     { headers: ["connection: close"] },

@@ -1,19 +1,15 @@
 /** A process without file descriptors: it continues, and listens again. */
 import assert from "node:assert/strict";
 import { eventually, inParallel, PLANT, toBody } from "../support/load.ts";
-import { assertSucceeded, has, Program, TOKEN } from "../support/program.ts";
-import { test, testsIf } from "../support/tests.ts";
-import { HAS_OPENSSL, makeCertificate, runTool } from "../support/tools.ts";
+import { needs } from "../support/needs.ts";
+import { assertSucceeded, Program, TOKEN } from "../support/program.ts";
+import { test } from "../support/tests.ts";
+import { makeCertificate, runTool } from "../support/tools.ts";
 import { exportLines } from "../support/transfer.ts";
 import { exchange, request } from "../support/wire.ts";
 
-const withTools = testsIf(HAS_OPENSSL && await has("curl", "--version"));
-
-/**
- * Connections that stay open when the others end. Deno 2.6 and 2.7 report that
- * a server no longer listens only when its last connection has ended.
- */
-const STAYING = /^2\.[67]\./.test(Deno.version.deno) ? 0 : 5;
+/** Connections that stay open when the others end. */
+const STAYING = 5;
 
 /** A limit of file descriptors, for a shell that starts the program. */
 const FEW_FILES = 'ulimit -n 256; exec "$0" "$@"';
@@ -94,23 +90,26 @@ test("a service without file descriptors continues, and serves again when most c
   assert.deepEqual(await exportLines(store), [body]);
 });
 
-withTools.test("a service with TLS and without file descriptors serves again when most connections end", async ({ directory, start }) => {
-  const { cert, key } = await makeCertificate(directory, "plants");
-  await using program = await start(["--tls-cert", cert, "--tls-key", key], {
-    shell: FEW_FILES,
-  });
-  const { origin } = program;
-  assert.match(origin, /^https:/);
-  // In the middle of a handshake.
-  const part = Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00);
-  await assertServesAgain(program, [part], async () => {
-    const output = await runTool("curl", [
-      ...["-sS", "--cacert", cert, "-w", "%{http_code}"],
-      ...["-H", `Authorization: Bearer ${TOKEN}`],
-      ...["-H", "Content-Type: application/json"],
-      ...["-d", toBody({ id: 1n, plant: PLANT })],
-      `${origin}/plants`,
-    ]).catch(String);
-    return /\}200$/.test(output);
-  });
-});
+needs("openssl", "curl").test(
+  "a service with TLS and without file descriptors serves again when most connections end",
+  async ({ directory, start }) => {
+    const { cert, key } = await makeCertificate(directory, "plants");
+    await using program = await start(["--tls-cert", cert, "--tls-key", key], {
+      shell: FEW_FILES,
+    });
+    const { origin } = program;
+    assert.match(origin, /^https:/);
+    // In the middle of a handshake.
+    const part = Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00);
+    await assertServesAgain(program, [part], async () => {
+      const output = await runTool("curl", [
+        ...["-sS", "--cacert", cert, "-w", "%{http_code}"],
+        ...["-H", `Authorization: Bearer ${TOKEN}`],
+        ...["-H", "Content-Type: application/json"],
+        ...["-d", toBody({ id: 1n, plant: PLANT })],
+        `${origin}/plants`,
+      ]).catch(String);
+      return /\}200$/.test(output);
+    });
+  },
+);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { ConstantLoad, Instance } from "../support/instances.ts";
-import { DENOKV, KV_ENV, KvServer } from "../support/kv_server.ts";
+import { KV_ENV, KvServer } from "../support/kv_server.ts";
 import {
   eventually,
   inParallel,
@@ -11,12 +11,9 @@ import {
   raceForIds,
   type Tally,
 } from "../support/load.ts";
-import { NGINX, Nginx } from "../support/nginx.ts";
+import { needs } from "../support/needs.ts";
+import { Nginx } from "../support/nginx.ts";
 import { Random, seedOfRun } from "../support/random.ts";
-import { testsIf } from "../support/tests.ts";
-
-const behindNginx = testsIf(NGINX !== "");
-const behindNginxWithServer = testsIf(NGINX !== "" && DENOKV !== undefined);
 
 const CONNECTIONS = 40;
 const CREATES_PER_SECOND = 1_000;
@@ -35,30 +32,36 @@ const LOG_CHARS = 2_000;
 
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
-behindNginx.test("two instances on one file restart and are killed under load without a failed request, and lose nothing", async ({ store }) => {
-  await prove({ store, count: 2 }, async (run) => {
-    await restartInTurn(run);
-    await killInstances(run);
-    await raceForIds(run.instances, run.ledger);
-    await stopInstances(run);
-    await run.ledger.assertFile(store);
-  });
-});
+needs("NGINX").test(
+  "two instances on one file restart and are killed under load without a failed request, and lose nothing",
+  async ({ store }) => {
+    await prove({ store, count: 2 }, async (run) => {
+      await restartInTurn(run);
+      await killInstances(run);
+      await raceForIds(run.instances, run.ledger);
+      await stopInstances(run);
+      await run.ledger.assertFile(store);
+    });
+  },
+);
 
-behindNginxWithServer.test("three instances on a KV Connect server restart or are killed without a failed request, and outlive a kill of the server", async ({ directory }) => {
-  const file = directory.file("kv.db");
-  await using server = await KvServer.start(file);
-  const on = { store: server.url, env: KV_ENV, count: 3 };
-  await prove(on, async (run) => {
-    await restartInTurn(run);
-    await killInstances(run);
-    await killServer(server, run);
-    await raceForIds(run.instances, run.ledger);
-    await stopInstances(run);
-    await server.kill();
-    await run.ledger.assertFile(file);
-  });
-});
+needs("NGINX", "DENOKV").test(
+  "three instances on a KV Connect server restart or are killed without a failed request, and outlive a kill of the server",
+  async ({ directory }) => {
+    const file = directory.file("kv.db");
+    await using server = await KvServer.start(file);
+    const on = { store: server.url, env: KV_ENV, count: 3 };
+    await prove(on, async (run) => {
+      await restartInTurn(run);
+      await killInstances(run);
+      await killServer(server, run);
+      await raceForIds(run.instances, run.ledger);
+      await stopInstances(run);
+      await server.kill();
+      await run.ledger.assertFile(file);
+    });
+  },
+);
 
 /** The state of a test. */
 interface Run {

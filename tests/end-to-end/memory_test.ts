@@ -15,9 +15,10 @@ import {
   Tally,
   toBody,
 } from "../support/load.ts";
+import { needs } from "../support/needs.ts";
 import { assertSucceeded, Program } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";
-import { type TestPlace, testsIf } from "../support/tests.ts";
+import type { TestPlace } from "../support/tests.ts";
 import { request, Wire } from "../support/wire.ts";
 
 const BUSY = API_ERRORS.busy.error;
@@ -53,14 +54,12 @@ interface Service extends Pick<TestPlace, "store" | "ledger"> {
   readonly program: Program;
 }
 
-const inGate = testsIf(Deno.env.has("GATE"));
-
 /** Registers a test with a running service, which must have stored one plant. */
 function testService(
   name: string,
   run: (service: Service) => Promise<void>,
 ): void {
-  inGate.test(name, async ({ store, ledger, start }) => {
+  needs("GATE").test(name, async ({ store, ledger, start }) => {
     await using program = await start();
     const isAlive = async (id: bigint) =>
       assert.ok(isStored(await ledger.send(program, { id, plant: PLANT })));

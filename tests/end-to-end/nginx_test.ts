@@ -3,12 +3,12 @@ import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import { Instance } from "../support/instances.ts";
-import { NGINX, Nginx } from "../support/nginx.ts";
+import { needs } from "../support/needs.ts";
+import { Nginx } from "../support/nginx.ts";
 import { TOKEN } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { testsIf } from "../support/tests.ts";
 
-const behindNginx = testsIf(NGINX !== "");
+const behindNginx = needs("NGINX");
 
 /** The error number of nginx for a request that it cannot read. */
 const BAD_REQUEST = 40000;

@@ -2,14 +2,11 @@
 import assert from "node:assert/strict";
 import { READ_BYTES } from "../../src/plant/lines.ts";
 import { PAGE_KEYS_MIN } from "../../src/limits.ts";
-import { has, runProgram } from "../support/program.ts";
-import { testsIf } from "../support/tests.ts";
+import { needs } from "../support/needs.ts";
+import { runProgram } from "../support/program.ts";
 import { createStore, toLine, writeLines } from "../support/transfer.ts";
 
-/** Needs util-linux, to run a program on a terminal. */
-const onTerminal = testsIf(
-  await has("script", "-qec", "test -t 2", "/dev/null"),
-);
+const onTerminal = needs("script");
 
 const ERASE = "\r\x1b[K";
 

@@ -1,12 +1,7 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX } from "../../src/limits.ts";
-import {
-  FakeKvServer,
-  KV_ENV,
-  KvServer,
-  withServer,
-} from "../support/kv_server.ts";
+import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import { eventually, isStored, pause, PLANT } from "../support/load.ts";
 import {
   assertSucceeded,
@@ -14,7 +9,7 @@ import {
   Program,
   statusOf,
 } from "../support/program.ts";
-import { onLinux, test, testsWith } from "../support/tests.ts";
+import { onLinux, testsWith } from "../support/tests.ts";
 import { freePort, runTool } from "../support/tools.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { StoreLock } from "../support/temporary.ts";
@@ -90,22 +85,6 @@ onSmallDisk.test("GET /readyz answers 503 on a full disk, and 200 when there is 
   assert.equal(program.stderr.slice(length).trimEnd().split("\n").length, 2);
   const retry = program.create({ id: 1, name: "x".repeat(10_000) });
   assert.equal(await statusOf(retry), 200);
-});
-
-test("GET /readyz probes a KV Connect server again after a probe that never settles", async () => {
-  await using server = new FakeKvServer();
-  const args = ["--kv", server.url];
-  await using program = await Program.start(args, { env: KV_ENV });
-  for (let outage = 1; outage <= 2; outage++) {
-    await untilReady(program, 200);
-    const unanswered = Promise.withResolvers<Response>();
-    server.data = () => unanswered.promise;
-    await untilReady(program, 503);
-    // The writes of the outage stay without an answer.
-    server.data = () => undefined;
-    await untilReady(program, 200);
-    assert.equal(await statusOf(program.create({ id: 1, name: "Fern" })), 200);
-  }
 });
 
 withServer.test("creates and GET /readyz are answered 503 whenever a KV Connect server hangs, however long, and succeed when it continues", async ({ directory, ledger }) => {

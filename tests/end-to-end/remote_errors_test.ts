@@ -1,12 +1,7 @@
 /** A KV Connect server that cannot be used, and what its errors may contain. */
 import assert from "node:assert/strict";
 import { API_ERRORS, MAY_BE_STORED } from "../../src/api_errors.ts";
-import {
-  FakeKvServer,
-  KV_ENV,
-  KvServer,
-  withServer,
-} from "../support/kv_server.ts";
+import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
 import { isStored, PLANT, send } from "../support/load.ts";
 import { assertOneLine, Program, runProgram } from "../support/program.ts";
 import { test } from "../support/tests.ts";
@@ -79,14 +74,4 @@ test("an error text of a KV Connect server is harmless in the log, and no create
   assert.equal(status, 0);
   assert.ok(!stderr.includes(TOKEN) && !stderr.includes("forged\n"), stderr);
   assert.doesNotMatch(stderr, UNPRINTABLE);
-});
-
-withServer.test("a start with a wrong token for the KV Connect server fails with one line", async ({ directory }) => {
-  await using server = await KvServer.start(directory.file("kv.db"));
-  const env = { DENO_KV_ACCESS_TOKEN: "not-the-token" };
-  const args = ["--port", "0", "--kv", server.url];
-  const ended = await runProgram(args, { env });
-  assertOneLine(ended, 1, /cannot store plants in http:\/\/127/);
-  assert.ok(!ended.stderr.includes("not-the-token"));
-  assert.ok(ended.stderr.endsWith(ADVICE), ended.stderr);
 });

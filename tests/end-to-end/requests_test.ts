@@ -13,12 +13,6 @@ import {
 
 const VALID = '{"id":2,"name":"Fern"}';
 
-const NO_CREDENTIALS =
-  /^Authorization: expected "Bearer" and one token, got something else$/;
-
-const INVALID_TOKEN =
-  /^Authorization: .*, got "Bearer" with a character that no token has: /;
-
 function to(target: string, method = "POST"): Uint8Array {
   return request(VALID, { line: `${method} ${target} HTTP/1.1` });
 }
@@ -72,13 +66,13 @@ const REFUSED: readonly (readonly [
       `authorization: Bearer ${TOKEN}`,
     ),
     40101,
-    NO_CREDENTIALS,
+    /"Bearer" and more than one token$/,
   ],
   [
     "a token in UTF-8",
     withHeaders("authorization: Bearer tökén"),
     40101,
-    INVALID_TOKEN,
+    /"Bearer" with a character that no token has: /,
   ],
   [
     "two Content-Types",
@@ -91,8 +85,12 @@ const REFUSED: readonly (readonly [
   ],
 ];
 
+const MANY_HEADERS = Array.from({ length: 128 }, (_, i) => `x-${i}: 1`);
+
 /** How creates differ from an ordinary one, and are stored all the same. */
 const ACCEPTED: readonly (readonly [string, Differences])[] = [
+  // With the four of every request.
+  ["100 headers", { headers: MANY_HEADERS.slice(0, 96) }],
   ...["/plants?/plants/", "http://a.test/plants"].map((target) =>
     [`the target ${target}`, { line: `POST ${target} HTTP/1.1` }] as const
   ),
@@ -117,31 +115,26 @@ const MALFORMED: Readonly<Record<string, Uint8Array>> = {
   "a transfer coding other than chunked": withHeaders(
     "transfer-encoding: gzip",
   ),
+  "two transfer codings": request(chunked(VALID, 5), {
+    headers: ["transfer-encoding: chunked", "transfer-encoding: chunked"],
+  }),
+  "a length before a transfer coding": request(chunked(VALID, 5), {
+    headers: ["content-length: 22", "transfer-encoding: chunked"],
+  }),
+  "a length after a transfer coding": request(chunked(VALID, 5), {
+    headers: ["transfer-encoding: chunked", "content-length: 22"],
+  }),
+  "an offer to upgrade, as Java's HttpClient sends it": withHeaders(
+    "connection: Upgrade, HTTP2-Settings",
+    "upgrade: h2c",
+    "http2-settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA",
+  ),
+  "a header of 64 KiB": withHeaders(`x: ${"y".repeat(2 ** 16)}`),
+  "128 headers": withHeaders(...MANY_HEADERS),
   "a space before a colon": withHeaders("x : y"),
   "a target that is not a path": to("plants"),
-  "text that is not HTTP": toBytes("hello\r\n\r\n"),
+  "nothing of HTTP": toBytes("hello\r\n\r\n"),
 };
-
-/** Requests that some versions of the runtime refuse and others accept. */
-const DOUBTFUL = [
-  [
-    "an offer to upgrade to HTTP/2, as Java's HttpClient sends it",
-    {
-      headers: [
-        "connection: Upgrade, HTTP2-Settings",
-        "upgrade: h2c",
-        "http2-settings: AAEAAEAAAAIAAAABAAMAAABkAAQBAAAAAAUAAEAA",
-      ],
-    },
-  ],
-  [
-    "two transfer codings",
-    {
-      headers: ["transfer-encoding: chunked", "transfer-encoding: chunked"],
-      isChunked: true,
-    },
-  ],
-] as const;
 
 const { test } = testsOfOneService();
 
@@ -164,20 +157,9 @@ for (const [i, [name, differences]] of ACCEPTED.entries()) {
   });
 }
 
-test("the runtime replies to a request that is not HTTP with a bare 400", async (program) => {
-  for (const [name, bytes] of Object.entries(MALFORMED)) {
+for (const [name, bytes] of Object.entries(MALFORMED)) {
+  test(`a request with ${name} is refused with a bare 400`, async (program) => {
     const reply = await exchange(program.port, bytes);
-    assert.deepEqual([reply?.status, reply?.text], [400, ""], name);
-  }
-});
-
-for (const [i, [name, differences]] of DOUBTFUL.entries()) {
-  test(`a create with ${name} is stored as it was sent, or refused with a bare 400`, async (program) => {
-    const id = 200n + BigInt(i);
-    const body = `{"id":${id},"name":"Fern"}`;
-    const sent = "isChunked" in differences ? chunked(body, 5) : body;
-    const reply = await exchange(program.port, request(sent, differences));
-    if (reply?.status === 200) return [[["plants", id], { name: "Fern" }]];
     assert.deepEqual([reply?.status, reply?.text], [400, ""]);
   });
 }

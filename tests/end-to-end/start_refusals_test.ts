@@ -6,21 +6,25 @@
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
 import { makeOtherDatabase } from "../support/damage.ts";
+import { makeStore } from "../support/places.ts";
 import {
   assertOneEntry,
   assertOneLine,
+  assertSucceeded,
   type Ended,
   has,
+  Program,
   type ProgramOptions,
   runProgram,
 } from "../support/program.ts";
-import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { snapshot } from "../support/snapshot.ts";
 import { StoreLock } from "../support/temporary.ts";
-import { onLinux, test, testsWith } from "../support/tests.ts";
+import { onLinux, test, testsIf } from "../support/tests.ts";
+import { createAndKill } from "../support/transfer.ts";
 import { tracedOn, withStrace } from "../support/strace.ts";
 
-const onSmallDisk = testsWith(() => new SmallDisk(4), canMount());
+/** The user that is not root. */
+const NOBODY = 65_534;
 
 /** A value that no output may contain. */
 const SECRET = "hush-hush";
@@ -54,7 +58,7 @@ test("serve refuses another database with one line, and leaves it unchanged", as
     await runProgram(["--port", "0"], { env: { KV_PATH: store } }),
     2,
     `cannot store plants in ${store}: not a Deno KV store: restore a backup, ` +
-      "or name another file with --kv or KV_PATH",
+      "or name another file with KV_PATH",
   );
   assert.deepEqual(snapshot(directory.path), before);
 });
@@ -81,48 +85,51 @@ onLinux.test("serve refuses with one line a store below /dev or /proc before it 
   }
 });
 
-for (const isNew of [true, false]) {
-  const which = isNew ? "a new" : "an existing";
-  withStrace.test(`serve fails with one line, and status 1, if no descriptor is left for ${which} store`, async ({ directory, store }) => {
-    if (!isNew) (await Deno.openKv(store)).close();
-    const before = snapshot(directory.path);
-    // EMFILE for this file only: Deno itself does not run without descriptors.
-    const inject = "inject=openat:error=EMFILE";
-    const ended = await startOn(store, tracedOn(store, "/dev/null", inject));
-    assertOneLine(
-      ended,
-      1,
-      `cannot store plants in ${store}: Too many open files (os error 24): ` +
-        `open '${store}'`,
-    );
-    assert.deepEqual(snapshot(directory.path), before);
-  });
-}
+withStrace.test("serve fails with one line, and status 1, if no descriptor is left for the store", async ({ directory, store }) => {
+  await makeStore(store);
+  const before = snapshot(directory.path);
+  // EMFILE for this file only: Deno itself does not run without descriptors.
+  const inject = "inject=openat:error=EMFILE";
+  const ended = await startOn(store, tracedOn(store, "/dev/null", inject));
+  assertOneLine(ended, 1, /: Too many open files /);
+  assert.deepEqual(snapshot(directory.path), before);
+});
 
-onSmallDisk.test("serve fails with one line on a disk without inodes, with status 1, and on a read-only one, with status 2", async (disk) => {
-  const stores = [disk.file("plants.db"), disk.file("new.db")] as const;
-  (await Deno.openKv(stores[0])).close();
-  // The root and the store.
-  disk.remount("nr_inodes=2");
-  for (const store of stores) {
-    assertOneLine(
-      await startOn(store),
-      1,
-      /: the disk is full: free some space$/m,
-    );
+/** Root may use every file: the program runs as another user instead. */
+const AS_USER: ProgramOptions = Deno.uid() === 0
+  ? {
+    env: { DENO_DIR: "/dev/null" },
+    shell: `exec setpriv --reuid ${NOBODY} --regid ${NOBODY} ` +
+      '--clear-groups "$0" "$@"',
   }
-  disk.remount("ro");
-  for (const store of stores) {
-    assertOneLine(
-      await startOn(store),
-      2,
-      `cannot store plants in ${store}: the file system is ` +
-        "read-only: mount it for writing, or name another file with --kv " +
-        "or KV_PATH",
-    );
+  : {};
+
+const asUser = testsIf(
+  (await runProgram(["--version"], AS_USER)).status === 0,
+);
+
+asUser.test("serve refuses with one line, and status 2, a file of the store that it may not write, and starts when the permission is repaired", async ({ directory, store }) => {
+  await createAndKill(store, 10);
+  const files = directory.names().map((name) => directory.file(name));
+  assert.equal(files.length, 3);
+  if (Deno.uid() === 0) {
+    for (const path of [directory.path, ...files]) {
+      Deno.chownSync(path, NOBODY, NOBODY);
+    }
   }
-  disk.remount("rw");
-  assert.deepEqual([...Deno.readDirSync(disk.path)].length, 1);
+  for (const file of files) {
+    Deno.chmodSync(file, 0o400);
+    const before = snapshot(directory.path);
+    const ended = await startOn(store, AS_USER);
+    const [, named] = /: permission denied as user \S+: (\S+): change the /
+      .exec(ended.stderr) ?? [];
+    assert.equal(named, file, ended.stderr);
+    assertOneLine(ended, 2, /^plant-store: cannot store plants in /);
+    assert.deepEqual(snapshot(directory.path), before);
+    Deno.chmodSync(file, 0o600);
+  }
+  await using program = await Program.start(["--kv", store], AS_USER);
+  assertSucceeded(await program.stop());
 });
 
 /** Runs a start with a KV Connect server on a port. */
@@ -134,7 +141,6 @@ async function startWithServer(port: number): Promise<Ended> {
   return ended;
 }
 
-// Deno 2.6 retries refused connections too, so each can take 9 s.
 test("serve waits 9 s for a KV Connect server, or while another process has locked the store, then fails with one line", async ({ store }) => {
   (await Deno.openKv(store)).close();
   using _lock = new StoreLock(store, "EXCLUSIVE");
@@ -164,7 +170,6 @@ test("serve waits 9 s for a KV Connect server, or while another process has lock
   assertOneLine(
     locked,
     1,
-    `cannot store plants in ${store}: database is locked by another process: ` +
-      "stop it first",
+    /: another process has locked it, or its file system has no locks: stop /,
   );
 });

@@ -1,18 +1,12 @@
 import assert from "node:assert/strict";
 import config from "../../deno.json" with { type: "json" };
-import { API_ERRORS } from "../../src/api_errors.ts";
-import { has, statusOf } from "../support/program.ts";
-import { makeStore } from "../support/places.ts";
+import { needs } from "../support/needs.ts";
+import { Program, statusOf, writeScript } from "../support/program.ts";
+import { read } from "../support/readme.ts";
 import { assertInjected, traced, withStrace } from "../support/strace.ts";
-import { test, testsIf } from "../support/tests.ts";
+import { test } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
-
-const HAS_CURL = await has("curl", "--version");
-
-/** Runs a command in a shell and returns its output. */
-function shell(command: string): Promise<string> {
-  return runTool("sh", ["-c", `${command} 2>/dev/null`]);
-}
+import { createStore } from "../support/transfer.ts";
 
 /** Returns the curl command that a start printed. */
 function curlIn(stderr: string): string {
@@ -20,47 +14,66 @@ function curlIn(stderr: string): string {
   return curl;
 }
 
-test("serve prints where it listens and stores, and a curl command that creates a plant with a token of this run", async ({ store, start }) => {
+test("serve prints where it listens and stores, and a token of this run", async ({ store, start }) => {
   await using program = await start([], { ownToken: true });
   const { stderr, origin } = program;
-  assert.ok(
-    stderr.startsWith(`Plant Store ${config.version} listens on ${origin}\n`),
-    stderr,
-  );
-  assert.ok(
-    stderr.includes(`\nCreated a new, empty store in ${store}\n`),
-    stderr,
-  );
-  assert.match(stderr, /\nNo token is configured: .* for this run\n/);
-  assert.ok(stderr.endsWith(`\n\nAPI reference: ${origin}/\n\n`), stderr);
-  const curl = curlIn(stderr);
-  const [, token = ""] = /Bearer ([0-9a-f]{32})"/.exec(curl) ?? [];
+  const { version } = config;
+  for (
+    const line of [
+      `Plant Store ${version} listens on ${origin}`,
+      `Created a new, empty store in ${store}`,
+      `API reference: ${origin}/`,
+    ]
+  ) assert.ok(stderr.includes(`${line}\n`), stderr);
+  const [, token = ""] = /Bearer ([0-9a-f]{32})"/.exec(curlIn(stderr)) ?? [];
   assert.equal(await statusOf(program.create("{}", token)), 400);
   assert.equal(await statusOf(program.create("{}", "0".repeat(32))), 401);
-  assert.ok(curl.includes(`${origin}/plants`), curl);
-  if (!HAS_CURL) return;
-  for (let i = 0; i < 2; i++) {
-    const reply = await shell(curl);
-    assert.match(reply, /^HTTP\/1\.1 200 /);
-    assert.ok(reply.endsWith('\r\n\r\n{"name":"Monstera","tag":"climber"}'));
-  }
-  const conflict = await shell(curl.replace("Monstera", "M"));
-  assert.ok(conflict.includes(`"error":${API_ERRORS.idTaken.error}`), conflict);
 });
 
-testsIf(HAS_CURL).test(
-  "serve with several tokens prints a curl command that works in a shell with the same variable",
-  async ({ start }) => {
-    const ACCESS_TOKEN = "first,second";
-    await using program = await start([], { env: { ACCESS_TOKEN } });
-    const curl = curlIn(program.stderr);
-    const reply = await shell(`ACCESS_TOKEN=${ACCESS_TOKEN}; ${curl}`);
-    assert.match(reply, /^HTTP\/1\.1 200 /);
+for (const tokens of ["", "one", "first,second", "a,a"]) {
+  needs("curl").test(
+    `serve with ACCESS_TOKEN=${tokens} prints a curl command that creates a plant in a shell with this variable`,
+    async ({ start }) => {
+      const ownToken = tokens === "";
+      const env = { ...(!ownToken && { ACCESS_TOKEN: tokens }) };
+      await using program = await start([], { env, ownToken });
+      const curl = curlIn(program.stderr);
+      const script = `ACCESS_TOKEN=${tokens}; ${curl} 2>/dev/null`;
+      for (let i = 0; i < 2; i++) {
+        const reply = await runTool("sh", ["-c", script]);
+        assert.match(reply, /^HTTP\/1\.1 200 /);
+        assert.ok(
+          reply.endsWith('\r\n\r\n{"name":"Monstera","tag":"climber"}'),
+        );
+      }
+    },
+  );
+}
+
+const [, START_POST = ""] = /^ExecStartPost=\/bin\/sh -c '(.+)'$/m
+  .exec(read("src/deploy/plant-store.service")) ?? [];
+
+needs("Linux").test(
+  "the unit's ExecStartPost succeeds when the service is ready, and fails if another one answers at its port",
+  async ({ directory, start }) => {
+    const file = directory.file("plant-store");
+    writeScript(file);
+    const script = START_POST.replaceAll("/usr/local/bin/plant-store", file);
+    assert.notEqual(script, START_POST);
+    await using program = await start();
+    const PORT = `${program.port}`;
+    const startPost = ({ pid }: Deno.ChildProcess) =>
+      runTool("sh", ["-c", script], { env: { PORT, MAINPID: `${pid}` } });
+    await startPost(program.process);
+    const store = directory.file("other.db");
+    await using other = Program.spawn(["--port", PORT, "--kv", store]);
+    await assert.rejects(startPost(other.process));
+    assert.equal((await other.ended()).status, 1);
   },
 );
 
 withStrace.test("a start succeeds on a disk whose syncs take a second", async ({ directory, store, start }) => {
-  await makeStore(store);
+  await createStore(store, 1);
   const trace = directory.file("trace");
   const delay = "inject=fsync,fdatasync:delay_exit=1000000";
   await using program = await start(

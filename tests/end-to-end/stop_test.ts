@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { eventually, occurrences } from "../support/load.ts";
-import { assertSucceeded, has, Program, STACK } from "../support/program.ts";
+import { needs } from "../support/needs.ts";
+import { assertSucceeded, Program, STACK } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";
-import { test, testsIf } from "../support/tests.ts";
+import { test } from "../support/tests.ts";
 import { exportLines } from "../support/transfer.ts";
 import { request, Wire } from "../support/wire.ts";
-
-const withScript = testsIf(await has("script", "--version"));
 
 const BODY = '{"id":7,"name":"Monstera"}';
 const IDLE = '{"id":1,"name":"idle"}';
@@ -120,10 +119,13 @@ test("SIGTERM ends a start that waits for a KV Connect server, and SIGHUP does n
   assert.doesNotMatch(stderr, STACK);
 });
 
-withScript.test("a service stops when its terminal closes", async ({ start }) => {
-  // The service inherits the third descriptor: its end is waited for, too.
-  const shell = 'exec script -qfc "$0 $*" /dev/null >&2 3>&2';
-  await using program = await start([], { shell });
-  await program.stop("SIGKILL");
-  await waitForRefusal(program.port);
-});
+needs("script").test(
+  "a service stops when its terminal closes",
+  async ({ start }) => {
+    // The service inherits the third descriptor: its end is waited for, too.
+    const shell = 'exec script -qfc "$0 $*" /dev/null >&2 3>&2';
+    await using program = await start([], { shell });
+    await program.stop("SIGKILL");
+    await waitForRefusal(program.port);
+  },
+);

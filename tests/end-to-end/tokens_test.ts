@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { occurrences } from "../support/load.ts";
-import { errorOf, has, Program, statusOf } from "../support/program.ts";
-import { test, type TestPlace, testsIf } from "../support/tests.ts";
+import { needs } from "../support/needs.ts";
+import { errorOf, Program, statusOf } from "../support/program.ts";
+import { test, type TestPlace } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
-
-const inBash = testsIf(await has("bash", "--version"));
 
 const PLANT = { id: 7, name: "Monstera" };
 
@@ -46,13 +45,16 @@ test("serve reads its tokens from a FIFO at the start", async ({ directory, star
   assert.equal(await isAccepted(program, "first"), true);
 });
 
-inBash.test("serve reads its tokens from a process substitution at the start", async ({ start }) => {
-  await using program = await start([], {
-    ownToken: true,
-    shell: `exec bash -c '"$0" "$@" --token-file <(echo a-token)' "$0" "$@"`,
-  });
-  assert.equal(await isAccepted(program, "a-token"), true);
-});
+needs("bash").test(
+  "serve reads its tokens from a process substitution at the start",
+  async ({ start }) => {
+    await using program = await start([], {
+      ownToken: true,
+      shell: `exec bash -c '"$0" "$@" --token-file <(echo a-token)' "$0" "$@"`,
+    });
+    assert.equal(await isAccepted(program, "a-token"), true);
+  },
+);
 
 test("SIGHUP replaces the tokens with those in the file", async (place) => {
   const { program, tokens } = await startWithFile(place);

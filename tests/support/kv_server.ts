@@ -1,11 +1,11 @@
 import { BackgroundProcess } from "./background.ts";
-import { testsIf } from "./tests.ts";
+import { needs } from "./needs.ts";
 import { freePort, listens } from "./tools.ts";
 
-/** The path of denokv, a KV Connect server; without it tests are ignored. */
-export const DENOKV = Deno.env.get("DENOKV");
+/** The path of denokv, a KV Connect server. */
+export const DENOKV = Deno.env.get("DENOKV") ?? "";
 
-export const withServer = testsIf(DENOKV !== undefined);
+export const withServer = needs("DENOKV");
 
 const KV_TOKEN = "a-token-for-tests";
 
@@ -45,7 +45,7 @@ export class KvServer implements AsyncDisposable {
 
   async restart(): Promise<void> {
     const address = `127.0.0.1:${this.port}`;
-    this.#running = new BackgroundProcess(DENOKV ?? "", {
+    this.#running = new BackgroundProcess(DENOKV, {
       args: [
         ...["--sqlite-path", this.#file, "serve"],
         ...["--access-token", KV_TOKEN, "--addr", address],

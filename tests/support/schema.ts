@@ -1,5 +1,3 @@
-import type { Program } from "./program.ts";
-
 /** A schema, with the keywords that the description uses. */
 export interface Schema {
   readonly $ref?: string;
@@ -63,14 +61,6 @@ export interface Description {
       readonly bearerAuth: { readonly type: string; readonly scheme: string };
     };
   };
-}
-
-/** Reads the description from a running service. */
-export async function readDescription(
-  { origin }: Pick<Program, "origin">,
-): Promise<Description> {
-  const response = await fetch(`${origin}/openapi.json`);
-  return await response.json();
 }
 
 /** Returns whether a value is valid against a schema without `allOf`. */

@@ -1,10 +1,11 @@
 /** Runs programs under strace, and reads what it wrote. */
 import assert from "node:assert/strict";
-import { has, type ProgramOptions } from "./program.ts";
+import { isThere } from "./needs.ts";
+import type { ProgramOptions } from "./program.ts";
 import { testsIf } from "./tests.ts";
 
 /** Whether this machine has strace and permits it. */
-export const HAS_STRACE = await has("strace", "-f", "-o", "/dev/null", "true");
+export const HAS_STRACE = isThere("strace");
 
 export const withStrace = testsIf(HAS_STRACE);
 

@@ -1,16 +1,12 @@
 import assert from "node:assert/strict";
 import { eventually } from "./load.ts";
-import { has } from "./program.ts";
+import { needs } from "./needs.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
-import { testsIf } from "./tests.ts";
 
 /** The path of promtool; without it tests are ignored. */
 export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
 
-/** Whether this machine can make certificates. */
-export const HAS_OPENSSL = await has("openssl", "version");
-
-export const withOpenssl = testsIf(HAS_OPENSSL);
+export const withOpenssl = needs("openssl");
 
 /** The range of ports to choose from. */
 const PORT_MIN = 20_000;

@@ -1,0 +1,81 @@
+/**
+ * The tools that some tests need. As a program, this file names those that are
+ * missing, and what is not tested without them.
+ */
+import { canMount } from "./small_disk.ts";
+import { type TestPlace, type Tests, testsIf } from "./tests.ts";
+
+/** Whether a machine has a tool, and what is tested with it. */
+type Tool = readonly [isThere: () => boolean, tests: string];
+
+/** A tool whose path is in a variable. */
+function inVariable(name: string): () => boolean {
+  return () => (Deno.env.get(name) ?? "") !== "";
+}
+
+/** A tool that a command of the shell finds. */
+function byCommand(command: string): () => boolean {
+  return () => {
+    const shell = new Deno.Command("sh", { args: ["-c", command] });
+    return shell.outputSync().success;
+  };
+}
+
+const TOOLS = {
+  DENOKV: [inVariable("DENOKV"), "a store on a KV Connect server"],
+  LITESTREAM: [inVariable("LITESTREAM"), "a store that Litestream copies"],
+  NGINX: [inVariable("NGINX"), "instances behind nginx"],
+  CHROMIUM: [inVariable("CHROMIUM"), "the API reference in a browser"],
+  AXE_CORE: [inVariable("AXE_CORE"), "the accessibility of the API reference"],
+  MERMAID: [inVariable("MERMAID"), "the diagrams of the documents"],
+  PROMTOOL: [
+    inVariable("PROMTOOL"),
+    "metrics and alerts as Prometheus reads them",
+  ],
+  GATE: [inVariable("GATE"), "memory under load, on an idle machine"],
+  Linux: [
+    () => Deno.build.os === "linux",
+    "commands for servers, and full devices",
+  ],
+  bash: [byCommand("bash --version"), "commands of the handbook"],
+  curl: [byCommand("curl --version"), "the sample in curl, and HTTP/2"],
+  go: [byCommand("go version"), "the sample in Go"],
+  javac: [byCommand("javac -version"), "the sample in Java"],
+  mount: [canMount, "full disks"],
+  openssl: [byCommand("openssl version"), "https"],
+  python3: [byCommand("python3 --version"), "the sample in Python"],
+  script: [
+    byCommand("script -qec 'test -t 2' /dev/null"),
+    "progress and signals on a terminal",
+  ],
+  setpriv: [byCommand("setpriv --version"), "files of another user"],
+  sshd: [byCommand("command -v sshd"), "Litestream over SFTP"],
+  strace: [
+    byCommand("strace -f -o /dev/null true"),
+    "power cuts, failing disks, and kills at system calls",
+  ],
+} as const satisfies Readonly<Record<string, Tool>>;
+
+/** The name of a tool; those in capitals are variables with its path. */
+export type ToolName = keyof typeof TOOLS;
+
+/** Whether this machine has some tools. */
+export function isThere(...names: readonly ToolName[]): boolean {
+  return names.every((name) => TOOLS[name][0]());
+}
+
+/** Returns a function for tests that need some tools. */
+export function needs(...names: readonly ToolName[]): Tests<TestPlace> {
+  return testsIf(isThere(...names));
+}
+
+function main(): void {
+  const missing = Object.entries(TOOLS).filter(([, [isThere]]) => !isThere());
+  if (missing.length === 0) return;
+  console.log("\nNot tested, since something is missing (tests/README.md):");
+  for (const [name, [, tests]] of missing) {
+    console.log(`  ${name.padEnd(10)}  ${tests}`);
+  }
+}
+
+if (import.meta.main) main();
