@@ -7,15 +7,8 @@ import {
   VALUE_BYTES_MAX,
 } from "../../src/limits.ts";
 import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
+import { eventually, range } from "../support/load.ts";
 import {
-  eventually,
-  inParallel,
-  isStored,
-  range,
-  send,
-} from "../support/load.ts";
-import {
-  assertSucceeded,
   Program,
   type ProgramOptions,
   runProgram,
@@ -150,43 +143,4 @@ test("import stops when the store fails, and names the problem once", async ({ s
     /^the store fails: it was deleted or moved\n1 created, [^\n]*\nstopped after line 301, the store failed on 300 plants: repeat the same import when the store works\n$/,
   );
   assert.equal(status, 1);
-});
-
-test("an import and the creates of a running service lose nothing of each other", async ({ directory, store, start }) => {
-  await using program = await start();
-  const lines = drawLines(new Random(seedOfRun()), 3_000);
-  const ids = range(10n, 300);
-  const [ended] = await Promise.all([
-    importFile(store, writeLines(directory.file("in"), lines)),
-    inParallel(ids, async (id) => {
-      const plant = { name: "created" };
-      // A busy machine may refuse a create for a moment.
-      await eventually(isStored, () => send(program, { id, plant }));
-    }, 8),
-  ]);
-  assertSucceeded(ended);
-  const found = new Set(await exportLines(store));
-  const created = ids.map((id) => toLine(id, "created"));
-  assert.ok([...lines, ...created].every((line) => found.has(line)));
-});
-
-test("a killed import can be repeated", async ({ directory, store }) => {
-  const random = new Random(seedOfRun());
-  const lines = drawLines(random, 10_000);
-  const shuffled = shuffle(random, lines);
-  await using first = Program.spawn(["import", "-", "--kv", store], {
-    stdin: "piped",
-  });
-  const writer = first.process.stdin.getWriter();
-  const half = shuffled.slice(0, 5_000);
-  await writer.write(encoder.encode(half.map((line) => `${line}\n`).join("")));
-  await eventually((plants) => plants > 0, () => countPlants(store));
-  await first.stop("SIGKILL");
-  await writer.abort().catch(() => {});
-  const sent = new Set(half);
-  assert.ok((await exportLines(store)).every((line) => sent.has(line)));
-
-  const file = writeLines(directory.file("in"), shuffled);
-  assertSucceeded(await importFile(store, file));
-  assertSameLines(await exportLines(store), lines);
 });

@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX } from "../../src/limits.ts";
 import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
-import { eventually, isStored, pause, PLANT } from "../support/load.ts";
+import {
+  eventually,
+  isStored,
+  occurrences,
+  pause,
+  PLANT,
+} from "../support/load.ts";
 import {
   assertSucceeded,
   errorOf,
@@ -87,7 +93,7 @@ onSmallDisk.test("GET /readyz answers 503 on a full disk, and 200 when there is 
   assert.equal(await statusOf(retry), 200);
 });
 
-withServer.test("creates and GET /readyz are answered 503 whenever a KV Connect server hangs, however long, and succeed when it continues", async ({ directory, ledger }) => {
+withServer.test("creates and GET /readyz are answered 503 whenever a KV Connect server hangs or is away, however long, and succeed when it is back", async ({ directory, ledger }) => {
   const file = directory.file("kv.db");
   await using server = await KvServer.start(file);
   await using program = await Program.start(["--kv", server.url], {
@@ -97,10 +103,15 @@ withServer.test("creates and GET /readyz are answered 503 whenever a KV Connect 
   const create = () => ledger.send(program, { id: ++lastId, plant: PLANT });
   // More than PROBES_UNSETTLED_MAX seconds of probes, then fewer and creates.
   for (
-    const [probes, rounds] of [[PROBES_UNSETTLED_MAX + 3, 0], [1, 2]] as const
+    const [outage, probes, rounds] of [
+      ["hangs", PROBES_UNSETTLED_MAX + 3, 0],
+      ["hangs", 1, 2],
+      ["is away", 1, 1],
+    ] as const
   ) {
     await untilReady(program, 200);
-    server.freeze();
+    if (outage === "hangs") server.freeze();
+    else await server.kill();
     await untilReady(program, 503);
     for (let i = 0; i < probes; i++) {
       assert.equal(await statusOf(program.get("/readyz")), 503);
@@ -113,12 +124,17 @@ withServer.test("creates and GET /readyz are answered 503 whenever a KV Connect 
       assert.equal(await statusOf(program.get("/readyz")), 503);
     }
     assert.equal(await program.metric("plant_store_creates_waiting"), 0);
-    server.thaw();
+    if (outage === "hangs") server.thaw();
+    else await server.restart();
     await untilReady(program, 200);
     assert.ok(isStored(await create()));
   }
   await ledger.settle(program);
   await ledger.replay(program);
+  const failing = occurrences(program.stderr, /the store fails/g);
+  assert.equal(failing, 3, program.stderr);
+  // What Deno's client prints at each retry, unless DENO_LOG silences it.
+  assert.doesNotMatch(program.stderr, /^KV Connect/m);
   assertSucceeded(await program.stop());
   await server.kill();
   assert.equal(await ledger.assertFile(file), Number(lastId));
