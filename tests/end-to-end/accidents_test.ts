@@ -13,15 +13,14 @@ import {
   range,
   settleAll,
 } from "../support/load.ts";
-import { CAN_OPERATE, Machine, onMachine } from "../support/machine.ts";
+import { Machine, onMachine, SERVER_TOOLS } from "../support/machine.ts";
+import { needs } from "../support/needs.ts";
 import type { ProgramOptions } from "../support/program.ts";
 import { blockOf } from "../support/readme.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
-import { HAS_STRACE } from "../support/strace.ts";
-import { testsIf } from "../support/tests.ts";
 import { exportLines } from "../support/transfer.ts";
 
-const withStrace = testsIf(HAS_STRACE && CAN_OPERATE);
+const withStrace = needs(...SERVER_TOOLS, "strace");
 
 /** Returns a block of the section "Lost store". */
 const lost = (index: number) => blockOf("## Lost store", index);

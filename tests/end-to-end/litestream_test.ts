@@ -8,12 +8,12 @@ import {
   Litestream,
   type LitestreamOptions,
 } from "../support/litestream.ts";
-import { CAN_OPERATE, Machine } from "../support/machine.ts";
+import { Machine, SERVER_TOOLS } from "../support/machine.ts";
+import { needs } from "../support/needs.ts";
 import { assertSucceeded, type Program } from "../support/program.ts";
 import { blockOf } from "../support/readme.ts";
-import { HAS_SSHD, SftpServer } from "../support/sftp_server.ts";
+import { SftpServer } from "../support/sftp_server.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { testsIf } from "../support/tests.ts";
 
 const README = "src/deploy/litestream/README.md";
 
@@ -106,9 +106,8 @@ async function killUnderLoad(machine: CopiedMachine): Promise<void> {
 
 for (const kind of ["directory", "sftp"] as const) {
   const name = kind === "sftp" ? "over SFTP" : "in a directory";
-  const isPossible = LITESTREAM !== "" && CAN_OPERATE &&
-    (kind !== "sftp" || HAS_SSHD);
-  testsIf(isPossible).test(
+  const server = kind === "sftp" ? ["sshd"] as const : [];
+  needs(...SERVER_TOOLS, "LITESTREAM", ...server).test(
     `after a kill of the service and of Litestream, the copy ${name} has every plant that was acknowledged before it was made`,
     async () => {
       await using server = kind === "sftp"
@@ -139,7 +138,7 @@ for (const kind of ["directory", "sftp"] as const) {
   );
 }
 
-const withLitestream = testsIf(LITESTREAM !== "" && CAN_OPERATE);
+const withLitestream = needs(...SERVER_TOOLS, "LITESTREAM");
 
 withLitestream.test("kills, stops, a backup and an import of saved plants beside Litestream lose no plant of the store or the copy", async () => {
   await using machine = new CopiedMachine();

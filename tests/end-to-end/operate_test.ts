@@ -1,11 +1,11 @@
 /** The blocks of the handbook for operators, run as they are printed. */
 import assert from "node:assert/strict";
 import { exists } from "../../src/files/file_system.ts";
-import { CAN_OPERATE, Machine, onMachine } from "../support/machine.ts";
+import { Machine, onMachine, SERVER_TOOLS } from "../support/machine.ts";
+import { isThere } from "../support/needs.ts";
 import { statusOf, TOKEN } from "../support/program.ts";
 import { blockOf, ROOT } from "../support/readme.ts";
 import { testsIf } from "../support/tests.ts";
-import { PROMTOOL } from "../support/tools.ts";
 import { exportLines, toLine } from "../support/transfer.ts";
 
 const TOKEN_FILE = "etc/plant-store.token";
@@ -170,7 +170,7 @@ onMachine.test("a correction that is not a plant is refused, and can be correcte
 const PROMETHEUS = "etc/prometheus/prometheus.yml";
 
 const withPrometheus = testsIf(
-  CAN_OPERATE && PROMTOOL !== "" && exists(`/${PROMETHEUS}`),
+  isThere(...SERVER_TOOLS, "PROMTOOL") && exists(`/${PROMETHEUS}`),
 );
 
 withPrometheus.test("the commands for Prometheus extend Debian's configuration once", async () => {

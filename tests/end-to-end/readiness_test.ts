@@ -9,13 +9,14 @@ import {
   pause,
   PLANT,
 } from "../support/load.ts";
+import { needs } from "../support/needs.ts";
 import {
   assertSucceeded,
   errorOf,
   Program,
   statusOf,
 } from "../support/program.ts";
-import { onLinux, testsWith } from "../support/tests.ts";
+import { testsWith } from "../support/tests.ts";
 import { freePort, runTool } from "../support/tools.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { StoreLock } from "../support/temporary.ts";
@@ -39,24 +40,27 @@ async function untilReady(program: Program, status: number): Promise<void> {
   );
 }
 
-onLinux.test("a service does not listen before its store is open", async ({ store, start }) => {
-  // Keeps the store in the mode in which a second start only has to write.
-  await using _first = await start();
-  using lock = new StoreLock(store);
-  const port = freePort();
-  await using program = Program.spawn(["--port", `${port}`, "--kv", store]);
-  // It has checked the address and opened the store when it waits for the lock.
-  await eventually(
-    (files) => files.split("\n").includes(Deno.realPathSync(store)),
-    () => openFiles(program.process.pid),
-  );
-  await assert.rejects(Wire.connect(port), Deno.errors.ConnectionRefused);
-  assert.equal(program.stderr, "");
-  lock[Symbol.dispose]();
-  await program.printed(/listens on/);
-  const ready = fetch(`http://127.0.0.1:${port}/readyz`);
-  assert.equal(await statusOf(ready), 200);
-});
+needs("Linux").test(
+  "a service does not listen before its store is open",
+  async ({ store, start }) => {
+    // Keeps the store in the mode in which a second start only has to write.
+    await using _first = await start();
+    using lock = new StoreLock(store);
+    const port = freePort();
+    await using program = Program.spawn(["--port", `${port}`, "--kv", store]);
+    // It has checked the address and opened the store when it waits for the lock.
+    await eventually(
+      (files) => files.split("\n").includes(Deno.realPathSync(store)),
+      () => openFiles(program.process.pid),
+    );
+    await assert.rejects(Wire.connect(port), Deno.errors.ConnectionRefused);
+    assert.equal(program.stderr, "");
+    lock[Symbol.dispose]();
+    await program.printed(/listens on/);
+    const ready = fetch(`http://127.0.0.1:${port}/readyz`);
+    assert.equal(await statusOf(ready), 200);
+  },
+);
 
 onSmallDisk.test("GET /readyz answers 503 on a full disk, and 200 when there is room again although no create arrives", async (disk) => {
   await using program = await Program.start(["--kv", disk.file("plants.db")]);

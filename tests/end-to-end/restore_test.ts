@@ -8,6 +8,7 @@ import {
   writeText,
 } from "../support/damage.ts";
 import { occurrences } from "../support/load.ts";
+import { isThere } from "../support/needs.ts";
 import { makeLog } from "../support/places.ts";
 import {
   assertOneLine,
@@ -17,12 +18,7 @@ import {
 } from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { snapshot } from "../support/snapshot.ts";
-import {
-  assertInjected,
-  HAS_STRACE,
-  traced,
-  tracedOn,
-} from "../support/strace.ts";
+import { assertInjected, traced, tracedOn } from "../support/strace.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { testsWith } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
@@ -101,7 +97,7 @@ class Place extends TemporaryDirectory {
 const makePlace = () => new Place();
 const { test } = testsWith(makePlace);
 const byRoot = testsWith(makePlace, Deno.uid() === 0);
-const withStrace = testsWith(makePlace, HAS_STRACE);
+const withStrace = testsWith(makePlace, isThere("strace"));
 const onSmallDisk = testsWith(() => new SmallDisk(1), canMount());
 
 /** A file that is not restored: how to make it of a backup, and the message. */

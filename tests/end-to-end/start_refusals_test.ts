@@ -7,6 +7,7 @@ import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
 import { makeOtherDatabase } from "../support/damage.ts";
 import { makeStore } from "../support/places.ts";
+import { needs } from "../support/needs.ts";
 import {
   assertOneEntry,
   assertOneLine,
@@ -19,7 +20,7 @@ import {
 } from "../support/program.ts";
 import { snapshot } from "../support/snapshot.ts";
 import { StoreLock } from "../support/temporary.ts";
-import { onLinux, test, testsIf } from "../support/tests.ts";
+import { test, testsIf } from "../support/tests.ts";
 import { createAndKill } from "../support/transfer.ts";
 import { tracedOn, withStrace } from "../support/strace.ts";
 
@@ -75,15 +76,18 @@ test("serve fails with one line if its port is taken, and creates no store", asy
   assert.deepEqual(directory.names(), []);
 });
 
-onLinux.test("serve refuses with one line a store below /dev or /proc before it is created", async () => {
-  for (const directory of ["/dev/shm", "/proc"]) {
-    const path = `${directory}/${crypto.randomUUID()}.db`;
-    const ended = await startOn(path);
-    assertOneLine(ended, 2, /cannot store plants in \/.*: name another file/);
-    // Deno itself needs all permissions to look there.
-    assert.equal(await has("test", "-e", path), false);
-  }
-});
+needs("Linux").test(
+  "serve refuses with one line a store below /dev or /proc before it is created",
+  async () => {
+    for (const directory of ["/dev/shm", "/proc"]) {
+      const path = `${directory}/${crypto.randomUUID()}.db`;
+      const ended = await startOn(path);
+      assertOneLine(ended, 2, /cannot store plants in \/.*: name another file/);
+      // Deno itself needs all permissions to look there.
+      assert.equal(await has("test", "-e", path), false);
+    }
+  },
+);
 
 withStrace.test("serve fails with one line, and status 1, if no descriptor is left for the store", async ({ directory, store }) => {
   await makeStore(store);

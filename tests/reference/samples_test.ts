@@ -5,7 +5,7 @@ import { json } from "node:stream/consumers";
 import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
 import { PAUSES_S } from "../../src/reference/api.ts";
 import { curlSample, samples } from "../../src/reference/samples.ts";
-import { has } from "../support/program.ts";
+import { isThere } from "../support/needs.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
 
@@ -22,11 +22,12 @@ const RUNNERS: Readonly<Record<string, readonly string[]>> = {
 };
 
 const MISSING = {
-  curl: !await has("curl", "--version"),
+  curl: !isThere("curl"),
   TypeScript: false,
-  Python: !await has("python3", "--version"),
-  Go: !await has("go", "version"),
-  Java: !await has("java", "--version"),
+  Python: !isThere("python3"),
+  Go: !isThere("go"),
+  // It is compiled when it is run.
+  Java: !isThere("javac"),
 };
 
 /**

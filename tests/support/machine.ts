@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { BackgroundProcess, type Ended } from "./background.ts";
 import { Ledger, newPlants, range } from "./load.ts";
+import { needs } from "./needs.ts";
 import {
-  has,
   Program,
   type ProgramOptions,
   STACK,
@@ -12,15 +12,13 @@ import {
 } from "./program.ts";
 import { blockOf, read } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
-import { testsIf } from "./tests.ts";
 import { freePort } from "./tools.ts";
 
-/** Whether this machine has the tools of a server. */
-export const CAN_OPERATE = Deno.build.os === "linux" &&
-  await has("bash", "--version") && await has("curl", "--version");
+/** The tools of a server. */
+export const SERVER_TOOLS = ["Linux", "bash", "curl"] as const;
 
 /** For tests of the commands of the handbook. */
-export const onMachine = testsIf(CAN_OPERATE);
+export const onMachine = needs(...SERVER_TOOLS);
 
 const SERVICE_UNIT = read("src/deploy/plant-store.service");
 const BACKUP_UNIT = read("src/deploy/plant-store-backup.service");

@@ -1,10 +1,6 @@
 import { BackgroundProcess } from "./background.ts";
-import { isThere } from "./needs.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { freePort, listens, runTool } from "./tools.ts";
-
-/** Whether this machine has OpenSSH's server. */
-export const HAS_SSHD = isThere("sshd");
 
 /** OpenSSH's server on a free port, for the user that runs the tests. */
 export class SftpServer extends BackgroundProcess {

@@ -1,13 +1,9 @@
 /** Runs programs under strace, and reads what it wrote. */
 import assert from "node:assert/strict";
-import { isThere } from "./needs.ts";
+import { needs } from "./needs.ts";
 import type { ProgramOptions } from "./program.ts";
-import { testsIf } from "./tests.ts";
 
-/** Whether this machine has strace and permits it. */
-export const HAS_STRACE = isThere("strace");
-
-export const withStrace = testsIf(HAS_STRACE);
+export const withStrace = needs("strace");
 
 /** More than any write has. */
 const STRING_BYTES_MAX = 4_000_000;

@@ -95,5 +95,3 @@ export function testsIf(isPossible: boolean): Tests<TestPlace> {
 }
 
 export const { test } = testsIf(true);
-
-export const onLinux = testsIf(Deno.build.os === "linux");

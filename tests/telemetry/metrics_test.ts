@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import process from "node:process";
 import config from "../../deno.json" with { type: "json" };
 import { type Gauges, Metrics } from "../../src/telemetry/metrics.ts";
+import { needs } from "../support/needs.ts";
 import { PROMTOOL, runTool } from "../support/tools.ts";
-import { testsIf } from "../support/tests.ts";
 
-const withPromtool = testsIf(PROMTOOL !== "");
+const withPromtool = needs("PROMTOOL");
 
 const IDLE: Gauges = {
   createsWaiting: 0,
