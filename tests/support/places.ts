@@ -1,3 +1,4 @@
+import { resolveLinks } from "../../src/files/file_system.ts";
 import { leaveWalMode } from "./damage.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { test } from "./tests.ts";
@@ -30,7 +31,7 @@ const PLACES: Readonly<
 
 /** Makes a store with one plant, closed. */
 export async function makeStore(path: string): Promise<void> {
-  using kv = await Deno.openKv(path);
+  using kv = await Deno.openKv(resolveLinks(path));
   await kv.set(KEY, PLANT);
 }
 

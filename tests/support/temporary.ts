@@ -2,7 +2,10 @@ import { DatabaseSync } from "node:sqlite";
 
 /** A temporary directory, removed when disposed of. */
 export class TemporaryDirectory implements Disposable {
-  readonly path = Deno.makeTempDirSync({ prefix: "plant-store-" });
+  /** Without links: Deno KV follows none since Deno 2.9.7. */
+  readonly path = Deno.realPathSync(
+    Deno.makeTempDirSync({ prefix: "plant-store-" }),
+  );
 
   /** Returns a path in the directory. */
   file(name: string): string {

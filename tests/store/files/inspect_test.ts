@@ -63,7 +63,7 @@ test("inspect() refuses a link with the log of its database beside it, and accep
 });
 
 eachPlace.test("inspect() accepts a store and its own log, and keeps its files", async ({ path, real }) => {
-  using kv = await Deno.openKv(path);
+  using kv = await Deno.openKv(real);
   await kv.set(KEY, PLANT);
   assert.ok(Deno.statSync(`${real}-wal`).size > 0);
   assert.equal(inspect(path), "store");

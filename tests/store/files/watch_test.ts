@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { resolveLinks } from "../../../src/files/file_system.ts";
 import { dirname } from "node:path";
 import {
   type LossKind,
@@ -14,7 +15,7 @@ const onSmallDisk = testsIf(canMount());
 
 /** Opens a store with one plant, and returns its files. */
 async function openFiles(path: string) {
-  const kv = await Deno.openKv(path);
+  const kv = await Deno.openKv(resolveLinks(path));
   await kv.set(KEY, PLANT);
   return { kv, files: new WatchedFiles(path, Deno.statSync(path)) };
 }
