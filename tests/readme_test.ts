@@ -7,7 +7,7 @@ import { RequestHandler } from "../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../src/limits.ts";
 import { PAUSES_S, PLANT, REPLY_S_MAX } from "../src/reference/api.ts";
 import { samples } from "../src/reference/samples.ts";
-import { DOCUMENTS, read, ROOT } from "./support/readme.ts";
+import { DOCUMENTS, HANDBOOK, read, ROOT } from "./support/readme.ts";
 
 /** Returns the rows of a table in the README, by its header. */
 function tableRows(header: readonly string[]): string[][] {
@@ -119,10 +119,10 @@ Deno.test("the README has every error that nginx answers itself", () => {
   for (const number of numbers) assert.ok(text.includes(number), number);
 });
 
-Deno.test("the README says when the units delete a backup", () => {
+Deno.test("the handbook says when the units delete a backup", () => {
   const unit = read("src/deploy/plant-store-backup.service");
   const [, days] = /-mtime \+(\d+) -delete/.exec(unit) ?? [];
-  assert.ok(read("README.md").includes(`those older than ${days} days`));
+  assert.ok(read(HANDBOOK).includes(`those older than ${days} days`));
 });
 
 Deno.test("every size in the README is the limit of the body", () => {

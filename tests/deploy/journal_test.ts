@@ -75,6 +75,13 @@ function bytes(length: number, at = 0, byte = 1): Uint8Array {
   return new Uint8Array(length).fill(byte, at, at + 1);
 }
 
+/** An index of a log with a frame that the database does not have. */
+const INDEX = new Uint8Array(100);
+for (const at of [0, 48]) {
+  INDEX.set([0x18, 0xe2, 0x2d], at);
+  INDEX.set([1], at + 16);
+}
+
 /** Every problem of a store at a start, but those that only new files have. */
 const PROBLEMS: Readonly<
   Record<
@@ -93,8 +100,7 @@ const PROBLEMS: Readonly<
   "other": new FileError("other", "Input/output error (os error 5)"),
   "not a store": new DatabaseError("not a store"),
   "missing database": problemOf({ "-wal": bytes(1) }),
-  // In WAL mode, and an index with frames that the database does not have.
-  "missing log": problemOf({ "": bytes(20, 19, 2), "-shm": bytes(100, 16) }),
+  "missing log": problemOf({ "": bytes(20, 19, 2), "-shm": INDEX }),
   "log beside link": problemOf({ "-wal": bytes(1) }, "other.db"),
   "foreign log": problemOf({ "": bytes(20), "-wal": bytes(1) }),
   "corrupt": new DatabaseError("corrupt"),
