@@ -18,7 +18,7 @@ import {
   writeText,
 } from "../support/damage.ts";
 import { eventually, range } from "../support/load.ts";
-import { makeStore, PLANT } from "../support/places.ts";
+import { eachPlace, makeStore, PLANT } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { fileStore, storeError } from "../support/stores.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
@@ -50,6 +50,17 @@ const CORRUPT = [
   "corrupt",
   /^the database is corrupt, or its disk fails$/,
 ] as const;
+
+eachPlace.test("openStore() creates a store, and openExistingStore() opens it", async ({ path, real }) => {
+  const created = await openStore(fileAt(path));
+  assert.equal(created.isNew, true);
+  assert.equal(await created.commit(PLANTS), "committed");
+  created.close();
+  assert.ok(Deno.statSync(real).isFile);
+  const opened = await openExistingStore(fileAt(path));
+  assert.deepEqual(await opened.read([1n]), new Map([[1n, PLANT]]));
+  opened.close();
+});
 
 /** Asserts that a store is not opened, and why. */
 async function assertRefused(

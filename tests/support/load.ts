@@ -146,7 +146,7 @@ export class Ledger extends History {
    * @returns the number of stored plants
    */
   async assertFile(path: string): Promise<number> {
-    using kv = await Deno.openKv(path);
+    using kv = await Deno.openKv(Deno.realPathSync(path));
     const stored = new Map<bigint, unknown>();
     const entries = kv.list({ prefix: ["plants"] }, { batchSize: 500 });
     for await (const { key: [, id], value } of entries) {

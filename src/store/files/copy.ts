@@ -1,8 +1,9 @@
-import { backup, DatabaseSync } from "node:sqlite";
+import { backup, type DatabaseSync } from "node:sqlite";
 import { STORE_OPEN_MS_MAX } from "../../limits.ts";
 import { DatabaseError, toDatabaseError } from "./database_error.ts";
 import { diagnose } from "./diagnose.ts";
 import { leaveWalMode, openToRead, requireStore } from "./inspect.ts";
+import { openDatabase } from "./sqlite.ts";
 
 /**
  * Copies a store with its log to one file: its state at one point in time, even
@@ -35,7 +36,7 @@ export async function copyStore(from: string, to: string): Promise<number> {
 
 /** Checks the integrity of a copy, and returns its number of entries. */
 function verify(path: string): number {
-  using copy = new DatabaseSync(path, { readOnly: true });
+  using copy = openDatabase(path, { readOnly: true });
   const check = copy.prepare("PRAGMA integrity_check").get();
   if (check?.integrity_check !== "ok") throw new DatabaseError("corrupt");
   return Number(copy.prepare("SELECT count(*) AS n FROM kv").get()?.n);

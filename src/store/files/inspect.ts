@@ -1,6 +1,6 @@
 /** Database files: what is at a path before a store is opened there. */
 import { basename } from "node:path";
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { FileError } from "../../files/file_error.ts";
 import {
   isLink,
@@ -9,6 +9,7 @@ import {
   statOrUndefined,
 } from "../../files/file_system.ts";
 import { DatabaseError, toDatabaseError } from "./database_error.ts";
+import { openDatabase } from "./sqlite.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
@@ -100,7 +101,7 @@ export function filesOf(path: string): string[] {
  * removes the files that SQLite may create beside it.
  */
 export function openToRead(path: string): DatabaseSync {
-  return new DatabaseSync(path, { readOnly: filesOf(path).length > 1 });
+  return openDatabase(path, { readOnly: filesOf(path).length > 1 });
 }
 
 /**
@@ -108,7 +109,7 @@ export function openToRead(path: string): DatabaseSync {
  * is known to belong to another database.
  */
 export function leaveWalMode(path: string): void {
-  using copy = new DatabaseSync(path);
+  using copy = openDatabase(path);
   copy.exec("PRAGMA journal_mode = DELETE");
 }
 

@@ -1,4 +1,5 @@
-import { DatabaseSync } from "node:sqlite";
+import { DatabaseSync, type DatabaseSyncOptions } from "node:sqlite";
+import { resolveLinks } from "../../files/file_system.ts";
 
 /** The first version without the WAL-reset bug (SQLite 3.51.3, release notes). */
 const FIXED = [3, 51, 3];
@@ -17,4 +18,12 @@ export function hasFixedWalReset(version: string): boolean {
   const parts = version.split(".").map(Number);
   const differing = FIXED.findIndex((part, i) => parts[i] !== part);
   return differing < 0 || (parts[differing] ?? 0) > (FIXED[differing] ?? 0);
+}
+
+/** Opens a database by its real path: since 2.9.7, Deno follows no link. */
+export function openDatabase(
+  path: string,
+  options: DatabaseSyncOptions = {},
+): DatabaseSync {
+  return new DatabaseSync(resolveLinks(path), options);
 }

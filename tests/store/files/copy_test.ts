@@ -4,7 +4,7 @@ import { copyStore } from "../../../src/store/files/copy.ts";
 import { inspect } from "../../../src/store/files/inspect.ts";
 import { overwrite, writeText } from "../../support/damage.ts";
 import { entriesOf } from "../../support/entries.ts";
-import { makeLog, makeStore, PLANT } from "../../support/places.ts";
+import { eachPlace, makeLog, makeStore, PLANT } from "../../support/places.ts";
 import { storeError } from "../../support/stores.ts";
 import { test } from "../../support/tests.ts";
 
@@ -34,6 +34,11 @@ test("copyStore() copies a store with its log to one file that is not in WAL mod
   Deno.removeSync(`${copy}-wal`);
   using copied = await Deno.openKv(copy);
   assert.deepEqual(await entriesOf(copied), await entriesOf(kv));
+});
+
+eachPlace.test("copyStore() copies a store to the same directory", async ({ path }) => {
+  await makeStore(path);
+  assert.equal(await copyStore(path, `${path}.copy`), 1);
 });
 
 for (
