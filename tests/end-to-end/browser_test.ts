@@ -210,16 +210,6 @@ test("the form shows a refusal that is not from the service", async ({ tab, plan
   }
 });
 
-test("the form comes first, and one sample at a time is open", async ({ tab }) => {
-  const first = await tab.evaluate('document.querySelector("section").id');
-  assert.equal(first, "try");
-  const open = `[...document.querySelectorAll("details[open] > summary")]
-    .map(({ textContent }) => textContent)`;
-  assert.deepEqual(await tab.evaluate(open), ["curl"]);
-  await tab.evaluate('document.querySelectorAll("summary")[2].click()');
-  assert.deepEqual(await tab.evaluate(open), ["Python"]);
-});
-
 test("the form shows a lost connection and its remedy", async ({ tab, plant }) => {
   await tab.disconnect();
   assert.equal(await create(tab, plant), "No reply");

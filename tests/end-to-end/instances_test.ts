@@ -8,7 +8,6 @@ import {
   inParallel,
   isStored,
   Ledger,
-  raceForIds,
   type Tally,
 } from "../support/load.ts";
 import { needs } from "../support/needs.ts";
@@ -38,7 +37,6 @@ needs("NGINX").test(
     await prove({ store, count: 2 }, async (run) => {
       await restartInTurn(run);
       await killInstances(run);
-      await raceForIds(run.instances, run.ledger);
       await stopInstances(run);
       await run.ledger.assertFile(store);
     });
@@ -55,7 +53,6 @@ needs("NGINX", "DENOKV").test(
       await restartInTurn(run);
       await killInstances(run);
       await killServer(server, run);
-      await raceForIds(run.instances, run.ledger);
       await stopInstances(run);
       await server.kill();
       await run.ledger.assertFile(file);

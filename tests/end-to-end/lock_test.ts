@@ -1,4 +1,4 @@
-/** Other processes that use the database file, or lock it. */
+/** Another process that locks the database file. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import {
@@ -6,29 +6,12 @@ import {
   isStored,
   occurrences,
   PLANT,
-  raceForIds,
   range,
 } from "../support/load.ts";
 import { StoreLock } from "../support/temporary.ts";
 import { test, TestPlace } from "../support/tests.ts";
 
 const STORE_FAILED = API_ERRORS.storeFailed.error;
-
-test("two processes on one file store each id once, and no plant is lost", async ({ store, start, ledger }) => {
-  await using one = await start();
-  await using two = await start();
-  const programs = [one, two];
-  const count = await raceForIds(programs, ledger);
-  // Each process finds what the other one stored.
-  for (const program of programs) await ledger.replay(program);
-  for (const { stderr } of programs) {
-    assert.equal(occurrences(stderr, /the store fails/g), 0, stderr);
-  }
-  for (const program of programs) {
-    assert.equal((await program.stop()).status, 0);
-  }
-  assert.equal(await ledger.assertFile(store), count);
-});
 
 test("a lock of another process fails creates at their deadline, delays later ones, and loses none", async () => {
   await Promise.all([testLock("IMMEDIATE"), testLock("EXCLUSIVE")]);

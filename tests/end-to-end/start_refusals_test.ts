@@ -6,7 +6,6 @@
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
 import { makeOtherDatabase } from "../support/damage.ts";
-import { makeStore } from "../support/places.ts";
 import { needs } from "../support/needs.ts";
 import {
   assertOneEntry,
@@ -22,7 +21,6 @@ import { snapshot } from "../support/snapshot.ts";
 import { StoreLock } from "../support/temporary.ts";
 import { test, testsIf } from "../support/tests.ts";
 import { createAndKill } from "../support/transfer.ts";
-import { tracedOn, withStrace } from "../support/strace.ts";
 
 /** The user that is not root. */
 const NOBODY = 65_534;
@@ -88,16 +86,6 @@ needs("Linux").test(
     }
   },
 );
-
-withStrace.test("serve fails with one line, and status 1, if no descriptor is left for the store", async ({ directory, store }) => {
-  await makeStore(store);
-  const before = snapshot(directory.path);
-  // EMFILE for this file only: Deno itself does not run without descriptors.
-  const inject = "inject=openat:error=EMFILE";
-  const ended = await startOn(store, tracedOn(store, "/dev/null", inject));
-  assertOneLine(ended, 1, /: Too many open files /);
-  assert.deepEqual(snapshot(directory.path), before);
-});
 
 /** Root may use every file: the program runs as another user instead. */
 const AS_USER: ProgramOptions = Deno.uid() === 0

@@ -3,7 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { BackgroundProcess } from "./background.ts";
 import { History, isUnsettled } from "./history.ts";
-import { Random, seedOfRun } from "./random.ts";
+import type { Random } from "./random.ts";
 import { type Program, TOKEN } from "./program.ts";
 
 /** The reply to a create; status 0 if the connection was lost. */
@@ -242,33 +242,4 @@ export async function eventually<T>(
     }
     await pause(everyMs);
   }
-}
-
-/**
- * Creates a different plant with each of many ids through every instance at
- * once, and asserts that one of them is stored.
- * @returns the number of ids
- */
-export async function raceForIds(
-  instances: readonly Pick<Program, "origin">[],
-  ledger: Ledger,
-): Promise<number> {
-  const seed = seedOfRun();
-  const random = new Random(seed);
-  const ids = range(-500n, 1_000);
-  const winners = new Set<number>();
-  await inParallel(ids, async (id) => {
-    const replies = await Promise.all(instances.map((instance, i) => {
-      const { name } = drawPlant(random);
-      const newPlant = { id, plant: { name: `${i} ${name}` } };
-      return ledger.send(instance, newPlant);
-    }));
-    const winner = replies.findIndex(isStored);
-    const expected = instances.map((_, i) => i === winner ? 200 : 409);
-    const statuses = replies.map(({ status }) => status);
-    assert.deepEqual(statuses, expected, `${id}, SEED=${seed}`);
-    winners.add(winner);
-  }, 32);
-  assert.equal(winners.size, instances.length, "not a race");
-  return ids.length;
 }
