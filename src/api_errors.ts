@@ -71,7 +71,7 @@ const ROWS = {
     error: 40003,
     when:
       "The JSON is not a NewPlant: not an object, or a member is missing, duplicate, out of range, of the wrong type or not Unicode text.",
-    remedy: "Correct the member that the message names.",
+    remedy: "Fix the member that the message names.",
     message: (problem) => problem,
     example:
       `id: expected an integer from ${ID_MIN} to ${ID_MAX}, got a string`,
@@ -115,8 +115,7 @@ const ROWS = {
     when: "The body did not arrive in time. Nothing was stored.",
     remedy: "Send the same request again, on a new connection.",
     message: () => `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
-    // RFC 9110, section 15.5.9.
-    headers: { "Connection": "close" },
+    // The runtime adds `Connection: close` to a reply before the end of a body.
   },
   idTaken: {
     error: 40901,

@@ -83,7 +83,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
       run: (settings, [file = ""]) => restore(settings.namedStore(), file),
     }],
     ["check", {
-      help: "check the configuration of the service, also while one runs",
+      help: "check the configuration of the service, also while it runs",
       run: check,
     }],
     ["healthcheck", {
@@ -153,7 +153,7 @@ export async function main(args: readonly string[]): Promise<number> {
 export function parseArguments(args: readonly string[]) {
   const words: string[] = [];
   const flags = new Map<string, string>();
-  const problems: string[] = [];
+  let problem: string | undefined;
   const rest = [...args];
   for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
     const [, flag = arg, inline] = /^([^=]*)=(.*)/s.exec(arg) ?? [];
@@ -161,21 +161,21 @@ export function parseArguments(args: readonly string[]) {
     if (!arg.startsWith("-") || arg === "-" || NEGATIVE_ID.test(arg)) {
       words.push(arg);
     } else if (!FLAGS.has(flag)) {
-      problems.push(`unknown flag ${flag}: see --help`);
+      problem ??= `unknown flag ${flag}: see --help`;
     } else if (flags.has(flag)) {
-      problems.push(`${flag} is given twice: give it once`);
+      problem ??= `${flag} is given twice: give it once`;
     } else if (inline !== undefined) {
       flags.set(flag, inline);
     } else if (next === undefined) {
-      problems.push(`${flag} needs a value: see --help`);
+      problem ??= `${flag} needs a value: see --help`;
     } else if (next.startsWith("--")) {
-      problems.push(`${flag} needs a value, got the flag ${next}`);
+      problem ??= `${flag} needs a value, got the flag ${next}`;
     } else {
       flags.set(flag, next);
       rest.shift();
     }
   }
-  return { words, flags, problem: problems[0] };
+  return { words, flags, problem };
 }
 
 /** Reports the error that ends the program, and returns its exit status. */
@@ -234,7 +234,7 @@ function help(): string {
   });
   return `plant-store ${VERSION}: creates plants over HTTP, POST /plants
 
-Usage: plant-store [command] [flags]
+Usage: plant-store [command] [operands] [flags]
 
 ${commands.toArray().join("\n")}
 
@@ -247,7 +247,7 @@ ${settings.join("\n")}
 Examples:
   plant-store
   plant-store --port 9000 --kv /var/lib/plant-store/plants.db
-  ACCESS_TOKEN=secret plant-store --host 0.0.0.0
+  plant-store --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --token-file tokens
   DENO_KV_ACCESS_TOKEN=secret plant-store --kv https://kv.example
   plant-store export --kv plants.db | plant-store import - --kv other.db`;
 }

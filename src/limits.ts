@@ -95,8 +95,8 @@ export const PAGE_KEYS_MIN = 4;
 export const PAGE_CHARS = PAGE_KEYS_MIN * VALUE_BYTES_MAX;
 
 /**
- * Maximum keys in one page of an export: more would save processor time, but if
- * large plants follow small ones, one page of so many large plants is read.
+ * Maximum keys in one page of an export: more would save processor time, but a
+ * page after small plants has so many large ones in the worst case.
  */
 export const PAGE_KEYS_MAX = 250;
 

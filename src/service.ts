@@ -1,9 +1,6 @@
 import type { Clock } from "./clock.ts";
-import {
-  type HandlerParts,
-  type MeasuredStore,
-  RequestHandler,
-} from "./http/handler.ts";
+import type { AcceptedTokens } from "./http/auth.ts";
+import { RequestHandler } from "./http/handler.ts";
 import { type CommitStore, Committer } from "./store/committer.ts";
 import {
   type HealthReports,
@@ -15,12 +12,24 @@ import {
   type RescuedStore,
   type RescueReports,
 } from "./store/rescue.ts";
+import type { Log } from "./telemetry/log.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 
+/** What the metrics show of the store. */
+export interface MeasuredStore {
+  readonly isNew: boolean;
+  /** The files of an embedded store. */
+  readonly files: { readonly bytes: number } | undefined;
+}
+
 /** What a service is made of besides its store and its clock. */
-export interface ServiceConfig
-  extends
-    Pick<HandlerParts, "tokens" | "log" | "baseUrl" | "certificateExpires"> {
+export interface ServiceConfig {
+  readonly tokens: AcceptedTokens;
+  readonly log: Log;
+  /** The public address, without a trailing slash. */
+  readonly baseUrl: string;
+  /** When the certificate expires, if there is one. */
+  readonly certificateExpires: Date | undefined;
   /** Receives what the operator needs to know about the store. */
   readonly reports: HealthReports & RescueReports;
 }
@@ -28,10 +37,17 @@ export interface ServiceConfig
 /** Connects the parts of a service, which answers requests through its handler. */
 export function createService(
   store: CommitStore & ObservedStore & RescuedStore & MeasuredStore,
-  { reports, ...config }: ServiceConfig,
+  { tokens, log, baseUrl, certificateExpires, reports }: ServiceConfig,
   clock: Clock,
 ) {
-  const metrics = new Metrics();
+  const metrics = new Metrics(() => ({
+    createsWaiting: committer.waiting,
+    isStoreHealthy: health.error === undefined,
+    isStoreNew: store.isNew,
+    databaseBytes: store.files?.bytes,
+    certificateExpires,
+    tokenRequests: tokens.requests,
+  }));
   const health = new StoreHealth(store, reports, clock);
   const rescue = new Rescue(store, reports, clock);
   const committer = new Committer(store, {
@@ -42,7 +58,7 @@ export function createService(
     commitFailed: (error) => health.failed(error),
   }, clock);
   const handler = new RequestHandler(
-    { ...config, store, committer, health, metrics, clock },
+    { tokens, log, baseUrl, committer, health, metrics, clock },
   );
   return {
     handler,

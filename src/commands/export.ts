@@ -5,10 +5,9 @@ import { Progress } from "../console/progress.ts";
 import { writeStdout } from "../console/stdout.ts";
 import { LIST_MS_MAX } from "../limits.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
-import { formatPages } from "../plant/lines.ts";
 import { formatNewPlant, type Plant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import { listPlants } from "../store/listing.ts";
+import { listLines } from "../store/listing.ts";
 import { openExistingStore } from "../store/open.ts";
 import { withTimeout } from "../store/retry.ts";
 import { isDamaged, toStoreError } from "../store/store_error.ts";
@@ -81,7 +80,7 @@ async function exportAll(
   // On a terminal the plants themselves show the progress.
   const isPiped = !Deno.stdout.isTerminal();
   try {
-    for await (const page of formatPages(listPlants(store, after))) {
+    for await (const page of listLines(store, after)) {
       counts.exported += page.plants;
       counts.skipped += page.foreign.length;
       for (const key of page.foreign) {

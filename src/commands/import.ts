@@ -9,6 +9,7 @@ import {
   COMMIT_MS_MAX,
   VALUE_BYTES_MAX,
 } from "../limits.ts";
+import { countOf } from "../messages.ts";
 import { EXIT_FAILURE, type OperatorError } from "../operator_error.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
@@ -145,8 +146,9 @@ export class Import {
     );
     if (this.failed === 0) return;
     writeStderr(
-      `stopped after line ${this.#lines}, the store failed on ${this.failed} ` +
-        "plants: repeat the same import when the store works",
+      `stopped after line ${this.#lines}, the store failed on ${
+        countOf(this.failed, "plant", "plants")
+      }: repeat the same import when the store works`,
     );
   }
 

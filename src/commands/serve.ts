@@ -5,10 +5,10 @@ import { printBanner } from "../console/banner.ts";
 import { describeExpiry } from "../console/certificate.ts";
 import { storeFailure } from "../console/failures.ts";
 import { listenFailure } from "../console/listen_failure.ts";
+import { reloadOnHangup } from "../console/reload.ts";
 import { stopSignal } from "../console/signals.ts";
 import { reportsTo, rescuedFailure } from "../console/store_reports.ts";
 import { AcceptedTokens } from "../http/auth.ts";
-import { reloadOnHangup } from "../http/reload.ts";
 import { HttpServer, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";
@@ -79,12 +79,11 @@ async function run(
     config,
     // No request arrives before this function waits.
     () =>
-      new HttpServer(
-        config,
-        (request) => service.handler.handle(request),
+      new HttpServer(config, {
+        handler: (request) => service.handler.handle(request),
         log,
-        SYSTEM_CLOCK,
-      ),
+        clock: SYSTEM_CLOCK,
+      }),
   );
   const baseUrl = config.baseUrl ?? server.origin;
   const service = createService(

@@ -47,6 +47,7 @@ function adviseOnStore(problem: StoreProblem, setting = "--kv"): string {
     "corrupt":
       "check the disk, start again, and if this stays, restore a backup",
     "newer format": "run the plant-store that stored them, or restore a backup",
+    "no answer": "check its disk, or its KV Connect server",
     "locked": "stop that process, or use a local file system",
     "lost": "",
     "server": "check its address, and its token in DENO_KV_ACCESS_TOKEN",

@@ -39,7 +39,7 @@ export function reportsTo(
       const retryS = RESCUE_RETRY_MS / 1000;
       log.error(
         "plants not saved",
-        `cannot save the plants: ${describe(error)}: correct this while the ` +
+        `cannot save the plants: ${describe(error)}: fix this while the ` +
           `service runs, which tries again every ${retryS} s`,
       );
     },

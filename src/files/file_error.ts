@@ -13,7 +13,7 @@ const TABLE = [
   /** A path below /dev, /proc or /sys, or not a regular file. */
   ["special path", {
     pattern: /^NotCapable: Requires all access/,
-    words: "Deno opens no special file, and none in /dev, /proc and /sys",
+    words: "Deno cannot open special files, or paths in /dev, /proc and /sys",
   }],
   /** The path is too long, or its links form a loop. */
   ["bad path", { pattern: /name too long|levels of symbolic links/ }],

@@ -59,8 +59,8 @@ export class BodyReader {
 
   /**
    * Discards the body of a request that was refused without reading it. The
-   * runtime would read a body of any length to its end, or announce and close the
-   * connection, which is acceptable only for a short body.
+   * runtime would read a body of any length to its end, or answer with
+   * `Connection: close`, which is acceptable only for a short body.
    */
   discard(request: Request): void {
     if (request.bodyUsed) return;
@@ -137,17 +137,17 @@ export class BodyReader {
   }
 
   /**
-   * Discards a bounded part of the rest, so that most clients finish sending
-   * and see the reply, and then closes the connection. The reply must be sent
-   * first: the runtime reads a body that is cancelled earlier to its end.
+   * Discards a bounded part of the rest while the client sends it, so that most
+   * clients finish and see the reply, and then closes the connection. The reply
+   * must be sent first: the runtime reads a body that is cancelled earlier to its
+   * end.
    */
   async #discardRest(
     reader: ReadableStreamDefaultReader<Uint8Array>,
   ): Promise<void> {
-    const untilMs = this.#clock.nowMs() + BODY_MS_MAX;
     try {
       let bytes = 0;
-      while (bytes < BODY_DISCARD_BYTES_MAX && this.#clock.nowMs() < untilMs) {
+      while (bytes < BODY_DISCARD_BYTES_MAX) {
         const { value } = await reader.read();
         if (value === undefined) return;
         bytes += value.length;

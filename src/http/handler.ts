@@ -24,13 +24,6 @@ import {
 import type { AcceptedTokens } from "./auth.ts";
 import { BodyReader, DISCONNECTED } from "./body.ts";
 
-/** What the metrics show of the store. */
-export interface MeasuredStore {
-  readonly isNew: boolean;
-  /** The files of an embedded store. */
-  readonly files: { readonly bytes: number } | undefined;
-}
-
 /** The parts of the service that the handler uses. */
 export interface HandlerParts {
   readonly tokens: AcceptedTokens;
@@ -41,9 +34,6 @@ export interface HandlerParts {
   readonly clock: Clock;
   /** The public address, without a trailing slash. */
   readonly baseUrl: string;
-  readonly store: MeasuredStore;
-  /** When the certificate expires, if there is one. */
-  readonly certificateExpires: Date | undefined;
 }
 
 /** A reply, or why the request was refused. */
@@ -72,7 +62,7 @@ const LOOKS_FOR_PLANTS = /\/plants?(\/|$)/i;
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 
-/** The reply to a client that disconnected, which few of them see. */
+/** The reply to a client that disconnected. */
 const INCOMPLETE = new ApiError(
   "notJson",
   "body: expected all of it, got a part",
@@ -155,19 +145,10 @@ export class RequestHandler {
     this.#running++;
     this.#runningCreates += creates;
     try {
-      const answer = await this.#answer(request);
-      const response = await toReply(answer, request.method);
-      const status = answer === DISCONNECTED ? CLIENT_LEFT : response.status;
-      this.#answered(request, status, startMs);
-      return response;
+      return await this.#reply(request, await this.#answer(request), startMs);
     } catch (error) {
-      const answer = new ApiError(
-        "internal",
-        this.#parts.log.internalError(error),
-      );
-      const response = await toReply(answer, request.method);
-      this.#answered(request, response.status, startMs);
-      return response;
+      const id = this.#parts.log.internalError(error);
+      return await this.#reply(request, new ApiError("internal", id), startMs);
     } finally {
       this.#running--;
       this.#runningCreates -= creates;
@@ -175,11 +156,21 @@ export class RequestHandler {
     }
   }
 
-  /** Counts a request that has its reply, and discards its body. */
-  #answered(request: Request, status: number, startMs: number): void {
+  /** Converts an answer to a reply, counts it, and discards an unread body. */
+  async #reply(
+    request: Request,
+    answer: Answer,
+    startMs: number,
+  ): Promise<Response> {
     const { clock, metrics } = this.#parts;
+    const reply = toResponse(answer);
+    const response = request.method === "HEAD"
+      ? await withoutBody(reply)
+      : reply;
+    const status = answer === DISCONNECTED ? CLIENT_LEFT : response.status;
     this.#bodies.discard(request);
     metrics.request(status, (clock.nowMs() - startMs) / 1000);
+    return response;
   }
 
   #answer(request: Request): Answer | Promise<Answer> {
@@ -268,17 +259,7 @@ export class RequestHandler {
   }
 
   #sendMetrics(): Response {
-    const { committer, health, metrics, store, tokens } = this.#parts;
-    const text = metrics.text({
-      createsWaiting: committer.waiting,
-      requestsRunning: this.#running,
-      isStoreHealthy: health.error === undefined,
-      isStoreNew: store.isNew,
-      databaseBytes: store.files?.bytes,
-      certificateExpires: this.#parts.certificateExpires,
-      tokenRequests: tokens.requests,
-    });
-    return new Response(text, {
+    return new Response(this.#parts.metrics.text(this.#running), {
       headers: { "content-type": METRICS_CONTENT_TYPE },
     });
   }
@@ -341,15 +322,6 @@ function ok(): Response {
   return Response.json({ status: "ok" });
 }
 
-/** Converts an answer to the reply to a method. */
-function toReply(
-  answer: Answer,
-  method: string,
-): Response | Promise<Response> {
-  const response = toResponse(answer);
-  return method === "HEAD" ? withoutBody(response) : response;
-}
-
 function toResponse(answer: Answer): Response {
   if (answer instanceof Response) return answer;
   const { name, message, headers } = answer === DISCONNECTED
@@ -358,8 +330,7 @@ function toResponse(answer: Answer): Response {
   const { error } = API_ERRORS[name];
   return Response.json({ error, message }, {
     status: statusOf(error),
-    // The runtime adds `Connection: close` to a reply before the end of a body.
-    headers: name === "bodyTimedOut" ? {} : headers,
+    headers,
   });
 }
 

@@ -29,8 +29,16 @@ export type RuntimeServer = Pick<
 /** Starts a server of the runtime: `Deno.serve`, except in tests. */
 export type Serve = (options: Options & { handler: Handler }) => RuntimeServer;
 
+/** What a server is made of besides its address. */
+export interface ServerParts {
+  readonly handler: Handler;
+  readonly log: Log;
+  readonly clock: Clock;
+  readonly serve?: Serve;
+}
+
 /**
- * Listens for a moment, before a start changes anything.
+ * Listens for a moment.
  * @throws the error of the runtime if it cannot listen
  */
 export function tryToListen({ host, port, tls }: Listening): void {
@@ -68,10 +76,7 @@ export class HttpServer {
    */
   constructor(
     { host, port, tls }: Listening,
-    handler: Handler,
-    log: Log,
-    clock: Clock,
-    serve: Serve = Deno.serve,
+    { handler, log, clock, serve = Deno.serve }: ServerParts,
   ) {
     this.#options = { hostname: host, port, ...tls?.pair };
     this.#handler = handler;

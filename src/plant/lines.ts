@@ -1,6 +1,5 @@
-/** The lines of exports and imports: one NewPlant each. */
+/** The lines of an import: one NewPlant each. */
 import { LINE_BYTES_MAX } from "../limits.ts";
-import { formatNewPlant, type NewPlant } from "./plant.ts";
 import { decodeUtf8 } from "./utf8.ts";
 
 /**
@@ -83,35 +82,4 @@ function decodeLine(
     };
   }
   return decodeUtf8(line) ?? { problem: "expected well-formed UTF-8" };
-}
-
-/** The lines of some plants of a store. */
-export interface Page {
-  /** One NewPlant per line. */
-  readonly text: string;
-  /** Number of lines. */
-  readonly plants: number;
-  /** The id in the last line, if there is one. */
-  readonly lastId: bigint | undefined;
-  /** Names the entries that are not plants of this service. */
-  readonly foreign: readonly string[];
-}
-
-/** Formats the entries of a store, page by page, for an export. */
-export async function* formatPages(
-  pages: AsyncIterable<readonly (NewPlant | string)[]>,
-): AsyncGenerator<Page> {
-  for await (const page of pages) {
-    const lines: string[] = [];
-    const foreign: string[] = [];
-    let lastId: bigint | undefined;
-    for (const entry of page) {
-      if (typeof entry === "string") foreign.push(entry);
-      else {
-        lines.push(`${formatNewPlant(entry)}\n`);
-        lastId = entry.id;
-      }
-    }
-    yield { text: lines.join(""), plants: lines.length, lastId, foreign };
-  }
 }

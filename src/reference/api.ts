@@ -156,7 +156,7 @@ export const LIMITS: readonly (readonly [
   ],
   [
     "Headers of a request",
-    "at most 64 KiB in about 100 headers. Without TLS, no `Connection: Upgrade`, which `curl --http2` sends, and Java's HttpClient unless its version is HTTP_1_1. Otherwise the reply can be a bare 400 or 431 without an Error body, or error 40000 of a proxy",
+    "at most 64 KiB in about 100 headers, and without TLS no `Connection: Upgrade`. A request beyond this may get a bare 400 or 431 without an Error body, or error 40000 of a proxy. `curl --http2` sends this header, and so does Java's HttpClient unless its version is HTTP_1_1",
   ],
   [
     "Connections",
@@ -182,7 +182,7 @@ export const AUTHENTICATION =
 
 /** How clients in JavaScript and TypeScript send ids beyond ±2^53. */
 export const LARGE_IDS =
-  'JavaScript numbers are exact from -2^53 to 2^53. An id beyond may be rounded before it is sent: the plant is created under the rounded id, and the 200 does not show it. Keep such an id in a bigint, and write the body as text: `{"id":${id},` and the other members, as in the TypeScript sample of the API reference. Generated clients type the id as `number`, and serialize a bigint as a string or not at all. With openapi-fetch and Hey API, add the option `bodySerializer: () => text` to the call. The text is sent; `body` only satisfies the type, so its id can be 0.';
+  'JavaScript numbers are exact from -2^53 to 2^53. An id beyond may be rounded before it is sent: the plant is created under the rounded id, and the 200 does not show it. Keep such an id in a bigint, and write the body as text: `{"id":${id},` and the other members, as in the TypeScript sample of the API reference.';
 
 /**
  * Time that a client waits for a reply: more than the service takes for the

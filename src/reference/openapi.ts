@@ -88,8 +88,7 @@ function describeHeaders(errors: readonly ErrorRow[]) {
       return [[error, { value: isNumber ? Number(text) : text }]];
     });
     return [name, {
-      // HTTP/2 has no header Connection.
-      required: name !== "Connection" && examples.length === errors.length,
+      required: examples.length === errors.length,
       schema: { type: isNumber ? "integer" : "string" },
       examples: Object.fromEntries(examples),
     }];

@@ -81,12 +81,6 @@ function showOutcome(
   byId("exchange").hidden = kind === "";
   const texts = { verdict, message, advice, reply };
   for (const [id, text] of Object.entries(texts)) byId(id).textContent = text;
-  // A message starts with the member or the header that it is about.
-  const [subject] = message.split(":");
-  for (const input of form.querySelectorAll("input")) {
-    const { member = "Authorization" } = input.dataset;
-    input.ariaInvalid = member === subject ? "true" : null;
-  }
   byId("status").scrollIntoView({ block: "nearest" });
 }
 

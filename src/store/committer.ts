@@ -10,8 +10,9 @@ import {
   type NewPlant,
   type Plant,
 } from "../plant/plant.ts";
-import { timedOut } from "./retry.ts";
-import { type StoreError, toStoreError } from "./store_error.ts";
+import { DatabaseError } from "./files/database_error.ts";
+import { noAnswer } from "./retry.ts";
+import { isStoreError, type StoreError } from "./store_error.ts";
 
 /**
  * The outcome of a create. `stored` and `replayed`: the plant is on disk.
@@ -31,11 +32,15 @@ export type CommitResult = "committed" | "exists" | "locked";
 export interface CommitStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
-  /** Writes plants whose ids must be absent, all or none; rejects on failure. */
+  /**
+   * Writes plants whose ids must be absent, all or none.
+   * @throws {StoreError}
+   */
   commit(plants: readonly NewPlant[]): Promise<CommitResult>;
   /**
    * Reads the ids that exist, and possibly others: a plant, or `null` if the
-   * value is not a plant of this service. Rejects on failure.
+   * value is not a plant of this service.
+   * @throws {StoreError}
    */
   read(ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Plant | null>>;
 }
@@ -80,6 +85,8 @@ export class Committer {
   #waiting = 0;
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
+  /** Whether another process held the lock at the last commit. */
+  #isLocked = false;
 
   constructor(store: CommitStore, reports: CommitReports, clock: Clock) {
     this.#store = store;
@@ -127,13 +134,15 @@ export class Committer {
     }
     if (expired.length === 0 && !this.#isStalled()) return;
     this.#startCommits();
-    this.#reports.commitFailed(toStoreError(timedOut(COMMIT_MS_MAX)));
+    this.#reports.commitFailed(
+      this.#isLocked ? new DatabaseError("locked") : noAnswer(COMMIT_MS_MAX),
+    );
   }
 
   /**
-   * Starts commits for the queue. Beside another one, a commit starts only with a
-   * full batch: it has a high fixed cost, so few plants had better wait for more.
-   * They do not wait for a commit whose creates have expired: it may never end.
+   * Starts commits for the queue. While a commit is in flight, the next starts
+   * only when its batch is full, because a commit has a high fixed cost. A commit
+   * whose creates have expired does not count: it may never end.
    */
   #startCommits(): void {
     while (this.#queue.size > 0 && this.#hasFreeCommit()) {
@@ -186,6 +195,7 @@ export class Committer {
         if (open.length === 0) return;
         const startMs = this.#clock.nowMs();
         const result = await this.#store.commit(open);
+        this.#isLocked = result === "locked";
         if (result === "committed") {
           const seconds = (this.#clock.nowMs() - startMs) / 1000;
           for (const create of open) this.#answerStored(create);
@@ -197,7 +207,8 @@ export class Committer {
       }
     } catch (error) {
       for (const create of batch) this.#answer(create, () => "failed");
-      this.#reports.commitFailed(toStoreError(error));
+      if (!isStoreError(error)) throw error;
+      this.#reports.commitFailed(error);
     } finally {
       this.#inFlight.delete(batch);
       this.#startCommits();

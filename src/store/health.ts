@@ -1,14 +1,14 @@
 import type { Clock } from "../clock.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
 import { isLocked } from "./files/database_error.ts";
-import { retryWhile } from "./retry.ts";
-import { type StoreError, toStoreError } from "./store_error.ts";
+import { noAnswer, retryWhile } from "./retry.ts";
+import { isStoreError, type StoreError } from "./store_error.ts";
 
 /** The part of the store that the health checks use. */
 export interface ObservedStore {
   /** Returns the problem of the files, or the damage that was found, if any. */
   checkFiles(): StoreError | undefined;
-  /** Performs a no-op write; rejects on failure. May never settle. */
+  /** Performs a no-op write; may never settle. @throws {StoreError} */
   probe(): Promise<void>;
 }
 
@@ -95,14 +95,13 @@ export class StoreHealth {
       await retryWhile(isLocked, PROBE_MS, () => this.#writeProbe());
       this.#succeeded(startMs);
     } catch (error) {
-      this.failed(toStoreError(error));
+      if (!isStoreError(error)) throw error;
+      this.failed(error);
     }
   }
 
   async #writeProbe(): Promise<void> {
-    if (this.#unsettled === PROBES_UNSETTLED_MAX) {
-      throw new Error(`no answer to ${this.#unsettled} probes`);
-    }
+    if (this.#unsettled === PROBES_UNSETTLED_MAX) throw noAnswer(PROBE_MS);
     this.#unsettled++;
     try {
       await this.#store.probe();

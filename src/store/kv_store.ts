@@ -38,7 +38,7 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
   readonly files: WatchedFiles | undefined;
   readonly #kv: Deno.Kv;
   readonly #location: StoreLocation;
-  /** That the database is corrupt, once that is known: no write may follow. */
+  /** Set when the database is found to be corrupt: no write may follow. */
   #corruption: StoreError | undefined;
 
   private constructor(
@@ -105,8 +105,8 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
 
   /**
    * See {@link CommitStore}. A run of ids is read with one listing, which costs
-   * SQLite a quarter of reading them one by one. The last ids of rising ones are
-   * a run, also among others.
+   * SQLite a quarter of reading them one by one: clients that repeat their last
+   * creates usually send ids that are close to each other.
    * @throws {StoreError}
    */
   async read(
@@ -135,8 +135,8 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
   }
 
   /**
-   * Removes the value of an id, if there is one: exactly the one that it reads.
-   * If another one is there by then, the one that it has read is removed already.
+   * Removes the value of an id, if there is one. If the value changes between the
+   * read and the commit, another process has removed it, so nothing remains to do.
    * @returns whether there was one
    * @throws {StoreError}
    */

@@ -5,7 +5,7 @@ import {
   PAGE_KEYS_MAX,
   PAGE_KEYS_MIN,
 } from "../limits.ts";
-import { countChars, type NewPlant } from "../plant/plant.ts";
+import { countChars, formatNewPlant, type NewPlant } from "../plant/plant.ts";
 import { DatabaseError } from "./files/database_error.ts";
 import { withTimeout } from "./retry.ts";
 
@@ -32,8 +32,8 @@ export interface ListedStore {
 /**
  * Lists every plant in the order of ids, in pages, and prefetches the next page.
  * @param after lists only plants with greater ids
- * @throws {StoreError} if a page cannot be read, or if the ids do not ascend
- * @throws {Deno.errors.TimedOut} if a page takes more than {@link LIST_MS_MAX}
+ * @throws {StoreError} if a page cannot be read within {@link LIST_MS_MAX}, or if
+ * the ids do not ascend
  */
 export async function* listPlants(
   store: ListedStore,
@@ -60,6 +60,34 @@ export async function* listPlants(
     // Ignore the prefetched page if the consumer stops early.
     next.catch(() => {});
     yield page;
+  }
+}
+
+/** The lines of some plants of a store. */
+export interface Page {
+  /** One NewPlant per line. */
+  readonly text: string;
+  /** Number of lines. */
+  readonly plants: number;
+  /** The id in the last line, if there is one. */
+  readonly lastId: bigint | undefined;
+  /** Names the entries that are not plants of this service. */
+  readonly foreign: readonly string[];
+}
+
+/** Lists every plant as {@link listPlants}, in the lines of an export. */
+export async function* listLines(
+  store: ListedStore,
+  after?: bigint,
+): AsyncGenerator<Page> {
+  for await (const page of listPlants(store, after)) {
+    const plants = page.filter((entry) => typeof entry !== "string");
+    yield {
+      text: plants.map((plant) => `${formatNewPlant(plant)}\n`).join(""),
+      plants: plants.length,
+      lastId: plants.at(-1)?.id,
+      foreign: page.filter((entry) => typeof entry === "string"),
+    };
   }
 }
 

@@ -3,9 +3,8 @@ import type { Clock } from "../clock.ts";
 import { statOrUndefined, timeInName } from "../files/file_system.ts";
 import { makeFile } from "../files/publish.ts";
 import { CHECK_MS, RESCUE_RETRY_MS } from "../limits.ts";
-import { formatPages } from "../plant/lines.ts";
 import type { WatchedFiles } from "./files/watch.ts";
-import { type ListedStore, listPlants } from "./listing.ts";
+import { type ListedStore, listLines } from "./listing.ts";
 import { isDamaged, type StoreError, toStoreError } from "./store_error.ts";
 
 /** What follows the name of a store in the name of a file with its plants. */
@@ -98,7 +97,7 @@ export class Rescue {
     let foreign = 0;
     try {
       await makeFile(path, async (partial) => {
-        for await (const page of formatPages(listPlants(this.#store))) {
+        for await (const page of listLines(this.#store)) {
           await Deno.writeTextFile(partial, page.text, { append: true });
           plants += page.plants;
           foreign += page.foreign.length;

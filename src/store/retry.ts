@@ -1,16 +1,18 @@
+/** Deadlines with real timers, since a `Clock` has none that can be cleared. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { LOCK_RETRY_MS_MAX } from "../limits.ts";
+import { DatabaseError, isNoAnswer } from "./files/database_error.ts";
 
 /**
  * Rejects if the work takes too long; the work itself may continue.
- * @throws {Deno.errors.TimedOut} then
+ * @throws {DatabaseError} with the problem "no answer" then
  */
 export async function withTimeout<T>(
   work: Promise<T>,
   timeoutMs: number,
 ): Promise<T> {
   const { promise: deadline, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(timedOut(timeoutMs)), timeoutMs);
+  const timer = setTimeout(() => reject(noAnswer(timeoutMs)), timeoutMs);
   try {
     return await Promise.race([work, deadline]);
   } finally {
@@ -21,8 +23,7 @@ export async function withTimeout<T>(
 /**
  * Repeats an operation for a time while its error may be a passing one. Rejects
  * in time, even if the operation does not settle, which may then continue.
- * @throws the last error of the operation, or `Deno.errors.TimedOut` if it has
- * had none
+ * @throws the last error of the operation, or "no answer" if it has had none
  */
 export async function retryWhile<T>(
   isPassing: (error: unknown) => boolean,
@@ -30,13 +31,13 @@ export async function retryWhile<T>(
   operation: () => Promise<T>,
 ): Promise<T> {
   const endMs = performance.now() + timeoutMs;
-  let problem: unknown = timedOut(timeoutMs);
+  let problem: unknown = noAnswer(timeoutMs);
   do {
     try {
       const leftMs = endMs - performance.now();
       return await withTimeout(operation(), leftMs);
     } catch (error) {
-      if (error instanceof Deno.errors.TimedOut) throw problem;
+      if (isNoAnswer(error)) throw problem;
       if (!isPassing(error)) throw error;
       problem = error;
     }
@@ -46,6 +47,7 @@ export async function retryWhile<T>(
 }
 
 /** Returns the error of an operation that took too long. */
-export function timedOut(timeoutMs: number): Error {
-  return new Deno.errors.TimedOut(`no answer within ${timeoutMs / 1000} s`);
+export function noAnswer(timeoutMs: number): DatabaseError {
+  const message = `no answer within ${timeoutMs / 1000} s`;
+  return new DatabaseError("no answer", message);
 }

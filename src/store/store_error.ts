@@ -46,7 +46,8 @@ export function isDamaged({ problem }: StoreError): boolean {
   return problem === "corrupt" || problem === "newer format";
 }
 
-function isStoreError(error: unknown): error is StoreError {
+/** Returns whether an error is one of a store, and not a programmer error. */
+export function isStoreError(error: unknown): error is StoreError {
   return error instanceof FileError || error instanceof DatabaseError ||
     error instanceof LostError || error instanceof ServerError;
 }

@@ -30,12 +30,10 @@ const SECONDS = [
 /** Bounds up to the largest commit: 10 plants to a server, 100 to a file. */
 const COMMIT_PLANTS = [1, 2, 5, 10, 20, 50, 100];
 
-/** Values that are measured at each scrape. */
+/** Values of the other parts of the service, measured at each scrape. */
 export interface Gauges {
   /** Creates without an outcome. */
   readonly createsWaiting: number;
-  /** Requests without a reply, the one for the metrics included. */
-  readonly requestsRunning: number;
   readonly isStoreHealthy: boolean;
   /** Whether this process has created the store. */
   readonly isStoreNew: boolean;
@@ -83,6 +81,7 @@ class Histogram {
 
 /** The metrics of the service, in the text format of Prometheus. */
 export class Metrics {
+  readonly #measure: () => Gauges;
   readonly #startSeconds = performance.timeOrigin / 1000;
   /** Requests by status; those of the API are shown before they occur. */
   readonly #requests = new Map([[200, 0], [CLIENT_LEFT, 0]]);
@@ -96,7 +95,8 @@ export class Metrics {
     failed: 0,
   };
 
-  constructor() {
+  constructor(measure: () => Gauges) {
+    this.#measure = measure;
     for (const { error } of Object.values(API_ERRORS)) {
       this.#requests.set(statusOf(error), 0);
     }
@@ -104,7 +104,7 @@ export class Metrics {
 
   /** Counts an answered request, and observes its time. */
   request(status: number, seconds: number): void {
-    this.refused(status);
+    this.#count(status);
     this.#requestSeconds.observe(seconds);
   }
 
@@ -113,7 +113,7 @@ export class Metrics {
    * overload, the latency of the others would look better.
    */
   refused(status: number): void {
-    this.#requests.set(status, (this.#requests.get(status) ?? 0) + 1);
+    this.#count(status);
   }
 
   /** Counts a create by its outcome. */
@@ -127,8 +127,12 @@ export class Metrics {
     this.#commitSeconds.observe(seconds);
   }
 
-  /** Returns all metrics in the Prometheus text format, version 0.0.4. */
-  text(gauges: Gauges): string {
+  /**
+   * Returns all metrics in the Prometheus text format, version 0.0.4.
+   * @param requestsRunning requests without a reply, this one included
+   */
+  text(requestsRunning: number): string {
+    const gauges = this.#measure();
     const { stored, replayed, conflict, failed } = this.#creates;
     return [
       family(
@@ -154,7 +158,7 @@ export class Metrics {
       gauge(
         "plant_store_http_requests_running",
         "Requests without a reply, this one included.",
-        gauges.requestsRunning,
+        requestsRunning,
       ),
       family(
         "plant_store_creates_total",
@@ -228,6 +232,10 @@ export class Metrics {
         Deno.memoryUsage().rss,
       ),
     ].join("");
+  }
+
+  #count(status: number): void {
+    this.#requests.set(status, (this.#requests.get(status) ?? 0) + 1);
   }
 }
 

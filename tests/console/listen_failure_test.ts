@@ -33,7 +33,12 @@ function listenErrors(
   const log = new Log("text");
   return [
     () => tryToListen(address),
-    () => new HttpServer(address, () => new Response(), log, SYSTEM_CLOCK),
+    () =>
+      new HttpServer(address, {
+        handler: () => new Response(),
+        log,
+        clock: SYSTEM_CLOCK,
+      }),
   ].map((listen) => {
     try {
       listen();

@@ -24,7 +24,11 @@ function start(
 ): HttpServer {
   const free = { host: "127.0.0.1", port: 0, tls: undefined };
   const address = { ...free, ...listening };
-  return new HttpServer(address, handler, new Log("text"), new FakeClock());
+  return new HttpServer(address, {
+    handler,
+    log: new Log("text"),
+    clock: new FakeClock(),
+  });
 }
 
 function portOf({ address }: HttpServer): number {
@@ -151,7 +155,12 @@ class Runtime {
   start(): HttpServer {
     const log = new Log("text", (entry) => this.logged.push(entry));
     const address = { host: "127.0.0.1", port: 0, tls: undefined };
-    return new HttpServer(address, hello, log, this.clock, this.serve);
+    return new HttpServer(address, {
+      handler: hello,
+      log,
+      clock: this.clock,
+      serve: this.serve,
+    });
   }
 
   /** Lets a second pass, after which the server tries to listen again. */

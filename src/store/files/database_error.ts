@@ -36,6 +36,8 @@ const TABLE = [
     words: "another process has locked it, or its file system has no locks",
     isPassing: true,
   }],
+  /** An operation took too long, which may also be one of a server. */
+  ["no answer", { isPassing: true }],
 ] as const satisfies ProblemTable;
 
 /** Why a database cannot be used, if not because of its file. */
@@ -61,4 +63,9 @@ export function isLocked(error: unknown): boolean {
     ? error.problem
     : findProblem(TABLE, error)?.[0];
   return problem === "locked";
+}
+
+/** Returns whether an operation failed because it took too long. */
+export function isNoAnswer(error: unknown): boolean {
+  return error instanceof DatabaseError && error.problem === "no answer";
 }

@@ -6,6 +6,7 @@ import { resolveLinks } from "../../files/file_system.ts";
 import {
   type DatabaseError,
   isLocked,
+  isNoAnswer,
   toDatabaseError,
 } from "./database_error.ts";
 import { filesOf } from "./inspect.ts";
@@ -37,7 +38,7 @@ export function diagnose(
   path: string,
 ): DatabaseError | FileError {
   const real = resolveLinks(path);
-  if (error instanceof Deno.errors.TimedOut) {
+  if (isNoAnswer(error)) {
     return toDatabaseError(findLock(real) ?? error);
   }
   const cause = UNSPECIFIC.test(String(error)) ? findDenial(real) : undefined;

@@ -3,8 +3,8 @@ import type { Config } from "../config/settings.ts";
 import { reloadTokenFile } from "../config/tokens.ts";
 import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
+import type { AcceptedTokens } from "../http/auth.ts";
 import type { Log } from "../telemetry/log.ts";
-import type { AcceptedTokens } from "./auth.ts";
 
 /** The files that are read again. */
 type Files = Pick<Config, "tokenFile" | "tls">;
