@@ -1,6 +1,6 @@
 import { serialize } from "node:v8";
 import type { StoreSetting } from "../config/settings.ts";
-import { describe, fileFailure, storeFailure } from "../console/failures.ts";
+import { fileFailure, storeFailure } from "../console/failures.ts";
 import { Progress } from "../console/progress.ts";
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import {
@@ -167,7 +167,7 @@ export class Import {
   #reportFailure(error: StoreError): void {
     if (error.problem === this.#storeProblem) return;
     this.#storeProblem = error.problem;
-    this.#progress.print(`the store fails: ${describe(error)}`);
+    this.#progress.print(`the store fails: ${error.message}`);
   }
 }
 

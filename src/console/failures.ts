@@ -1,23 +1,12 @@
 /** Failures of stores and files, with advice for the operator. */
-import { basename } from "node:path";
 import type { StoreSetting } from "../config/settings.ts";
 import { toFileError } from "../files/file_error.ts";
 import { quoteForShell } from "../messages.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import type { LossKind } from "../store/files/watch.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { type StoreError, toStoreError } from "../store/store_error.ts";
 
 type StoreProblem = StoreError["problem"];
-
-/** How a store was lost, for its operator. */
-const LOSSES: Readonly<Record<LossKind, (file: string) => string>> = {
-  deleted: () => "it was deleted or moved",
-  replaced: () => "it was replaced",
-  linked: () => "it was moved, and a link to it is in its place",
-  cut: () => "it became shorter",
-  log: (file) => `its ${basename(file)} was deleted or replaced`,
-};
 
 /** Returns what to do about a problem of the store that a setting names. */
 function adviseOnStore(problem: StoreProblem, setting = "--kv"): string {
@@ -50,6 +39,7 @@ function adviseOnStore(problem: StoreProblem, setting = "--kv"): string {
     "no answer": "check its disk, or its KV Connect server",
     "locked": "stop that process, or use a local file system",
     "lost": "",
+    "cut": "stop the service, and restore a backup",
     "server": "check its address, and its token in DENO_KV_ACCESS_TOKEN",
   };
   return advice[problem];
@@ -71,24 +61,13 @@ const ADVICE_ON_BACKUP: Readonly<Partial<Record<StoreProblem, string>>> = {
     "restore it with the plant-store that stored them, or name another backup",
 };
 
-/** Says what is wrong with a store. */
-export function describe(error: StoreError): string {
-  return error.problem === "lost"
-    ? LOSSES[error.kind](error.file)
-    : error.message;
-}
-
 /** Says what is wrong with the store that a setting names, and what to do. */
 export function explain(error: StoreError, setting: string): string {
-  const isCut = error.problem === "lost" && error.kind === "cut";
-  const advice = isCut
-    ? "stop the service, and restore a backup"
-    : adviseOnStore(error.problem, setting);
-  return complete(error, advice);
+  return complete(error, adviseOnStore(error.problem, setting));
 }
 
-function complete(error: StoreError, advice: string): string {
-  return advice === "" ? describe(error) : `${describe(error)}: ${advice}`;
+function complete({ message }: StoreError, advice: string): string {
+  return advice === "" ? message : `${message}: ${advice}`;
 }
 
 /**

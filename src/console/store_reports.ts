@@ -5,7 +5,7 @@ import { OperatorError } from "../operator_error.ts";
 import type { HealthReports } from "../store/health.ts";
 import type { Rescued, RescueReports } from "../store/rescue.ts";
 import type { Log } from "../telemetry/log.ts";
-import { describe, explain, nameOf, shellCommand } from "./failures.ts";
+import { explain, nameOf, shellCommand } from "./failures.ts";
 
 /** Logs what the operator needs to know about the store. */
 export function reportsTo(
@@ -15,8 +15,7 @@ export function reportsTo(
   const name = nameOf(store);
   return {
     storeFailing(error) {
-      const isSaved = error.problem === "lost" && error.kind !== "cut";
-      const next = isSaved
+      const next = error.problem === "lost"
         ? ": saving its plants: a kill or a second signal loses them"
         : "";
       const problem = explain(error, store.setting);
@@ -39,14 +38,14 @@ export function reportsTo(
       const retryS = RESCUE_RETRY_MS / 1000;
       log.error(
         "plants not saved",
-        `cannot save the plants: ${describe(error)}: fix this while the ` +
+        `cannot save the plants: ${error.message}: fix this while the ` +
           `service runs, which tries again every ${retryS} s`,
       );
     },
     plantsLost(error) {
       log.error(
         "plants lost",
-        `cannot save the plants: ${describe(error)}: restore a backup`,
+        `cannot save the plants: ${error.message}: restore a backup`,
       );
     },
   };

@@ -66,8 +66,7 @@ export class Rescue {
   /** Whether the store is lost, and its plants are not saved yet. */
   get isPending(): boolean {
     const { files } = this.#store;
-    const isLost = files?.loss !== undefined && files.loss.kind !== "cut";
-    return isLost && this.#state !== "ended";
+    return files?.loss?.problem === "lost" && this.#state !== "ended";
   }
 
   /** Saves the plants of a lost store. Call it every {@link CHECK_MS}. */

@@ -2,7 +2,6 @@ import { FileError } from "../files/file_error.ts";
 import { ProblemError } from "../files/problem.ts";
 import { errorMessage, toLine, truncate } from "../messages.ts";
 import { DatabaseError, toDatabaseError } from "./files/database_error.ts";
-import { LostError } from "./files/watch.ts";
 import type { StoreLocation } from "./location.ts";
 
 /** Maximum length of a message of a KV Connect server, in UTF-16 code units. */
@@ -16,7 +15,7 @@ export class ServerError extends ProblemError<"server"> {
 }
 
 /** Why a store cannot be used. */
-export type StoreError = FileError | DatabaseError | LostError | ServerError;
+export type StoreError = FileError | DatabaseError | ServerError;
 
 /**
  * Converts an error of a store. The message of a KV Connect server can contain
@@ -49,5 +48,5 @@ export function isDamaged({ problem }: StoreError): boolean {
 /** Returns whether an error is one of a store, and not a programmer error. */
 export function isStoreError(error: unknown): error is StoreError {
   return error instanceof FileError || error instanceof DatabaseError ||
-    error instanceof LostError || error instanceof ServerError;
+    error instanceof ServerError;
 }

@@ -1,4 +1,4 @@
-import { type FileError, toFileError } from "../../files/file_error.ts";
+import { FileError, toFileError } from "../../files/file_error.ts";
 import {
   findProblem,
   ProblemError,
@@ -24,6 +24,10 @@ const TABLE = [
     // SQLite reports a failed read of an intact database in the same way.
     words: "the database is corrupt, or its disk fails",
   }],
+  /** The open store, until a restart: its plants can still be read. */
+  ["lost", {}],
+  /** The same, but its content is gone. */
+  ["cut", { words: "it became shorter" }],
   /** A newer Deno wrote values that this one cannot read, or they are damaged. */
   ["newer format", {
     pattern: /could not deserialize|value encoding \d+ is unknown/,
@@ -52,7 +56,9 @@ export class DatabaseError extends ProblemError<DatabaseProblem> {
 
 /** Converts an error of SQLite or of Deno KV. */
 export function toDatabaseError(error: unknown): DatabaseError | FileError {
-  if (error instanceof DatabaseError) return error;
+  if (error instanceof DatabaseError || error instanceof FileError) {
+    return error;
+  }
   const found = findProblem(TABLE, error);
   return found ? new DatabaseError(...found) : toFileError(error);
 }

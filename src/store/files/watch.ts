@@ -1,4 +1,4 @@
-import { dirname } from "node:path";
+import { basename, dirname } from "node:path";
 import { type FileError, toFileError } from "../../files/file_error.ts";
 import {
   isSameFile,
@@ -8,31 +8,11 @@ import {
   statOrUndefined,
   sync,
 } from "../../files/file_system.ts";
-import { ProblemError } from "../../files/problem.ts";
+import { DatabaseError } from "./database_error.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 
 /** Files that belong to an open database, beside it. */
 const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
-
-/**
- * How an open store was lost. `deleted`: its database is not at its path.
- * `replaced`: another one is. `linked`: a link to it is. `cut`: it is shorter.
- * `log`: its log, or the index of that, is missing or another file.
- */
-export type LossKind = "deleted" | "replaced" | "linked" | "cut" | "log";
-
-/** The open store is lost until a restart. */
-export class LostError extends ProblemError<"lost"> {
-  readonly kind: LossKind;
-  /** The file that is missing or not the same. */
-  readonly file: string;
-
-  constructor(kind: LossKind, file: string) {
-    super([["lost", {}]], "lost", `${kind}: ${file}`);
-    this.kind = kind;
-    this.file = file;
-  }
-}
 
 /**
  * The files of an open embedded store, checked for deletion and replacement:
@@ -49,7 +29,7 @@ export class WatchedFiles {
   readonly #database: Deno.FileInfo | undefined;
   /** The files beside the database, by path. */
   readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
-  #loss: LostError | undefined;
+  #loss: DatabaseError | undefined;
 
   /**
    * @param path absolute, of a database that has just been opened
@@ -66,7 +46,7 @@ export class WatchedFiles {
   }
 
   /** The loss, if a check has found one. */
-  get loss(): LostError | undefined {
+  get loss(): DatabaseError | undefined {
     return this.#loss;
   }
 
@@ -76,7 +56,7 @@ export class WatchedFiles {
   }
 
   /** Checks the database; returns the loss, or why it cannot be examined. */
-  checkDatabase(): LostError | FileError | undefined {
+  checkDatabase(): DatabaseError | FileError | undefined {
     return this.#examine(() => this.#findDatabaseLoss());
   }
 
@@ -85,7 +65,7 @@ export class WatchedFiles {
    * expensive after each commit: since Linux 6.13, the first write after reading
    * the times of the log updates them, which made each commit a third slower.
    */
-  check(): LostError | FileError | undefined {
+  check(): DatabaseError | FileError | undefined {
     return this.#examine(() =>
       this.#findDatabaseLoss() ?? this.#findSidecarLoss()
     );
@@ -118,12 +98,14 @@ export class WatchedFiles {
    * A database is also lost if it was moved and a link leads to it: SQLite
    * continues with the log at the old path. So the file itself is examined, too.
    */
-  #findDatabaseLoss(): LostError | undefined {
+  #findDatabaseLoss(): DatabaseError | undefined {
     const found = statOrUndefined(this.path);
-    if (found === undefined) return this.#lose("deleted");
-    if (!this.#isDatabase(found)) return this.#lose("replaced");
+    if (found === undefined) return lost("it was deleted or moved");
+    if (!this.#isDatabase(found)) return lost("it was replaced");
     const isInPlace = this.#isDatabase(lstatOrUndefined(this.#real));
-    if (!isInPlace) return this.#lose("linked");
+    if (!isInPlace) {
+      return lost("it was moved, and a link to it is in its place");
+    }
     return this.#findCut(found.size);
   }
 
@@ -132,23 +114,19 @@ export class WatchedFiles {
    * checkpoint before the next check hides it. Only VACUUM shortens a database,
    * and Deno KV does not use that.
    */
-  #findCut(bytes: number): LostError | undefined {
-    if (bytes < this.#bytes) return this.#lose("cut");
+  #findCut(bytes: number): DatabaseError | undefined {
+    if (bytes < this.#bytes) return new DatabaseError("cut");
     this.#bytes = bytes;
     return undefined;
   }
 
-  #findSidecarLoss(): LostError | undefined {
+  #findSidecarLoss(): DatabaseError | undefined {
     for (const [path, file] of this.#sidecars) {
       if (!isSameFile(statOrUndefined(path), file)) {
-        return this.#lose("log", path);
+        return lost(`its ${basename(path)} was deleted or replaced`);
       }
     }
     return undefined;
-  }
-
-  #lose(kind: LossKind, file = this.path): LostError {
-    return new LostError(kind, file);
   }
 
   #isDatabase(file: Deno.FileInfo | undefined): boolean {
@@ -156,8 +134,8 @@ export class WatchedFiles {
   }
 
   #examine(
-    findLoss: () => LostError | undefined,
-  ): LostError | FileError | undefined {
+    findLoss: () => DatabaseError | undefined,
+  ): DatabaseError | FileError | undefined {
     try {
       this.#loss ??= findLoss();
       return this.#loss;
@@ -165,4 +143,8 @@ export class WatchedFiles {
       return toFileError(error);
     }
   }
+}
+
+function lost(how: string): DatabaseError {
+  return new DatabaseError("lost", how);
 }
