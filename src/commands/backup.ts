@@ -1,8 +1,6 @@
 import { resolve } from "node:path";
 import type { StoreSetting } from "../config/settings.ts";
 import { fileFailure, storeFailure } from "../console/failures.ts";
-import { FileError } from "../files/file_error.ts";
-import { exists, setMode, statOrUndefined } from "../files/file_system.ts";
 import { ProblemError } from "../files/problem.ts";
 import { makeFile } from "../files/publish.ts";
 import { countOf } from "../messages.ts";
@@ -30,38 +28,26 @@ export async function backUp(
   }
   const target = resolve(file);
   try {
-    // Also before the store is copied, which takes long.
-    if (exists(target)) throw alreadyExists(target);
-    refuseSidecars(target);
-    const entries = await makeFile(target, async (partial) => {
-      const entries = await copyStore(store.path, partial).catch((error) => {
-        if (!(error instanceof ProblemError)) throw error;
-        throw storeFailure("read", store, error);
-      });
-      setMode(partial, statOrUndefined(store.path));
-      return entries;
-    });
+    // SQLite would replay a log of that name into the copy.
+    const [found] = filesOf(target);
+    if (found !== undefined) {
+      throw new OperatorError(
+        `${found} already exists: move it away, or name a new file`,
+      );
+    }
+    const entries = await makeFile(
+      target,
+      (partial) =>
+        copyStore(store.path, partial).catch((error) => {
+          if (!(error instanceof ProblemError)) throw error;
+          throw storeFailure("read", store, error);
+        }),
+    );
     writeStderr(
       `${target} is a complete copy, ${countOf(entries, "entry", "entries")}`,
     );
     return 0;
   } catch (error) {
-    const isTaken = error instanceof FileError && error.problem === "exists";
-    if (isTaken) throw alreadyExists(target);
     throw fileFailure("write", target, error);
   }
-}
-
-function alreadyExists(path: string): OperatorError {
-  return new OperatorError(`${path} already exists: name a new file`);
-}
-
-/** Refuses a path that has files of another database beside it. */
-function refuseSidecars(path: string): void {
-  const [sidecar] = filesOf(path);
-  if (sidecar === undefined) return;
-  throw new OperatorError(
-    `${sidecar} is left over from another database of that name, and SQLite would ` +
-      "replay it into the copy: move it away, or name another file",
-  );
 }

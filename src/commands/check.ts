@@ -1,4 +1,4 @@
-import type { Settings } from "../config/settings.ts";
+import type { SettingKey, Settings } from "../config/settings.ts";
 import { describeExpiry } from "../console/certificate.ts";
 import { nameOf } from "../console/failures.ts";
 import { listenFailure } from "../console/listen_failure.ts";
@@ -25,7 +25,7 @@ export async function check(settings: Settings): Promise<number> {
   const { host, port, tls, tokens, tokenFile } = config;
   const count = countOf(new Set(tokens).size, "token", "tokens");
   const origin = config.baseUrl ?? localOriginOf(host, port, tls !== undefined);
-  const rows: [key: Parameters<Settings["sourceOf"]>[0], text: string][] = [
+  const rows: [key: SettingKey, text: string][] = [
     ["host", `listens on ${host}`],
     ["port", port === 0 ? "takes a free port" : `listens on port ${port}`],
     ["kv", `stores plants in ${nameOf(config.store)}`],

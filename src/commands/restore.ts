@@ -5,15 +5,13 @@ import {
   fileFailure,
   shellCommand,
 } from "../console/failures.ts";
-import { oldNameOf, resolveLinks, setOwner } from "../files/file_system.ts";
+import { resolveLinks, setOwner } from "../files/file_system.ts";
 import { ProblemError } from "../files/problem.ts";
 import { makeFile } from "../files/publish.ts";
 import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/files/copy.ts";
-import { filesOf, leaveWalMode } from "../store/files/inspect.ts";
-import { requireReadable } from "../store/listing.ts";
-import { openExistingStore } from "../store/open.ts";
+import { filesOf, oldNameOf } from "../store/files/inspect.ts";
 import { toStoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
@@ -39,7 +37,10 @@ export async function restore(
   const real = resolveLinks(store.path);
   try {
     const entries = await makeFile(real, async (copy) => {
-      const entries = await copyReadable(from, copy);
+      const entries = await copyStore(from, copy).catch((error) => {
+        if (!(error instanceof ProblemError)) throw error;
+        throw backupFailure(from, toStoreError(error));
+      });
       refuseExisting(real);
       // Root restores the store of the service.
       setOwner(copy, Deno.statSync(dirname(real)));
@@ -50,28 +51,6 @@ export async function restore(
     return 0;
   } catch (error) {
     throw fileFailure("write", real, error);
-  }
-}
-
-/**
- * Copies a backup that this Deno can read; returns its number of entries.
- * @throws {OperatorError} if the backup cannot be used
- * @throws the error of SQLite if the copy cannot be written
- */
-async function copyReadable(from: string, to: string): Promise<number> {
-  try {
-    const entries = await copyStore(from, to);
-    const store = await openExistingStore({ kind: "file", path: to });
-    try {
-      await requireReadable(store);
-    } finally {
-      store.close();
-    }
-    leaveWalMode(to);
-    return entries;
-  } catch (error) {
-    if (!(error instanceof ProblemError)) throw error;
-    throw backupFailure(from, toStoreError(error));
   }
 }
 

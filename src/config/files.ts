@@ -38,17 +38,15 @@ export function readFile(file: FileSetting): string {
  * @throws {OperatorError}
  */
 export function readAgain(file: FileSetting): string {
-  if (isRegularFile(file)) return readFile(file);
-  const message = "it is not a regular file";
-  throw cannotRead(file, { message, isPassing: false });
-}
-
-function isRegularFile(file: FileSetting): boolean {
+  let isFile: boolean;
   try {
-    return Deno.statSync(file.path).isFile;
+    ({ isFile } = Deno.statSync(file.path));
   } catch (error) {
     throw cannotRead(file, toFileError(error));
   }
+  if (isFile) return readFile(file);
+  const message = "it is not a regular file";
+  throw cannotRead(file, { message, isPassing: false });
 }
 
 /** Returns the error of a file that cannot be read. */

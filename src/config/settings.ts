@@ -102,6 +102,9 @@ const SETTINGS = {
   },
 } as const satisfies Readonly<Record<string, Setting>>;
 
+/** The name of a setting. */
+export type SettingKey = keyof typeof SETTINGS;
+
 /** The rows of {@link SETTINGS}. */
 export const ALL_SETTINGS: readonly Setting[] = Object.values(SETTINGS);
 
@@ -131,7 +134,7 @@ export class Settings {
   }
 
   /** Returns the flag or variable that has a value, or that none has. */
-  sourceOf(key: keyof typeof SETTINGS): string {
+  sourceOf(key: SettingKey): string {
     return this.#raw(SETTINGS[key])?.name ?? "default";
   }
 

@@ -1,7 +1,7 @@
 /** Tokens: their grammar and their readers. */
 import { TOKENS_MAX } from "../limits.ts";
 import { OperatorError } from "../operator_error.ts";
-import { type FileSetting, readAgain, readFile } from "./files.ts";
+import { type FileSetting, readFile } from "./files.ts";
 
 /** The variable with the token of a KV Connect server: Deno's own. */
 export const KV_TOKEN = "DENO_KV_ACCESS_TOKEN";
@@ -47,25 +47,17 @@ export function readTokens(
   );
 }
 
-/** Reads a token file: one token per line, ignoring empty lines. */
-export function readTokenFile(file: FileSetting): readonly string[] {
-  return readLines(file, readFile(file));
-}
-
 /**
- * Reads a token file again while the service runs.
+ * Reads a token file: one token per line, ignoring empty lines.
+ * @param read reads its text: at the start, or again
  * @throws {OperatorError} if the file cannot be read, or a line is not a token
  */
-export function reloadTokenFile(file: FileSetting): readonly string[] {
-  return readLines(file, readAgain(file));
-}
-
-function readLines(
-  { name, path }: FileSetting,
-  text: string,
+export function readTokenFile(
+  file: FileSetting,
+  read: typeof readFile = readFile,
 ): readonly string[] {
-  const lines = text.split("\n").filter((line) => line.trim() !== "");
-  return readTokens(`${name}: ${path}`, lines);
+  const lines = read(file).split("\n").filter((line) => line.trim() !== "");
+  return readTokens(`${file.name}: ${file.path}`, lines);
 }
 
 /**

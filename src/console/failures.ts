@@ -33,8 +33,7 @@ function adviseOnStore(problem: StoreProblem, setting = "--kv"): string {
       "stop the service, and move the log and its index (-wal, -shm) beside the database, under its name",
     "foreign log":
       "stop the service, and restore a backup, or move that log away to start without the plants that only it has",
-    "corrupt":
-      "check the disk, start again, and if this stays, restore a backup",
+    "corrupt": "check the disk, try again, and if this stays, restore a backup",
     "newer format": "run the plant-store that stored them, or restore a backup",
     "no answer": "check its disk, or its KV Connect server",
     "locked": "stop that process, or use a local file system",
@@ -47,18 +46,9 @@ function adviseOnStore(problem: StoreProblem, setting = "--kv"): string {
 
 /** What to do about a problem of a backup, where it differs. */
 const ADVICE_ON_BACKUP: Readonly<Partial<Record<StoreProblem, string>>> = {
-  "missing": "name a backup",
-  "directory": "name a backup in it",
-  "special path": "name another file",
-  "bad path": "name another file",
   "read-only": "copy it, with its log, to a file system that can be written",
-  "not a store": "name a backup",
   "missing database": "name the database of that log",
-  "missing log": "name another backup",
   "foreign log": "move that log away, or name another backup",
-  "corrupt": "name another backup",
-  "newer format":
-    "restore it with the plant-store that stored them, or name another backup",
 };
 
 /** Says what is wrong with the store that a setting names, and what to do. */
@@ -88,8 +78,10 @@ export function storeFailure(
 
 /** Converts an error of a backup, or of the store, that cannot be copied. */
 export function backupFailure(path: string, error: StoreError): OperatorError {
-  const advice = ADVICE_ON_BACKUP[error.problem] ??
-    adviseOnStore(error.problem);
+  const byDefault = error.isPassing || error.problem === "denied"
+    ? adviseOnStore(error.problem)
+    : "name another backup";
+  const advice = ADVICE_ON_BACKUP[error.problem] ?? byDefault;
   return new OperatorError(
     `cannot restore ${path}: ${complete(error, advice)}`,
     exitStatusOf(error),

@@ -18,34 +18,34 @@ const LISTEN_PROBLEMS: readonly ListenProblem[] = [
   {
     pattern: /^AddrInUse:/,
     message: "another program listens there",
-    advice: ({ port }) => `: stop it, or choose another ${port}`,
+    advice: ({ port }) => `stop it, or choose another ${port}`,
   },
   {
     pattern: /^AddrNotAvailable:/,
     message: "this machine does not have the address",
-    advice: ({ host }) => `: choose another ${host}`,
+    advice: ({ host }) => `choose another ${host}`,
   },
   {
     pattern: /failed to lookup address/,
     message: "unknown host name",
-    advice: ({ host }) => `: choose another ${host}`,
+    advice: ({ host }) => `choose another ${host}`,
     isPermanent: true,
   },
   {
     pattern: /^PermissionDenied:/,
     message: "permission denied",
-    advice: ({ port }) => `: choose a ${port} of 1024 or above`,
+    advice: ({ port }) => `choose a ${port} of 1024 or above`,
     isPermanent: true,
   },
   {
     pattern: /KeyMismatch/,
     message: "the key does not belong to the certificate",
-    advice: ({ tlsCert, tlsKey }) => `: check ${tlsCert} and ${tlsKey}`,
+    advice: ({ tlsCert, tlsKey }) => `check ${tlsCert} and ${tlsKey}`,
     isPermanent: true,
   },
   {
     pattern: /^InvalidData:|certificate|'cert'|private key/,
-    advice: ({ tlsCert, tlsKey }) => `: check ${tlsCert} and ${tlsKey}`,
+    advice: ({ tlsCert, tlsKey }) => `check ${tlsCert} and ${tlsKey}`,
     isPermanent: true,
   },
 ];
@@ -58,10 +58,9 @@ export function listenFailure(
   const text = String(error);
   const problem = LISTEN_PROBLEMS.find(({ pattern }) => pattern.test(text));
   const message = problem?.message ?? errorMessage(error);
+  const advice = problem === undefined ? "" : `: ${problem.advice(names)}`;
   return new OperatorError(
-    `cannot listen on ${host} port ${port}: ${message}${
-      problem?.advice(names) ?? ""
-    }`,
+    `cannot listen on ${host} port ${port}: ${message}${advice}`,
     exitStatusOf({ isPassing: !problem?.isPermanent }),
   );
 }

@@ -1,6 +1,6 @@
 import { readAgain } from "../config/files.ts";
 import type { Config } from "../config/settings.ts";
-import { reloadTokenFile } from "../config/tokens.ts";
+import { readTokenFile } from "../config/tokens.ts";
 import { countOf } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import type { AcceptedTokens } from "../http/auth.ts";
@@ -42,7 +42,7 @@ function reloadTokens(
     return;
   }
   try {
-    tokens.replace(reloadTokenFile(file));
+    tokens.replace(readTokenFile(file, readAgain));
     const count = countOf(tokens.count, "token", "tokens");
     log.info("tokens reloaded", `reloaded ${count} from ${file.path}`);
   } catch (error) {

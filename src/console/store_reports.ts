@@ -53,9 +53,10 @@ export function reportsTo(
 
 /** Returns why a start is refused beside the plants of a lost store. */
 export function rescuedFailure(rescued: Rescued, store: string): OperatorError {
-  const { path, isComplete } = rescued;
-  const problem = isComplete
-    ? `its plants were saved in ${path}: run this, and start again`
+  const { path, file } = rescued;
+  const problem = file === path
+    ? `its plants were saved in ${path}: run this (if it cannot use the store, ` +
+      "first move that away), and start again"
     : `its plants are being saved in ${path}: wait until that has ended; if it ` +
       "was killed, restore a backup, run this, and start again";
   return new OperatorError(

@@ -80,16 +80,6 @@ export function removeIfPossible(path: string): void {
   }
 }
 
-/** Gives a file the permissions of another one, if there is one. */
-export function setMode(path: string, other: Deno.FileInfo | undefined): void {
-  const mode = other?.mode ?? null;
-  try {
-    if (mode !== null) Deno.chmodSync(path, mode & 0o777);
-  } catch {
-    // The file system does not support permissions, such as FAT.
-  }
-}
-
 /** Gives a file to the owner of another one, as far as permitted. */
 export function setOwner(path: string, { uid, gid }: Deno.FileInfo): void {
   try {
@@ -103,11 +93,6 @@ export function setOwner(path: string, { uid, gid }: Deno.FileInfo): void {
 export function sync(path: string): void {
   using file = Deno.openSync(path);
   file.syncSync();
-}
-
-/** Returns the new name of a store that makes room for another one. */
-export function oldNameOf(path: string): string {
-  return `${path}.old-${timeInName()}`;
 }
 
 /** Returns the current time as a part of a name: `2026-11-22T165718.123Z`. */

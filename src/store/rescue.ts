@@ -24,7 +24,6 @@ export interface Rescued {
   readonly path: string;
   /** The file with the plants, if there is one. */
   readonly file: string | undefined;
-  readonly isComplete: boolean;
   /** The new name of the path when its plants are in a store. */
   readonly imported: string;
 }
@@ -120,7 +119,7 @@ export class Rescue {
     files.renameLog();
     this.#state = "ended";
     const imported = files.path + IMPORTED + name;
-    const rescued = { path, file: path, isComplete: true, imported };
+    const rescued = { path, file: path, imported };
     this.#reports.plantsSaved(rescued, plants, foreign);
   }
 }
@@ -144,12 +143,13 @@ export function findRescued(path: string): Rescued | undefined {
   return {
     path: found,
     file: isDirectory ? onlyFileIn(found) : found,
-    isComplete: !isDirectory,
     imported: path + IMPORTED + name.slice(prefix.length),
   };
 }
 
 function onlyFileIn(directory: string): string | undefined {
+  // The service that writes it may complete it now.
+  if (statOrUndefined(directory) === undefined) return undefined;
   const [file] = [...Deno.readDirSync(directory)];
   return file && join(directory, file.name);
 }

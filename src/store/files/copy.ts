@@ -2,7 +2,7 @@ import { backup, type DatabaseSync } from "node:sqlite";
 import { STORE_OPEN_MS_MAX } from "../../limits.ts";
 import { DatabaseError, toDatabaseError } from "./database_error.ts";
 import { diagnose } from "./diagnose.ts";
-import { leaveWalMode, openToRead, requireStore } from "./inspect.ts";
+import { openToRead, requireStore } from "./inspect.ts";
 import { openDatabase } from "./sqlite.ts";
 
 /**
@@ -23,7 +23,6 @@ export async function copyStore(from: string, to: string): Promise<number> {
   const source = openSource(from);
   try {
     await backup(source, to);
-    leaveWalMode(to);
     return verify(to);
   } catch (error) {
     // The copy is as corrupt as its source.
@@ -34,9 +33,14 @@ export async function copyStore(from: string, to: string): Promise<number> {
   }
 }
 
-/** Checks the integrity of a copy, and returns its number of entries. */
+/**
+ * Takes a copy out of WAL mode, so that it is one file, and a log beside it is
+ * known to belong to another database. Checks its integrity.
+ * @returns its number of entries
+ */
 function verify(path: string): number {
-  using copy = openDatabase(path, { readOnly: true });
+  using copy = openDatabase(path);
+  copy.exec("PRAGMA journal_mode = DELETE");
   const check = copy.prepare("PRAGMA integrity_check").get();
   if (check?.integrity_check !== "ok") throw new DatabaseError("corrupt");
   return Number(copy.prepare("SELECT count(*) AS n FROM kv").get()?.n);

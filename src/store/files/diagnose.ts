@@ -1,6 +1,5 @@
 /** Finds out what SQLite and Deno KV do not report. */
 import { dirname } from "node:path";
-import { DatabaseSync } from "node:sqlite";
 import { FileError, toFileError } from "../../files/file_error.ts";
 import { resolveLinks } from "../../files/file_system.ts";
 import {
@@ -10,6 +9,7 @@ import {
   toDatabaseError,
 } from "./database_error.ts";
 import { filesOf } from "./inspect.ts";
+import { openDatabase } from "./sqlite.ts";
 
 /** Messages of SQLite and Deno KV for a file that they may not open or write. */
 const UNSPECIFIC = /unable to open database file|read-?only database/;
@@ -70,7 +70,7 @@ function named(error: unknown, path: string): FileError {
  */
 function findLock(path: string): unknown {
   try {
-    using database = new DatabaseSync(path);
+    using database = openDatabase(path);
     database.exec("BEGIN IMMEDIATE; ROLLBACK");
   } catch (error) {
     if (isLocked(error)) return error;

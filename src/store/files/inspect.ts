@@ -7,6 +7,7 @@ import {
   isSameFile,
   resolveLinks,
   statOrUndefined,
+  timeInName,
 } from "../../files/file_system.ts";
 import { DatabaseError, toDatabaseError } from "./database_error.ts";
 import { openDatabase } from "./sqlite.ts";
@@ -64,7 +65,8 @@ export type Found = "store" | "nothing" | "empty" | DatabaseError | FileError;
  * @throws the error of Deno if the path cannot be examined
  */
 export function inspect(path: string): Found {
-  const log = findLogBesideLink(path) ?? findForeignLog(path);
+  const real = resolveLinks(path);
+  const log = findLogBesideLink(path, real) ?? findForeignLog(real);
   if (log !== undefined) return log;
   const file = statOrUndefined(path);
   if (file === undefined) return "nothing";
@@ -72,7 +74,7 @@ export function inspect(path: string): Found {
   // Opening a pipe to create a store in it would never return.
   if (!file.isFile) return new DatabaseError("not a store");
   if (file.size === 0) return "empty";
-  return findMissingLog(path) ?? inspectTables(path);
+  return findMissingLog(real) ?? inspectTables(real);
 }
 
 /** Requires a path to hold a store. @throws its problem if it does not */
@@ -94,6 +96,11 @@ export function filesOf(path: string): string[] {
     .filter((file) => statOrUndefined(file) !== undefined);
 }
 
+/** Returns the new name of a store that makes room for another one. */
+export function oldNameOf(path: string): string {
+  return `${path}.old-${timeInName()}`;
+}
+
 /**
  * Opens a database without changing what is beside it. One with a log is opened
  * read-only, since closing it would write the log of a killed service into it,
@@ -105,23 +112,17 @@ export function openToRead(path: string): DatabaseSync {
 }
 
 /**
- * Takes a copy of a store out of WAL mode: it is one file, and a log beside it
- * is known to belong to another database.
- */
-export function leaveWalMode(path: string): void {
-  using copy = openDatabase(path);
-  copy.exec("PRAGMA journal_mode = DELETE");
-}
-
-/**
  * Finds a log beside a link: the database was moved while a process had it open,
  * and its last changes are in this log only.
  */
-function findLogBesideLink(path: string): DatabaseError | undefined {
+function findLogBesideLink(
+  path: string,
+  real: string,
+): DatabaseError | undefined {
   if (!isLink(path)) return undefined;
   const log = path + WAL_SUFFIX;
   const found = statOrUndefined(log);
-  const own = statOrUndefined(resolveLinks(path) + WAL_SUFFIX);
+  const own = statOrUndefined(real + WAL_SUFFIX);
   if (found === undefined || isSameFile(found, own)) return undefined;
   return new DatabaseError(
     "log beside link",
@@ -137,7 +138,7 @@ function findLogBesideLink(path: string): DatabaseError | undefined {
  * nothing takes a live store out of WAL mode.
  */
 function findForeignLog(path: string): DatabaseError | undefined {
-  const log = resolveLinks(path) + WAL_SUFFIX;
+  const log = path + WAL_SUFFIX;
   const hasContent = (statOrUndefined(log)?.size ?? 0) > 0;
   if (!hasContent || isInWalMode(path)) return undefined;
   if ((statOrUndefined(path)?.size ?? 0) > 0) {
@@ -155,10 +156,9 @@ function findForeignLog(path: string): DatabaseError | undefined {
  * had plants that are not in the database.
  */
 function findMissingLog(path: string): DatabaseError | undefined {
-  const real = resolveLinks(path);
-  const log = real + WAL_SUFFIX;
+  const log = path + WAL_SUFFIX;
   if (!isInWalMode(path) || statOrUndefined(log) !== undefined) return;
-  const bytes = readStart(real + SHM_SUFFIX, INDEX_BYTES);
+  const bytes = readStart(path + SHM_SUFFIX, INDEX_BYTES);
   // SQLite writes it in the byte order of the machine.
   const index = new DataView(bytes.buffer);
   // After a power cut it can have any content.

@@ -3,13 +3,12 @@ import { type FileError, toFileError } from "../../files/file_error.ts";
 import {
   isSameFile,
   lstatOrUndefined,
-  oldNameOf,
   resolveLinks,
   statOrUndefined,
   sync,
 } from "../../files/file_system.ts";
 import { DatabaseError } from "./database_error.ts";
-import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
+import { oldNameOf, SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 
 /** Files that belong to an open database, beside it. */
 const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
