@@ -14,7 +14,7 @@ interface ProblemRow {
 export type ProblemTable<Problem extends string = string> =
   readonly (readonly [Problem, ProblemRow])[];
 
-/** An error of a known kind. Its message does not name the file. */
+/** An error of a known kind. */
 export abstract class ProblemError<Problem extends string> extends Error {
   readonly problem: Problem;
   /** Whether it can pass without a change of the configuration or the files. */
@@ -38,8 +38,11 @@ export function findProblem<Problem extends string>(
   table: ProblemTable<Problem>,
   error: unknown,
 ): readonly [problem: Problem, message: string] | undefined {
-  // Deno appends the path, which may contain anything.
-  const text = String(error).replace(/ \(os error \d+\).*/s, "");
+  // Deno and SQLite append the path, which may contain anything.
+  const text = String(error).replace(
+    /(\(os error \d+\)|open database file).*/s,
+    "$1",
+  );
   const found = table.find(([, { pattern }]) => pattern?.test(text));
   return found && [found[0], found[1].words ?? errorMessage(error)];
 }
