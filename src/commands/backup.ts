@@ -3,7 +3,7 @@ import type { StoreSetting } from "../config/settings.ts";
 import { fileFailure, storeFailure } from "../console/failures.ts";
 import { ProblemError } from "../files/problem.ts";
 import { makeFile } from "../files/publish.ts";
-import { countOf } from "../messages.ts";
+import { countOf, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { filesOf } from "../store/files/inspect.ts";
@@ -43,9 +43,8 @@ export async function backUp(
           throw storeFailure("read", store, error);
         }),
     );
-    writeStderr(
-      `${target} is a complete copy, ${countOf(entries, "entry", "entries")}`,
-    );
+    const count = countOf(entries, "entry", "entries");
+    writeStderr(toLine(`${target} is a complete copy, ${count}`));
     return 0;
   } catch (error) {
     throw fileFailure("write", target, error);

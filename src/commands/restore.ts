@@ -8,7 +8,7 @@ import {
 import { resolveLinks, setOwner } from "../files/file_system.ts";
 import { ProblemError } from "../files/problem.ts";
 import { makeFile } from "../files/publish.ts";
-import { countOf } from "../messages.ts";
+import { countOf, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { filesOf, oldNameOf } from "../store/files/inspect.ts";
@@ -47,7 +47,7 @@ export async function restore(
       return entries;
     });
     const what = `${countOf(entries, "entry", "entries")} from ${from}`;
-    writeStderr(`restored ${what} to ${real}`);
+    writeStderr(toLine(`restored ${what} to ${real}`));
     return 0;
   } catch (error) {
     throw fileFailure("write", real, error);

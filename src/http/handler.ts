@@ -17,7 +17,7 @@ import type { Committer } from "../store/committer.ts";
 import type { StoreHealth } from "../store/health.ts";
 import type { Log } from "../telemetry/log.ts";
 import {
-  CLIENT_LEFT,
+  DISCONNECTED_STATUS,
   type Metrics,
   METRICS_CONTENT_TYPE,
 } from "../telemetry/metrics.ts";
@@ -63,7 +63,7 @@ const LOOKS_FOR_PLANTS = /\/plants?(\/|$)/i;
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 
 /** The reply to a client that disconnected. */
-const INCOMPLETE = new ApiError(
+const REPLY_TO_DISCONNECTED = new ApiError(
   "notJson",
   "body: expected all of it, got a part",
 );
@@ -167,7 +167,9 @@ export class RequestHandler {
     const response = request.method === "HEAD"
       ? await withoutBody(reply)
       : reply;
-    const status = answer === DISCONNECTED ? CLIENT_LEFT : response.status;
+    const status = answer === DISCONNECTED
+      ? DISCONNECTED_STATUS
+      : response.status;
     this.#bodies.discard(request);
     metrics.request(status, (clock.nowMs() - startMs) / 1000);
     return response;
@@ -325,7 +327,7 @@ function ok(): Response {
 function toResponse(answer: Answer): Response {
   if (answer instanceof Response) return answer;
   const { name, message, headers } = answer === DISCONNECTED
-    ? INCOMPLETE
+    ? REPLY_TO_DISCONNECTED
     : answer;
   const { error } = API_ERRORS[name];
   return Response.json({ error, message }, {

@@ -5,8 +5,8 @@ import { VERSION } from "../version.ts";
 /** The content type of the Prometheus text format. */
 export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** The status, as in nginx, of a request whose client left before its end. */
-export const CLIENT_LEFT = 499;
+/** The status, as in nginx, of a request whose client disconnected. */
+export const DISCONNECTED_STATUS = 499;
 
 /** Bounds of durations: the first is for commits only, the last for bodies. */
 const SECONDS = [
@@ -84,7 +84,7 @@ export class Metrics {
   readonly #measure: () => Gauges;
   readonly #startSeconds = performance.timeOrigin / 1000;
   /** Requests by status; those of the API are shown before they occur. */
-  readonly #requests = new Map([[200, 0], [CLIENT_LEFT, 0]]);
+  readonly #requests = new Map([[200, 0], [DISCONNECTED_STATUS, 0]]);
   readonly #requestSeconds = new Histogram(SECONDS.slice(1));
   readonly #commitPlants = new Histogram(COMMIT_PLANTS);
   readonly #commitSeconds = new Histogram(SECONDS.slice(0, -1));
