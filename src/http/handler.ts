@@ -193,9 +193,11 @@ export class RequestHandler {
   #advise(path: string): string {
     const parent = path.replace(/\/$/, "");
     if (this.#routes.has(parent)) return `: use ${parent}`;
-    return LOOKS_FOR_PLANTS.test(path)
-      ? `: use POST ${this.#prefix}/plants ${CREATES_ONLY}`
-      : "";
+    if (LOOKS_FOR_PLANTS.test(path)) {
+      return `: use POST ${this.#prefix}/plants ${CREATES_ONLY}`;
+    }
+    const below = this.#prefix + path;
+    return this.#routes.has(below) ? `: use ${below}` : "";
   }
 
   #refuseMethod(method: string, allowed: readonly string[]): ApiError {

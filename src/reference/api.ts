@@ -156,7 +156,7 @@ export const LIMITS: readonly (readonly [
   ],
   [
     "Headers of a request",
-    "at most 64 KiB in about 100 headers, and without TLS no `Connection: Upgrade`. A request beyond this may get a bare 400 or 431 without an Error body, or error 40000 of a proxy. `curl --http2` sends this header, and so does Java's HttpClient unless its version is HTTP_1_1",
+    "at most 64 KiB in 100 headers, and without TLS no `Connection: Upgrade`. A request beyond this may get a bare 400 or 431 without an Error body, or error 40000 of a proxy. `curl --http2` sends this header, and so does Java's HttpClient unless its version is HTTP_1_1",
   ],
   [
     "Connections",
@@ -204,7 +204,7 @@ export const REPEATING =
     STATUSES.format(RETRYABLE_STATUSES.map(String))
   }, send the same request again, up to ${PAUSES_S.length} times. Before these tries wait ${
     PAUSES_S.join(", ")
-  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. Statuses 502 and 504 come from a proxy. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe. A client with many creates stops at the first one that has used its tries, and later continues with that one.`;
+  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. Statuses 502 and 504 come from a proxy. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe. When a create has used its tries, a client with many creates starts no new ones, and sends those without a 200 again after a minute.`;
 
 /** The form of a reply other than 200. */
 export const REFUSING =

@@ -185,7 +185,10 @@ export function renderPage(baseUrl: string) {
     curl_before_body: escapeHtml(curlBeforeBody("PLANTS_URL")),
     reply_s_max: `${REPLY_S_MAX}`,
     inputs: memberInputs(PLANT_ID, PLANT),
-    curl_figure: figure("The same call as curl", "curl"),
+    curl_figure: figure(
+      "The same call as curl, after export ACCESS_TOKEN=…",
+      "curl",
+    ),
     refusing: toHtml(REFUSING),
     replies: repliesTable(),
     plant_members: membersTable(PLANT),
