@@ -7,7 +7,7 @@ import { eventually } from "../support/load.ts";
 import { testsOfOneService } from "../support/one_service.ts";
 import { TOKEN } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { chunked, exchange, request, toBytes, Wire } from "../support/wire.ts";
+import { chunked, exchange, request, Wire } from "../support/wire.ts";
 
 const VALID = '{"id":2,"name":"Fern"}';
 

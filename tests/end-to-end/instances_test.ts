@@ -9,6 +9,7 @@ import {
   isStored,
   Ledger,
   type Tally,
+  untilReady,
 } from "../support/load.ts";
 import { needs } from "../support/needs.ts";
 import { Nginx } from "../support/nginx.ts";
@@ -150,7 +151,7 @@ async function killServer(
     // Creates that wait for the server fail at their deadline.
     await eventually((failed) => failed > 0, () => tally.of(STORE_FAILED));
     await server.restart();
-    for (const instance of instances) await instance.ready();
+    for (const instance of instances) await untilReady(instance);
   });
   for (const name of Object.keys(away.counts)) {
     assert.ok(["200", `${STORE_FAILED}`].includes(name), name);

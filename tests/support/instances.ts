@@ -10,7 +10,7 @@ import {
   Tally,
 } from "./load.ts";
 import type { Nginx } from "./nginx.ts";
-import { Program, statusOf } from "./program.ts";
+import { Program } from "./program.ts";
 import type { Random } from "./random.ts";
 import { freePort } from "./tools.ts";
 import { drawId } from "./transfer.ts";
@@ -41,14 +41,6 @@ export class Instance implements AsyncDisposable {
   async start(): Promise<void> {
     const options = { env: this.#env, port: this.port };
     this.#program = await Program.start(["--kv", this.#store], options);
-  }
-
-  /** Waits until a create would be stored. */
-  async ready(): Promise<void> {
-    await eventually(
-      (status) => status === 200,
-      () => statusOf(fetch(`${this.origin}/readyz`)),
-    );
   }
 
   /** Waits until the current process has made some commits. */
