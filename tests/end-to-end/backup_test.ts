@@ -37,7 +37,7 @@ test("backup writes every plant of a store to one file, with the permissions of 
 
 test("backup needs no lock that another process has", async ({ directory, store }) => {
   await createStore(store, 10);
-  using _lock = new StoreLock(store, "EXCLUSIVE");
+  using _lock = new StoreLock(store);
   assertSucceeded(await backUp(store, directory.file("copy.db")));
 });
 

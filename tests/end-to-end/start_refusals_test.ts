@@ -104,7 +104,7 @@ needs("Linux").test(
 
 test("serve waits 9 s for a KV Connect server, or while another process has locked the store, then fails with one line", async ({ store }) => {
   (await Deno.openKv(store)).close();
-  using _lock = new StoreLock(store, "EXCLUSIVE");
+  using _lock = new StoreLock(store);
   // Its clients get no reply.
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const url = `http://127.0.0.1:${silent.addr.port}/`;

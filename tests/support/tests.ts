@@ -31,7 +31,6 @@ const SKIPPED_BY_BINARY:
     [
       "its SQLite can corrupt a store, of which the log warns",
       "the log has one line for each event",
-      "the log for the journal has a level",
     ],
     [
       "its runtime reports a link that leads nowhere as a loop",
