@@ -208,15 +208,6 @@ export async function statusOf(reply: Promise<Response>): Promise<number> {
   return status;
 }
 
-/** Returns the status of a refusal and its error number. */
-export async function errorOf(
-  reply: Response | Promise<Response>,
-): Promise<[status: number, error: unknown]> {
-  const response = await reply;
-  const { error } = await response.json();
-  return [response.status, error];
-}
-
 /** Whether a command exists and succeeds with some arguments. */
 export async function has(
   command: string,
