@@ -10,8 +10,7 @@ const SKIPPED_BY_BINARY:
   readonly (readonly [why: string, ...names: string[]])[] = [
     [
       "its runtime listens no more once it was out of descriptors",
-      "a service without file descriptors",
-      "a service with TLS and without file descriptors",
+      "a service over http",
     ],
     [
       "its runtime accepts requests that later ones refuse",
