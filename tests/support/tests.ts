@@ -31,10 +31,6 @@ const SKIPPED_BY_BINARY:
       "its SQLite can corrupt a store, of which the log warns",
       "the log has one line for each event",
     ],
-    [
-      "its runtime reports a link that leads nowhere as a loop",
-      "every command refuses a store behind a link if the database is gone",
-    ],
     ["it loads no other module", "a programmer error is logged whole"],
   ];
 
