@@ -44,9 +44,10 @@ const SELECTIONS: readonly [
 test("export writes all plants, or those of ids once, and names what is absent or not a plant", async ({ store }) => {
   await storeLines(store, EDGES);
   const kv = await Deno.openKv(store);
-  await kv.set(["plants", 77n], new Uint8Array(1));
-  await kv.set(["plants", "six"], "not a plant");
-  await kv.set(["others", 1n], "not a plant");
+  for (const key of [["plants", 77n], ["plants", "six"], ["others", 1n]]) {
+    // Every version of Deno can read bytes.
+    await kv.set(key, new Uint8Array(1));
+  }
   kv.close();
   for (const [ids, plants, messages] of SELECTIONS) {
     const { status, stdout, stderr } = await runProgram(
