@@ -393,6 +393,8 @@ const DAMAGES = {
   "is cut": 'truncate -s 8192 "$store"',
   "lost its log": 'rm "$store"-wal',
   "lost its database": 'rm "$store"',
+  "was replaced by its backup":
+    'cp "$(last $backups/plants-*.db)" "$store".new; mv "$store".new "$store"',
 } as const;
 
 /** Returns a script that overwrites pages with random bytes. */
@@ -440,10 +442,8 @@ const WALKS: readonly [
   isLossless?: true,
 ][] = [
   ["has its first page overwritten", "a start after a stop"],
-  ["has its first page overwritten", "a start after a kill"],
   ["has its first page overwritten", "the nightly backup"],
   ["has the empty tables of Deno overwritten", "a start after a stop"],
-  ["has the empty tables of Deno overwritten", "the nightly backup"],
   ["has pages in the middle overwritten", "the nightly backup", true],
   ["has pages in the middle overwritten", "a create", true],
   ["has pages in the middle overwritten", "a save"],
@@ -451,6 +451,7 @@ const WALKS: readonly [
   ["is cut", "the service"],
   ["lost its log", "a start after a kill"],
   ["lost its database", "a start after a kill"],
+  ["was replaced by its backup", "a start after a kill"],
 ];
 
 for (const [damage, finder, isLossless] of WALKS) {

@@ -1,22 +1,23 @@
 /** A process without file descriptors: it continues, and listens again. */
 import assert from "node:assert/strict";
-import { eventually, inParallel, PLANT, toBody } from "../support/load.ts";
-import { needs } from "../support/needs.ts";
-import { assertSucceeded, Program, TOKEN } from "../support/program.ts";
-import { test } from "../support/tests.ts";
-import { makeCertificate, runTool } from "../support/tools.ts";
-import { exportLines } from "../support/transfer.ts";
-import { exchange, request } from "../support/wire.ts";
+import {
+  eventually,
+  inParallel,
+  isStored,
+  PLANT,
+  send,
+} from "../support/load.ts";
+import { isThere } from "../support/needs.ts";
+import { assertSucceeded, type Program } from "../support/program.ts";
+import { testsIf } from "../support/tests.ts";
+import { makeCertificate } from "../support/tools.ts";
+import { request } from "../support/wire.ts";
 
 /** Connections that stay open when the others end. */
 const STAYING = 5;
 
 /** A limit of file descriptors, for a shell that starts the program. */
 const FEW_FILES = 'ulimit -n 256; exec "$0" "$@"';
-
-const LOST = /the runtime stopped listening/;
-const AGAIN = /listening on https?:\S+ again/;
-const INTERNAL_ERROR = /internal error/;
 
 /** Opens a connection and sends bytes on it. */
 async function connectAndSend(
@@ -35,12 +36,12 @@ async function connectAndSend(
 
 /** Opens connections until the service has no descriptors left. */
 async function exhaust(
-  program: Program,
+  { port }: Program,
   bytes: Uint8Array,
 ): Promise<Deno.TcpConn[]> {
   const connections: Deno.TcpConn[] = [];
   const open = () =>
-    connectAndSend(program.port, bytes).then(
+    connectAndSend(port, bytes).then(
       (connection) => connections.push(connection),
       // Refused while nothing listens.
       () => {},
@@ -52,64 +53,44 @@ async function exhaust(
   return connections;
 }
 
-/**
- * Exhausts the descriptors of a service and closes most connections, for each of
- * the bytes to send on them; then the service must store a create again.
- * @param create sends a create on a new connection: an old one does not prove
- * that the service listens
- */
-async function assertServesAgain(
-  program: Program,
-  parts: readonly Uint8Array[],
-  create: () => Promise<boolean>,
-): Promise<void> {
-  assert.ok(await create());
-  for (const bytes of parts) {
-    const from = program.stderr.length;
-    const connections = await exhaust(program, bytes);
-    const staying = connections.splice(0, STAYING);
-    for (const connection of connections) connection.close();
-    await eventually((isCreated) => isCreated, create);
-    await program.printed(AGAIN, from);
-    for (const connection of staying) connection.close();
-  }
-  assert.match(program.stderr, LOST);
-  assert.doesNotMatch(program.stderr, INTERNAL_ERROR);
-  assertSucceeded(await program.stop());
+/** Silent connections, and those in the middle of a body or of a handshake. */
+const PARTS = {
+  http: [new Uint8Array(), request("{}").subarray(0, -1)],
+  https: [Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00)],
+} as const;
+
+for (const scheme of ["http", "https"] as const) {
+  const isTls = scheme === "https";
+  testsIf(!isTls || isThere("openssl")).test(
+    `a service over ${scheme} without file descriptors continues, and serves again when most connections end`,
+    async ({ directory, start }) => {
+      const flags: string[] = [];
+      const caCerts: string[] = [];
+      if (isTls) {
+        const { cert, key } = await makeCertificate(directory, "plants");
+        flags.push("--tls-cert", cert, "--tls-key", key);
+        caCerts.push(Deno.readTextFileSync(cert));
+      }
+      await using program = await start(flags, { shell: FEW_FILES });
+      assert.equal(new URL(program.origin).protocol, `${scheme}:`);
+      const create = async () => {
+        // A new connection: an old one does not prove that the service listens.
+        using client = Deno.createHttpClient({ caCerts });
+        return await send(program, { id: 1n, plant: PLANT }, { client });
+      };
+      assert.ok(isStored(await create()));
+      for (const bytes of PARTS[scheme]) {
+        const from = program.stderr.length;
+        const connections = await exhaust(program, bytes);
+        const staying = connections.splice(0, STAYING);
+        for (const connection of connections) connection.close();
+        await eventually(isStored, create);
+        await program.printed(/the runtime stopped listening\n/, from);
+        await program.printed(/listening on https?:\S+ again\n/, from);
+        for (const connection of staying) connection.close();
+      }
+      assert.doesNotMatch(program.stderr, /internal error/);
+      assertSucceeded(await program.stop());
+    },
+  );
 }
-
-test("a service without file descriptors continues, and serves again when most connections end", async ({ store, start }) => {
-  await using program = await start([], { shell: FEW_FILES });
-  const body = toBody({ id: 1n, plant: PLANT });
-  const create = request(body);
-  // Silent, and in the middle of a body.
-  const parts = [new Uint8Array(), create.subarray(0, -1)];
-  await assertServesAgain(program, parts, () =>
-    exchange(program.port, create)
-      .then((reply) => reply?.status === 200, () => false));
-  assert.deepEqual(await exportLines(store), [body]);
-});
-
-needs("openssl", "curl").test(
-  "a service with TLS and without file descriptors serves again when most connections end",
-  async ({ directory, start }) => {
-    const { cert, key } = await makeCertificate(directory, "plants");
-    await using program = await start(["--tls-cert", cert, "--tls-key", key], {
-      shell: FEW_FILES,
-    });
-    const { origin } = program;
-    assert.match(origin, /^https:/);
-    // In the middle of a handshake.
-    const part = Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00);
-    await assertServesAgain(program, [part], async () => {
-      const output = await runTool("curl", [
-        ...["-sS", "--cacert", cert, "-w", "%{http_code}"],
-        ...["-H", `Authorization: Bearer ${TOKEN}`],
-        ...["-H", "Content-Type: application/json"],
-        ...["-d", toBody({ id: 1n, plant: PLANT })],
-        `${origin}/plants`,
-      ]).catch(String);
-      return /\}200$/.test(output);
-    });
-  },
-);

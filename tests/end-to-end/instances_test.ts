@@ -1,7 +1,7 @@
 /** Several instances on one store, behind nginx as src/deploy/ configures it. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
-import { ConstantLoad, Instance } from "../support/instances.ts";
+import { Instance, Load } from "../support/instances.ts";
 import { KV_ENV, KvServer } from "../support/kv_server.ts";
 import {
   eventually,
@@ -9,13 +9,13 @@ import {
   isStored,
   Ledger,
   type Tally,
+  untilReady,
 } from "../support/load.ts";
 import { needs } from "../support/needs.ts";
 import { Nginx } from "../support/nginx.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 
 const CONNECTIONS = 40;
-const CREATES_PER_SECOND = 1_000;
 
 const ROLLING_RESTARTS = 3;
 const KILLS = 2;
@@ -63,7 +63,7 @@ needs("NGINX", "DENOKV").test(
 /** The state of a test. */
 interface Run {
   readonly instances: readonly Instance[];
-  readonly load: ConstantLoad;
+  readonly load: Load;
   readonly ledger: Ledger;
 }
 
@@ -87,10 +87,7 @@ async function prove(
   const nginx = stack.use(await Nginx.start(instances.map(({ port }) => port)));
   try {
     const load = stack.use(
-      new ConstantLoad({
-        ...{ nginx, ledger, random, connections: CONNECTIONS },
-        perSecond: CREATES_PER_SECOND,
-      }),
+      new Load(nginx, { connections: CONNECTIONS, ledger, random }),
     );
     await test({ instances, load, ledger });
   } catch (cause) {
@@ -130,7 +127,7 @@ async function killInstances({ instances, load }: Run): Promise<void> {
 /** Restarts an instance that is under load. */
 async function restart(
   instance: Instance,
-  load: ConstantLoad,
+  load: Load,
   signal: "SIGTERM" | "SIGKILL",
 ): Promise<void> {
   await instance.commits(COMMITS);
@@ -150,7 +147,7 @@ async function killServer(
     // Creates that wait for the server fail at their deadline.
     await eventually((failed) => failed > 0, () => tally.of(STORE_FAILED));
     await server.restart();
-    for (const instance of instances) await instance.ready();
+    for (const instance of instances) await untilReady(instance);
   });
   for (const name of Object.keys(away.counts)) {
     assert.ok(["200", `${STORE_FAILED}`].includes(name), name);

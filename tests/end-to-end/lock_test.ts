@@ -8,47 +8,35 @@ import {
   PLANT,
   range,
 } from "../support/load.ts";
+import { assertSucceeded } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";
-import { test, TestPlace } from "../support/tests.ts";
+import { test } from "../support/tests.ts";
 
-const STORE_FAILED = API_ERRORS.storeFailed.error;
-
-test("a lock of another process fails creates at their deadline, delays later ones, and loses none", async () => {
-  await Promise.all([testLock("IMMEDIATE"), testLock("EXCLUSIVE")]);
-});
-
-/** Holds a lock of some kind while creates arrive. */
-async function testLock(kind: "IMMEDIATE" | "EXCLUSIVE"): Promise<void> {
-  using place = new TestPlace();
-  const { store, ledger } = place;
-  await using program = await place.start();
-  assert.ok(isStored(await ledger.send(program, { id: 0n, plant: PLANT })));
-  const ids = range(1n, 50);
+test("a lock of another process fails creates at their deadline, delays later ones, and loses none", async ({ store, start, ledger }) => {
+  await using program = await start();
   const create = (id: bigint) => ledger.send(program, { id, plant: PLANT });
-
+  let waiting: Promise<unknown>;
   {
-    using lock = new StoreLock(store, kind);
-    const failing = await Promise.all(ids.map(create));
-    for (const { status } of failing) assert.equal(status, 503);
-    assert.ok(failing.some(({ error }) => error === STORE_FAILED));
-
-    const waiting = ids.map((id) =>
-      eventually(isStored, () => create(id + 100n))
+    using _lock = new StoreLock(store);
+    const failing = await Promise.all(range(1n, 50).map(create));
+    for (const { error } of failing) {
+      assert.equal(error, API_ERRORS.storeFailed.error);
+    }
+    waiting = Promise.all(
+      range(101n, 50).map((id) => eventually(isStored, () => create(id))),
     );
     await eventually(
       (count) => count > 0,
       () => program.metric("plant_store_creates_waiting"),
     );
-    lock[Symbol.dispose]();
-    await Promise.all(waiting);
   }
-
+  await waiting;
   await ledger.settle(program);
   // The sweep reports the recovery, if no commit has done so.
   await program.printed(/the store has recovered/);
   const { stderr } = program;
   assert.equal(occurrences(stderr, /the store fails/g), 1, stderr);
   assert.equal(occurrences(stderr, /the store has recovered/g), 1, stderr);
-  assert.equal((await program.stop()).status, 0);
-  await ledger.assertFile(store);
-}
+  assertSucceeded(await program.stop());
+  assert.equal(await ledger.assertFile(store), 100);
+});

@@ -1,4 +1,4 @@
-/** A store in a directory that the user may only read. */
+/** A store, and its directory, that the user may only read. */
 import assert from "node:assert/strict";
 import { PLANT, range } from "../support/load.ts";
 import {
@@ -30,23 +30,21 @@ const AS_NOBODY = `exec setpriv --reuid ${NOBODY} --regid ${NOBODY} ` +
 const DENIED =
   /: permission denied as user \S+(: \S+| in its directory): change the permissions, or run as another user$/m;
 
-/** A directory with a store, and others that the user of the program owns. */
+/** A directory with a store, and one that the user of the program owns. */
 class OtherUsersPlace extends TemporaryDirectory {
   readonly data = this.file("data");
   readonly store = `${this.data}/plants.db`;
-  readonly copies = this.file("copies");
+  readonly own = this.file("own");
   readonly options: ProgramOptions = IS_ROOT
-    ? { env: { DENO_DIR: this.file("cache") }, shell: AS_NOBODY }
+    ? { env: { DENO_DIR: "/dev/null" }, shell: AS_NOBODY }
     : {};
 
   constructor() {
     super();
     Deno.chmodSync(this.path, 0o755);
     Deno.mkdirSync(this.data);
-    for (const path of [this.copies, this.file("cache")]) {
-      Deno.mkdirSync(path);
-      if (IS_ROOT) Deno.chownSync(path, NOBODY, NOBODY);
-    }
+    Deno.mkdirSync(this.own);
+    if (IS_ROOT) Deno.chownSync(this.own, NOBODY, NOBODY);
   }
 
   /** Allows the user to read the store, and no more. */
@@ -62,8 +60,15 @@ class OtherUsersPlace extends TemporaryDirectory {
     return runProgram(args, this.options);
   }
 
+  /** Runs a command as the user: it is refused, and changes nothing. */
+  async refuses(message: RegExp, ...args: string[]): Promise<void> {
+    const before = snapshot(this.path);
+    assertOneLine(await this.run(...args), 2, message);
+    assert.deepEqual(snapshot(this.path), before);
+  }
+
   override [Symbol.dispose](): void {
-    for (const path of [this.data, this.copies]) Deno.chmodSync(path, 0o755);
+    for (const path of [this.data, this.own]) Deno.chmodSync(path, 0o755);
     super[Symbol.dispose]();
   }
 }
@@ -74,10 +79,7 @@ async function canRun(): Promise<boolean> {
   return (await place.run("--version")).status === 0;
 }
 
-const CAN_RUN = await canRun();
-
-const asOtherUser = testsWith(() => new OtherUsersPlace(), CAN_RUN);
-const besideRoot = testsWith(() => new OtherUsersPlace(), CAN_RUN && IS_ROOT);
+const { test } = testsWith(() => new OtherUsersPlace(), await canRun());
 
 /** Stores that cannot be opened without writing. */
 const CLOSED: readonly [
@@ -95,98 +97,60 @@ const CLOSED: readonly [
 ];
 
 for (const [name, make] of CLOSED) {
-  asOtherUser.test(`every command on ${name} that the user may only read says what to do, and changes nothing`, async (place) => {
+  test(`every command on ${name} that the user may only read says what to do, and changes nothing`, async (place) => {
     await make(place.store);
     place.protect();
-    const file = `${place.copies}/file`;
+    const file = `${place.own}/file`;
     Deno.writeTextFileSync(file, `${toLine(1n, "Ficus")}\n`);
-    const before = snapshot(place.data);
     for (
       const args of [
         ["export"],
-        ["backup", `${place.copies}/copy.db`],
+        ["backup", `${place.own}/copy.db`],
         ["import", file],
         ["serve", "--port", "0"],
       ]
-    ) {
-      const ended = await place.run(...args, "--kv", place.store);
-      assertOneLine(ended, 2, DENIED);
-      assert.deepEqual(snapshot(place.data), before);
-    }
-    assert.deepEqual(place.names("copies"), ["file"]);
+    ) await place.refuses(DENIED, ...args, "--kv", place.store);
   });
 }
 
-asOtherUser.test("a store that the user may only read, in a directory to write in, refuses creates", async (place) => {
-  const store = `${place.copies}/plants.db`;
-  const lines = await createStore(store, 10);
-  Deno.chmodSync(store, 0o444);
-  const ended = await place.run("serve", "--port", "0", "--kv", store);
-  assertOneLine(ended, 2, DENIED);
-  // SQLite has created an empty log with the permissions of the store.
-  for (const name of place.names("copies")) {
-    Deno.chmodSync(`${place.copies}/${name}`, 0o666);
+test("serve refuses each file of a killed store that it may not write, and starts when the permission is repaired", async (place) => {
+  const store = `${place.own}/plants.db`;
+  await createAndKill(store, 10);
+  const files = place.names("own").map((name) => `${place.own}/${name}`);
+  assert.equal(files.length, 3);
+  for (const file of files) {
+    if (IS_ROOT) Deno.chownSync(file, NOBODY, NOBODY);
+  }
+  for (const file of files) {
+    Deno.chmodSync(file, 0o400);
+    const named = new RegExp(`: permission denied as user \\S+: ${file}: `);
+    await place.refuses(named, "--port", "0", "--kv", store);
+    Deno.chmodSync(file, 0o600);
   }
   assertSucceeded(await place.run("import", "/dev/null", "--kv", store));
-  assertSameLines(await exportLines(store), lines);
 });
 
-asOtherUser.test("a backup reads a log that the user may only read, and changes nothing", async (place) => {
+test("a backup reads a log that the user may only read, and changes nothing", async (place) => {
   await createAndKill(place.store, 100);
   const lines = range(1n, 100)
     .map((id) => toLine(id, PLANT.name, PLANT.tag));
   place.protect();
   const before = snapshot(place.data);
-  const copy = `${place.copies}/copy.db`;
+  const copy = `${place.own}/copy.db`;
   assertSucceeded(await backUp(place.store, copy, place.options));
+  // It has the permissions of the store.
+  Deno.chmodSync(copy, 0o600);
   assertSameLines(await exportLines(copy), lines);
   assert.deepEqual(snapshot(place.data), before);
 });
 
-/** What the user may not do, and what a backup or a restore says about it. */
-const DENIED_COPIES: readonly [
-  name: string,
-  command: "backup" | "restore",
-  path: string,
-  mode: number,
-  message: RegExp,
-][] = [
-  [
-    "read the backup",
-    "restore",
-    "copies/backup.db",
-    0,
-    /: cannot restore \S+backup\.db: permission denied as user nobody: change the permissions, or run as another user$/m,
-  ],
-  [
-    "write in the directory of the store",
-    "restore",
-    "copies",
-    0o555,
-    /: cannot write \S+plants\.db: permission denied as user nobody$/m,
-  ],
-  [
-    "look into the directory of the backup",
-    "backup",
-    "data",
-    0o700,
-    /: cannot write \S+copy\.db: permission denied as user nobody$/m,
-  ],
-];
-
-for (const [name, command, path, mode, message] of DENIED_COPIES) {
-  besideRoot.test(`a ${command} by a user who may not ${name} changes nothing, and says what to do`, async (place) => {
-    const backup = `${place.copies}/backup.db`;
-    await createStore(place.store, 10);
-    assertSucceeded(await backUp(place.store, backup));
-    Deno.chmodSync(backup, 0o644);
-    Deno.chmodSync(place.file(path), mode);
-    const files = () => [place.data, place.copies].map(snapshot);
-    const before = files();
-    const args = command === "restore"
-      ? ["restore", backup, "--kv", `${place.copies}/plants.db`]
-      : ["backup", `${place.data}/copy.db`, "--kv", backup];
-    assertOneLine(await place.run(...args), 2, message);
-    assert.deepEqual(files(), before);
-  });
-}
+test("a restore to a directory that the user may not write in is refused, and changes nothing", async (place) => {
+  await createStore(place.store, 10);
+  Deno.chmodSync(place.store, 0o644);
+  Deno.chmodSync(place.own, 0o555);
+  const to = `${place.own}/plants.db`;
+  await place.refuses(
+    /: cannot write \S+plants\.db: permission denied as user \S+$/m,
+    ...["restore", place.store, "--kv", to],
+  );
+});

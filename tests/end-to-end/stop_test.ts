@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/api_errors.ts";
 import { eventually, occurrences } from "../support/load.ts";
 import { needs } from "../support/needs.ts";
 import { assertSucceeded, Program, STACK } from "../support/program.ts";
+import { assertRefusal } from "../support/refusals.ts";
 import { StoreLock } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
 import { exportLines } from "../support/transfer.ts";
@@ -12,13 +12,13 @@ const BODY = '{"id":7,"name":"Monstera"}';
 const IDLE = '{"id":1,"name":"idle"}';
 const HALF_BODY = request(BODY, { headers: ["content-length: 100"] });
 
-/** Waits until a gauge is above a number. */
+/** Waits until a gauge is a number. */
 async function waitForGauge(
   program: Program,
   name: string,
-  above = 0,
+  expected: number,
 ): Promise<void> {
-  await eventually((value) => value > above, () => program.metric(name));
+  await eventually((value) => value === expected, () => program.metric(name));
 }
 
 /** Waits until connections are refused; until then they must end unanswered. */
@@ -34,12 +34,14 @@ async function waitForRefusal(port: number): Promise<void> {
   }
 }
 
-test("SIGTERM lets a running create finish and does not wait for idle clients", async ({ store, start }) => {
+test("SIGTERM lets a running create finish, refuses a body that is arriving, and does not wait for idle clients", async ({ store, start }) => {
   await using program = await start();
   const { port } = program;
   using silent = await Wire.connect(port);
   using headless = await Wire.connect(port);
   await headless.send(HALF_BODY.subarray(0, 30));
+  using arriving = await Wire.connect(port);
+  await arriving.send(HALF_BODY);
   using idle = await Wire.connect(port);
   await idle.send(request(IDLE));
   assert.equal((await idle.reply())?.status, 200);
@@ -47,9 +49,12 @@ test("SIGTERM lets a running create finish and does not wait for idle clients", 
   {
     using _lock = new StoreLock(store);
     await running.send(request(BODY));
-    await waitForGauge(program, "plant_store_creates_waiting");
+    await waitForGauge(program, "plant_store_creates_waiting", 1);
+    // Also the one for the metrics.
+    await waitForGauge(program, "plant_store_http_requests_running", 3);
     program.process.kill("SIGTERM");
     await program.printed(/SIGTERM: draining\n/);
+    assertRefusal(await arriving.reply(), { error: 50301 });
     assert.equal(await idle.rest(), "");
     assert.equal(await silent.rest(), "");
     await waitForRefusal(port);
@@ -60,20 +65,6 @@ test("SIGTERM lets a running create finish and does not wait for idle clients", 
   assert.match(program.stderr, /Z info: stopped\n$/);
   assert.doesNotMatch(program.stderr, STACK);
   assert.deepEqual(await exportLines(store), [IDLE, BODY]);
-});
-
-test("SIGTERM refuses a body that is arriving, and does not wait for its end", async ({ store, start }) => {
-  await using program = await start();
-  using wire = await Wire.connect(program.port);
-  await wire.send(HALF_BODY);
-  // The request for the metrics is running, too.
-  await waitForGauge(program, "plant_store_http_requests_running", 1);
-  program.process.kill("SIGTERM");
-  const reply = await wire.reply();
-  assert.equal(reply?.status, 503, reply?.text);
-  assert.equal(JSON.parse(reply.text).error, API_ERRORS.shuttingDown.error);
-  assertSucceeded(await program.ended());
-  assert.deepEqual(await exportLines(store), []);
 });
 
 test("SIGHUP does not end a service without a token file, and signals within half a second count as one", async ({ start }) => {
@@ -92,14 +83,13 @@ test("a later signal ends a stop that is still waiting, with status 1", async ({
   using running = await Wire.connect(program.port);
   using _lock = new StoreLock(store);
   await running.send(request(BODY));
-  await waitForGauge(program, "plant_store_creates_waiting");
+  await waitForGauge(program, "plant_store_creates_waiting", 1);
   program.process.kill("SIGTERM");
   await program.printed(/draining/);
   // The first of these count as the signal above.
   const again = setInterval(() => void program.stop("SIGTERM"), 100);
-  const { status, stderr } = await program.ended().finally(() =>
-    clearInterval(again)
-  );
+  const { status, stderr } = await program.ended()
+    .finally(() => clearInterval(again));
   assert.equal(status, 1, stderr);
   assert.doesNotMatch(stderr, STACK);
   assert.equal(await running.reply(), undefined);

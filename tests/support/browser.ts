@@ -188,17 +188,6 @@ export class Tab implements AsyncDisposable {
     });
   }
 
-  /** Makes every later request of the page fail. */
-  async disconnect(): Promise<void> {
-    await this.send("Network.enable");
-    await this.send("Network.emulateNetworkConditions", {
-      offline: true,
-      latency: 0,
-      downloadThroughput: -1,
-      uploadThroughput: -1,
-    });
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     await this.send("Page.close");
     await this.#closed;

@@ -10,7 +10,7 @@ import {
   Tally,
 } from "./load.ts";
 import type { Nginx } from "./nginx.ts";
-import { Program, statusOf } from "./program.ts";
+import { Program } from "./program.ts";
 import type { Random } from "./random.ts";
 import { freePort } from "./tools.ts";
 import { drawId } from "./transfer.ts";
@@ -43,14 +43,6 @@ export class Instance implements AsyncDisposable {
     this.#program = await Program.start(["--kv", this.#store], options);
   }
 
-  /** Waits until a create would be stored. */
-  async ready(): Promise<void> {
-    await eventually(
-      (status) => status === 200,
-      () => statusOf(fetch(`${this.origin}/readyz`)),
-    );
-  }
-
   /** Waits until the current process has made some commits. */
   async commits(count: number): Promise<void> {
     await eventually(
@@ -79,45 +71,41 @@ export class Instance implements AsyncDisposable {
   }
 }
 
-/** Where to send which load. */
-interface LoadOptions {
-  readonly nginx: Nginx;
-  readonly connections: number;
-  /** Creates per second, of all connections together. */
-  readonly perSecond: number;
-  readonly ledger: Ledger;
-  readonly random: Random;
-}
+/** How long a client pauses between two creates. */
+const PAUSE_MS = 40;
 
-/** Clients that send creates at a constant rate, each on its own connection. */
-export class ConstantLoad implements Disposable {
-  readonly #options: LoadOptions;
+/** Clients that send creates through nginx, each on its own connection. */
+export class Load implements Disposable {
+  readonly #nginx: Nginx;
+  readonly #ledger: Ledger;
+  readonly #random: Random;
   readonly #clients: readonly Deno.HttpClient[];
   readonly #inFlight = new Set<Promise<Answer>>();
 
-  constructor(options: LoadOptions) {
-    this.#options = options;
-    this.#clients = Array.from(
-      { length: options.connections },
-      () => options.nginx.client(),
-    );
+  constructor(
+    nginx: Nginx,
+    { connections, ledger, random }: {
+      readonly connections: number;
+      readonly ledger: Ledger;
+      readonly random: Random;
+    },
+  ) {
+    this.#nginx = nginx;
+    this.#ledger = ledger;
+    this.#random = random;
+    this.#clients = Array.from({ length: connections }, () => nginx.client());
   }
 
   /** Sends creates of new plants while something happens; counts replies. */
   async during(event: (tally: Tally) => Promise<unknown>): Promise<Tally> {
-    const { connections, perSecond, random } = this.#options;
-    const intervalMs = 1_000 * connections / perSecond;
     const tally = new Tally();
     let isOver = false;
-    const startMs = performance.now();
-    const loads = this.#clients.map(async (client, i) => {
-      // The connections take turns; after a slow reply none catches up.
-      let nextMs = startMs + intervalMs * i / connections;
+    const loads = this.#clients.map(async (client) => {
       while (!isOver) {
-        await pause(Math.max(0, nextMs - performance.now()));
-        const newPlant = { id: drawId(random), plant: drawPlant(random) };
-        tally.add(await this.create(newPlant, client));
-        nextMs = Math.max(nextMs + intervalMs, performance.now());
+        const id = drawId(this.#random);
+        const plant = drawPlant(this.#random);
+        tally.add(await this.create({ id, plant }, client));
+        await pause(PAUSE_MS);
       }
     });
     await Promise.all([...loads, event(tally).finally(() => isOver = true)]);
@@ -126,8 +114,8 @@ export class ConstantLoad implements Disposable {
 
   /** Sends a create and records it with its reply. */
   create(newPlant: NewPlant, client = this.#clients[0]): Promise<Answer> {
-    const { ledger, nginx } = this.#options;
-    const reply = ledger.send(nginx, newPlant, { ...(client && { client }) });
+    const init = { ...(client && { client }) };
+    const reply = this.#ledger.send(this.#nginx, newPlant, init);
     this.#inFlight.add(reply);
     const end = () => this.#inFlight.delete(reply);
     reply.then(end, end);

@@ -4,7 +4,7 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { BackgroundProcess } from "./background.ts";
 import { History, isUnsettled } from "./history.ts";
 import type { Random } from "./random.ts";
-import { type Program, TOKEN } from "./program.ts";
+import { type Program, statusOf, TOKEN } from "./program.ts";
 
 /** The reply to a create; status 0 if the connection was lost. */
 export interface Answer {
@@ -242,4 +242,15 @@ export async function eventually<T>(
     }
     await pause(everyMs);
   }
+}
+
+/** Waits until GET /readyz has a status. */
+export async function untilReady(
+  { origin }: Pick<Program, "origin">,
+  status = 200,
+): Promise<void> {
+  await eventually(
+    (found) => found === status,
+    () => statusOf(fetch(`${origin}/readyz`)),
+  );
 }

@@ -23,22 +23,6 @@ export const onMachine = needs(...SERVER_TOOLS);
 const SERVICE_UNIT = read("src/deploy/plant-store.service");
 const BACKUP_UNIT = read("src/deploy/plant-store-backup.service");
 
-/** What stands for the tools of root: the user of the tests runs everything. */
-const TOOLS = {
-  getent: ":",
-  runuser: 'shift 3; exec "$@"',
-  // Without the options -o and -g, and what follows them.
-  install: `for word; do
-  shift
-  case $skip:$word in
-    :-[og]) skip=1 ;;
-    1:*) skip= ;;
-    *) set -- "$@" "$word" ;;
-  esac
-done
-exec /usr/bin/install "$@"`,
-};
-
 interface MachineOptions {
   /** The file system of everything. */
   readonly disk?: TemporaryDirectory;
@@ -95,9 +79,8 @@ export class Machine implements AsyncDisposable {
     for (const tool of ["systemctl", "journalctl"]) {
       this.addTool(tool, `exec curl -sf -d "${tool} $*" ${url}`);
     }
-    for (const [name, script] of Object.entries(TOOLS)) {
-      this.addTool(name, script);
-    }
+    // The user is known.
+    this.addTool("getent", ":");
   }
 
   /** Returns a machine with a service that has acknowledged 100 plants. */
@@ -194,9 +177,14 @@ export class Machine implements AsyncDisposable {
     this.#disk[Symbol.dispose]();
   }
 
-  /** Returns commands with the paths and the port of this machine. */
+  /**
+   * Returns commands with the paths and the port of this machine, for the user
+   * of the tests.
+   */
   #toHere(commands: readonly string[]): string {
     return commands.join("\n")
+      .replaceAll(/(?<=\binstall .*) -[og] \S+/g, "")
+      .replaceAll(/\brunuser -u \S+ -- /g, "")
       .replaceAll(/(?<!\w)\/(?=(?:etc|usr\/local|var\/lib)\/)/g, this.path(""))
       .replaceAll("127.0.0.1:8000", `127.0.0.1:${this.#port}`);
   }

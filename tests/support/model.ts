@@ -17,7 +17,6 @@ export interface Operation {
 
 /** A create that waits for its outcome. */
 interface WaitingCreate extends NewPlant {
-  readonly sent: ReturnType<World["history"]["sends"]>;
   readonly sinceMs: number;
   readonly step: number;
 }
@@ -67,8 +66,7 @@ export class InstanceModel {
   /** Records a create that is sent now. */
   create(newPlant: NewPlant): WaitingCreate {
     const { nowMs: sinceMs, step } = this.#world.time;
-    const sent = this.#world.history.sends(newPlant);
-    const create = { ...newPlant, sent, sinceMs, step };
+    const create = { ...newPlant, sinceMs, step };
     this.#waiting.add(create);
     return create;
   }
@@ -92,7 +90,7 @@ export class InstanceModel {
       );
     } else {
       this.#expect(!isAtOnce, "answered without the store");
-      this.#world.answered(create.sent, outcome);
+      this.#world.answered(create, outcome);
     }
   }
 

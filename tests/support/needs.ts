@@ -57,7 +57,7 @@ const TOOLS = {
 } as const satisfies Readonly<Record<string, Tool>>;
 
 /** The name of a tool; those in capitals are variables with its path. */
-export type ToolName = keyof typeof TOOLS;
+type ToolName = keyof typeof TOOLS;
 
 /** Whether this machine has some tools. */
 export function isThere(...names: readonly ToolName[]): boolean {

@@ -3,8 +3,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { API_ERRORS } from "../../src/api_errors.ts";
-import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
 import { openExistingStore, openStore } from "../../src/store/open.ts";
 import { Disk, type Image, type Output, TRACED_CALLS } from "./disk.ts";
 import { drawPlant, inParallel, isStored, Ledger, send } from "./load.ts";
@@ -33,13 +32,8 @@ const EDGE_CALLS = 100;
 /** The calls that change names; the recorded ones that open a file create it. */
 const NAME_CALLS = /^(?:open|link|rename|unlink)/;
 
-/**
- * A reply to a create. A 200 has the plant, whose name starts with the id and a
- * number; a 409 has the id.
- */
-const REPLY =
-  /(?:^|\r\n\r\n)\{(?:"name":"(-?\d+ \d) |"error":40901,"message":"id: (-?\d+) )/;
-const TAKEN = API_ERRORS.idTaken.error;
+/** A 200 to a create: the plant, whose name starts with its id. */
+const REPLY = /(?:^|\r\n\r\n)\{"name":"(-?\d+) /;
 
 /** A plant to create after a power cut. */
 const LAST_PLANT = { id: 1n, plant: { name: "After the power cut" } };
@@ -73,11 +67,8 @@ export interface Recording {
   readonly root: string;
   readonly stages: readonly Stage[];
   readonly sent: Ledger["sent"];
-  /**
-   * When creates were first answered 200, by the start of the name, and 409, by
-   * the id, of which at most two plants were sent.
-   */
-  readonly answeredAt: ReadonlyMap<string, number>;
+  /** When creates were first answered 200. */
+  readonly answeredAt: ReadonlyMap<bigint, number>;
   readonly copies: readonly Copy[];
 }
 
@@ -162,7 +153,7 @@ export async function record(random: Random): Promise<Recording> {
   copies.push(await backUp(BACKUP));
   const answeredAt = findReplies(disk, ledger);
 
-  const imported = [...drawPlants(random, PLANTS_IMPORTED, 0)];
+  const imported = [...drawPlants(random, PLANTS_IMPORTED)];
   const lines = writeLines(
     directory.file("lines"),
     imported.map(({ id, plant }) => toLine(id, plant.name, plant.tag)),
@@ -170,7 +161,7 @@ export async function record(random: Random): Promise<Recording> {
   const { at } = await run(/\d created, /, "import", lines);
   for (const newPlant of imported) {
     await ledger.record(newPlant, () => Promise.resolve({ status: 200 }));
-    answeredAt.set(keyOf(newPlant.plant), at);
+    answeredAt.set(newPlant.id, at);
   }
 
   // Each syncs the database once, as its creation does.
@@ -184,46 +175,25 @@ export async function record(random: Random): Promise<Recording> {
   return { root, stages, sent, answeredAt, copies };
 }
 
-/** Returns plants whose names are unique, and some ids sent as two of them. */
-function* drawPlants(
-  random: Random,
-  count: number,
-  rivals = 0.03,
-): Generator<NewPlant> {
+/** Returns plants whose names start with their ids. */
+function* drawPlants(random: Random, count: number): Generator<NewPlant> {
   for (let i = 0; i < count; i++) {
     const id = drawId(random);
-    for (let rival = random.chance(rivals) ? 1 : 0; rival >= 0; rival--) {
-      const plant = drawPlant(random);
-      const name = `${id} ${rival} ${plant.name}`;
-      yield { id, plant: { ...plant, name } };
-    }
+    const plant = drawPlant(random);
+    yield { id, plant: { ...plant, name: `${id} ${plant.name}` } };
   }
 }
 
-/** Returns the start of the name of a plant, which no other one has. */
-function keyOf({ name }: Plant): string {
-  return name.split(" ", 2).join(" ");
-}
-
-/** Returns when creates were first answered: see {@link Recording.answeredAt}. */
-function findReplies(disk: Disk, ledger: Ledger): Map<string, number> {
-  const times = new Map<string, number>();
+/** Returns when creates were first answered 200, as it was recorded. */
+function findReplies(disk: Disk, ledger: Ledger): Map<bigint, number> {
+  const times = new Map<bigint, number>();
   for (const { at, text } of disk.sent) {
-    const [, acknowledged, taken] = REPLY.exec(text) ?? [];
-    const key = acknowledged ?? taken;
-    if (key !== undefined) times.getOrInsert(key, at);
+    const [, id] = REPLY.exec(text) ?? [];
+    if (id !== undefined) times.getOrInsert(BigInt(id), at);
   }
-  const creates = [...ledger.sent.values()].flat();
-  const sent = new Set(
-    creates.flatMap(({ id, plant }) => [`${id}`, keyOf(plant)]),
-  );
-  const answered = new Set([
-    ...ledger.acknowledged.values().map(({ plant }) => keyOf(plant)),
-    ...creates.filter(({ answer }) => answer === TAKEN).map(({ id }) =>
-      `${id}`
-    ),
-  ]);
   const recorded = new Set(times.keys());
+  const sent = new Set(ledger.sent.keys());
+  const answered = new Set(ledger.acknowledged.keys());
   assert.deepEqual(recorded.difference(sent), new Set(), "never sent");
   assert.deepEqual(answered.difference(recorded), new Set(), "unrecorded");
   return times;
@@ -363,14 +333,11 @@ export async function assertServes({ image }: PowerCut): Promise<void> {
 /** Returns what was sent, and what was answered before a time. */
 function ledgerAt({ sent, answeredAt }: Recording, time: number): Ledger {
   const ledger = new Ledger();
-  const isAnswered = (key: string) => (answeredAt.get(key) ?? Infinity) < time;
   for (const [id, creates] of sent) {
+    const isAnswered = (answeredAt.get(id) ?? Infinity) < time;
+    const answer = isAnswered ? 200 : 0;
     // All of them were sent before any answer, as far as is known.
-    const known = creates.map((create) => ({ ...create, sentAt: -1 }));
-    for (const create of known) {
-      if (isAnswered(keyOf(create.plant))) create.answer = 200;
-      else if (!isAnswered(`${id}`)) create.answer = 0;
-    }
+    const known = creates.map((it) => ({ ...it, sentAt: -1, answer }));
     ledger.sent.set(id, known);
   }
   return ledger;

@@ -121,22 +121,6 @@ export function assertOneLine(
   assert.equal(status, expectedStatus, stderr);
 }
 
-/** Asserts the same of a program with `--log-format json`. */
-export function assertOneEntry(
-  ended: Ended,
-  expectedStatus: number,
-  message: RegExp,
-): void {
-  assert.match(ended.stderr, /^[^\n]+\n$/);
-  const entry = JSON.parse(ended.stderr);
-  assert.equal(new Date(entry.time).toISOString(), entry.time);
-  assert.match(entry.message, message);
-  assert.deepEqual([entry.level, entry.event], ["error", "failed"]);
-  assert.deepEqual(Object.keys(entry).length, 4);
-  const stderr = `plant-store: ${entry.message}\n`;
-  assertOneLine({ ...ended, stderr }, expectedStatus, entry.message);
-}
-
 /** A running service. */
 export class Program extends BackgroundProcess {
   /** The address that it listens on. */
@@ -222,15 +206,6 @@ export async function statusOf(reply: Promise<Response>): Promise<number> {
   const { status, body } = await reply;
   await body?.cancel();
   return status;
-}
-
-/** Returns the status of a refusal and its error number. */
-export async function errorOf(
-  reply: Response | Promise<Response>,
-): Promise<[status: number, error: unknown]> {
-  const response = await reply;
-  const { error } = await response.json();
-  return [response.status, error];
 }
 
 /** Whether a command exists and succeeds with some arguments. */

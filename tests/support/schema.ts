@@ -12,7 +12,7 @@ export interface Schema {
 }
 
 /** Examples by their names. */
-export type Examples = Readonly<Record<string, { readonly value: unknown }>>;
+type Examples = Readonly<Record<string, { readonly value: unknown }>>;
 
 /** A request body or a response. */
 interface Message {

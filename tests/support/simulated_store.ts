@@ -2,10 +2,9 @@ import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { CommitResult, CommitStore } from "../../src/store/committer.ts";
 import type { ObservedStore } from "../../src/store/health.ts";
-import { LostError } from "../../src/store/files/watch.ts";
 import { LONGEST_PLANTS } from "./plants.ts";
 import type { InstanceModel, Operation } from "./model.ts";
-import type { SimulatedFile, World } from "./simulated_world.ts";
+import type { World } from "./simulated_world.ts";
 
 /** Time for an operation that ends at all. */
 export const OPERATION_MS_MAX = COMMIT_MS_MAX + 3_000;
@@ -47,19 +46,16 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
   readonly #world: World;
-  readonly #file: SimulatedFile;
   readonly #model: InstanceModel;
-  #loss: LostError | undefined;
   /** Whether the process has ended. */
   isKilled = false;
   /** Whether operations of the ended process still have an effect. */
   #landsLate = false;
 
-  constructor(world: World, file: SimulatedFile, model: InstanceModel) {
+  constructor(world: World, model: InstanceModel) {
     this.commitPlantsMax = world.shape.plantsMax;
     this.commitsInFlightMax = world.shape.inFlightMax;
     this.#world = world;
-    this.#file = file;
     this.#model = model;
   }
 
@@ -70,7 +66,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
       plant: { ...plant },
     }));
     const ids = plants.map(({ id }) => id);
-    const { shape, seen } = this.#world;
+    const { shape, seen, file } = this.#world;
     // As many of the longest plants as fit a commit.
     if (ids.length >= 12) {
       seen.push(
@@ -79,8 +75,8 @@ export class SimulatedStore implements CommitStore, ObservedStore {
     }
     let result: CommitResult = "exists";
     const effect = () => {
-      if (ids.some((id) => this.#file.has(id))) return;
-      for (const { id, plant } of plants) this.#file.set(id, plant);
+      if (ids.some((id) => file.has(id))) return;
+      for (const { id, plant } of plants) file.set(id, plant);
       result = "committed";
     };
     return this.#run({ ids, plants }, effect, (instead) => instead ?? result);
@@ -91,7 +87,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
     const isListing = this.#world.random.chance(0.3);
     const found = new Map<bigint, Plant | null>();
     const effect = () => {
-      for (const [id, value] of this.#file) {
+      for (const [id, value] of this.#world.file) {
         if (isListing || ids.includes(id)) found.set(id, value);
       }
     };
@@ -106,15 +102,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
       : Promise.resolve();
   }
 
-  /** A loss lasts until a restart, as in the real store. */
-  checkFiles(): LostError | undefined {
-    const { file } = this.#world;
-    if (file === undefined) this.#loss ??= new LostError("deleted", "file");
-    else if (file !== this.#file) {
-      this.#loss ??= new LostError("replaced", "file");
-    }
-    return this.#loss;
-  }
+  checkFiles(): undefined {}
 
   /** Ends the process: nothing is answered, and some of it may still land. */
   kill(): void {
@@ -144,11 +132,8 @@ export class SimulatedStore implements CommitStore, ObservedStore {
       time.after(afterMs[course.answer] + random.int(0, 10), () => {
         if (this.isKilled) return;
         const { instead } = course;
-        // Nothing was written to a locked store, so its file does not matter.
-        const loss = instead === "locked" ? undefined : this.checkFiles();
-        const hasFailed = instead === "failure" || loss !== undefined;
-        this.#model.ended(operation, hasFailed);
-        if (hasFailed) reject(loss ?? new TypeError("simulated fault"));
+        this.#model.ended(operation, instead === "failure");
+        if (instead === "failure") reject(new TypeError("simulated fault"));
         else resolve(resultOf(instead));
       });
     }

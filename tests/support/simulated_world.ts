@@ -1,16 +1,10 @@
 import { API_ERRORS } from "../../src/api_errors.ts";
-import type { Plant } from "../../src/plant/plant.ts";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { Outcome } from "../../src/store/committer.ts";
-import { type Create, History, isRight } from "./history.ts";
+import { isRight } from "./history.ts";
 import { LONGEST_PLANTS, SIMILAR_PLANTS } from "./plants.ts";
 import { Random } from "./random.ts";
 import { VirtualTime } from "./virtual_time.ts";
-
-/**
- * A database file. A process that has it open keeps it when the path changes.
- * `null` is a value of another program, which is not a plant.
- */
-export type SimulatedFile = Map<bigint, Plant | null>;
 
 /** How a schedule is drawn. */
 function drawShape(random: Random) {
@@ -32,8 +26,8 @@ function drawShape(random: Random) {
     repeats: random.pick([0, 0.3, 0.6]),
     /** Share of creates whose id another program writes, too. */
     others: random.pick([0, 0, 0.1, 0.3]),
-    /** How often the file is deleted or replaced, and instances are restarted. */
-    accidents: random.pick([0, 0, 1, 2]),
+    /** How often an instance is killed and started again. */
+    restarts: random.pick([0, 0, 1, 4]),
   };
 }
 
@@ -42,16 +36,14 @@ export class World {
   readonly random: Random;
   readonly shape: ReturnType<typeof drawShape>;
   readonly time = new VirtualTime();
-  /** What the path of the store leads to. */
-  file: SimulatedFile | undefined = new Map();
+  /** What is on disk; `null` for the value of another program. */
+  readonly file = new Map<bigint, Plant | null>();
   /** From now on clients send nothing, and nothing fails. */
   calmMs = Infinity;
-  /** The creates of all clients, and what other programs write. */
-  readonly history = new History<Plant | null>();
   /** What the schedule reached, in order. */
   readonly seen: string[] = [];
-  /** The ids of each file that a create was answered `stored` for. */
-  readonly #stored = new Map<SimulatedFile, Set<bigint>>();
+  /** The ids that a create was answered `stored` for. */
+  readonly #stored = new Set<bigint>();
   #violation: string | undefined;
 
   constructor(seed: number) {
@@ -77,19 +69,15 @@ export class World {
   }
 
   /** Checks an outcome with what is on disk at this moment. */
-  answered(create: Create<Plant | null>, outcome: Outcome): void {
-    const { id } = create;
-    const { file = new Map() } = this;
+  answered({ id, plant }: NewPlant, outcome: Outcome): void {
     const answer = outcome === "conflict" ? API_ERRORS.idTaken.error : 200;
-    this.history.answered(create, answer);
-    const value = file.get(id);
+    const value = this.file.get(id);
     this.expect(
-      isRight(create, value),
+      isRight({ plant, answer }, value),
       `${outcome} for ${id}, with ${Deno.inspect(value)} in the store`,
     );
     if (outcome !== "stored") return;
-    const stored = this.#stored.getOrInsertComputed(file, () => new Set());
-    this.expect(!stored.has(id), "answered stored twice for one id");
-    stored.add(id);
+    this.expect(!this.#stored.has(id), "answered stored twice for one id");
+    this.#stored.add(id);
   }
 }

@@ -10,7 +10,7 @@ import { Committer, type Outcome } from "../../src/store/committer.ts";
 import { StoreHealth } from "../../src/store/health.ts";
 import { InstanceModel } from "./model.ts";
 import { OPERATION_MS_MAX, SimulatedStore } from "./simulated_store.ts";
-import { type SimulatedFile, World } from "./simulated_world.ts";
+import { World } from "./simulated_world.ts";
 
 /** How soon a client repeats a create. */
 const REPEAT_MS_MAX = 100;
@@ -24,7 +24,7 @@ const REPEATED_FAILURES = 0.3;
 /** Everything that the schedules reach. */
 export const REACHED: readonly string[] = [
   ...["stored", "replayed", "conflict", "failed"],
-  ...["damaged", "restarted", "recovered", "full"],
+  ...["restarted", "recovered", "full"],
   ...["large batch", "large plants"],
 ];
 
@@ -43,8 +43,6 @@ export async function simulate(seed: number): Promise<readonly string[]> {
 class Schedule {
   readonly #world: World;
   readonly #instances: SimulatedInstance[] = [];
-  /** The last copy of the file. */
-  #backup: SimulatedFile = new Map();
   /** Every plant that was sent. */
   readonly #sent: NewPlant[] = [];
 
@@ -58,7 +56,9 @@ class Schedule {
   async run(): Promise<void> {
     const world = this.#world;
     const lastMs = this.#drawCreates();
-    this.#drawAccidents(lastMs);
+    for (let i = 0; i < world.shape.restarts; i++) {
+      world.time.at(world.random.int(0, lastMs), () => this.#restart());
+    }
     world.calmMs = lastMs + COMMIT_MS_MAX + 2 * CHECK_MS;
     const checkMs = world.calmMs + OPERATION_MS_MAX + RECOVERY_MS_MAX;
     world.time.at(checkMs, () => this.#checkRecovery());
@@ -105,11 +105,11 @@ class Schedule {
 
   #create(newPlant: NewPlant): void {
     const { random, shape } = this.#world;
-    const { trouble, silence, accidents, repeats } = shape;
+    const { trouble, silence, repeats } = shape;
     const instance = this.#instances[random.int(0, shape.instances - 1)];
     instance?.create(newPlant, (outcome) => {
       this.#world.expect(
-        outcome !== "failed" || trouble + silence + accidents > 0,
+        outcome !== "failed" || trouble + silence > 0,
         "answered failed without a fault",
       );
       const chance = outcome === "failed" ? REPEATED_FAILURES : repeats / 2;
@@ -125,43 +125,9 @@ class Schedule {
   }
 
   #writeOfAnotherProgram(id: bigint): void {
-    const { random, shape, file, history } = this.#world;
+    const { random, shape, file } = this.#world;
     const plant = random.chance(0.2) ? null : random.pick(shape.plants);
-    if (file === undefined || file.has(id)) return;
-    history.sends({ id, plant });
-    file.set(id, plant);
-  }
-
-  // The operator.
-
-  #drawAccidents(lastMs: number): void {
-    const { time, random, shape } = this.#world;
-    const schedule = (run: () => void) => time.at(random.int(0, lastMs), run);
-    for (let i = 0; i < shape.accidents; i++) {
-      schedule(() => this.#backup = new Map(this.#world.file));
-      schedule(() => this.#damage());
-    }
-    for (let i = 0; i < shape.accidents * shape.instances; i++) {
-      schedule(() => this.#restart());
-    }
-  }
-
-  /** Deletes or replaces the file of the store, and perhaps puts it back. */
-  #damage(): void {
-    const world = this.#world;
-    const { file, random } = world;
-    const backup: SimulatedFile = new Map(this.#backup);
-    const empty: SimulatedFile = new Map();
-    const [first, later] = random.pick<(SimulatedFile | undefined)[]>([
-      [undefined, file],
-      [undefined, backup],
-      [backup, backup],
-      [empty, empty],
-      [backup, file],
-    ]);
-    world.file = first;
-    world.time.after(random.pick([0, 1, 2, 20, 600]), () => world.file = later);
-    world.seen.push("damaged");
+    if (!file.has(id)) file.set(id, plant);
   }
 
   /** Kills an instance, whose clients lose their connections, for a new one. */
@@ -176,14 +142,13 @@ class Schedule {
   }
 
   /**
-   * Checks that the instances on the file in place store plants again, except
-   * those whose operations never end, which must report it.
+   * Checks that the instances store plants again, except those whose operations
+   * never end, which must report it.
    */
   #checkRecovery(): void {
     const world = this.#world;
     for (const [i, instance] of this.#instances.entries()) {
       const { model } = instance;
-      if (!instance.isInPlace) continue;
       if (model.isFull) {
         world.seen.push("full");
         world.expect(model.isFailing, "starts no commit in good health");
@@ -207,17 +172,15 @@ class SimulatedInstance {
   readonly #health: StoreHealth;
   readonly #committer: Committer;
 
-  /** Opens the file, which is created if it is missing. */
   constructor(world: World) {
     const { time } = world;
-    const file = world.file ??= new Map();
     const clock: Clock = {
       nowMs: () => time.nowMs,
       sleep: (ms) => this.#sleep(ms),
     };
     this.#world = world;
     this.model = new InstanceModel(world);
-    this.#store = new SimulatedStore(world, file, this.model);
+    this.#store = new SimulatedStore(world, this.model);
     this.#health = new StoreHealth(this.#store, {
       storeFailing: ({ problem }) => this.model.reported(problem),
       storeRecovered: () => this.model.reported(undefined),
@@ -227,11 +190,6 @@ class SimulatedInstance {
       commitFailed: (error) => this.#health.failed(error),
     }, clock);
     time.after(world.random.int(1, CHECK_MS), () => this.#sweep());
-  }
-
-  /** Whether the path still leads to the file that is open. */
-  get isInPlace(): boolean {
-    return this.#store.checkFiles() === undefined;
   }
 
   create(newPlant: NewPlant, onOutcome: (outcome: Outcome) => void): void {
@@ -259,10 +217,6 @@ class SimulatedInstance {
     const { time } = this.#world;
     this.#committer.expire();
     this.#health.check();
-    this.#world.expect(
-      this.#health.error !== undefined || this.isInPlace,
-      "a lost file was not reported",
-    );
     // Answers reach their clients before the next event.
     time.after(0, () => {
       if (!this.#store.isKilled) this.model.assertNoneOverdue();

@@ -27,11 +27,10 @@ export class TemporaryDirectory implements Disposable {
 export class StoreLock implements Disposable {
   readonly #database: DatabaseSync;
 
-  /** @param kind a lock in SQLite's terms */
-  constructor(file: string, kind: "IMMEDIATE" | "EXCLUSIVE" = "IMMEDIATE") {
+  constructor(file: string) {
     this.#database = new DatabaseSync(file);
     // The program may be finishing a write of its own.
-    this.#database.exec(`PRAGMA busy_timeout = 10000; BEGIN ${kind}`);
+    this.#database.exec("PRAGMA busy_timeout = 10000; BEGIN IMMEDIATE");
   }
 
   [Symbol.dispose](): void {

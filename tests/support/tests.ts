@@ -10,8 +10,7 @@ const SKIPPED_BY_BINARY:
   readonly (readonly [why: string, ...names: string[]])[] = [
     [
       "its runtime listens no more once it was out of descriptors",
-      "a service without file descriptors",
-      "a service with TLS and without file descriptors",
+      "a service over http",
     ],
     [
       "its runtime accepts requests that later ones refuse",
@@ -23,20 +22,14 @@ const SKIPPED_BY_BINARY:
       "a request with 128 headers",
     ],
     [
-      "its runtime announces no close of a connection, and adds other headers",
+      "its runtime announces no close of a connection",
       "a connection whose body follows its refusal",
       "a body that has not arrived within 10 s",
-      "the reply to HEAD has the headers of that to GET",
     ],
     ["its client cannot do without `ca`", "healthcheck accepts a self-signed"],
     [
       "its SQLite can corrupt a store, of which the log warns",
       "the log has one line for each event",
-      "the log for the journal has a level",
-    ],
-    [
-      "its runtime reports a link that leads nowhere as a loop",
-      "every command refuses a store behind a link if the database is gone",
     ],
     ["it loads no other module", "a programmer error is logged whole"],
   ];

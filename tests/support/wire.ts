@@ -114,7 +114,7 @@ export class Wire implements Disposable {
    * Reads the next final reply, after any `100 Continue`; `undefined` if the
    * connection ended first.
    */
-  async reply({ isToHead = false } = {}): Promise<Reply | undefined> {
+  async reply(): Promise<Reply | undefined> {
     let head = -1;
     while ((head = this.#text().indexOf(END_OF_HEAD)) === -1) {
       if (!await this.#receive()) return undefined;
@@ -125,17 +125,14 @@ export class Wire implements Disposable {
       return [line.slice(0, colon), line.slice(colon + 1).trim()];
     }));
     const from = head + END_OF_HEAD.length;
-    const to = from +
-      (isToHead ? 0 : Number(headers.get("content-length") ?? "0"));
+    const to = from + Number(headers.get("content-length") ?? "0");
     while (this.#received.length < to) {
       if (!await this.#receive()) return undefined;
     }
     const text = decoder.decode(this.#received.subarray(from, to));
     this.#received = this.#received.slice(to);
     const status = Number(line.split(" ")[1]);
-    return status < 200
-      ? await this.reply({ isToHead })
-      : { status, headers, text };
+    return status < 200 ? await this.reply() : { status, headers, text };
   }
 
   /** Reads until everything received ends with a text; throws at the end. */
