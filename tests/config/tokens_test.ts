@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { generateToken, reloadTokenFile } from "../../src/config/tokens.ts";
+import { readAgain } from "../../src/config/files.ts";
+import { generateToken, readTokenFile } from "../../src/config/tokens.ts";
 import { CONFIG_FILE_BYTES_MAX, TOKENS_MAX } from "../../src/limits.ts";
 import {
   assertRefused,
@@ -11,7 +12,7 @@ import { test } from "../support/tests.ts";
 
 /** Reloads a token file of the flag. */
 function reload(path: string): readonly string[] {
-  return reloadTokenFile({ name: "--token-file", path });
+  return readTokenFile({ name: "--token-file", path }, readAgain);
 }
 
 Deno.test("Settings.config() splits ACCESS_TOKEN at commas and ignores white space", () => {
@@ -49,7 +50,7 @@ for (
     ["a repeated token", "a\nb\na\n", ["a", "b", "a"]],
   ] as const
 ) {
-  test(`Settings.config() and reloadTokenFile() read a token file with ${what}`, ({ directory }) => {
+  test(`Settings.config() and readTokenFile() read a token file with ${what}`, ({ directory }) => {
     const path = directory.file("tokens");
     Deno.writeTextFileSync(path, text);
     const config = readConfig({ "--token-file": path }, {
@@ -78,7 +79,7 @@ for (
     ["is missing", undefined, /^--token-file: cannot read .*: no such file$/],
   ] as const
 ) {
-  test(`Settings.config() and reloadTokenFile() refuse a token file that ${what}`, ({ directory }) => {
+  test(`Settings.config() and readTokenFile() refuse a token file that ${what}`, ({ directory }) => {
     const path = directory.file("tokens");
     if (typeof text === "string") Deno.writeTextFileSync(path, text);
     else if (text !== undefined) Deno.writeFileSync(path, text);
@@ -94,7 +95,7 @@ function tokensOf(count: number): string[] {
   return Array.from({ length: count }, (_, i) => `token-${i}`);
 }
 
-test("Settings.config() and reloadTokenFile() accept TOKENS_MAX tokens, repeated ones besides", ({ directory }) => {
+test("Settings.config() and readTokenFile() accept TOKENS_MAX tokens, repeated ones besides", ({ directory }) => {
   const path = directory.file("tokens");
   const tokens = tokensOf(TOKENS_MAX);
   const repeated = [...tokens, ...tokens];
@@ -108,7 +109,7 @@ test("Settings.config() and reloadTokenFile() accept TOKENS_MAX tokens, repeated
   ) assert.deepEqual(found, repeated);
 });
 
-test("Settings.config() and reloadTokenFile() refuse more than TOKENS_MAX tokens", ({ directory }) => {
+test("Settings.config() and readTokenFile() refuse more than TOKENS_MAX tokens", ({ directory }) => {
   const path = directory.file("tokens");
   const tokens = tokensOf(TOKENS_MAX + 1);
   Deno.writeTextFileSync(path, tokens.join("\n"));
@@ -125,7 +126,7 @@ for (
     ["a file without end", "/dev/zero", /: it is larger than 1 MiB$/],
   ] as const
 ) {
-  Deno.test(`Settings.config() and reloadTokenFile() refuse ${what} as the token file`, () => {
+  Deno.test(`Settings.config() and readTokenFile() refuse ${what} as the token file`, () => {
     assertRefused({ "--token-file": path }, {}, problem);
     const refused = configError(/: it is not a regular file$/);
     assert.throws(() => reload(path), refused);

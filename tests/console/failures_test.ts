@@ -9,7 +9,7 @@ import {
 import { FileError } from "../../src/files/file_error.ts";
 import { OperatorError } from "../../src/operator_error.ts";
 import { DatabaseError } from "../../src/store/files/database_error.ts";
-import { LostError } from "../../src/store/files/watch.ts";
+import { noAnswer } from "../../src/store/retry.ts";
 
 const FILE: StoreSetting = {
   kind: "file",
@@ -63,34 +63,29 @@ Deno.test("storeFailure() names the store, the problem, and the setting to chang
   }
 });
 
-Deno.test("explain() says how a store was lost, and what to do if it was cut", () => {
+Deno.test("explain() says what to do about a problem of the open store", () => {
   for (
-    const [kind, file, message] of [
-      ["deleted", FILE.path, "it was deleted or moved"],
-      ["replaced", FILE.path, "it was replaced"],
+    const [error, message] of [
       [
-        "linked",
-        FILE.path,
-        "it was moved, and a link to it is in its place",
+        new DatabaseError("lost", "it was replaced"),
+        "it was replaced",
       ],
       [
-        "log",
-        "/srv/plants.db-wal",
-        "its plants.db-wal was deleted or replaced",
-      ],
-      [
-        "cut",
-        FILE.path,
+        new DatabaseError("cut"),
         "it became shorter: stop the service, and restore a backup",
       ],
+      [
+        noAnswer(5_000),
+        "no answer within 5 s: check its disk, or its KV Connect server",
+      ],
     ] as const
-  ) assert.equal(explain(new LostError(kind, file), "--kv"), message);
+  ) assert.equal(explain(error, "--kv"), message);
 });
 
 Deno.test("backupFailure() advises on the backup, and on the store if it is the same", () => {
   for (
     const [error, message, status] of [
-      [new FileError("missing"), "no such file: name a backup", 2],
+      [new FileError("missing"), "no such file: name another backup", 2],
       [
         new DatabaseError("corrupt"),
         "the database is corrupt, or its disk fails: name another backup",

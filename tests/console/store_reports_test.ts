@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { reportsTo, rescuedFailure } from "../../src/console/store_reports.ts";
 import { FileError } from "../../src/files/file_error.ts";
 import { DatabaseError } from "../../src/store/files/database_error.ts";
-import { type LossKind, LostError } from "../../src/store/files/watch.ts";
 import type { Rescued } from "../../src/store/rescue.ts";
 import { Log } from "../../src/telemetry/log.ts";
 
@@ -14,7 +13,6 @@ const RESCUED: readonly (readonly [Rescued, command: string])[] = [
     {
       path: `${STORE}.rescued-1.jsonl`,
       file: `${STORE}.rescued-1.jsonl`,
-      isComplete: true,
       imported: `${STORE}.imported-1.jsonl`,
     },
     `plant-store import '${STORE}.rescued-1.jsonl' --kv '${STORE}' && ` +
@@ -24,7 +22,6 @@ const RESCUED: readonly (readonly [Rescued, command: string])[] = [
     {
       path: "/srv/plants.db.rescued-1.jsonl.0.partial",
       file: "/srv/plants.db.rescued-1.jsonl.0.partial/it's.jsonl",
-      isComplete: false,
       imported: "/srv/plants.db.imported-1.jsonl.0.partial",
     },
     String
@@ -34,7 +31,6 @@ const RESCUED: readonly (readonly [Rescued, command: string])[] = [
     {
       path: `${STORE}.rescued-1.jsonl.0.partial`,
       file: undefined,
-      isComplete: false,
       imported: `${STORE}.imported-1.jsonl.0.partial`,
     },
     `mv '${STORE}.rescued-1.jsonl.0.partial' ` +
@@ -53,12 +49,14 @@ function setUp() {
 Deno.test("rescuedFailure() prints the command after which a start succeeds, with words for a shell", () => {
   for (const [rescued, command] of RESCUED) {
     const { message, exitStatus } = rescuedFailure(rescued, STORE);
-    const state = rescued.isComplete ? "were saved" : "are being saved";
+    const state = rescued.file === rescued.path
+      ? "were saved"
+      : "are being saved";
     const begin = `cannot start with ${STORE}: its plants ${state} in `;
     assert.ok(message.startsWith(begin + rescued.path), message);
     assert.ok(message.endsWith(`, and start again: ${command}`), message);
     const isWarned = message.includes("it was killed, restore a backup");
-    assert.equal(isWarned, !rescued.isComplete);
+    assert.equal(isWarned, rescued.file !== rescued.path);
     assert.equal(exitStatus, 2);
   }
 });
@@ -85,7 +83,7 @@ Deno.test("reportsTo() logs that plants are not saved yet, or are lost", () => {
   reports.plantsNotSaved(new FileError("full"));
   reports.plantsLost(new DatabaseError("corrupt"));
   assert.deepEqual(logged, [
-    "<3>cannot save the plants: the disk is full: correct this while the " +
+    "<3>cannot save the plants: the disk is full: fix this while the " +
     "service runs, which tries again every 10 s",
     "<3>cannot save the plants: the database is corrupt, or its disk fails: " +
     "restore a backup",
@@ -95,12 +93,12 @@ Deno.test("reportsTo() logs that plants are not saved yet, or are lost", () => {
 Deno.test("reportsTo() logs why the store fails, that a lost one is being saved, and that it has recovered", () => {
   const { reports, logged } = setUp();
   const saving = ": saving its plants: a kill or a second signal loses them";
-  const kinds: readonly LossKind[] = ["deleted", "cut"];
-  for (const kind of kinds) reports.storeFailing(new LostError(kind, STORE));
+  reports.storeFailing(new DatabaseError("lost", "it was replaced"));
+  reports.storeFailing(new DatabaseError("cut"));
   reports.storeFailing(new FileError("read-only"));
   reports.storeRecovered();
   assert.deepEqual(logged, [
-    `<3>the store fails: ${STORE}: it was deleted or moved${saving}`,
+    `<3>the store fails: ${STORE}: it was replaced${saving}`,
     `<3>the store fails: ${STORE}: it became shorter: stop the service, and ` +
     "restore a backup",
     `<3>the store fails: ${STORE}: the file system is read-only: mount it for ` +

@@ -8,15 +8,14 @@ import { PROMTOOL, runTool } from "../support/tools.ts";
 const FOLDER = new URL("../../src/deploy/prometheus/", import.meta.url);
 const ALERTS = new URL("alerts.yml", FOLDER).pathname;
 
-const METRICS = new Metrics().text({
+const METRICS = new Metrics(() => ({
   createsWaiting: 0,
-  requestsRunning: 0,
   isStoreHealthy: true,
   isStoreNew: false,
   databaseBytes: 0,
   certificateExpires: new Date(),
   tokenRequests: new Map([["a7937b64", 0]]),
-});
+})).text(0);
 
 const withPromtool = testsWith(() => new TemporaryDirectory(), PROMTOOL !== "");
 

@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { describeExpiry } from "../../src/console/certificate.ts";
 import {
-  describe,
   explain,
   fileFailure,
   storeFailure,
@@ -15,10 +14,9 @@ import {
   type DatabaseProblem,
 } from "../../src/store/files/database_error.ts";
 import { inspect } from "../../src/store/files/inspect.ts";
-import { type LossKind, LostError } from "../../src/store/files/watch.ts";
-import { timedOut } from "../../src/store/retry.ts";
-import { type StoreError, toStoreError } from "../../src/store/store_error.ts";
-import { COMMIT_MS_MAX, STORE_OPEN_MS_MAX } from "../../src/limits.ts";
+import { noAnswer } from "../../src/store/retry.ts";
+import type { StoreError } from "../../src/store/store_error.ts";
+import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { HANDBOOK, read, ROOT } from "../support/readme.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
@@ -82,10 +80,13 @@ for (const at of [0, 48]) {
   INDEX.set([1], at + 16);
 }
 
+/** What only an open store can have. */
+type Loss = "lost" | "cut";
+
 /** Every problem of a store at a start, but those that only new files have. */
 const PROBLEMS: Readonly<
   Record<
-    Exclude<FileProblem | DatabaseProblem, "exists" | "not synced">,
+    Exclude<FileProblem | DatabaseProblem, "exists" | "not synced" | Loss>,
     StoreError
   >
 > = {
@@ -97,7 +98,7 @@ const PROBLEMS: Readonly<
   "read-only": new FileError("read-only"),
   "denied": new FileError("denied"),
   "full": new FileError("full"),
-  "other": new FileError("other", "Input/output error (os error 5)"),
+  "other": new FileError("other", "disk I/O error"),
   "not a store": new DatabaseError("not a store"),
   "missing database": problemOf({ "-wal": bytes(1) }),
   "missing log": problemOf({ "": bytes(20, 19, 2), "-shm": INDEX }),
@@ -106,15 +107,19 @@ const PROBLEMS: Readonly<
   "corrupt": new DatabaseError("corrupt"),
   "newer format": new DatabaseError("newer format"),
   "locked": new DatabaseError("locked"),
+  "no answer": noAnswer(COMMIT_MS_MAX),
 };
 
-const LOSSES: Readonly<Record<LossKind, LostError>> = {
-  deleted: new LostError("deleted", STORE.path),
-  replaced: new LostError("replaced", STORE.path),
-  linked: new LostError("linked", STORE.path),
-  cut: new LostError("cut", STORE.path),
-  log: new LostError("log", `${STORE.path}-wal`),
-};
+const LOSSES: readonly StoreError[] = [
+  new DatabaseError("lost", "it was deleted or moved"),
+  new DatabaseError("cut"),
+];
+
+/** Errors of a disk, in the words of SQLite and of Deno. */
+const DISK_ERRORS: readonly StoreError[] = [
+  new FileError("other", "disk I/O error"),
+  new FileError("other", "Input/output error (os error 5)"),
+];
 
 /** A message of level error or warning. */
 interface Message {
@@ -129,23 +134,20 @@ function storeMessages(): Message[] {
   const logged: string[] = [];
   const write = (entry: string) => logged.push(JSON.parse(entry).message);
   const reports = reportsTo(new Log("json", write), STORE);
-  const problems = Object.values(PROBLEMS);
-  const late = (ms: number) => toStoreError(timedOut(ms));
+  const problems = [...Object.values(PROBLEMS), ...DISK_ERRORS];
   const hasAdvice = (error: StoreError) =>
-    explain(error, STORE.setting) !== describe(error);
+    explain(error, STORE.setting) !== error.message;
 
-  const open = [...problems, ...Object.values(LOSSES), late(COMMIT_MS_MAX)].map(
-    (error) => {
-      reports.storeFailing(error);
-      return { text: logged.pop() ?? "", hasAdvice: hasAdvice(error) };
-    },
-  );
-  const atStart = [...problems, late(STORE_OPEN_MS_MAX)].map((error) => ({
+  const open = [...problems, ...LOSSES].map((error) => {
+    reports.storeFailing(error);
+    return { text: logged.pop() ?? "", hasAdvice: hasAdvice(error) };
+  });
+  const atStart = problems.map((error) => ({
     text: storeFailure("store plants in", STORE, error).message,
     hasAdvice: hasAdvice(error),
   }));
   const path = `${STORE.path}.rescued-TIME.jsonl`;
-  const rescued = { path, file: path, isComplete: true, imported: "imported" };
+  const rescued = { path, file: path, imported: "imported" };
   reports.plantsSaved(rescued, 1, 0);
   reports.plantsNotSaved(PROBLEMS.full);
   reports.plantsLost(PROBLEMS.corrupt);
@@ -153,7 +155,7 @@ function storeMessages(): Message[] {
   for (
     const { message } of [
       rescuedFailure(rescued, STORE.path),
-      rescuedFailure({ ...rescued, isComplete: false }, STORE.path),
+      rescuedFailure({ ...rescued, file: undefined }, STORE.path),
       listenFailure({ host: "127.0.0.1", port: 8000, names }, new Error()),
       fileFailure("write", "/backups/copy.db", PROBLEMS.full),
     ]

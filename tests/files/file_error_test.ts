@@ -89,7 +89,7 @@ onSmallDisk.test("toFileError() finds a full disk, which can pass, and a read-on
 Deno.test("toFileError() finds problems that not every machine can have", () => {
   const { NotCapable, PermissionDenied } = Deno.errors;
   const special =
-    "Deno opens no special file, and none in /dev, /proc and /sys";
+    "Deno cannot open special files, or paths in /dev, /proc and /sys";
   for (
     const [thrown, problem, message] of [
       [new PermissionDenied("x"), "denied", DENIED],

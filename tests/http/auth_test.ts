@@ -58,14 +58,12 @@ Deno.test("check() finds no token in a header that is not one bearer token, and 
       ["nothing", null, ""],
       ['no token after "Bearer"', "Bearer", "Bearer ", "bearer  "],
       [
-        '"Bearer" with a character that no token has: write it without quotes or brackets',
+        '"Bearer" and something else: write one token, without quotes or brackets',
         ...['Bearer "first"', "bearer <first>", "Bearer  first'"],
         ...["Bearer fïrst", "Bearer first\n", "Bearer first\nBearer second"],
-      ],
-      [
-        '"Bearer" and more than one token',
         ...["Bearer first, Bearer first", "Bearer first,second"],
-        ...["bearer a_-.~+/= b", "Bearer first second"],
+        ...["bearer a_-.~+/= b", "Bearer first second", "Bearer =first"],
+        ...["Bearer =", "Bearer  =", "Bearer ,", "Bearer token=first"],
       ],
       ['the scheme "Basic"', "Basic first", "basic <first>", "BASIC a, b"],
       ['the scheme "Digest"', 'Digest username="first"', "digest first"],
@@ -77,8 +75,6 @@ Deno.test("check() finds no token in a header that is not one bearer token, and 
       [
         "something else",
         ...["XBearer first", "XBasic first", "ApiKey first", " Bearer first"],
-        ...["Bearer =", "Bearer  =", "Bearer ,", "Bearer token=first"],
-        "Bearer =first",
       ],
     ] as const
   ) {

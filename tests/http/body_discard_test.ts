@@ -1,12 +1,8 @@
 import assert from "node:assert/strict";
 import { SYSTEM_CLOCK } from "../../src/clock.ts";
 import { BodyReader } from "../../src/http/body.ts";
-import {
-  BODY_BYTES_MAX,
-  BODY_DISCARD_BYTES_MAX,
-  BODY_MS_MAX,
-} from "../../src/limits.ts";
-import { FakeClock, settled } from "../support/fake_store.ts";
+import { BODY_BYTES_MAX, BODY_DISCARD_BYTES_MAX } from "../../src/limits.ts";
+import { settled } from "../support/fake_store.ts";
 import { endlessStream, requestOf, streamOf } from "../support/bodies.ts";
 
 const bodies = new BodyReader(SYSTEM_CLOCK);
@@ -41,19 +37,6 @@ Deno.test("discard() lets a reply leave before it cancels the body", async () =>
   await settled();
   assert.equal(isCancelled, false);
   await cancelled;
-});
-
-Deno.test("discard() cancels a body that trickles in after BODY_MS_MAX", async () => {
-  const clock = new FakeClock();
-  const { stream, cancelled, readBytes } = streamOf(function* () {
-    for (;;) {
-      clock.now += 1000;
-      yield new Uint8Array(1);
-    }
-  }());
-  new BodyReader(clock).discard(requestOf(stream));
-  await cancelled;
-  assert.equal(readBytes(), BODY_MS_MAX / 1000);
 });
 
 Deno.test("discard() leaves a body of up to BODY_BYTES_MAX to the runtime", () => {

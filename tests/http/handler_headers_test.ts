@@ -43,11 +43,11 @@ Deno.test("handle() finds no token in a repeated or a non-ASCII Authorization", 
     [
       [
         [`Bearer ${TOKENS[0]}`, `Bearer ${TOKENS[0]}`],
-        '"Bearer" and more than one token',
+        '"Bearer" and something else: write one token, without quotes or brackets',
       ],
       [
         "Bearer tökén",
-        '"Bearer" with a character that no token has: write it without quotes or brackets',
+        '"Bearer" and something else: write one token, without quotes or brackets',
       ],
     ],
     40101,

@@ -240,7 +240,8 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
       assert.equal((await service.get(`${prefix}${path}`)).status, 200, path);
       if (prefix === "" || path === "") continue;
       for (const outside of [path, `${prefix}${prefix}${path}`]) {
-        const message = `path not found: ${outside}`;
+        const advice = outside === path ? `: use ${prefix}${path}` : "";
+        const message = `path not found: ${outside}${advice}`;
         assertRefusal(await service.get(outside), { error: 40401, message });
       }
     }

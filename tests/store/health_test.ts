@@ -7,7 +7,6 @@ import {
 } from "../../src/limits.ts";
 import { FileError } from "../../src/files/file_error.ts";
 import { DatabaseError } from "../../src/store/files/database_error.ts";
-import { LostError } from "../../src/store/files/watch.ts";
 import { type ObservedStore, StoreHealth } from "../../src/store/health.ts";
 import type { StoreError } from "../../src/store/store_error.ts";
 import { FakeClock } from "../support/fake_store.ts";
@@ -15,7 +14,7 @@ import { eventually } from "../support/load.ts";
 
 const FULL = new FileError("full");
 const LOCKED = new DatabaseError("locked");
-const NO_ANSWER = new FileError("other", "no answer within 1 s");
+const NO_ANSWER = new DatabaseError("no answer", "no answer within 1 s");
 const IO_ERROR = new FileError("other", "disk I/O error");
 
 /** A store whose probe writes have the results that the test gives them. */
@@ -71,7 +70,7 @@ Deno.test("a store that fails is reported once, with its first error, and once w
 });
 
 Deno.test("an error of the files is reported once, without a probe write, even while creates fail for another reason", () => {
-  const lost = new LostError("deleted", "/plants.db");
+  const lost = new DatabaseError("lost", "it was deleted or moved");
   for (const earlier of [[], [FULL]]) {
     const { store, reports, health } = setUpHealth();
     for (const error of earlier) health.failed(error);

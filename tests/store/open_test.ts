@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type LossKind, LostError } from "../../src/store/files/watch.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import type { StoreLocation } from "../../src/store/location.ts";
 import { PAGE_KEYS_MAX } from "../../src/limits.ts";
@@ -223,9 +222,8 @@ fileStore.test("commit() does not wait for a probe while another process holds t
 });
 
 /** Asserts that every create, read and probe of a lost store fails. */
-async function assertLost(store: KvStore, kind: LossKind): Promise<void> {
-  const lost = (error: unknown) =>
-    error instanceof LostError && error.kind === kind;
+async function assertLost(store: KvStore): Promise<void> {
+  const lost = storeError("lost");
   await assert.rejects(store.commit(PLANTS), lost);
   await assert.rejects(store.read([1n]), lost);
   await assert.rejects(store.probe(), lost);
@@ -235,20 +233,20 @@ async function assertLost(store: KvStore, kind: LossKind): Promise<void> {
 fileStore.test("commit(), read(), remove() and probe() fail if the database file is gone", async ({ store, path }) => {
   await store.commit(PLANTS);
   Deno.renameSync(path, `${path}.away`);
-  await assertLost(store, "deleted");
-  await assert.rejects(store.remove(1n), LostError);
+  await assertLost(store);
+  await assert.rejects(store.remove(1n), storeError("lost"));
 });
 
 fileStore.test("commit(), read() and probe() fail once checkFiles() has found the log gone", async ({ store, path }) => {
   Deno.removeSync(`${path}-wal`);
-  assert.ok(store.checkFiles() instanceof LostError);
-  await assertLost(store, "log");
+  storeError("lost")(store.checkFiles());
+  await assertLost(store);
   // Not even into the files that are open: another process may use them.
   assert.deepEqual(await Array.fromAsync(listPlants(store)), [[]]);
 });
 
 fileStore.test("probe() fails if checkFiles() finds the log gone meanwhile", async ({ store, path }) => {
-  const probed = assert.rejects(store.probe(), LostError);
+  const probed = assert.rejects(store.probe(), storeError("lost"));
   Deno.removeSync(`${path}-wal`);
   store.checkFiles();
   await probed;

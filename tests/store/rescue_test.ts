@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { FileError } from "../../src/files/file_error.ts";
 import { CHECK_MS, PAGE_KEYS_MIN, RESCUE_RETRY_MS } from "../../src/limits.ts";
-import { type LossKind, LostError } from "../../src/store/files/watch.ts";
+import { DatabaseError } from "../../src/store/files/database_error.ts";
 import type { Listed, PageStart } from "../../src/store/listing.ts";
 import {
   findRescued,
@@ -48,15 +48,15 @@ class LostStore implements RescuedStore {
   renames = 0;
   readonly files: {
     readonly path: string;
-    loss: LostError | undefined;
-    check(): LostError | FileError | undefined;
+    loss: DatabaseError | undefined;
+    check(): DatabaseError | FileError | undefined;
     renameLog(): void;
   };
 
   constructor(path: string) {
     const files = {
       path,
-      loss: new LostError("deleted", path),
+      loss: new DatabaseError("lost", "it was deleted"),
       check: () => files.loss,
       renameLog: () => void this.renames++,
     };
@@ -111,8 +111,8 @@ const withRescue = testsWith(() => new RescuePlace());
 
 withRescue.test("Rescue does nothing while the store is not lost, or was cut, or is a server", async (place) => {
   const { store, reports, rescue, clock } = place;
-  for (const kind of [undefined, "cut"] as const) {
-    store.files.loss = kind && new LostError(kind, place.storePath);
+  for (const loss of [undefined, new DatabaseError("cut")]) {
+    store.files.loss = loss;
     rescue.check();
     await rescue.finish();
     assert.equal(rescue.isPending, false);
@@ -124,28 +124,25 @@ withRescue.test("Rescue does nothing while the store is not lost, or was cut, or
   assert.deepEqual([store.reads, reports, place.names()], [0, [], []]);
 });
 
-for (const kind of ["deleted", "replaced", "linked", "log"] as const) {
-  withRescue.test(`Rescue saves every plant of a store once if it is lost as ${kind satisfies LossKind}, in a file for its user only`, async (place) => {
-    const { store, clock, reports, rescue } = place;
-    store.files.loss = new LostError(kind, place.storePath);
-    assert.equal(rescue.isPending, true);
-    await place.nextReport();
-    clock.now += 10 * RESCUE_RETRY_MS;
-    rescue.check();
-    await rescue.finish();
-    assert.equal(rescue.isPending, false);
-    assert.deepEqual([store.reads, store.renames], [1, 1]);
-    const name = place.assertSaved();
-    const path = place.file(name);
-    const { mode } = Deno.statSync(path);
-    if (mode !== null) assert.equal(mode & 0o777, 0o600);
-    const rescued = findRescued(place.storePath);
-    assert.deepEqual(reports, [["saved", rescued, 4, 1]]);
-    const imported = `${place.storePath}.imported-${NAME.exec(name)?.[1]}`;
-    const expected = { path, file: path, isComplete: true, imported };
-    assert.deepEqual(rescued, expected);
-  });
-}
+withRescue.test("Rescue saves every plant of a lost store once, in a file for its user only", async (place) => {
+  const { store, clock, reports, rescue } = place;
+  assert.equal(rescue.isPending, true);
+  await place.nextReport();
+  clock.now += 10 * RESCUE_RETRY_MS;
+  rescue.check();
+  await rescue.finish();
+  assert.equal(rescue.isPending, false);
+  assert.deepEqual([store.reads, store.renames], [1, 1]);
+  const name = place.assertSaved();
+  const path = place.file(name);
+  const { mode } = Deno.statSync(path);
+  if (mode !== null) assert.equal(mode & 0o777, 0o600);
+  const rescued = findRescued(place.storePath);
+  assert.deepEqual(reports, [["saved", rescued, 4, 1]]);
+  const imported = `${place.storePath}.imported-${NAME.exec(name)?.[1]}`;
+  const expected = { path, file: path, imported };
+  assert.deepEqual(rescued, expected);
+});
 
 withRescue.test("Rescue makes one attempt at a time, however long it takes, and its file is found as incomplete meanwhile", async (place) => {
   const written = Promise.withResolvers<void>();
@@ -162,7 +159,6 @@ withRescue.test("Rescue makes one attempt at a time, however long it takes, and 
   assert.deepEqual(findRescued(place.storePath), {
     path,
     file: `${path}/${file}`,
-    isComplete: false,
     imported: `${place.storePath}.imported-${NAME.exec(name)?.[1]}`,
   });
   written.resolve();
@@ -297,9 +293,9 @@ test("findRescued() finds the oldest file, or directory with or without a file",
   Deno.createSync(file).close();
   for (
     const [i, expected] of [
-      { path: file, file, isComplete: true },
-      { path: full, file: `${full}/plants.jsonl`, isComplete: false },
-      { path: empty, file: undefined, isComplete: false },
+      { path: file, file },
+      { path: full, file: `${full}/plants.jsonl` },
+      { path: empty, file: undefined },
     ].entries()
   ) {
     const imported = `${path}.imported-${names[i]}`;

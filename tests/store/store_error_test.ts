@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { FileError } from "../../src/files/file_error.ts";
 import { DatabaseError } from "../../src/store/files/database_error.ts";
-import { LostError } from "../../src/store/files/watch.ts";
 import {
   isDamaged,
   ServerError,
@@ -65,7 +64,7 @@ Deno.test("toStoreError() returns an error of a store unchanged, also of a serve
     const error of [
       new FileError("missing"),
       new DatabaseError("locked"),
-      new LostError("deleted", "/plants.db"),
+      new DatabaseError("lost"),
       new ServerError("no answer"),
     ]
   ) assert.equal(toStoreError(error, SERVER), error);
@@ -73,7 +72,7 @@ Deno.test("toStoreError() returns an error of a store unchanged, also of a serve
 
 Deno.test("an error of a server can pass, and a loss cannot", () => {
   assert.equal(new ServerError("no answer").isPassing, true);
-  assert.equal(new LostError("cut", "/plants.db").isPassing, false);
+  assert.equal(new DatabaseError("cut").isPassing, false);
 });
 
 Deno.test("isDamaged() is true if the plants cannot be read by any further attempt", () => {
@@ -84,7 +83,7 @@ Deno.test("isDamaged() is true if the plants cannot be read by any further attem
     const error of [
       new DatabaseError("locked"),
       new FileError("other"),
-      new LostError("deleted", "/plants.db"),
+      new DatabaseError("lost"),
       new ServerError("no answer"),
     ]
   ) assert.equal(isDamaged(error), false);

@@ -13,10 +13,10 @@ import {
   Committer,
   type Outcome,
 } from "../../src/store/committer.ts";
-import type { MeasuredStore } from "../../src/http/handler.ts";
+import type { MeasuredStore } from "../../src/service.ts";
 import type { ObservedStore } from "../../src/store/health.ts";
 import type { RescuedStore } from "../../src/store/rescue.ts";
-import type { StoreError } from "../../src/store/store_error.ts";
+import { type StoreError, toStoreError } from "../../src/store/store_error.ts";
 
 /** A commit that has no result until the test gives it one. */
 interface PendingCommit {
@@ -72,7 +72,7 @@ export class FakeStore
         return settled();
       },
       fail: (problem) => {
-        reject(new TypeError(problem));
+        reject(toStoreError(new TypeError(problem)));
         return settled();
       },
     });
@@ -92,7 +92,7 @@ export class FakeStore
   probe(): Promise<void> {
     return this.problem === undefined
       ? Promise.resolve()
-      : Promise.reject(new TypeError(this.problem));
+      : Promise.reject(toStoreError(new TypeError(this.problem)));
   }
 
   checkFiles(): undefined {}

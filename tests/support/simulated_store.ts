@@ -5,6 +5,7 @@ import type { ObservedStore } from "../../src/store/health.ts";
 import { LONGEST_PLANTS } from "./plants.ts";
 import type { InstanceModel, Operation } from "./model.ts";
 import type { World } from "./simulated_world.ts";
+import { toStoreError } from "../../src/store/store_error.ts";
 
 /** Time for an operation that ends at all. */
 export const OPERATION_MS_MAX = COMMIT_MS_MAX + 3_000;
@@ -98,7 +99,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
   probe(): Promise<void> {
     const { random, faults } = this.#world;
     return random.chance(faults.trouble / 2)
-      ? Promise.reject(new TypeError("simulated fault of a probe"))
+      ? Promise.reject(toStoreError("simulated fault of a probe"))
       : Promise.resolve();
   }
 
@@ -133,7 +134,7 @@ export class SimulatedStore implements CommitStore, ObservedStore {
         if (this.isKilled) return;
         const { instead } = course;
         this.#model.ended(operation, instead === "failure");
-        if (instead === "failure") reject(new TypeError("simulated fault"));
+        if (instead === "failure") reject(toStoreError("simulated fault"));
         else resolve(resultOf(instead));
       });
     }

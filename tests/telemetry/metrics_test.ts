@@ -9,13 +9,17 @@ const withPromtool = needs("PROMTOOL");
 
 const IDLE: Gauges = {
   createsWaiting: 0,
-  requestsRunning: 1,
   isStoreHealthy: true,
   isStoreNew: false,
   databaseBytes: undefined,
   certificateExpires: undefined,
   tokenRequests: new Map(),
 };
+
+/** Returns metrics of a service in which nothing happens. */
+function idle(): Metrics {
+  return new Metrics(() => IDLE);
+}
 
 /** Returns the value of a series, or `undefined` if it is missing. */
 function valueOf(text: string, series: string): number | undefined {
@@ -30,7 +34,7 @@ function assertSeries(
   label: string,
   expected: Readonly<Record<string, number>>,
 ): void {
-  const text = metrics.text(IDLE);
+  const text = metrics.text(1);
   for (const [value, count] of Object.entries(expected)) {
     const series = `plant_store_${name}{${label}="${value}"}`;
     assert.equal(valueOf(text, series), count, series);
@@ -38,18 +42,18 @@ function assertSeries(
 }
 
 Deno.test("Metrics.request() counts requests by status; every status of the API is at 0 before", () => {
-  const metrics = new Metrics();
+  const metrics = idle();
   for (const status of [409, 409, 418]) metrics.request(status, 0.001);
   assertSeries(metrics, "http_requests_total", "code", {
     ...{ 200: 0, 400: 0, 401: 0, 404: 0, 405: 0, 408: 0, 409: 2 },
     ...{ 413: 0, 415: 0, 418: 1, 499: 0, 500: 0, 503: 0 },
   });
   const count = "plant_store_http_request_duration_seconds_count";
-  assert.equal(valueOf(metrics.text(IDLE), count), 3);
+  assert.equal(valueOf(metrics.text(1), count), 3);
 });
 
 Deno.test("Metrics.create() counts creates by outcome", () => {
-  const metrics = new Metrics();
+  const metrics = idle();
   for (const outcome of ["stored", "replayed", "conflict", "failed"] as const) {
     metrics.create(outcome);
   }
@@ -59,7 +63,7 @@ Deno.test("Metrics.create() counts creates by outcome", () => {
 });
 
 Deno.test("Metrics.commit() counts a value on a bound in the bucket of that bound", () => {
-  const metrics = new Metrics();
+  const metrics = idle();
   metrics.commit(0.001, 1);
   metrics.commit(0.0011, 100);
   metrics.commit(7, 101);
@@ -69,13 +73,13 @@ Deno.test("Metrics.commit() counts a value on a bound in the bucket of that boun
   assertSeries(metrics, "commit_duration_seconds_bucket", "le", {
     ...{ "0.0005": 0, "0.001": 1, "0.0025": 2, "+Inf": 3 },
   });
-  const text = metrics.text(IDLE);
+  const text = metrics.text(1);
   assert.equal(valueOf(text, "plant_store_commit_plants_sum"), 202);
   assert.equal(valueOf(text, "plant_store_commits_total"), 3);
 });
 
 Deno.test("Metrics.text() has the bounds of each histogram, which dashboards use", () => {
-  const text = new Metrics().text(IDLE);
+  const text = idle().text(1);
   const boundsOf = (name: string) =>
     text.matchAll(new RegExp(`^plant_store_${name}_bucket{le="(.*)"}`, "gm"))
       .map(([, bound]) => bound).toArray().join(" ");
@@ -91,20 +95,21 @@ Deno.test("Metrics.text() has the bounds of each histogram, which dashboards use
 });
 
 Deno.test("Metrics.text() shows what runs and what waits, and whether the store is healthy", () => {
-  const metrics = new Metrics();
-  const gauges = { createsWaiting: 12, requestsRunning: 345 };
-  const loaded = metrics.text({ ...IDLE, ...gauges });
+  let gauges = { ...IDLE, createsWaiting: 12 };
+  const metrics = new Metrics(() => gauges);
+  const loaded = metrics.text(345);
   assert.equal(valueOf(loaded, "plant_store_creates_waiting"), 12);
   assert.equal(valueOf(loaded, "plant_store_http_requests_running"), 345);
   assert.equal(valueOf(loaded, "plant_store_up"), 1);
-  const failing = metrics.text({ ...IDLE, isStoreHealthy: false });
+  gauges = { ...IDLE, isStoreHealthy: false };
+  const failing = metrics.text(1);
   assert.equal(valueOf(failing, "plant_store_creates_waiting"), 0);
   assert.equal(valueOf(failing, "plant_store_http_requests_running"), 1);
   assert.equal(valueOf(failing, "plant_store_up"), 0);
 });
 
 Deno.test("Metrics.text() shows the start time of the process and its memory", () => {
-  const text = new Metrics().text(IDLE);
+  const text = idle().text(1);
   const start = valueOf(text, "process_start_time_seconds") ?? 0;
   const age = Date.now() / 1000 - start;
   assert.ok(Math.abs(age - process.uptime()) < 60, `${age} s`);
@@ -115,25 +120,27 @@ Deno.test("Metrics.text() shows the start time of the process and its memory", (
 Deno.test("Metrics.text() shows the versions of the program and of Deno", () => {
   const series =
     `plant_store_build_info{version="${config.version}",deno="${Deno.version.deno}"}`;
-  assert.equal(valueOf(new Metrics().text(IDLE), series), 1);
+  assert.equal(valueOf(idle().text(1), series), 1);
 });
 
 withPromtool.test("Metrics.text() has no problem that promtool finds", async () => {
   const checkMetrics = (input: string) =>
     runTool(PROMTOOL, ["check", "metrics"], { input });
-  const metrics = new Metrics();
-  assert.equal(await checkMetrics(metrics.text(IDLE)), "");
+  let gauges = IDLE;
+  const metrics = new Metrics(() => gauges);
+  assert.equal(await checkMetrics(metrics.text(1)), "");
   metrics.request(200, 0.00123);
   metrics.request(503, 12);
   metrics.create("stored");
   metrics.commit(0.0019, 7);
-  const text = metrics.text({
+  gauges = {
     ...IDLE,
     isStoreHealthy: false,
     databaseBytes: 4096,
     certificateExpires: new Date(),
     tokenRequests: new Map([["a7937b64", 1], ["16367aac", 2]]),
-  });
+  };
+  const text = metrics.text(1);
   assert.equal(await checkMetrics(text), "");
   await assert.rejects(checkMetrics(`${text}x x\n`));
 });

@@ -144,9 +144,16 @@ for (const [what, operation, problem, message] of FAILURES) {
 }
 
 Deno.test("toDatabaseError() does not take the path in a message for the problem, and returns known errors unchanged", () => {
-  const message = "Input/output error (os error 5): stat '/malformed'";
-  storeError("other")(toDatabaseError(new Error(message)));
   for (
-    const error of [new DatabaseError("missing log"), new FileError("full")]
+    const message of [
+      "Input/output error (os error 5): stat '/malformed'",
+      "unable to open database file: /malformed",
+    ]
+  ) storeError("other")(toDatabaseError(new Error(message)));
+  for (
+    const error of [
+      new DatabaseError("missing log"),
+      new FileError("directory", "it is a directory: /malformed"),
+    ]
   ) assert.equal(toDatabaseError(error), error);
 });

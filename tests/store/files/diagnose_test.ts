@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { diagnose, requireUsable } from "../../../src/store/files/diagnose.ts";
-import { timedOut } from "../../../src/store/retry.ts";
+import { noAnswer } from "../../../src/store/retry.ts";
 import { eachPlace, makeStore } from "../../support/places.ts";
 import { storeError } from "../../support/stores.ts";
 import { StoreLock } from "../../support/temporary.ts";
@@ -48,8 +48,8 @@ test("requireUsable() ignores a file that another process deletes meanwhile", as
 
 test("diagnose() finds the lock of another process behind a time-out, and no other cause", async ({ store: path }) => {
   await makeStore(path);
-  const error = timedOut(9_000);
-  storeError("other", "no answer within 9 s")(diagnose(error, path));
+  const error = noAnswer(9_000);
+  storeError("no answer", "no answer within 9 s")(diagnose(error, path));
   using _lock = new StoreLock(path);
   storeError("locked")(diagnose(error, path));
 });

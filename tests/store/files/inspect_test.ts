@@ -4,7 +4,6 @@ import { toFileError } from "../../../src/files/file_error.ts";
 import {
   filesOf,
   inspect,
-  leaveWalMode,
   requireStore,
 } from "../../../src/store/files/inspect.ts";
 import {
@@ -26,7 +25,7 @@ eachPlace.test("inspect() refuses a missing or an empty file beside a log", asyn
     await makeLog(`${real}-wal`);
     storeError(
       "missing database",
-      `${basename(path)} is missing or empty, but its log is here: ${real}-wal`,
+      `${basename(real)} is missing or empty, but its log is here: ${real}-wal`,
     )(inspect(path));
     Deno.removeSync(`${real}-wal`);
     assert.equal(inspect(path), found);
@@ -99,18 +98,6 @@ test("inspect() leaves no files beside a closed store", async ({ directory, stor
   await makeStore(path);
   inspect(path);
   assert.deepEqual(directory.names(), ["plants.db"]);
-});
-
-test("leaveWalMode() makes a log beside a copy foreign, and leaves no files beside it", async ({ directory, store: path }) => {
-  await makeStore(path);
-  await makeLog(`${path}-wal`);
-  assert.equal(inspect(path), "store");
-  Deno.removeSync(`${path}-wal`);
-  Deno.removeSync(`${path}-shm`);
-  leaveWalMode(path);
-  assert.deepEqual(directory.names(), ["plants.db"]);
-  await makeLog(`${path}-wal`);
-  storeError("foreign log")(inspect(path));
 });
 
 test("inspect() reports what it cannot examine, and opens no pipe", async ({ directory }) => {

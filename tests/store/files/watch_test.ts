@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { resolveLinks } from "../../../src/files/file_system.ts";
-import { dirname } from "node:path";
-import {
-  type LossKind,
-  LostError,
-  WatchedFiles,
-} from "../../../src/store/files/watch.ts";
+import { basename, dirname } from "node:path";
+import { DatabaseError } from "../../../src/store/files/database_error.ts";
+import { WatchedFiles } from "../../../src/store/files/watch.ts";
 import { eachPlace, KEY, makeBackup, PLANT } from "../../support/places.ts";
 import { storeError } from "../../support/stores.ts";
 import { canMount, SmallDisk } from "../../support/small_disk.ts";
@@ -21,12 +18,12 @@ async function openFiles(path: string) {
 }
 
 /** Asserts that the store is lost, and how. */
-function assertLost(found: unknown, kind: LossKind, file: string): void {
-  assert.ok(found instanceof LostError, `${found}`);
-  assert.deepEqual([found.kind, found.file], [kind, file]);
+function assertLost(found: unknown, how: string): void {
+  assert.ok(found instanceof DatabaseError, `${found}`);
+  assert.deepEqual([found.problem, found.message], ["lost", how]);
 }
 
-for (const accident of ["deleted", "replaced"] as const) {
+for (const accident of ["deleted or moved", "replaced"]) {
   eachPlace.test(`WatchedFiles finds that a database was ${accident}`, async ({ path, real }) => {
     await makeBackup(`${real}.other`);
     const { kv, files } = await openFiles(path);
@@ -37,7 +34,7 @@ for (const accident of ["deleted", "replaced"] as const) {
     Deno.renameSync(real, `${real}.away`);
     if (accident === "replaced") Deno.renameSync(`${real}.other`, real);
     const loss = files.checkDatabase();
-    assertLost(loss, accident, path);
+    assertLost(loss, `it was ${accident}`);
     // The loss lasts: plants may be lost by now.
     Deno.renameSync(`${real}.away`, real);
     assert.equal(files.checkDatabase(), loss);
@@ -59,7 +56,7 @@ onSmallDisk.test("WatchedFiles finds that a database was replaced by one with it
   Deno.removeSync(link);
   Deno.symlinkSync(other.file("plants.db"), link);
   assert.equal(Deno.statSync(link).ino, ino);
-  assertLost(files.check(), "replaced", link);
+  assertLost(files.check(), "it was replaced");
 });
 
 eachPlace.test("WatchedFiles finds that the log of the database, or its index, was deleted or replaced", async ({ path, real }) => {
@@ -71,7 +68,7 @@ eachPlace.test("WatchedFiles finds that the log of the database, or its index, w
       if (isReplaced) Deno.createSync(sidecar).close();
       assert.equal(files.checkDatabase(), undefined);
       const loss = files.check();
-      assertLost(loss, "log", sidecar);
+      assertLost(loss, `its ${basename(sidecar)} was deleted or replaced`);
       assert.equal(files.checkDatabase(), loss);
       Deno.renameSync(`${real}.away`, sidecar);
       assert.equal(files.check(), loss);
@@ -87,7 +84,7 @@ test("WatchedFiles finds that a database was replaced while it was opened", asyn
   Deno.renameSync(directory.file("other.db"), path);
   using _kv = await Deno.openKv(path);
   const files = new WatchedFiles(path, before);
-  assertLost(files.checkDatabase(), "replaced", path);
+  assertLost(files.checkDatabase(), "it was replaced");
 });
 
 eachPlace.test("WatchedFiles finds that a database was moved, and a link to it is in its place", async ({ path, real }) => {
@@ -95,7 +92,10 @@ eachPlace.test("WatchedFiles finds that a database was moved, and a link to it i
   using _ = kv;
   Deno.renameSync(real, `${real}.away`);
   Deno.symlinkSync(`${real}.away`, real);
-  assertLost(files.checkDatabase(), "linked", path);
+  assertLost(
+    files.checkDatabase(),
+    "it was moved, and a link to it is in its place",
+  );
 });
 
 eachPlace.test("WatchedFiles finds that a database became shorter", async ({ path, real }) => {
@@ -105,7 +105,7 @@ eachPlace.test("WatchedFiles finds that a database became shorter", async ({ pat
   const { size } = Deno.statSync(real);
   assert.equal(files.bytes, size);
   Deno.truncateSync(real, size - 1);
-  assertLost(files.checkDatabase(), "cut", path);
+  storeError("cut", /^it became shorter$/)(files.checkDatabase());
 });
 
 eachPlace.test("renameLog() renames the log of a database that is not in its place, and its index, to names that SQLite takes together", async ({ path, real }) => {
@@ -169,7 +169,7 @@ test("WatchedFiles finds that a link leads to another database by now", async ({
   await makeBackup(other);
   Deno.removeSync(path);
   Deno.symlinkSync(other, path);
-  assertLost(files.checkDatabase(), "replaced", path);
+  assertLost(files.checkDatabase(), "it was replaced");
 });
 
 test("WatchedFiles reports what it cannot examine, which is no loss", async ({ directory }) => {
