@@ -90,7 +90,7 @@ onMachine.test("the commands for two instances start both in place of the one, w
   const environment = textOf(machine, "etc/plant-store.env");
   assert.equal(environment, "BASE_URL=https://plants.example.com\n");
   assert.equal(machine.services.length, 2);
-  for (const one of machine.services) await machine.ledger.replay(one);
+  await machine.assertHasAll();
 });
 
 /** Adds a line to the binary in the folder, which makes it a newer one. */

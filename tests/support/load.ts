@@ -132,12 +132,12 @@ export class Ledger extends History {
     return this.store(program, this.ambiguous.values());
   }
 
-  /** Repeats acknowledged creates: each is answered 200. */
-  replay(
-    program: Pick<Program, "origin">,
-    creates: Iterable<NewPlant> = this.acknowledged.values(),
-  ): Promise<void> {
-    return this.store(program, creates);
+  /**
+   * Repeats acknowledged creates: each is answered 200. A plant that is missing
+   * would be stored, so call {@link assertFile} before.
+   */
+  replay(program: Pick<Program, "origin">): Promise<void> {
+    return this.store(program, this.acknowledged.values());
   }
 
   /**

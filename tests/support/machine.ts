@@ -163,12 +163,14 @@ export class Machine implements AsyncDisposable {
     return this.#end([...this.#running.keys()], "SIGKILL");
   }
 
-  /** Asserts that the service has every acknowledged plant. */
+  /** Asserts that every service has every acknowledged plant. */
   async assertHasAll(): Promise<void> {
-    // First: a repeated create would store a plant that is missing.
     await this.ledger.assertFile(this.store);
-    await this.ledger.replay(this.service);
-    await this.ledger.settle(this.service);
+    assert.ok(this.services.length > 0, this.journal);
+    for (const service of this.services) {
+      await this.ledger.replay(service);
+      await this.ledger.settle(service);
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
