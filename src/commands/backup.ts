@@ -31,9 +31,8 @@ export async function backUp(
     // SQLite would replay a log of that name into the copy.
     const [found] = filesOf(target);
     if (found !== undefined) {
-      throw new OperatorError(
-        `${found} already exists: move it away, or name a new file`,
-      );
+      // It may be a live store: no advice to move it away.
+      throw new OperatorError(`${found} already exists: name a new file`);
     }
     const entries = await makeFile(
       target,

@@ -8,9 +8,13 @@ import { type StoreError, toStoreError } from "../store/store_error.ts";
 
 type StoreProblem = StoreError["problem"];
 
-/** Returns what to do about a problem of the store that a setting names. */
-function adviseOnStore(problem: StoreProblem, setting = "--kv"): string {
+/** Returns what to do about a problem of a store. */
+function adviseOnStore(
+  problem: StoreProblem,
+  { kind, setting }: Pick<StoreSetting, "kind" | "setting">,
+): string {
   const other = `name another file with ${setting}`;
+  const server = "check its address, and its token in DENO_KV_ACCESS_TOKEN";
   const advice: Readonly<Record<StoreProblem, string>> = {
     "missing": `name the store with ${setting}`,
     "no directory": `create it, or ${other}`,
@@ -35,11 +39,11 @@ function adviseOnStore(problem: StoreProblem, setting = "--kv"): string {
       "stop the service, and restore a backup, or move that log away to start without the plants that only it has",
     "corrupt": "check the disk, try again, and if this stays, restore a backup",
     "newer format": "run the plant-store that stored them, or restore a backup",
-    "no answer": "check its disk, or its KV Connect server",
+    "no answer": kind === "file" ? "check its disk" : server,
     "locked": "stop that process, or use a local file system",
     "lost": "",
     "cut": "stop the service, and restore a backup",
-    "server": "check its address, and its token in DENO_KV_ACCESS_TOKEN",
+    server,
   };
   return advice[problem];
 }
@@ -51,9 +55,9 @@ const ADVICE_ON_BACKUP: Readonly<Partial<Record<StoreProblem, string>>> = {
   "foreign log": "move that log away, or name another backup",
 };
 
-/** Says what is wrong with the store that a setting names, and what to do. */
-export function explain(error: StoreError, setting: string): string {
-  return complete(error, adviseOnStore(error.problem, setting));
+/** Says what is wrong with a store, and what to do. */
+export function explain(error: StoreError, store: StoreSetting): string {
+  return complete(error, adviseOnStore(error.problem, store));
 }
 
 function complete({ message }: StoreError, advice: string): string {
@@ -71,7 +75,7 @@ export function storeFailure(
 ): OperatorError {
   const converted = toStoreError(error, store);
   return new OperatorError(
-    `cannot ${action} ${nameOf(store)}: ${explain(converted, store.setting)}`,
+    `cannot ${action} ${nameOf(store)}: ${explain(converted, store)}`,
     exitStatusOf(converted),
   );
 }
@@ -79,7 +83,7 @@ export function storeFailure(
 /** Converts an error of a backup, or of the store, that cannot be copied. */
 export function backupFailure(path: string, error: StoreError): OperatorError {
   const byDefault = error.isPassing || error.problem === "denied"
-    ? adviseOnStore(error.problem)
+    ? adviseOnStore(error.problem, { kind: "file", setting: "" })
     : "name another backup";
   const advice = ADVICE_ON_BACKUP[error.problem] ?? byDefault;
   return new OperatorError(

@@ -18,7 +18,7 @@ export function reportsTo(
       const next = error.problem === "lost"
         ? ": saving its plants: a kill or a second signal loses them"
         : "";
-      const problem = explain(error, store.setting);
+      const problem = explain(error, store);
       log.error("store failing", `the store fails: ${name}: ${problem}${next}`);
     },
     storeRecovered() {

@@ -76,10 +76,10 @@ Deno.test("explain() says what to do about a problem of the open store", () => {
       ],
       [
         noAnswer(5_000),
-        "no answer within 5 s: check its disk, or its KV Connect server",
+        "no answer within 5 s: check its disk",
       ],
     ] as const
-  ) assert.equal(explain(error, "--kv"), message);
+  ) assert.equal(explain(error, FILE), message);
 });
 
 Deno.test("backupFailure() advises on the backup, and on the store if it is the same", () => {

@@ -136,7 +136,7 @@ function storeMessages(): Message[] {
   const reports = reportsTo(new Log("json", write), STORE);
   const problems = [...Object.values(PROBLEMS), ...DISK_ERRORS];
   const hasAdvice = (error: StoreError) =>
-    explain(error, STORE.setting) !== error.message;
+    explain(error, STORE) !== error.message;
 
   const open = [...problems, ...LOSSES].map((error) => {
     reports.storeFailing(error);

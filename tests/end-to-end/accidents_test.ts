@@ -338,19 +338,19 @@ for (const file of ["plants.db", "plants.db-wal"]) {
     }
     assert.match(stderr, /^line 200: [^]*, 1 refused\n$/);
     const [rename = ""] = /mv \S+\.partial .*/.exec(message) ?? [];
-    await machine.succeed(rename, blockOf("## Restore", 2));
+    await machine.succeed(rename, blockOf("## Restore", 3));
     await machine.assertHasAll();
   });
 }
 
 /** Steps 1 and 2 of "Restore". */
 async function restoreBackup(machine: Machine): Promise<void> {
-  const block = blockOf("## Restore");
-  const { stderr, status } = await machine.run(block);
+  const [stop, restore] = [blockOf("## Restore", 0), blockOf("## Restore", 1)];
+  await machine.succeed(stop);
+  const { stderr, status } = await machine.run(restore);
   if (status === 0) return;
   assert.equal((await machine.obey(stderr)).status, 0);
-  const [, second = ""] = block.trim().split("\n");
-  await machine.succeed(second);
+  await machine.succeed(restore);
 }
 
 /** By the handbook, which makes the directory again. */
@@ -473,10 +473,10 @@ for (const [damage, finder, isLossless] of WALKS) {
     await eventually((it) => message.test(it), () => machine.journal);
     if (!isLossless) ledger.forgetSince(events);
     await restoreBackup(machine);
-    const add = blockOf("## Restore", 1);
+    const add = blockOf("## Restore", 2);
     await machine.succeed(
       isRising ? add : add.replace(' --after "$id"', ""),
-      blockOf("## Restore", 2),
+      blockOf("## Restore", 3),
     );
     await machine.assertHasAll();
   });

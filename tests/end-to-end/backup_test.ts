@@ -88,7 +88,6 @@ const REFUSED: readonly [
   make: (path: string) => void,
   message: RegExp,
 ][] = [
-  // The advice to move a log away would destroy the data of a live store.
   [
     "a file and a log",
     (path) => {
@@ -100,12 +99,12 @@ const REFUSED: readonly [
   [
     "a link that leads nowhere",
     (path) => Deno.symlinkSync("nowhere", path),
-    /: \S+copy\.db already exists: name a new file$/m,
+    /: cannot write \S+copy\.db: it already exists$/m,
   ],
   [
     "the log of another database",
     (path) => Deno.writeTextFileSync(`${path}-wal`, "stale"),
-    /: \S+copy\.db-wal is left over from another database of that name, .*: move it away, or name another file$/m,
+    /: \S+copy\.db-wal already exists: name a new file$/m,
   ],
 ];
 

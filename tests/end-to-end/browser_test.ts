@@ -138,33 +138,30 @@ test("the form stores a plant, and omits an empty tag", async ({ tab, plant }) =
   assert.equal(await statusOf(program.create({ id, name: "Pilea" })), 409);
 });
 
-test("a small phone shows the message of a refusal under the status, marks the input that it names, and shows the remedy", async ({ tab, plant }) => {
+test("a small phone shows the message of a refusal under the status, and the remedy", async ({ tab, plant }) => {
   await tab.emulate(390, "light");
   for (
-    const [change, error, message, marked, advice] of [
+    const [change, error, message, advice] of [
       [
         { token: "wrong" },
         /invalid_token.*"error":40102/s,
         /^Authorization: /,
-        ["token"],
         /^Check that the token /,
       ],
-      [{}, /^200 OK/, /^$/, [], /^$/],
+      [{}, /^200 OK/, /^$/, /^$/],
       [
         { name: "Pilea" },
         /"error":40901/,
         /^id: \d+ is already taken /,
-        ["member-id"],
         /^Choose another id\.$/,
       ],
       [
         { id: "9223372036854775808" },
         /"error":40003/,
         /^id: expected /,
-        ["member-id"],
         /./,
       ],
-      [{ name: "M".repeat(32 * 1024) }, /"error":41301/, /^body: /, [], /./],
+      [{ name: "M".repeat(32 * 1024) }, /"error":41301/, /^body: /, /./],
     ] as const
   ) {
     await fillIn(tab, { ...plant, ...change });
@@ -174,7 +171,6 @@ test("a small phone shows the message of a refusal under the status, marks the i
     assert.match(await tab.textOf("reply"), error);
     assert.match(await tab.textOf("message"), message);
     assert.match(await tab.textOf("advice"), advice);
-    assert.deepEqual(await tab.inputs("[aria-invalid=true]"), marked);
     const isVisible = await tab.evaluate(`(() => {
         const { top } = verdict.getBoundingClientRect();
         const { bottom } = message.getBoundingClientRect();
@@ -182,11 +178,6 @@ test("a small phone shows the message of a refusal under the status, marks the i
           bottom <= innerHeight;
       })()`);
     assert.equal(isVisible, true, `${message}`);
-    // A mark is visible: no other input has its border.
-    const borders = await tab.evaluate(`new Set(
-        [...document.querySelectorAll("#create input")]
-          .map((input) => getComputedStyle(input).borderColor)).size`);
-    assert.equal(borders, marked.length + 1);
   }
 });
 

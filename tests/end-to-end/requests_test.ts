@@ -1,7 +1,6 @@
 /** Request lines and headers as only a socket can send them. */
 import assert from "node:assert/strict";
 import { testsOfOneService } from "../support/one_service.ts";
-import { TOKEN } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import {
   chunked,
@@ -49,21 +48,6 @@ const REFUSED: readonly (readonly [
     request(VALID, { line: "post /plants HTTP/1.1" }),
     40501,
     "method not allowed: post: use POST",
-  ],
-  [
-    "the credentials twice",
-    withHeaders(
-      `authorization: Bearer ${TOKEN}`,
-      `authorization: Bearer ${TOKEN}`,
-    ),
-    40101,
-    /"Bearer" and more than one token$/,
-  ],
-  [
-    "a token in UTF-8",
-    withHeaders("authorization: Bearer tökén"),
-    40101,
-    /"Bearer" with a character that no token has: /,
   ],
 ];
 
