@@ -1,12 +1,12 @@
 import { resolve } from "node:path";
 import type { StoreSetting } from "../config/settings.ts";
 import { fileFailure, storeFailure } from "../console/failures.ts";
-import { ProblemError } from "../files/problem.ts";
 import { makeFile } from "../files/publish.ts";
 import { countOf, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { filesOf } from "../store/files/inspect.ts";
+import { isStoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
 /**
@@ -38,7 +38,7 @@ export async function backUp(
       target,
       (partial) =>
         copyStore(store.path, partial).catch((error) => {
-          if (!(error instanceof ProblemError)) throw error;
+          if (!isStoreError(error)) throw error;
           throw storeFailure("read", store, error);
         }),
     );

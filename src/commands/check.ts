@@ -1,7 +1,7 @@
 import type { SettingKey, Settings } from "../config/settings.ts";
 import { describeExpiry } from "../console/certificate.ts";
 import { nameOf } from "../console/failures.ts";
-import { listenFailure } from "../console/listen_failure.ts";
+import { orListenFailure } from "../console/listen_failure.ts";
 import { writeStdout } from "../console/stdout.ts";
 import { localOriginOf } from "../http/origin.ts";
 import { tryToListen } from "../http/server.ts";
@@ -17,11 +17,7 @@ import { countOf } from "../messages.ts";
  */
 export async function check(settings: Settings): Promise<number> {
   const config = settings.config();
-  try {
-    tryToListen({ ...config, port: 0 });
-  } catch (error) {
-    throw listenFailure(config, error);
-  }
+  orListenFailure(config, () => tryToListen({ ...config, port: 0 }));
   const { host, port, tls, tokens, tokenFile } = config;
   const count = countOf(new Set(tokens).size, "token", "tokens");
   const origin = config.baseUrl ?? localOriginOf(host, port, tls !== undefined);

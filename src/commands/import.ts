@@ -9,6 +9,7 @@ import {
   COMMIT_MS_MAX,
   VALUE_BYTES_MAX,
 } from "../limits.ts";
+import { FileError } from "../files/file_error.ts";
 import { countOf } from "../messages.ts";
 import { EXIT_FAILURE, type OperatorError } from "../operator_error.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
@@ -198,7 +199,7 @@ function openInput(path: string): {
   try {
     const file = Deno.openSync(path);
     const { isDirectory, size } = file.statSync();
-    if (isDirectory) throw new Deno.errors.IsADirectory();
+    if (isDirectory) throw new FileError("directory");
     return { file, size };
   } catch (error) {
     throw readFailure(path, error);

@@ -4,9 +4,8 @@ import { readId } from "../console/operands.ts";
 import { COMMIT_MS_MAX } from "../limits.ts";
 import { countOf } from "../messages.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
-import { isLocked } from "../store/files/database_error.ts";
 import { openExistingStore } from "../store/open.ts";
-import { retryWhile } from "../store/retry.ts";
+import { retryWhileLocked } from "../store/retry.ts";
 import { isDamaged, toStoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
@@ -29,8 +28,7 @@ export async function removePlants(
   try {
     for (const id of selected) {
       try {
-        const wasThere = await retryWhile(
-          isLocked,
+        const wasThere = await retryWhileLocked(
           COMMIT_MS_MAX,
           () => open.remove(id),
         );

@@ -5,14 +5,18 @@ import {
   fileFailure,
   shellCommand,
 } from "../console/failures.ts";
-import { resolveLinks, setOwner } from "../files/file_system.ts";
-import { ProblemError } from "../files/problem.ts";
+import { FileError } from "../files/file_error.ts";
+import {
+  resolveLinks,
+  setOwner,
+  statOrUndefined,
+} from "../files/file_system.ts";
 import { makeFile } from "../files/publish.ts";
 import { countOf, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { filesOf, oldNameOf } from "../store/files/inspect.ts";
-import { toStoreError } from "../store/store_error.ts";
+import { isStoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
 /**
@@ -38,8 +42,8 @@ export async function restore(
   try {
     const entries = await makeFile(real, async (copy) => {
       const entries = await copyStore(from, copy).catch((error) => {
-        if (!(error instanceof ProblemError)) throw error;
-        throw backupFailure(from, toStoreError(error));
+        if (!isStoreError(error)) throw error;
+        throw backupFailure(from, error);
       });
       refuseExisting(real);
       // Root restores the store of the service.
@@ -57,9 +61,11 @@ export async function restore(
 /**
  * Refuses to restore where files of a store are. They are renamed together, since
  * SQLite finds a log by the name of its database.
- * @throws {OperatorError}
+ * @throws {FileError} if a directory is there
+ * @throws {OperatorError} if files of a store are
  */
 function refuseExisting(real: string): void {
+  if (statOrUndefined(real)?.isDirectory) throw new FileError("directory");
   const files = filesOf(real);
   if (files.length === 0) return;
   const old = oldNameOf(real);

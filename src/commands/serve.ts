@@ -4,7 +4,7 @@ import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
 import { describeExpiry } from "../console/certificate.ts";
 import { storeFailure } from "../console/failures.ts";
-import { listenFailure } from "../console/listen_failure.ts";
+import { listenFailure, orListenFailure } from "../console/listen_failure.ts";
 import { reloadOnHangup } from "../console/reload.ts";
 import { stopSignal } from "../console/signals.ts";
 import { reportsTo, rescuedFailure } from "../console/store_reports.ts";
@@ -122,15 +122,6 @@ async function run(
     await service.finish();
     clearInterval(waiting);
     clearInterval(checking);
-  }
-}
-
-/** Calls a function. @throws {OperatorError} if the runtime cannot listen */
-function orListenFailure<Result>(config: Config, listen: () => Result): Result {
-  try {
-    return listen();
-  } catch (error) {
-    throw listenFailure(config, error);
   }
 }
 

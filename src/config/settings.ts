@@ -133,7 +133,7 @@ export class Settings {
     this.#env = env;
   }
 
-  /** Returns the flag or variable that has a value, or that none has. */
+  /** Returns the flag or variable that has a value, or `default`. */
   sourceOf(key: SettingKey): string {
     return this.#raw(SETTINGS[key])?.name ?? "default";
   }
@@ -229,7 +229,7 @@ export class Settings {
     return setting.read(this.#raw(setting) ?? byDefault);
   }
 
-  /** Returns the flag or variable that has a value, or else could have one. */
+  /** Returns the flag or variable that has a value, or else the flag. */
   #nameOf(setting: Setting & { readonly flag: string }): string {
     return this.#raw(setting)?.name ?? setting.flag;
   }

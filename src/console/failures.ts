@@ -8,10 +8,12 @@ import { type StoreError, toStoreError } from "../store/store_error.ts";
 
 type StoreProblem = StoreError["problem"];
 
+const PERMISSIONS = "change the permissions, or run as another user";
+
 /** Returns what to do about a problem of a store. */
 function adviseOnStore(
   problem: StoreProblem,
-  { kind, setting }: Pick<StoreSetting, "kind" | "setting">,
+  { kind, setting }: StoreSetting,
 ): string {
   const other = `name another file with ${setting}`;
   const server = "check its address, and its token in DENO_KV_ACCESS_TOKEN";
@@ -24,7 +26,7 @@ function adviseOnStore(
     "bad path": other,
     "read-only":
       `mount it for writing, add it to ReadWritePaths of the systemd unit, or ${other}`,
-    "denied": "change the permissions, or run as another user",
+    "denied": PERMISSIONS,
     "full": "free some space",
     "not synced": "",
     "other": "",
@@ -50,6 +52,7 @@ function adviseOnStore(
 
 /** What to do about a problem of a backup, where it differs. */
 const ADVICE_ON_BACKUP: Readonly<Partial<Record<StoreProblem, string>>> = {
+  "denied": PERMISSIONS,
   "read-only": "copy it, with its log, to a file system that can be written",
   "missing database": "name the database of that log",
   "foreign log": "move that log away, or name another backup",
@@ -82,9 +85,7 @@ export function storeFailure(
 
 /** Converts an error of a backup, or of the store, that cannot be copied. */
 export function backupFailure(path: string, error: StoreError): OperatorError {
-  const byDefault = error.isPassing || error.problem === "denied"
-    ? adviseOnStore(error.problem, { kind: "file", setting: "" })
-    : "name another backup";
+  const byDefault = error.isPassing ? "" : "name another backup";
   const advice = ADVICE_ON_BACKUP[error.problem] ?? byDefault;
   return new OperatorError(
     `cannot restore ${path}: ${complete(error, advice)}`,

@@ -64,3 +64,15 @@ export function listenFailure(
     exitStatusOf({ isPassing: !problem?.isPermanent }),
   );
 }
+
+/** Calls a function. @throws {OperatorError} if the runtime cannot listen */
+export function orListenFailure<Result>(
+  config: Config,
+  listen: () => Result,
+): Result {
+  try {
+    return listen();
+  } catch (error) {
+    throw listenFailure(config, error);
+  }
+}

@@ -55,16 +55,17 @@ export function reportsTo(
 export function rescuedFailure(rescued: Rescued, store: string): OperatorError {
   const { path, file } = rescued;
   const problem = file === path
-    ? `its plants were saved in ${path}: run this (if it cannot use the store, ` +
-      "first move that away), and start again"
+    ? `its plants were saved in ${path}: run this command, and start again; ` +
+      "if it cannot use the store, first move that away"
     : `its plants are being saved in ${path}: wait until that has ended; if it ` +
-      "was killed, restore a backup, run this, and start again";
+      "was killed, run this command, and start again; if there is no store that " +
+      "it can use, first restore a backup";
   return new OperatorError(
     `cannot start with ${store}: ${problem}: ${endOfRescue(rescued, store)}`,
   );
 }
 
-/** Returns the command after which a rescue refuses no start. */
+/** Returns the command that imports saved plants and renames their file. */
 function endOfRescue({ path, file, imported }: Rescued, store: string): string {
   const rename = shellCommand("mv", path, imported);
   if (file === undefined) return rename;

@@ -30,11 +30,6 @@ function orUndefined(
   }
 }
 
-/** Returns whether a path is a link, even one that leads nowhere. */
-export function isLink(path: string): boolean {
-  return lstatOrUndefined(path)?.isSymlink ?? false;
-}
-
 /** Returns whether both are the same file, or both absent. */
 export function isSameFile(
   one: Deno.FileInfo | undefined,
@@ -59,16 +54,6 @@ export function resolveLinks(path: string): string {
     }
   }
   return target;
-}
-
-/** Returns whether anything has a name, even a link that leads nowhere. */
-export function exists(path: string): boolean {
-  try {
-    Deno.lstatSync(path);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** Removes a file or a directory with all it contains; ignores errors. */

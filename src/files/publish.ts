@@ -1,6 +1,6 @@
 import { basename, dirname, join } from "node:path";
 import { FileError, toFileError } from "./file_error.ts";
-import { exists, removeIfPossible, sync } from "./file_system.ts";
+import { lstatOrUndefined, removeIfPossible, sync } from "./file_system.ts";
 
 /**
  * Makes a new file that is complete and on disk when it has its name. A kill at
@@ -44,13 +44,13 @@ function makeDirectory(path: string): void {
   }
 }
 
-/** Syncs a complete file and gives it its name; it may keep the other one. */
+/** Syncs a complete file and gives it its name; its partial name may remain. */
 function publish(partial: string, path: string): void {
   sync(partial);
   try {
     Deno.linkSync(partial, path);
   } catch {
-    if (exists(path)) throw new FileError("exists");
+    if (lstatOrUndefined(path) !== undefined) throw new FileError("exists");
     // The file system does not support links.
     Deno.renameSync(partial, path);
   }

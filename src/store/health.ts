@@ -1,7 +1,6 @@
 import type { Clock } from "../clock.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
-import { isLocked } from "./files/database_error.ts";
-import { noAnswer, retryWhile } from "./retry.ts";
+import { noAnswer, retryWhileLocked } from "./retry.ts";
 import { isStoreError, type StoreError } from "./store_error.ts";
 
 /** The part of the store that the health checks use. */
@@ -60,7 +59,7 @@ export class StoreHealth {
   /** Records that a write failed or timed out. The first error counts. */
   failed(error: StoreError): void {
     this.#failedMs = this.#clock.nowMs();
-    this.#set(this.#error ?? error);
+    if (this.#error === undefined) this.#set(error);
   }
 
   /** Checks the files, and probes a failing store. Call it regularly. */
@@ -92,7 +91,7 @@ export class StoreHealth {
   async #startProbe(): Promise<void> {
     const startMs = this.#clock.nowMs();
     try {
-      await retryWhile(isLocked, PROBE_MS, () => this.#writeProbe());
+      await retryWhileLocked(PROBE_MS, () => this.#writeProbe());
       this.#succeeded(startMs);
     } catch (error) {
       if (!isStoreError(error)) throw error;

@@ -7,13 +7,12 @@ import {
   statOrUndefined,
 } from "../files/file_system.ts";
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
-import { isLocked } from "./files/database_error.ts";
 import { diagnose, requireUsable } from "./files/diagnose.ts";
 import { inspect, requireStore } from "./files/inspect.ts";
 import { KvStore } from "./kv_store.ts";
 import { requireReadable } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
-import { retryWhile } from "./retry.ts";
+import { retryWhileLocked } from "./retry.ts";
 import { toStoreError } from "./store_error.ts";
 
 /** Permissions of a new file: plants are for the user of the service only. */
@@ -71,7 +70,7 @@ async function open(
     }
   }
   try {
-    return await retryWhile(isLocked, STORE_OPEN_MS_MAX, tryToOpen);
+    return await retryWhileLocked(STORE_OPEN_MS_MAX, tryToOpen);
   } catch (error) {
     throw location.kind === "file"
       ? diagnose(error, location.path)

@@ -1,7 +1,7 @@
 /** Deadlines with real timers, since a `Clock` has none that can be cleared. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { LOCK_RETRY_MS_MAX } from "../limits.ts";
-import { DatabaseError, isNoAnswer } from "./files/database_error.ts";
+import { DatabaseError, isLocked, isNoAnswer } from "./files/database_error.ts";
 
 /**
  * Rejects if the work takes too long; the work itself may continue.
@@ -21,12 +21,11 @@ export async function withTimeout<T>(
 }
 
 /**
- * Repeats an operation for a time while its error may be a passing one. Rejects
- * in time, even if the operation does not settle, which may then continue.
+ * Repeats an operation for a time while another process has the lock. Rejects in
+ * time, even if the operation does not settle, which may then continue.
  * @throws the last error of the operation, or "no answer" if it has had none
  */
-export async function retryWhile<T>(
-  isPassing: (error: unknown) => boolean,
+export async function retryWhileLocked<T>(
   timeoutMs: number,
   operation: () => Promise<T>,
 ): Promise<T> {
@@ -38,7 +37,7 @@ export async function retryWhile<T>(
       return await withTimeout(operation(), leftMs);
     } catch (error) {
       if (isNoAnswer(error)) throw problem;
-      if (!isPassing(error)) throw error;
+      if (!isLocked(error)) throw error;
       problem = error;
     }
     await sleep(LOCK_RETRY_MS_MAX);

@@ -1,8 +1,8 @@
 import { backup, type DatabaseSync } from "node:sqlite";
 import { STORE_OPEN_MS_MAX } from "../../limits.ts";
 import { DatabaseError, toDatabaseError } from "./database_error.ts";
-import { diagnose } from "./diagnose.ts";
-import { openToRead, requireStore } from "./inspect.ts";
+import { diagnose, requireUsable } from "./diagnose.ts";
+import { isInWalMode, openToRead, requireStore } from "./inspect.ts";
 import { openDatabase } from "./sqlite.ts";
 
 /**
@@ -54,6 +54,8 @@ function openSource(path: string): DatabaseSync {
   let source: DatabaseSync | undefined;
   try {
     requireStore(path);
+    // SQLite leaves a log beside a database in WAL mode that it cannot write.
+    if (isInWalMode(path)) requireUsable(path);
     source = openToRead(path);
     // Another process may lock the database for a moment.
     source.exec(`PRAGMA busy_timeout = ${STORE_OPEN_MS_MAX}; BEGIN`);

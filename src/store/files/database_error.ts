@@ -24,7 +24,10 @@ const TABLE = [
     // SQLite reports a failed read of an intact database in the same way.
     words: "the database is corrupt, or its disk fails",
   }],
-  /** The open store, until a restart: its plants can still be read. */
+  /**
+   * A file of the open store was deleted, moved or replaced; the plants can still
+   * be read.
+   */
   ["lost", {}],
   /** The same, but its content is gone. */
   ["cut", { words: "it became shorter" }],
@@ -65,10 +68,7 @@ export function toDatabaseError(error: unknown): DatabaseError | FileError {
 
 /** Returns whether an operation failed because another process has the lock. */
 export function isLocked(error: unknown): boolean {
-  const problem = error instanceof ProblemError
-    ? error.problem
-    : findProblem(TABLE, error)?.[0];
-  return problem === "locked";
+  return toDatabaseError(error).problem === "locked";
 }
 
 /** Returns whether an operation failed because it took too long. */

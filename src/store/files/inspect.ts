@@ -3,8 +3,8 @@ import { basename } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { FileError } from "../../files/file_error.ts";
 import {
-  isLink,
   isSameFile,
+  lstatOrUndefined,
   resolveLinks,
   statOrUndefined,
   timeInName,
@@ -105,7 +105,7 @@ export function oldNameOf(path: string): string {
  * Opens a database without changing what is beside it. One with a log is opened
  * read-only, since closing it would write the log of a killed service into it,
  * or delete the log if the database is corrupt. Any other one is not: closing it
- * removes the files that SQLite may create beside it.
+ * removes the files that SQLite may create beside it, if it can be written.
  */
 export function openToRead(path: string): DatabaseSync {
   return openDatabase(path, { readOnly: filesOf(path).length > 1 });
@@ -119,7 +119,7 @@ function findLogBesideLink(
   path: string,
   real: string,
 ): DatabaseError | undefined {
-  if (!isLink(path)) return undefined;
+  if (!lstatOrUndefined(path)?.isSymlink) return undefined;
   const log = path + WAL_SUFFIX;
   const found = statOrUndefined(log);
   const own = statOrUndefined(real + WAL_SUFFIX);
@@ -173,7 +173,7 @@ function findMissingLog(path: string): DatabaseError | undefined {
 }
 
 /** Returns whether a database is in WAL mode; a missing one is not. */
-function isInWalMode(path: string): boolean {
+export function isInWalMode(path: string): boolean {
   const header = readStart(path, READ_VERSION_OFFSET + 1);
   return header[READ_VERSION_OFFSET] === READ_VERSION_WAL;
 }

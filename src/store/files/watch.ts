@@ -79,7 +79,7 @@ export class WatchedFiles {
     try {
       if (this.#isDatabase(lstatOrUndefined(this.#real))) return;
       const old = oldNameOf(this.#real);
-      // The index before the log: alone, it would refuse another store.
+      // The index first: without its log, a start would refuse another store.
       for (const [path, file] of [...this.#sidecars].toReversed()) {
         const found = lstatOrUndefined(path);
         if (found !== undefined && isSameFile(found, file)) {
