@@ -45,6 +45,12 @@ Deno.test("every described member of a plant is parsed, compared, counted, read 
   }
 });
 
+Deno.test("toPlant() returns null for a value that is not an object", () => {
+  for (const value of [null, undefined, "Monstera", 7n, ["Monstera"]]) {
+    assert.equal(toPlant(value), null);
+  }
+});
+
 Deno.test("formatNewPlant() returns a line that parseNewPlant() reads", () => {
   for (
     const newPlant of [
