@@ -85,6 +85,26 @@ Deno.test("a commit that never ends holds up others only until its creates expir
   await settled();
 });
 
+Deno.test("a programmer error is not reported as one of the store, and does not stop the committer", async () => {
+  const { store, recorded, create } = setUpCommitter();
+  const bug = new TypeError("a bug of this test");
+  const unhandled = Promise.withResolvers<unknown>();
+  addEventListener("unhandledrejection", (event) => {
+    event.preventDefault();
+    unhandled.resolve(event.reason);
+  }, { once: true });
+  recorded.committed = () => {
+    recorded.committed = () => {};
+    throw bug;
+  };
+  const creates = [create(1), create(2)];
+  await store.writeAll();
+  assert.equal(await unhandled.promise, bug);
+  await store.writeAll();
+  assert.deepEqual(outcomesOf(creates), ["stored", "stored"]);
+  assert.deepEqual(recorded.reports, []);
+});
+
 Deno.test("a commit to a locked store is retried after random delays, and reported once it succeeds", async () => {
   const { store, clock, recorded, create } = setUpCommitter();
   const created = create(1);
