@@ -122,7 +122,7 @@ Deno.test("check() compares every character of every token of the same length, w
   }
 });
 
-Deno.test("requests counts the accepted requests of each token, by the start of its SHA-256", () => {
+Deno.test("AcceptedTokens.requests counts the accepted requests of each token, by the start of its SHA-256", () => {
   const tokens = new AcceptedTokens(["first", "second", "first"]);
   assert.equal(tokens.count, 2);
   const headers = ["first", "first", "second", "third", "first,", ""];
@@ -133,7 +133,7 @@ Deno.test("requests counts the accepted requests of each token, by the start of 
   );
 });
 
-Deno.test("requests counts tokens together whose SHA-256 starts alike", () => {
+Deno.test("AcceptedTokens.requests counts tokens together whose SHA-256 starts alike", () => {
   const alike = ["token33697", "token45436"];
   const tokens = new AcceptedTokens(alike);
   for (const token of alike) tokens.check(`Bearer ${token}`);

@@ -30,18 +30,6 @@ for (
   });
 }
 
-Deno.test("readMembers() reports the position of the first bracket that is too deep", () => {
-  const column = JSON_DEPTH_MAX + 1;
-  assert.equal(
-    refuseJson("[".repeat(column)),
-    `1:${column}: ${TOO_DEEP}, found "["`,
-  );
-  assert.equal(
-    refuseJson(`{"x":${"[".repeat(JSON_DEPTH_MAX)}`),
-    `1:${JSON_DEPTH_MAX + 5}: ${TOO_DEEP}, found "["`,
-  );
-});
-
 Deno.test("readMembers() counts levels, not arrays and objects", () => {
   const row = "[".repeat(JSON_DEPTH_MAX - 1) + "]".repeat(JSON_DEPTH_MAX - 1);
   acceptJson(`[${Array(10).fill(row).join()}]`);
