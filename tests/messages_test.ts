@@ -41,28 +41,22 @@ Deno.test("truncate() cuts a text above the limit, but no surrogate pair, and ap
   ) assert.equal(truncate(text, charsMax), cut);
 });
 
-Deno.test("toLine() returns a printable line unchanged", () => {
-  for (const text of ["", "a", "the store fails: 5 %", "é観🌵 «x»", "a  b"]) {
-    assert.equal(toLine(text), text);
-  }
-});
-
-Deno.test("toLine() joins lines with a space, without the space around them", () => {
+Deno.test("toLine() joins lines with a space, without the space around them, and escapes what a terminal does not show", () => {
   for (
-    const text of [
-      ...["a\nb", "a\r\nb", "a\rb", "a\n\n\r\nb", "a \n\t b"],
-      ...["  a\n  \n  b\n", "\r\n a\nb \r\n"],
-    ]
-  ) assert.equal(toLine(text), "a b", JSON.stringify(text));
-  assert.equal(toLine(" \n \r\n "), "");
-});
-
-Deno.test("toLine() escapes control and format characters, line separators and unpaired surrogates", () => {
-  assert.equal(toLine("\x1b[31mred\x1b[0m"), "\\u{1b}[31mred\\u{1b}[0m");
-  assert.equal(toLine("a\0b\tc\x7fd\x9be"), "a\\u{0}b\\u{9}c\\u{7f}d\\u{9b}e");
-  assert.equal(toLine("a\u2028b\u2029c"), "a\\u{2028}b\\u{2029}c");
-  assert.equal(toLine("a\u202eb\u{e0041}c"), "a\\u{202e}b\\u{e0041}c");
-  assert.equal(toLine("a\ud83cb\udf35"), "a\\u{d83c}b\\u{df35}");
+    const [text, line] of [
+      ["", ""],
+      ["the store fails: 5 %", "the store fails: 5 %"],
+      ["é観🌵 «x»  b", "é観🌵 «x»  b"],
+      ["a\rb", "a b"],
+      [" a \n\n\t b\r\n  \n  c\n", "a b c"],
+      [" \n \r\n ", ""],
+      ["\x1b[31mred\x1b[0m", String.raw`\u{1b}[31mred\u{1b}[0m`],
+      ["a\0b\tc\x7fd\x9be", String.raw`a\u{0}b\u{9}c\u{7f}d\u{9b}e`],
+      ["a\u2028b\u2029c", String.raw`a\u{2028}b\u{2029}c`],
+      ["a\u202eb\u{e0041}c", String.raw`a\u{202e}b\u{e0041}c`],
+      ["a\ud83cb\udf35", String.raw`a\u{d83c}b\u{df35}`],
+    ] as const
+  ) assert.equal(toLine(text), line);
 });
 
 // If the time were quadratic in the length of the text, this would take
@@ -76,19 +70,9 @@ Deno.test("toLine() accepts a million spaces", () => {
 Deno.test("quoteForShell() returns a word that a shell reads as the text, and leaves a plain one as it is", async () => {
   for (
     const text of [
-      ...["/srv/plants.db", "http://127.0.0.1:8000", "-", "a_B-9"],
-      ...[
-        "",
-        " ",
-        "my plants.db",
-        "it's",
-        "'",
-        "a''b",
-        "$HOME",
-        "`id`",
-        "a\nb",
-      ],
-      ...["a;b", "a&b", "*", "~", "a\\b", '"', "#a", "!!", "é", "a=b"],
+      ...["/srv/plants.db", "http://127.0.0.1:8000", "-", "a_B-9", "", " "],
+      ...["my plants.db", "it's", "'", "a''b", "$HOME", "`id`", "a\nb", "a;b"],
+      ...["a&b", "*", "~", "a\\b", '"', "#a", "!!", "é", "a=b"],
     ]
   ) {
     const quoted = quoteForShell(text);

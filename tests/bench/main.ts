@@ -2,10 +2,8 @@
 import { parseArgs } from "node:util";
 import { has } from "../support/program.ts";
 import { benchCreates } from "./creates.ts";
-import { benchFootprint } from "./footprint.ts";
 import { benchInstances } from "./instances.ts";
 import { benchLitestream } from "./litestream.ts";
-import { benchOverload } from "./overload.ts";
 import { benchRefusals } from "./refusals.ts";
 import { benchRepeats } from "./repeats.ts";
 import { stopAll } from "./servers.ts";
@@ -16,20 +14,17 @@ const USAGE = `usage: deno task bench [NAME] [options]
   creates      creates against an echo and against one commit a request
   repeats      repeated creates against creates alone
   refusals     the CPU time of a refusal while the service is busy
-  overload     clients above the capacity, and the recovery (Linux, root);
-               also behind the nginx in NGINX, with and without its limit
   instances    several instances on one store, behind the nginx in NGINX;
                also on the KV Connect server in DENOKV
   litestream   creates with and without a copy by the litestream in LITESTREAM
   transfer     import and export of a million plants
-  footprint    size, start time and memory of the binary in PLANT_STORE
 
   --rounds N         rounds; the tables show medians (10)
   --seconds N        length of one measurement (2)
   --connections N    connections (256)
   --plants N         plants in the store beforehand
   --against DIR      compare with the service of another checkout (creates,
-                     repeats, refusals, overload)
+                     repeats, refusals)
   --dir DIR          directory of the stores (the system's temporary directory)
 
 All but transfer need wrk. PLANT_STORE names a compiled binary to measure
@@ -53,11 +48,9 @@ const BENCHES: Readonly<
   creates: benchCreates,
   repeats: benchRepeats,
   refusals: benchRefusals,
-  overload: benchOverload,
   instances: benchInstances,
   litestream: benchLitestream,
   transfer: benchTransfer,
-  footprint: benchFootprint,
 };
 
 function readNumber(flag: string, text: string, min: number): number {

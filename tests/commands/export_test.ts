@@ -40,9 +40,7 @@ test("exportPlants() writes the plants above an id", async ({ store: path }) => 
   for (
     const [after, first] of [
       [undefined, 0],
-      ["-9223372036854775808", 0],
       ["1", 1],
-      [`${PLANTS.length - 1}`, PLANTS.length - 1],
       ["9223372036854775807", PLANTS.length],
     ] as const
   ) {

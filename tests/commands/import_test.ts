@@ -1,22 +1,9 @@
 import assert from "node:assert/strict";
 import { Import } from "../../src/commands/import.ts";
-import { READ_BYTES, readLines } from "../../src/plant/lines.ts";
 import { Progress } from "../../src/console/progress.ts";
-import {
-  BODY_BYTES_MAX,
-  COMMIT_MS_MAX,
-  LINE_BYTES_MAX,
-} from "../../src/limits.ts";
-import { formatNewPlant } from "../../src/plant/plant.ts";
+import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
-import {
-  acceptNewPlant,
-  drawLargestBody,
-  SHORT_IDS,
-} from "../support/new_plant.ts";
-import { Random, seedOfRun } from "../support/random.ts";
-import { concatenate, toBytes } from "../support/wire.ts";
-import { readOf, toLine } from "../support/transfer.ts";
+import { toLine } from "../support/transfer.ts";
 
 const COMMIT_PLANTS = 10;
 
@@ -91,16 +78,6 @@ Deno.test("Import waits for its input without a limit", async () => {
   }
 });
 
-Deno.test("Import creates the shortest lines of one read together", async () => {
-  const { store, run } = setUp();
-  const line = toLine(1n, "");
-  const count = Math.ceil(READ_BYTES / `${line}\n`.length);
-  const added = run.add(Array(count).fill(line));
-  await store.writeAll();
-  await added;
-  assert.deepEqual([run.settled, run.failed], [count, 0]);
-});
-
 Deno.test("Import is complete only while every line is a plant that is stored", async () => {
   for (
     const [line, isComplete] of [
@@ -118,27 +95,4 @@ Deno.test("Import is complete only while every line is a plant that is stored", 
     await added;
     assert.equal(run.isComplete, isComplete, String(line));
   }
-});
-
-Deno.test("Import creates the plants of an export of the largest bodies", async () => {
-  const seed = seedOfRun();
-  const random = new Random(seed);
-  let longest = 0;
-  for (let round = 0; round < 30; round++) {
-    const created = SHORT_IDS.map((id) =>
-      acceptNewPlant(drawLargestBody(random, id))
-    );
-    const bytes = created.map((it) => toBytes(`${formatNewPlant(it)}\n`));
-    longest = Math.max(longest, ...bytes.map(({ length }) => length - 1));
-    const read = readOf(concatenate(...bytes));
-    const { store, run } = setUp();
-    store.resume();
-    for await (const some of readLines(read)) await run.add(some);
-    assert.ok(run.isComplete, `round ${round}, SEED=${seed}`);
-    const expected = new Map(created.map(({ id, plant }) => [id, plant]));
-    assert.deepEqual(store.plants, expected, `round ${round}, SEED=${seed}`);
-  }
-  // 19 digits instead of 4 characters.
-  assert.equal(longest, BODY_BYTES_MAX + 15);
-  assert.ok(longest <= LINE_BYTES_MAX);
 });

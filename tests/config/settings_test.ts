@@ -130,41 +130,6 @@ Deno.test("Settings.store() and address() ignore settings they do not need", () 
   assert.equal(settings().address().isTls, false);
 });
 
-/** Every setting, its flag and its variable, and a value. */
-const SOURCES = [
-  ["host", "--host", "HOST", "::1"],
-  ["port", "--port", "PORT", "1"],
-  ["kv", "--kv", "KV_PATH", "a.db"],
-  ["accessToken", undefined, "ACCESS_TOKEN", "a"],
-  ["tokenFile", "--token-file", "ACCESS_TOKEN_FILE", "/none"],
-  ["baseUrl", "--base-url", "BASE_URL", "http://a"],
-  ["tlsCert", "--tls-cert", "TLS_CERT", "/none"],
-  ["tlsKey", "--tls-key", "TLS_KEY", "/none"],
-  ["logFormat", "--log-format", "LOG_FORMAT", "json"],
-] as const;
-
-Deno.test("Settings.sourceOf() returns the flag or the variable that has a value, and address().names the flag if none has", () => {
-  for (const [key, flag, variable, value] of SOURCES) {
-    const flags = flag === undefined ? {} : { [flag]: value };
-    const env = { [variable]: value };
-    for (
-      const [given, source] of [
-        [settings(), "default"],
-        [settings({}, env), variable],
-        [settings(flags, env), flag ?? variable],
-        [settings(flags), flag ?? "default"],
-      ] as const
-    ) {
-      assert.equal(given.sourceOf(key), source);
-      const { names } = given.address();
-      if (key in names) {
-        const name = source === "default" ? flag : source;
-        assert.deepEqual(names, { ...NAMES, [key]: name });
-      }
-    }
-  }
-});
-
 Deno.test("Settings.namedStore() reads the store that a flag or a variable names, and refuses the default", () => {
   for (
     const [given, name, setting] of [

@@ -47,7 +47,6 @@ for (
     ["white space around tokens", " a\t\n\tb ", ["a", "b"]],
     ["a byte order mark", "\ufeffa\nb", ["a", "b"]],
     ["its largest size", "\n".repeat(CONFIG_FILE_BYTES_MAX - 1) + "a", ["a"]],
-    ["a repeated token", "a\nb\na\n", ["a", "b", "a"]],
   ] as const
 ) {
   test(`Settings.config() and readTokenFile() read a token file with ${what}`, ({ directory }) => {
@@ -90,33 +89,26 @@ for (
   });
 }
 
-/** Returns different tokens. */
-function tokensOf(count: number): string[] {
-  return Array.from({ length: count }, (_, i) => `token-${i}`);
-}
-
-test("Settings.config() and readTokenFile() accept TOKENS_MAX tokens, repeated ones besides", ({ directory }) => {
+test("Settings.config() and readTokenFile() accept TOKENS_MAX tokens, repeated ones besides, and refuse one more", ({ directory }) => {
   const path = directory.file("tokens");
-  const tokens = tokensOf(TOKENS_MAX);
-  const repeated = [...tokens, ...tokens];
+  const flags = { "--token-file": path };
+  const most = Array.from({ length: TOKENS_MAX }, (_, i) => `token-${i}`);
+  const repeated = [...most, ...most];
   Deno.writeTextFileSync(path, repeated.join("\n"));
   for (
     const found of [
       readConfig({}, { ACCESS_TOKEN: repeated.join() }).tokens,
-      readConfig({ "--token-file": path }).tokens,
+      readConfig(flags).tokens,
       reload(path),
     ]
   ) assert.deepEqual(found, repeated);
-});
 
-test("Settings.config() and readTokenFile() refuse more than TOKENS_MAX tokens", ({ directory }) => {
-  const path = directory.file("tokens");
-  const tokens = tokensOf(TOKENS_MAX + 1);
-  Deno.writeTextFileSync(path, tokens.join("\n"));
+  const tooMany = [...most, "another"];
+  Deno.writeTextFileSync(path, tooMany.join("\n"));
   const problem =
     /: expected at most 100 tokens, got 101: remove those that no client uses$/;
-  assertRefused({}, { ACCESS_TOKEN: tokens.join() }, problem);
-  assertRefused({ "--token-file": path }, {}, problem);
+  assertRefused({}, { ACCESS_TOKEN: tooMany.join() }, problem);
+  assertRefused(flags, {}, problem);
   assert.throws(() => reload(path), configError(problem));
 });
 

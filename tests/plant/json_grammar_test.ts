@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { InvalidText } from "../../src/plant/invalid_text.ts";
-import { type JsonKind, readMembers } from "../../src/plant/json.ts";
+import { readMembers } from "../../src/plant/json.ts";
 import { acceptJson, everywhere, isJson, REQUESTED } from "../support/json.ts";
 import { Random, seedOfRun } from "../support/random.ts";
-
-/** A spelling of a value, its kind, and its text. */
-type Value = readonly [source: string, JsonKind, text: string];
 
 const NUMBERS = [
   ...["0", "-0", "7", "10", "9007199254740993", "-9223372036854775808"],
@@ -27,46 +24,25 @@ const OBJECTS = [
 ];
 
 const STRINGS = [
-  ['""', ""],
-  ['"Monstera"', "Monstera"],
-  ['"[{,:}]"', "[{,:}]"],
-  ['"Fleißiges Lieschen"', "Fleißiges Lieschen"],
-  ['"🌵"', "🌵"],
-  ['"\u007f\u0080\u00a0"', "\u007f\u0080\u00a0"],
-  ['"\u2028\u2029\ufeff\uffff"', "\u2028\u2029\ufeff\uffff"],
-  [String.raw`"\""`, '"'],
-  [String.raw`"\\"`, "\\"],
-  [String.raw`"\/"`, "/"],
-  [String.raw`"\b\f\n\r\t"`, "\b\f\n\r\t"],
-  [String.raw`"\\\n"`, "\\\n"],
-  [String.raw`"\\u0041"`, "\\u0041"],
-  [String.raw`"\u00411"`, "A1"],
-  [String.raw`"\u00e9\u00E9\u00Ee"`, "ééî"],
-  [String.raw`"\u0000"`, "\0"],
-  [String.raw`"\u0022\u005c"`, '"\\'],
-  [String.raw`"\uD83C\udf35"`, "🌵"],
-  [String.raw`"\ud83c"`, "\ud83c"],
-  [String.raw`"\udf35\ud83c"`, "\udf35\ud83c"],
-] as const;
-
-const VALUES: readonly Value[] = [
-  ...NUMBERS.map((source): Value => [source, "number", source]),
-  ...STRINGS.map(([source, text]): Value => [source, "string", text]),
-  ...["true", "false"].map((source): Value => [source, "boolean", ""]),
-  ["null", "null", ""],
-  ...ARRAYS.map((source): Value => [source, "array", ""]),
-  ...OBJECTS.map((source): Value => [source, "object", ""]),
+  ...['""', '"Monstera"', '"[{,:}]"', '"Fleißiges Lieschen"', '"🌵"'],
+  ...['"\u007f\u0080\u00a0"', '"\u2028\u2029\ufeff\uffff"'],
+  ...String.raw`"\"" "\\" "\/" "\b\f\n\r\t" "\\\n" "\\u0041"`.split(" "),
+  ...String.raw`"\u00411" "\u00e9\u00E9\u00Ee" "\u0000"`.split(" "),
+  ...String.raw`"\u0022\u005c" "\uD83C\udf35" "\ud83c"`.split(" "),
+  String.raw`"\udf35\ud83c"`,
 ];
 
-Deno.test("readMembers() accepts every value at every place, decodes strings and keeps the spelling of numbers", () => {
-  for (const [source, kind, text] of VALUES) {
-    for (const place of everywhere(source)) {
-      acceptJson(place);
-      assert.ok(isJson(place), place);
-    }
-    assert.equal(acceptJson(source).kind, kind);
-    const [, name] = acceptJson(`{"name":${source}}`).members;
-    assert.deepEqual(name, { kind, text, isDuplicate: false });
+const VALUES = [
+  ...[...NUMBERS, ...STRINGS, ...ARRAYS, ...OBJECTS],
+  ...["true", "false", "null"],
+];
+
+Deno.test("readMembers() accepts every value at every place, and keeps the spelling of numbers", () => {
+  for (const value of VALUES) {
+    for (const text of everywhere(value)) assert.ok(compare(text), text);
+  }
+  for (const number of NUMBERS) {
+    assert.equal(acceptJson(`{"id":${number}}`).members[0]?.text, number);
   }
 });
 
@@ -88,7 +64,9 @@ const INSERTIONS = [
   ...["true", "null", "\ufeff", "\u00a0", "é", "🌵", "\ud83c", "\\u00"],
 ] as const;
 
-const NAMES = ["id", "name", "t\\u0061g", "x", "__proto__", ""] as const;
+const NAMES = [
+  ...["id", "name", "t\\u0061g", "ID", "id ", "x", "__proto__", ""],
+];
 
 /** Returns up to `lengthMax` random items. */
 function list(random: Random, lengthMax: number, make: () => string): string[] {
@@ -119,7 +97,7 @@ function randomValue(random: Random, levels: number): string {
   const nested = () => randomValue(random, levels - 1);
   const member = () => `${space}"${random.pick(NAMES)}":${nested()}`;
   const value = levels === 0 || random.chance(0.3)
-    ? random.pick([random.pick(VALUES)[0], randomString(random)])
+    ? random.pick([random.pick(VALUES), randomString(random)])
     : random.chance(0.3)
     ? `[${list(random, 3, nested).join()}]`
     : `{${list(random, 5, member).join()}}`;

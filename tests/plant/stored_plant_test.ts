@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BODY_BYTES_MAX } from "../../src/limits.ts";
+import { BODY_BYTES_MAX, LINE_BYTES_MAX } from "../../src/limits.ts";
 import {
   countChars,
   formatNewPlant,
@@ -7,8 +7,15 @@ import {
   toPlant,
 } from "../../src/plant/plant.ts";
 import { PLANT } from "../../src/reference/api.ts";
-import { acceptNewPlant, refuseNewPlant } from "../support/new_plant.ts";
+import {
+  acceptNewPlant,
+  drawLargestBody,
+  refuseNewPlant,
+  SHORT_IDS,
+} from "../support/new_plant.ts";
 import { PLANT_MEMBERS } from "../support/plants.ts";
+import { Random, seedOfRun } from "../support/random.ts";
+import { toBytes } from "../support/wire.ts";
 
 Deno.test("every described member of a plant is parsed, compared, counted, read and formatted", () => {
   assert.deepEqual(Object.keys(PLANT.properties), PLANT_MEMBERS);
@@ -45,17 +52,26 @@ Deno.test("every described member of a plant is parsed, compared, counted, read 
   }
 });
 
-Deno.test("formatNewPlant() returns a line that parseNewPlant() reads", () => {
-  for (
-    const newPlant of [
-      { id: -7n, plant: { name: 'a"\n🌵', tag: "" } },
-      { id: 10n ** 18n, plant: { name: "" } },
-      // Larger than any body.
-      { id: 1n, plant: { name: "\0".repeat(BODY_BYTES_MAX), tag: "é" } },
-    ]
-  ) {
-    const line = formatNewPlant(newPlant);
-    assert.ok(!line.includes("\n"));
-    assert.deepEqual(acceptNewPlant(line), newPlant);
+Deno.test("toPlant() returns null for a value that is not an object", () => {
+  for (const value of [null, undefined, "Monstera", 7n, ["Monstera"]]) {
+    assert.equal(toPlant(value), null);
   }
+});
+
+Deno.test("formatNewPlant() returns a line for an import: that of the largest body is not too long", () => {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  let longest = 0;
+  for (let round = 0; round < 30; round++) {
+    for (const id of SHORT_IDS) {
+      const newPlant = acceptNewPlant(drawLargestBody(random, id));
+      const line = formatNewPlant(newPlant);
+      longest = Math.max(longest, toBytes(line).length);
+      assert.ok(!line.includes("\n"), `SEED=${seed}`);
+      assert.deepEqual(acceptNewPlant(line), newPlant, `SEED=${seed}`);
+    }
+  }
+  // 19 digits instead of 4 characters.
+  assert.equal(longest, BODY_BYTES_MAX + 15, `SEED=${seed}`);
+  assert.ok(longest <= LINE_BYTES_MAX);
 });

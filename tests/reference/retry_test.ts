@@ -48,10 +48,7 @@ const fail = answer(503, API_ERRORS.storeFailed.headers?.["Retry-After"]);
 
 const OUTAGES: Readonly<Record<string, Outage>> = {
   "a refused connection": refuse,
-  "a 500": answer(500),
-  "a 502 of a proxy": answer(502),
   "a 503 without Retry-After": answer(503),
-  "a 504 of a proxy": answer(504),
   "a 503 with Retry-After: 1": answer(503, "1"),
   "a 503 with a date in Retry-After": answer(503, new Date(0).toUTCString()),
   "a 503 of a service that stops": stop,

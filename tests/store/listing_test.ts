@@ -41,10 +41,8 @@ const TWO_PAGES = PAGE_KEYS_MIN + PAGE_KEYS_MAX;
 /** A number of plants, and the lengths of the pages that list them. */
 const LENGTHS: readonly (readonly [count: number, lengths: number[]])[] = [
   [0, [0]],
-  [1, [1]],
   [PAGE_KEYS_MIN, [PAGE_KEYS_MIN, 0]],
   [PAGE_KEYS_MIN + 1, [PAGE_KEYS_MIN, 1]],
-  [TWO_PAGES - 1, [PAGE_KEYS_MIN, PAGE_KEYS_MAX - 1]],
   [TWO_PAGES, [PAGE_KEYS_MIN, PAGE_KEYS_MAX, 0]],
   [
     TWO_PAGES + PAGE_KEYS_MAX,

@@ -34,11 +34,6 @@ export function makeNewer(path: string): void {
   execute(path, "UPDATE kv SET v = CAST(x'FF7F' || substr(v, 3) AS BLOB)");
 }
 
-/** Makes the last plant of a store such as a newer Deno would write. */
-export function makeLastNewer(path: string): void {
-  execute(path, "UPDATE kv SET v = x'FF7F' WHERE k = (SELECT max(k) FROM kv)");
-}
-
 /** Makes a store such as the previous version closed it, or as a backup is. */
 export function leaveWalMode(path: string): void {
   execute(path, "PRAGMA journal_mode = DELETE");

@@ -1,5 +1,5 @@
 /** A schema, with the keywords that the description uses. */
-export interface Schema {
+interface Schema {
   readonly $ref?: string;
   readonly allOf?: readonly Schema[];
   readonly type?: string;

@@ -44,25 +44,17 @@ Deno.test("Log writes an entry as time, level and message in text", () => {
   assert.match(written[2] ?? "", /Z error: the store fails: disk full$/);
 });
 
-for (
-  const [method, level] of [
-    ["info", "info"],
-    ["warn", "warning"],
-    ["error", "error"],
-  ] as const
-) {
-  Deno.test(`Log.${method}() writes an entry as one object with its fields in JSON`, () => {
-    const { log, written } = logOf("json");
-    log[method]("started", 'listening on "::1"', { port: 8000, isTls: false });
-    assert.deepEqual(parseEntry(written), {
-      level,
-      event: "started",
-      message: 'listening on "::1"',
-      port: 8000,
-      isTls: false,
-    });
+Deno.test("Log writes an entry as one object with its fields in JSON", () => {
+  const { log, written } = logOf("json");
+  log.warn("started", 'listening on "::1"', { port: 8000, isTls: false });
+  assert.deepEqual(parseEntry(written), {
+    level: "warning",
+    event: "started",
+    message: 'listening on "::1"',
+    port: 8000,
+    isTls: false,
   });
-}
+});
 
 Deno.test("Log writes each line with its level for systemd in the format of the journal", () => {
   const { log, written } = logOf("journal");
@@ -78,20 +70,12 @@ Deno.test("Log writes each line with its level for systemd in the format of the 
   for (const line of stack) assert.match(line, /^<3>/);
 });
 
-for (const format of ["text", "json"] as const) {
-  Deno.test(`Log puts a message with control characters on one line in ${format}`, () => {
-    const { log, written } = logOf(format);
-    log.error("failed", "\x1b[31mred\r\n  next\u2028line\u202e\ud800 ");
-    const [line = ""] = written;
-    const message = format === "text" ? line : String(JSON.parse(line).message);
-    assert.ok(
-      message.endsWith(
-        String.raw`\u{1b}[31mred next\u{2028}line\u{202e}\u{d800}`,
-      ),
-      message,
-    );
-  });
-}
+Deno.test("Log puts a message with control characters on one line", () => {
+  const { log, written } = logOf("text");
+  log.error("failed", "\x1b[31mred\r\n  next ");
+  const [line = ""] = written;
+  assert.ok(line.endsWith(String.raw` error: \u{1b}[31mred next`), line);
+});
 
 Deno.test("Log.internalError() writes the stack and the cause in text", () => {
   const { log, written } = logOf("text");

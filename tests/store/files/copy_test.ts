@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ProblemError } from "../../../src/files/problem.ts";
 import { copyStore } from "../../../src/store/files/copy.ts";
 import { inspect } from "../../../src/store/files/inspect.ts";
-import { overwrite, writeText } from "../../support/damage.ts";
+import { overwrite } from "../../support/damage.ts";
 import { entriesOf } from "../../support/entries.ts";
 import { eachPlace, makeLog, makeStore, PLANT } from "../../support/places.ts";
 import { storeError } from "../../support/stores.ts";
@@ -44,9 +44,7 @@ eachPlace.test("copyStore() copies a store to the same directory", async ({ path
 for (
   const [what, make, problem] of [
     ["a missing store", () => {}, "missing"],
-    ["a text", writeText, "not a store"],
     ["a store with damaged pages", makeDamaged, "corrupt"],
-    ["a directory", Deno.mkdirSync, "directory"],
   ] as const
 ) {
   test(`copyStore() refuses ${what}, and leaves it alone`, async ({ directory, store: path }) => {

@@ -94,12 +94,6 @@ test("inspect() accepts an empty log beside a missing file or a backup", async (
   assert.equal(inspect(path), "store");
 });
 
-test("inspect() leaves no files beside a closed store", async ({ directory, store: path }) => {
-  await makeStore(path);
-  inspect(path);
-  assert.deepEqual(directory.names(), ["plants.db"]);
-});
-
 test("inspect() reports what it cannot examine, and opens no pipe", async ({ directory }) => {
   const link = (target: string, name: string) =>
     Deno.symlinkSync(target, directory.file(name));
