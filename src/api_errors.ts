@@ -206,14 +206,10 @@ type Arguments = {
 export class ApiError {
   readonly name: ErrorName;
   readonly message: string;
-  /** Headers of its reply besides those of the body; a 405 adds `Allow`. */
-  readonly headers: Record<string, string>;
 
   constructor(...[name, detail = ""]: Arguments) {
-    const { message, headers } = API_ERRORS[name];
     this.name = name;
-    this.message = message(detail);
-    this.headers = { ...headers };
+    this.message = API_ERRORS[name].message(detail);
   }
 }
 

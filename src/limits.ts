@@ -22,7 +22,8 @@ export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 
 /**
  * Maximum creates that are running, from the header to the reply. Their bodies
- * occupy at most 128 MiB, and their work takes a fifth of a second. Fewer would
+ * occupy at most 128 MiB, and their work takes a fifth of a second. A part of a
+ * body that was refused as too slow stays until its client disconnects. Fewer would
  * refuse ordinary clients whenever a disk pauses, or when they all start at once.
  */
 export const CREATES_RUNNING_MAX = 4_096;
@@ -63,10 +64,10 @@ export const COMMIT_PLANTS_MAX_FILE = 100;
 export const COMMIT_PLANTS_MAX_SERVER = 10;
 
 /**
- * Maximum bytes in one commit, as `commitBytes` estimates them. Deno KV allows
- * 819,200 in one write.
+ * Maximum characters of the plants in one commit. Deno KV allows 819,200 bytes in
+ * one write: two a character, and up to 128 for the three keys of a plant.
  */
-export const COMMIT_BYTES_MAX = 800_000;
+export const COMMIT_CHARS_MAX = 400_000;
 
 /**
  * Maximum commits in flight; all but the first are full. SQLite writes with one

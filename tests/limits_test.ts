@@ -8,7 +8,7 @@ import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   CHECK_MS,
-  COMMIT_BYTES_MAX,
+  COMMIT_CHARS_MAX,
   COMMIT_MS_MAX,
   COMMIT_PLANTS_MAX_FILE,
   CREATES_RUNNING_MAX,
@@ -19,8 +19,7 @@ import {
   STOP_RETRY_MS,
   VALUE_BYTES_MAX,
 } from "../src/limits.ts";
-import type { NewPlant, Plant } from "../src/plant/plant.ts";
-import { commitBytes } from "../src/store/committer.ts";
+import { countChars, type NewPlant, type Plant } from "../src/plant/plant.ts";
 import { acceptNewPlant } from "./support/new_plant.ts";
 import { PLANT_MEMBERS } from "./support/plants.ts";
 
@@ -89,7 +88,7 @@ Deno.test("Deno KV stores a plant of VALUE_BYTES_MAX, and not of one byte more",
 });
 
 Deno.test("a commit holds a plant of VALUE_BYTES_MAX", () => {
-  assert.ok(commitBytes(plantOfValue(VALUE_BYTES_MAX)) <= COMMIT_BYTES_MAX);
+  assert.ok(countChars(plantOfValue(VALUE_BYTES_MAX)) <= COMMIT_CHARS_MAX);
 });
 
 Deno.test("Deno KV refuses one plant more than COMMIT_PLANTS_MAX_FILE", async () => {

@@ -128,24 +128,23 @@ export class RequestHandler {
    */
   handle(request: Request): Response | Promise<Response> {
     const isBusy = request.method === "POST" &&
-      this.#runningCreates >= CREATES_RUNNING_MAX &&
-      this.#drained === undefined;
-    return isBusy ? this.#refuse(request) : this.#handle(request);
+      this.#runningCreates >= CREATES_RUNNING_MAX;
+    return isBusy ? this.#refuse(request) : this.#admit(request);
   }
 
   #refuse(request: Request): Response {
     this.#bodies.discard(request);
-    this.#parts.metrics.refused(BUSY.status);
+    this.#parts.metrics.request(BUSY.status);
     return BUSY.clone();
   }
 
-  async #handle(request: Request): Promise<Response> {
+  async #admit(request: Request): Promise<Response> {
     const startMs = this.#parts.clock.nowMs();
     const creates = request.method === "POST" ? 1 : 0;
     this.#running++;
     this.#runningCreates += creates;
     try {
-      return await this.#reply(request, await this.#answer(request), startMs);
+      return await this.#reply(request, await this.#route(request), startMs);
     } catch (error) {
       const id = this.#parts.log.internalError(error);
       return await this.#reply(request, new ApiError("internal", id), startMs);
@@ -175,7 +174,7 @@ export class RequestHandler {
     return response;
   }
 
-  #answer(request: Request): Answer | Promise<Answer> {
+  #route(request: Request): Answer | Promise<Answer> {
     const path = pathOf(request);
     const route = this.#routes.get(path);
     if (route === undefined) {
@@ -200,15 +199,17 @@ export class RequestHandler {
     return this.#routes.has(below) ? `: use ${below}` : "";
   }
 
-  #refuseMethod(method: string, allowed: readonly string[]): ApiError {
+  #refuseMethod(method: string, allowed: readonly string[]): Response {
     // HEAD has the headers of GET, also the length of the message.
     const name = method === "HEAD" ? "GET" : shorten(method);
     let advice = allowed.join(" or ");
     if (name === "GET") advice += ` ${CREATES_ONLY}`;
     if (name === "POST") advice = `POST ${this.#prefix}/plants ${TO_CREATE}`;
-    const error = new ApiError("methodNotAllowed", `${name}: use ${advice}`);
-    error.headers["Allow"] = allowed.join(", ");
-    return error;
+    const reply = toResponse(
+      new ApiError("methodNotAllowed", `${name}: use ${advice}`),
+    );
+    reply.headers.set("Allow", allowed.join(", "));
+    return reply;
   }
 
   #checkToken({ headers }: Request): ApiError | undefined {
@@ -328,10 +329,10 @@ function ok(): Response {
 
 function toResponse(answer: Answer): Response {
   if (answer instanceof Response) return answer;
-  const { name, message, headers } = answer === DISCONNECTED
+  const { name, message } = answer === DISCONNECTED
     ? REPLY_TO_DISCONNECTED
     : answer;
-  const { error } = API_ERRORS[name];
+  const { error, headers = {} } = API_ERRORS[name];
   return Response.json({ error, message }, {
     status: statusOf(error),
     headers,

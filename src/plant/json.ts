@@ -1,13 +1,13 @@
 import { JSON_DEPTH_MAX } from "../limits.ts";
 import { InvalidText, type Position } from "./invalid_text.ts";
 
-/** The kinds of JSON values (RFC 8259, section 3). */
+/** The kinds of JSON values (RFC 8259, section 3), as messages name them. */
 export type JsonKind =
-  | "string"
-  | "number"
-  | "object"
-  | "array"
-  | "boolean"
+  | "a string"
+  | "a number"
+  | "an object"
+  | "an array"
+  | "a boolean"
   | "null";
 
 /** A JSON value. */
@@ -130,11 +130,11 @@ class Reader {
       case "[":
         return this.#array(level + 1);
       case '"':
-        return { kind: "string", text: this.#string() };
+        return { kind: "a string", text: this.#string() };
       case "t":
-        return this.#literal("true", "boolean");
+        return this.#literal("true", "a boolean");
       case "f":
-        return this.#literal("false", "boolean");
+        return this.#literal("false", "a boolean");
       case "n":
         return this.#literal("null", "null");
       default:
@@ -159,7 +159,7 @@ class Reader {
       }
       this.#require(this.#accept("}"), '"," or "}" after a member');
     }
-    return { kind: "object", text: "" };
+    return { kind: "an object", text: "" };
   }
 
   /** A member. Those of the outermost object are kept if requested. */
@@ -184,7 +184,7 @@ class Reader {
       do this.#element(level); while (this.#accept(","));
       this.#require(this.#accept("]"), '"," or "]" after an element');
     }
-    return { kind: "array", text: "" };
+    return { kind: "an array", text: "" };
   }
 
   /** An opening bracket. The bound on levels prevents a stack overflow. */
@@ -208,7 +208,7 @@ class Reader {
       if (!this.#accept("+")) this.#accept("-");
       this.#digits("a digit in the exponent");
     }
-    return { kind: "number", text: this.#text.slice(from, this.#at) };
+    return { kind: "a number", text: this.#text.slice(from, this.#at) };
   }
 
   #digits(expected: string): void {

@@ -25,15 +25,6 @@ const AN_ID = `an integer from ${ID_MIN} to ${ID_MAX}`;
 /** Number of digits of the longest id. */
 const ID_DIGITS_MAX = String(ID_MAX).length;
 
-const KIND_NAMES: Readonly<Record<JsonKind, string>> = {
-  string: "a string",
-  number: "a number",
-  object: "an object",
-  array: "an array",
-  boolean: "a boolean",
-  null: "null",
-};
-
 function notANewPlant(message: string): InvalidText {
   return new InvalidText("not a NewPlant", message);
 }
@@ -69,7 +60,7 @@ function requireMember(
   name: string,
   member: Member | undefined,
   kind: JsonKind,
-  expected: string,
+  expected: string = kind,
 ): string | InvalidText {
   if (member === undefined) {
     return notANewPlant(`${name}: expected ${expected}, got nothing`);
@@ -77,12 +68,12 @@ function requireMember(
   if (member.isDuplicate) return notANewPlant(`${name}: duplicate member`);
   if (member.kind === kind) return member.text;
   return notANewPlant(
-    `${name}: expected ${expected}, got ${KIND_NAMES[member.kind]}`,
+    `${name}: expected ${expected}, got ${member.kind}`,
   );
 }
 
 function readId(member: Member | undefined): bigint | InvalidText {
-  const text = requireMember("id", member, "number", AN_ID);
+  const text = requireMember("id", member, "a number", AN_ID);
   if (text instanceof InvalidText) return text;
   return parseInt64(text) ?? notANewPlant(
     `id: expected ${AN_ID}, got ${truncate(text, QUOTE_CHARS_MAX)}`,
@@ -93,7 +84,7 @@ function readString(
   name: string,
   member: Member | undefined,
 ): string | InvalidText {
-  const text = requireMember(name, member, "string", "a string");
+  const text = requireMember(name, member, "a string");
   if (text instanceof InvalidText) return text;
   // An escape can spell an unpaired surrogate, which UTF-8 cannot encode.
   if (text.isWellFormed()) return text;
@@ -111,9 +102,9 @@ function readString(
 export function parseNewPlant(text: string): NewPlant | InvalidText {
   const read = readMembers(text, ["id", "name", "tag"]);
   if (read instanceof InvalidText) return read;
-  if (read.kind !== "object") {
+  if (read.kind !== "an object") {
     return notANewPlant(
-      `expected an object with id and name, got ${KIND_NAMES[read.kind]}`,
+      `expected an object with id and name, got ${read.kind}`,
     );
   }
   const [idMember, nameMember, tagMember] = read.members;

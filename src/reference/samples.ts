@@ -1,5 +1,6 @@
 /** Sample creates in several languages, for the page and the banner. */
 import { quoteForShell } from "../messages.ts";
+import { RETRYABLE_STATUSES } from "../api_errors.ts";
 import { EXAMPLES, PAUSES_S, REPLY_S_MAX } from "./api.ts";
 import java from "./samples/Create.java" with { type: "text" };
 import go from "./samples/create.go" with { type: "text" };
@@ -38,6 +39,7 @@ export function samples(baseUrl: string): Readonly<Record<string, string>> {
     PLANT: `{ ${MEMBERS} }`,
     REPLY_S_MAX: `${REPLY_S_MAX}`,
     RETRIES: `${PAUSES_S.length}`,
+    STATUSES: RETRYABLE_STATUSES.join(", "),
   };
   const fillIn = (template: string) =>
     template.trimEnd().replace(

@@ -1,6 +1,6 @@
 import type { Clock } from "../clock.ts";
 import {
-  COMMIT_BYTES_MAX,
+  COMMIT_CHARS_MAX,
   COMMIT_MS_MAX,
   LOCK_RETRY_MS_MAX,
 } from "../limits.ts";
@@ -54,7 +54,7 @@ export interface CommitReports {
 }
 
 /** A request to create a plant. */
-interface Waiter {
+interface Create {
   readonly plant: Plant;
   readonly answer: (outcome: Outcome) => void;
 }
@@ -63,10 +63,10 @@ interface Waiter {
  * The creates of one id that wait together for one commit. It starts after all of
  * them have arrived: one that arrives later may follow a removal of the plant.
  */
-interface Create extends NewPlant {
+interface Write extends NewPlant {
   readonly arrivedMs: number;
   /** In order of arrival, the first one with this plant; empty once answered. */
-  waiters: Waiter[];
+  creates: Create[];
 }
 
 /**
@@ -78,10 +78,10 @@ export class Committer {
   readonly #store: CommitStore;
   readonly #reports: CommitReports;
   readonly #clock: Clock;
-  /** The creates that wait for a commit to start, by id, in order of arrival. */
-  readonly #queue = new Map<bigint, Create>();
+  /** The writes that wait for a commit to start, by id, in order of arrival. */
+  readonly #queue = new Map<bigint, Write>();
   /** The batches of the commits in flight. */
-  readonly #inFlight = new Set<readonly Create[]>();
+  readonly #inFlight = new Set<readonly Write[]>();
   #waiting = 0;
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
@@ -107,13 +107,13 @@ export class Committer {
     const arrivedMs = this.#clock.nowMs();
     this.#waiting++;
     return new Promise((answer) => {
-      const waiter = { plant, answer };
+      const create = { plant, answer };
       const queued = this.#queue.get(id);
       if (queued !== undefined) {
-        queued.waiters.push(waiter);
+        queued.creates.push(create);
         return;
       }
-      this.#queue.set(id, { id, plant, arrivedMs, waiters: [waiter] });
+      this.#queue.set(id, { id, plant, arrivedMs, creates: [create] });
       this.#startCommits();
     });
   }
@@ -126,11 +126,11 @@ export class Committer {
   expire(): void {
     const latestMs = this.#clock.nowMs() - COMMIT_MS_MAX;
     const expired = [...this.#inFlight].flat().concat(...this.#queue.values())
-      .filter((create) => create.arrivedMs <= latestMs && isWaiting(create));
-    for (const create of expired) {
-      this.#answer(create, () => "failed");
-      // Another create of this id may be queued by now.
-      if (this.#queue.get(create.id) === create) this.#queue.delete(create.id);
+      .filter((write) => write.arrivedMs <= latestMs && isWaiting(write));
+    for (const write of expired) {
+      this.#answer(write, () => "failed");
+      // Another write of this id may be queued by now.
+      if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
     }
     if (expired.length === 0 && !this.#isStalled()) return;
     this.#startCommits();
@@ -158,10 +158,10 @@ export class Committer {
   #nextBatch(): { readonly count: number; readonly isFull: boolean } {
     const { commitPlantsMax } = this.#store;
     let count = 0;
-    let bytes = 0;
+    let chars = 0;
     for (const { plant } of this.#queue.values()) {
-      bytes += commitBytes(plant);
-      if (bytes > COMMIT_BYTES_MAX) return { count, isFull: true };
+      chars += countChars(plant);
+      if (chars > COMMIT_CHARS_MAX) return { count, isFull: true };
       count++;
       if (count === commitPlantsMax) return { count, isFull: true };
     }
@@ -184,29 +184,33 @@ export class Committer {
   }
 
   /** Answers every create of a batch, and then starts the next commits. */
-  async #commit(batch: readonly Create[]): Promise<void> {
+  async #commit(batch: readonly Write[]): Promise<void> {
     this.#inFlight.add(batch);
     try {
-      let open = batch;
-      if (this.#expectsExisting) open = await this.#settleExisting(open);
+      let remaining = batch;
+      if (this.#expectsExisting) {
+        remaining = await this.#settleExisting(remaining);
+      }
       for (;;) {
         // Ends at the latest when expire() has answered all of them.
-        open = open.filter(isWaiting);
-        if (open.length === 0) return;
+        remaining = remaining.filter(isWaiting);
+        if (remaining.length === 0) return;
         const startMs = this.#clock.nowMs();
-        const result = await this.#store.commit(open);
+        const result = await this.#store.commit(remaining);
         this.#isLocked = result === "locked";
         if (result === "committed") {
           const seconds = (this.#clock.nowMs() - startMs) / 1000;
-          for (const create of open) this.#answerStored(create);
-          this.#reports.committed(seconds, open.length);
+          for (const write of remaining) this.#answerStored(write);
+          this.#reports.committed(seconds, remaining.length);
           return;
         }
-        if (result === "exists") open = await this.#settleExisting(open);
-        else await this.#clock.sleep(Math.random() * LOCK_RETRY_MS_MAX);
+        if (result === "exists") {
+          remaining = await this.#settleExisting(remaining);
+        } else await this.#clock.sleep(Math.random() * LOCK_RETRY_MS_MAX);
       }
     } catch (error) {
-      for (const create of batch) this.#answer(create, () => "failed");
+      this.#isLocked = false;
+      for (const write of batch) this.#answer(write, () => "failed");
       if (!isStoreError(error)) throw error;
       this.#reports.commitFailed(error);
     } finally {
@@ -215,57 +219,49 @@ export class Committer {
     }
   }
 
-  /** Answers a create whose plant, that of its first waiter, is stored now. */
-  #answerStored(create: Create): void {
+  /** Answers the creates of a write whose plant is stored now. */
+  #answerStored(write: Write): void {
     this.#answer(
-      create,
-      ({ plant }, i) => i === 0 ? "stored" : compare(plant, create.plant),
+      write,
+      ({ plant }, i) => i === 0 ? "stored" : compare(plant, write.plant),
     );
   }
 
-  /** Answers the creates whose ids exist, and returns the others. */
+  /** Answers the creates whose ids exist, and returns the other writes. */
   async #settleExisting(
-    creates: readonly Create[],
-  ): Promise<readonly Create[]> {
-    const found = await this.#store.read(creates.map(({ id }) => id));
-    const absent = creates.filter((create) => {
-      const stored = found.get(create.id);
+    writes: readonly Write[],
+  ): Promise<readonly Write[]> {
+    const found = await this.#store.read(writes.map(({ id }) => id));
+    const absent = writes.filter((write) => {
+      const stored = found.get(write.id);
       if (stored === undefined) return true;
-      this.#answer(create, ({ plant }) => compare(plant, stored));
+      this.#answer(write, ({ plant }) => compare(plant, stored));
       return false;
     });
-    this.#expectsExisting = absent.length < creates.length;
+    this.#expectsExisting = absent.length < writes.length;
     return absent;
   }
 
-  /** Answers the creates of one id, unless they are answered already. */
+  /** Answers the creates of a write, unless they are answered already. */
   #answer(
-    create: Create,
-    outcomeOf: (waiter: Waiter, index: number) => Outcome,
+    write: Write,
+    outcomeOf: (create: Create, index: number) => Outcome,
   ): void {
-    if (!isWaiting(create)) return;
-    this.#waiting -= create.waiters.length;
-    for (const [i, waiter] of create.waiters.entries()) {
-      waiter.answer(outcomeOf(waiter, i));
+    if (!isWaiting(write)) return;
+    this.#waiting -= write.creates.length;
+    for (const [i, create] of write.creates.entries()) {
+      create.answer(outcomeOf(create, i));
     }
-    create.waiters = [];
+    write.creates = [];
   }
 }
 
-function isWaiting({ waiters }: Create): boolean {
-  return waiters.length > 0;
+function isWaiting({ creates }: Write): boolean {
+  return creates.length > 0;
 }
 
 function compare(plant: Plant, stored: Plant | null): Outcome {
   return stored !== null && isSamePlant(plant, stored)
     ? "replayed"
     : "conflict";
-}
-
-/**
- * Returns an upper estimate of the bytes that a plant adds to a commit, as Deno
- * KV counts them: the key three times, and two bytes for each character.
- */
-export function commitBytes(plant: Plant): number {
-  return 128 + 2 * countChars(plant);
 }

@@ -9,7 +9,6 @@ import {
 import { resolveLinks, statOrUndefined } from "../files/file_system.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
 import type { CommitResult, CommitStore } from "./committer.ts";
-import { isLocked } from "./files/database_error.ts";
 import { WatchedFiles } from "./files/watch.ts";
 import type { ObservedStore } from "./health.ts";
 import type { Listed, ListedStore, PageStart } from "./listing.ts";
@@ -97,9 +96,10 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
       const { ok } = await operation.commit();
       throwIfAny(this.files?.checkDatabase());
       return ok ? "committed" : "exists";
-    } catch (error) {
-      if (isLocked(error)) return "locked";
-      throw this.#toError(error);
+    } catch (thrown) {
+      const error = this.#toError(thrown);
+      if (error.problem === "locked") return "locked";
+      throw error;
     }
   }
 

@@ -102,18 +102,13 @@ export class Metrics {
     }
   }
 
-  /** Counts an answered request, and observes its time. */
-  request(status: number, seconds: number): void {
-    this.#count(status);
-    this.#requestSeconds.observe(seconds);
-  }
-
   /**
-   * Counts a request that was refused at once. Its time is not observed: under
-   * overload, the latency of the others would look better.
+   * Counts an answered request, and observes its time. A request that was refused
+   * at once has none: under overload, the latency of the others would look better.
    */
-  refused(status: number): void {
-    this.#count(status);
+  request(status: number, seconds?: number): void {
+    this.#requests.set(status, (this.#requests.get(status) ?? 0) + 1);
+    if (seconds !== undefined) this.#requestSeconds.observe(seconds);
   }
 
   /** Counts a create by its outcome. */
@@ -232,10 +227,6 @@ export class Metrics {
         Deno.memoryUsage().rss,
       ),
     ].join("");
-  }
-
-  #count(status: number): void {
-    this.#requests.set(status, (this.#requests.get(status) ?? 0) + 1);
   }
 }
 

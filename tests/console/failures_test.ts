@@ -82,7 +82,7 @@ Deno.test("explain() says what to do about a problem of the open store", () => {
   ) assert.equal(explain(error, FILE), message);
 });
 
-Deno.test("backupFailure() advises on the backup, and on the store if it is the same", () => {
+Deno.test("backupFailure() advises to name another backup, unless the problem can pass or has another remedy", () => {
   for (
     const [error, message, status] of [
       [new FileError("missing"), "no such file: name another backup", 2],
@@ -97,7 +97,7 @@ Deno.test("backupFailure() advises on the backup, and on the store if it is the 
         "that can be written",
         2,
       ],
-      [new FileError("full"), "the disk is full: free some space", 1],
+      [new FileError("full"), "the disk is full", 1],
     ] as const
   ) {
     const failure = backupFailure("/backup.db", error);

@@ -54,8 +54,9 @@ Deno.test("rescuedFailure() prints the command after which a start succeeds, wit
       : "are being saved";
     const begin = `cannot start with ${STORE}: its plants ${state} in `;
     assert.ok(message.startsWith(begin + rescued.path), message);
-    assert.ok(message.endsWith(`, and start again: ${command}`), message);
-    const isWarned = message.includes("it was killed, restore a backup");
+    assert.match(message, /[:,] run this command, and start again; if /);
+    assert.ok(message.endsWith(`: ${command}`), message);
+    const isWarned = message.includes("first restore a backup");
     assert.equal(isWarned, rescued.file !== rescued.path);
     assert.equal(exitStatus, 2);
   }

@@ -215,7 +215,7 @@ const EMPTY_STORES: readonly [
   [
     "that was deleted",
     { script: "rm -r *" },
-    'plants restore "$(last $backups/plants-*.db)"',
+    'plants restore "$(last $backups/plants-2*.db)"',
   ],
   [
     "whose disk was not mounted",
@@ -394,7 +394,7 @@ const DAMAGES = {
   "lost its log": 'rm "$store"-wal',
   "lost its database": 'rm "$store"',
   "was replaced by its backup":
-    'cp "$(last $backups/plants-*.db)" "$store".new; mv "$store".new "$store"',
+    'cp "$(last $backups/plants-2*.db)" "$store".new; mv "$store".new "$store"',
 } as const;
 
 /** Returns a script that overwrites pages with random bytes. */

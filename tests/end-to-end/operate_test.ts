@@ -1,6 +1,6 @@
 /** The blocks of the handbook for operators, run as they are printed. */
 import assert from "node:assert/strict";
-import { exists } from "../../src/files/file_system.ts";
+import { statOrUndefined } from "../../src/files/file_system.ts";
 import { Machine, onMachine, SERVER_TOOLS } from "../support/machine.ts";
 import { isThere } from "../support/needs.ts";
 import { statusOf, TOKEN } from "../support/program.ts";
@@ -170,7 +170,8 @@ onMachine.test("a correction that is not a plant is refused, and can be correcte
 const PROMETHEUS = "etc/prometheus/prometheus.yml";
 
 const withPrometheus = testsIf(
-  isThere(...SERVER_TOOLS, "PROMTOOL") && exists(`/${PROMETHEUS}`),
+  isThere(...SERVER_TOOLS, "PROMTOOL") &&
+    statOrUndefined(`/${PROMETHEUS}`) !== undefined,
 );
 
 withPrometheus.test("the commands for Prometheus extend Debian's configuration once", async () => {

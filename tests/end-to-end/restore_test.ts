@@ -130,7 +130,6 @@ const THERE: readonly [
     true,
   ],
   ["a log alone", (store) => makeLog(`${store}-wal`)],
-  ["a directory", (store) => Deno.mkdirSync(store)],
 ];
 
 for (const [name, make, isStore] of THERE) {
@@ -153,6 +152,11 @@ for (const [name, make, isStore] of THERE) {
     assert.equal(old.length, 100);
   });
 }
+
+test("restore refuses a path with a directory, without advice to move it away", async (place) => {
+  Deno.mkdirSync(place.store);
+  await place.refuses(/: cannot write \S+plants\.db: it is a directory\n$/);
+});
 
 /** Runs the command at the end of a message. */
 async function obey(stderr: string): Promise<void> {

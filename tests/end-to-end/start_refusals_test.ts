@@ -52,7 +52,7 @@ const REFUSED: readonly [
   [
     "the saved plants of a lost store",
     (store) => Deno.createSync(`${store}.rescued-x.jsonl`).close(),
-    /: cannot start with \S+: its plants were saved in \S+\.rescued-x\.jsonl: run this .*, and start again: plant-store import /,
+    /: cannot start with \S+: its plants were saved in \S+\.rescued-x\.jsonl: run this command, and start again; .*: plant-store import /,
   ],
 ];
 

@@ -9,7 +9,7 @@ import {
 import { read } from "../support/readme.ts";
 import { assertInjected, traced, withStrace } from "../support/strace.ts";
 import { test } from "../support/tests.ts";
-import { runTool } from "../support/tools.ts";
+import { freePort, runTool } from "../support/tools.ts";
 import { createStore } from "../support/transfer.ts";
 
 for (const tokens of ["", "first,second"]) {
@@ -52,8 +52,10 @@ needs("bash").test(
   },
 );
 
-const [, START_POST = ""] = /^ExecStartPost=\/bin\/sh -c '(.+)'$/m
+const [, POST = ""] = /^ExecStartPost=\/bin\/sh -c '(.+)'$/m
   .exec(read("src/deploy/plant-store.service")) ?? [];
+// systemd makes one dollar sign of two.
+const START_POST = POST.replaceAll("$$", () => "$");
 
 needs("Linux").test(
   "the unit's ExecStartPost succeeds when the service is ready, and fails if another one answers at its port",
@@ -71,6 +73,26 @@ needs("Linux").test(
     await using other = Program.spawn(["--port", PORT, "--kv", store]);
     await assert.rejects(startPost(other.process));
     assert.equal((await other.ended()).status, 1);
+  },
+);
+
+needs("Linux").test(
+  "the unit's ExecStartPost logs why the service is not ready when its time is over",
+  async ({ directory, start }) => {
+    const file = directory.file("plant-store");
+    writeScript(file);
+    await using program = await start();
+    const { stdout } = await new Deno.Command("timeout", {
+      args: [
+        ...["5", "sh", "-c"],
+        START_POST.replaceAll("/usr/local/bin/plant-store", file),
+      ],
+      env: { PORT: `${freePort()}`, MAINPID: `${program.process.pid}` },
+    }).output();
+    assert.match(
+      new TextDecoder().decode(stdout),
+      /^<3>plant-store: no answer from 127\.0\.0\.1 port \d+: .*\n$/,
+    );
   },
 );
 

@@ -94,21 +94,3 @@ Deno.test("handle() answers every other method as before while the service is bu
     }
   }
 });
-
-Deno.test("handle() refuses creates because of a shutdown rather than because the service is busy", async () => {
-  const service = new TestService();
-  service.store.pause();
-  const waiting = Array.from(
-    { length: CREATES_RUNNING_MAX },
-    () => service.create(VALID),
-  );
-  await service.createsWaiting(CREATES_RUNNING_MAX);
-  assertRefusal(await service.create(VALID), { error: 50302 });
-  const drained = service.handler.drain();
-  assertRefusal(await service.create(VALID), { error: 50301 });
-  service.store.resume();
-  for (const { status } of await Promise.all(waiting)) {
-    assert.equal(status, 200);
-  }
-  await drained;
-});

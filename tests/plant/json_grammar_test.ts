@@ -136,7 +136,7 @@ function compare(text: string): boolean {
   }
   const value: unknown = JSON.parse(text);
   assert.equal(read.kind, kindOf(value));
-  const object = read.kind === "object" ? value : {};
+  const object = read.kind === "an object" ? value : {};
   REQUESTED.forEach((name, i) => {
     const member = read.members[i];
     const expected = Object.getOwnPropertyDescriptor(object, name)?.value;
@@ -144,8 +144,8 @@ function compare(text: string): boolean {
     // JSON.parse returns the last of duplicate members.
     if (member === undefined || member.isDuplicate) return;
     assert.equal(member.kind, kindOf(expected));
-    if (member.kind === "string") assert.equal(member.text, expected);
-    else if (member.kind === "number") {
+    if (member.kind === "a string") assert.equal(member.text, expected);
+    else if (member.kind === "a number") {
       assert.equal(Number(member.text), expected);
     } else assert.equal(member.text, "");
   });
@@ -154,7 +154,8 @@ function compare(text: string): boolean {
 
 function kindOf(value: unknown): string {
   if (value === null) return "null";
-  return Array.isArray(value) ? "array" : typeof value;
+  if (Array.isArray(value)) return "an array";
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
 
 Deno.test("readMembers() agrees with JSON.parse on every character of an escape", () => {

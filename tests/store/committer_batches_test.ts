@@ -1,19 +1,8 @@
 import assert from "node:assert/strict";
-import { BODY_BYTES_MAX, COMMIT_BYTES_MAX } from "../../src/limits.ts";
-import type { Plant } from "../../src/plant/plant.ts";
-import { commitBytes } from "../../src/store/committer.ts";
+import { BODY_BYTES_MAX, COMMIT_CHARS_MAX } from "../../src/limits.ts";
 import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
 
 const PLANT = { name: "Monstera" };
-
-/** Returns a plant that adds a number of bytes to a commit. */
-function plantOf(bytes: number): Plant {
-  const empty = commitBytes({ name: "" });
-  const character = commitBytes({ name: "a" }) - empty;
-  const plant = { name: "a".repeat((bytes - empty) / character) };
-  assert.equal(commitBytes(plant), bytes);
-  return plant;
-}
 
 Deno.test("creates that arrive during a commit go into the next one, together; an idle store commits at once", async () => {
   const { store, create } = setUpCommitter();
@@ -25,20 +14,20 @@ Deno.test("creates that arrive during a commit go into the next one, together; a
   ]);
 });
 
-Deno.test("a batch has as many plants as fit into COMMIT_BYTES_MAX", async () => {
+Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
   for (
-    const [bytes, count] of [
-      [2 * BODY_BYTES_MAX, 12],
-      [COMMIT_BYTES_MAX / 2, 2],
-      [COMMIT_BYTES_MAX / 2 + 2, 1],
-      [COMMIT_BYTES_MAX, 1],
+    const [chars, count] of [
+      [BODY_BYTES_MAX, 12],
+      [COMMIT_CHARS_MAX / 2, 2],
+      [COMMIT_CHARS_MAX / 2 + 1, 1],
+      [COMMIT_CHARS_MAX, 1],
     ] as const
   ) {
     const { store, create } = setUpCommitter({
       commitPlantsMax: 100,
       commitsInFlightMax: 2,
     });
-    for (let id = 0; id < 60; id++) create(id, plantOf(bytes));
+    for (let id = 0; id < 60; id++) create(id, { name: "a".repeat(chars) });
     assert.deepEqual(store.batches, [1, count]);
     await store.writeAll();
     assert.equal(Math.max(...store.batches), count);

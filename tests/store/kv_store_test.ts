@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import {
   BODY_BYTES_MAX,
-  COMMIT_BYTES_MAX,
+  COMMIT_CHARS_MAX,
   ID_MAX,
   ID_MIN,
   LIST_KEYS_MAX,
@@ -9,10 +9,9 @@ import {
   STORE_OPEN_MS_MAX,
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import { commitBytes } from "../../src/store/committer.ts";
-import { isLocked } from "../../src/store/files/database_error.ts";
+import { countChars } from "../../src/plant/plant.ts";
 import { listPlants } from "../../src/store/listing.ts";
-import { retryWhile } from "../../src/store/retry.ts";
+import { retryWhileLocked } from "../../src/store/retry.ts";
 import { Random } from "../support/random.ts";
 import { newPlants, PLANT, range } from "../support/load.ts";
 import { entriesOf } from "../support/entries.ts";
@@ -69,16 +68,15 @@ eachStore.test("every id of int64 is exact", async ({ store }) => {
   assert.deepEqual(listed, plants);
 });
 
-eachStore.test("commit() takes the most plants that commitBytes() allows, the largest and as many as possible", async ({ store, kv }) => {
-  const share = COMMIT_BYTES_MAX / store.commitPlantsMax;
-  const chars = Math.floor((share - commitBytes({ name: "" })) / 2);
+eachStore.test("commit() takes the most plants that COMMIT_CHARS_MAX allows, the largest and as many as possible", async ({ store, kv }) => {
+  const chars = Math.floor(COMMIT_CHARS_MAX / store.commitPlantsMax);
   const many = { name: "ж".repeat(Math.min(chars, LARGEST.name.length)) };
   const ids: bigint[] = [];
   const counts: number[] = [];
   for (const plant of [LARGEST, many]) {
     const count = Math.min(
       store.commitPlantsMax,
-      Math.floor(COMMIT_BYTES_MAX / commitBytes(plant)),
+      Math.floor(COMMIT_CHARS_MAX / countChars(plant)),
     );
     counts.push(count);
     const next = ID_MIN + BigInt(ids.length);
@@ -160,8 +158,7 @@ eachStore.test("read() finds a sequence of more ids than one listing returns", a
 
 eachStore.test("probe() leaves nothing behind, and works although another program has stored a probe key", async ({ store, kv }) => {
   // The other connection may have the lock for a moment.
-  const probe = () =>
-    retryWhile(isLocked, STORE_OPEN_MS_MAX, () => store.probe());
+  const probe = () => retryWhileLocked(STORE_OPEN_MS_MAX, () => store.probe());
   await probe();
   assert.deepEqual(await entriesOf(kv), []);
   await kv.set(["probe"], "of another program");
@@ -225,7 +222,7 @@ eachStore.test("remove() deletes the plant of an id, and nothing else", async ({
   const isFound = [];
   for (const id of [2n, 2n, 4n, 5n]) {
     const remove = () => store.remove(id);
-    isFound.push(await retryWhile(isLocked, STORE_OPEN_MS_MAX, remove));
+    isFound.push(await retryWhileLocked(STORE_OPEN_MS_MAX, remove));
   }
   assert.deepEqual(isFound, [true, false, true, false]);
   const kept = entries.filter(({ 0: key }) =>

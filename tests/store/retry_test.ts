@@ -1,32 +1,29 @@
 import assert from "node:assert/strict";
 import { LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
+import { DatabaseError } from "../../src/store/files/database_error.ts";
 import { storeError } from "../support/stores.ts";
-import { retryWhile, withTimeout } from "../../src/store/retry.ts";
+import { retryWhileLocked, withTimeout } from "../../src/store/retry.ts";
 
-const LOCKED = new Error("locked");
+const LOCKED = new DatabaseError("locked");
 
-function isLocked(error: unknown): boolean {
-  return error === LOCKED;
-}
-
-Deno.test("retryWhile() repeats an operation while its error may pass", async () => {
+Deno.test("retryWhileLocked() repeats an operation while another process has the lock", async () => {
   let tries = 0;
-  const result = await retryWhile(isLocked, 60_000, () => {
+  const result = await retryWhileLocked(60_000, () => {
     tries++;
     return tries < 3 ? Promise.reject(LOCKED) : Promise.resolve("done");
   });
   assert.deepEqual([result, tries], ["done", 3]);
 });
 
-Deno.test("retryWhile() fails at once with an error that does not pass", async () => {
+Deno.test("retryWhileLocked() fails at once with another error", async () => {
   const error = new Error("corrupt");
-  const work = retryWhile(isLocked, 60_000, () => Promise.reject(error));
+  const work = retryWhileLocked(60_000, () => Promise.reject(error));
   await assert.rejects(work, error);
 });
 
-Deno.test("retryWhile() starts no operation after its time", async () => {
+Deno.test("retryWhileLocked() starts no operation after its time", async () => {
   let tries = 0;
-  const work = retryWhile(isLocked, LOCK_RETRY_MS_MAX / 2, () => {
+  const work = retryWhileLocked(LOCK_RETRY_MS_MAX / 2, () => {
     tries++;
     return Promise.reject(LOCKED);
   });
@@ -34,9 +31,9 @@ Deno.test("retryWhile() starts no operation after its time", async () => {
   assert.equal(tries, 1);
 });
 
-Deno.test("retryWhile() fails in time with the last error of an operation whose next try does not end", async () => {
+Deno.test("retryWhileLocked() fails in time with the last error of an operation whose next try does not end", async () => {
   let tries = 0;
-  const work = retryWhile(isLocked, 100, () => {
+  const work = retryWhileLocked(100, () => {
     tries++;
     return tries === 1 ? Promise.reject(LOCKED) : new Promise(() => {});
   });

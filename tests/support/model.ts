@@ -1,12 +1,16 @@
 import { isDeepStrictEqual } from "node:util";
 import {
-  COMMIT_BYTES_MAX,
+  COMMIT_CHARS_MAX,
   COMMIT_MS_MAX,
   LOCK_RETRY_MS_MAX,
   RECOVERY_MS_MIN,
 } from "../../src/limits.ts";
-import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import { commitBytes, type Outcome } from "../../src/store/committer.ts";
+import {
+  countChars,
+  type NewPlant,
+  type Plant,
+} from "../../src/plant/plant.ts";
+import type { Outcome } from "../../src/store/committer.ts";
 import type { World } from "./simulated_world.ts";
 
 /** The ids of an operation on a store, and its plants if it is a commit. */
@@ -186,6 +190,6 @@ export class InstanceModel {
 }
 
 function fitsCommit(plants: readonly Plant[]): boolean {
-  const bytes = plants.reduce((sum, plant) => sum + commitBytes(plant), 0);
-  return bytes <= COMMIT_BYTES_MAX;
+  const chars = plants.reduce((sum, plant) => sum + countChars(plant), 0);
+  return chars <= COMMIT_CHARS_MAX;
 }

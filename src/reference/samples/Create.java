@@ -39,7 +39,7 @@ class Create {
                 System.out.println(text);
                 return;
             }
-            if (!Set.of(0, 408, 500, 502, 503, 504).contains(status)) {
+            if (!Set.of(0, STATUSES).contains(status)) {
                 fail("fix the request: " + text);
             }
             if (tries == RETRIES) fail("keep the create, send it later: " + text);

@@ -46,7 +46,7 @@ func main() {
 			fmt.Println(text)
 			return
 		}
-		if !slices.Contains([]int{0, 408, 500, 502, 503, 504}, status) {
+		if !slices.Contains([]int{0, STATUSES}, status) {
 			log.Fatal("fix the request: ", text)
 		}
 		if tries == RETRIES {

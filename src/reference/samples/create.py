@@ -29,7 +29,7 @@ for tries in range(RETRIES + 1):
     if status == 200:
         print(text)
         break
-    if status not in (0, 408, 500, 502, 503, 504):
+    if status not in (0, STATUSES):
         raise SystemExit(f"fix the request: {text}")
     if tries == RETRIES:
         raise SystemExit(f"keep the create, send it later: {text}")

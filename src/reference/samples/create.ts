@@ -34,7 +34,7 @@ for (let tries = 0;; tries++) {
     console.log(text);
     break;
   }
-  if (![0, 408, 500, 502, 503, 504].includes(status)) { // 0: no reply
+  if (![0, STATUSES].includes(status)) { // 0: no reply
     throw new Error(`fix the request: ${text}`);
   }
   if (tries === RETRIES) {

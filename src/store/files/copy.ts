@@ -2,7 +2,7 @@ import { backup, type DatabaseSync } from "node:sqlite";
 import { STORE_OPEN_MS_MAX } from "../../limits.ts";
 import { DatabaseError, toDatabaseError } from "./database_error.ts";
 import { diagnose, requireUsable } from "./diagnose.ts";
-import { isInWalMode, openToRead, requireStore } from "./inspect.ts";
+import { filesOf, isInWalMode, openToRead, requireStore } from "./inspect.ts";
 import { openDatabase } from "./sqlite.ts";
 
 /**
@@ -53,9 +53,10 @@ function verify(path: string): number {
 function openSource(path: string): DatabaseSync {
   let source: DatabaseSync | undefined;
   try {
+    // SQLite would leave a log beside a closed store that it cannot write.
+    const isClosed = filesOf(path).length === 1;
+    if (isClosed && isInWalMode(path)) requireUsable(path);
     requireStore(path);
-    // SQLite leaves a log beside a database in WAL mode that it cannot write.
-    if (isInWalMode(path)) requireUsable(path);
     source = openToRead(path);
     // Another process may lock the database for a moment.
     source.exec(`PRAGMA busy_timeout = ${STORE_OPEN_MS_MAX}; BEGIN`);

@@ -18,10 +18,16 @@ const UNSPECIFIC = /unable to open database file|read-?only database/;
  * Requires that the files of a store can be read and written: Deno would panic
  * if it cannot write one that is beside a database. Not while the database is
  * open: closing any descriptor of its file releases SQLite's locks.
- * @throws {FileError} names the file that cannot
+ * @throws {FileError} names the file that cannot, or the directory
  */
 export function requireUsable(path: string): void {
-  for (const file of filesOf(path)) {
+  let files: string[];
+  try {
+    files = filesOf(path);
+  } catch (error) {
+    throw named(error, dirname(path));
+  }
+  for (const file of files) {
     try {
       Deno.openSync(file, { read: true, write: true }).close();
     } catch (error) {
