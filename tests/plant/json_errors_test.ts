@@ -137,6 +137,7 @@ Deno.test("readMembers() counts columns in code points", () => {
 Deno.test("readMembers() quotes one character of the text, escaped if it is invisible", () => {
   assert.match(refuseJson("[🌵🌵]"), /found "🌵"$/);
   assert.match(refuseJson("[\u202eabc]"), /found U\+202E$/);
+  assert.match(refuseJson("[\u00a0]"), /found U\+00A0$/);
   assert.match(refuseJson("[\u0301]"), /found U\+0301$/);
   assert.match(refuseJson("[\u{e0001}]"), /found U\+E0001$/);
   assert.match(refuseJson("[\x1b[31m]"), /found U\+001B$/);
