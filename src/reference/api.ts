@@ -204,7 +204,7 @@ export const REPEATING =
     STATUSES.format(RETRYABLE_STATUSES.map(String))
   }, send the same request again, up to ${PAUSES_S.length} times. Before these tries wait ${
     PAUSES_S.join(", ")
-  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. Statuses 502 and 504 come from a proxy. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe. When a create has used its tries, a client with many creates starts no new ones, and sends those without a 200 again after a minute.`;
+  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. Statuses 502 and 504 come from a proxy. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe. When one create has used its tries, a client with many stops sending new ones. After a minute, it sends the creates that it kept.`;
 
 /** The form of a reply other than 200. */
 export const REFUSING =
