@@ -23,7 +23,9 @@ Deno.test("descriptionText() has the title, the license, the descriptions and th
   assert.equal(license.name, "MIT");
   assert.deepEqual(api.tags.map(({ name }) => name), operation.tags);
   assert.equal(operation.description, "Creates a new plant in the store");
-  assert.equal(operation.responses[200]?.description, "plant response");
+  const { 200: created, 400: refused } = operation.responses;
+  assert.equal(created?.description, "plant response");
+  assert.match(refused?.description ?? "", /^unexpected error, /);
   assert.deepEqual(api.security, [{ bearerAuth: [] }]);
   const { type, scheme } = api.components.securitySchemes.bearerAuth;
   assert.deepEqual([type, scheme], ["http", "bearer"]);
