@@ -16,7 +16,7 @@ import { descriptionText } from "./reference/openapi.ts";
 import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
 import { VERSION } from "./version.ts";
 
-/** The one flag that is no setting: an export writes the plants behind an id. */
+/** The one flag with a value that is no setting: `export` starts behind an id. */
 const AFTER = "--after";
 
 /** How many operands a command takes. */

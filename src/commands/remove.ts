@@ -6,7 +6,7 @@ import { countOf } from "../messages.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 import { openExistingStore } from "../store/open.ts";
 import { retryWhileLocked } from "../store/retry.ts";
-import { isDamaged, toStoreError } from "../store/store_error.ts";
+import { toStoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
 /**
@@ -36,7 +36,8 @@ export async function removePlants(
         else writeStderr(`id ${id}: no such plant`);
       } catch (thrown) {
         const error = toStoreError(thrown, store);
-        if (!isDamaged(error)) {
+        // Corruption concerns the whole store: no write may follow.
+        if (error.problem !== "newer format") {
           throw storeFailure(`remove the plant ${id} from`, store, error);
         }
         writeStderr(`id ${id}: cannot be read: ${error.message}`);

@@ -56,7 +56,8 @@ export function rescuedFailure(rescued: Rescued, store: string): OperatorError {
   const { path, file } = rescued;
   const problem = file === path
     ? `its plants were saved in ${path}: run this command, and start again; ` +
-      "if it cannot use the store, first move that away"
+      "if it cannot use the store, first move that away; if it refuses a line, " +
+      "see the handbook"
     : `its plants are being saved in ${path}: wait until that has ended; if it ` +
       "was killed, run this command, and start again; if there is no store that " +
       "it can use, first restore a backup";

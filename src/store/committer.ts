@@ -38,8 +38,8 @@ export interface CommitStore {
    */
   commit(plants: readonly NewPlant[]): Promise<CommitResult>;
   /**
-   * Reads the ids that exist, and possibly others: a plant, or `null` if the
-   * value is not a plant of this service.
+   * Returns the plants of these ids that exist, and possibly those of other ids;
+   * `null` if the value is not a plant of this service.
    * @throws {StoreError}
    */
   read(ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Plant | null>>;

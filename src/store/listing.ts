@@ -14,7 +14,7 @@ export type Listed = NewPlant | string;
 
 /** Where a page starts. */
 export interface PageStart {
-  /** The id before its first plant; the first page has all smaller keys. */
+  /** Lists only plants with greater ids; the same for every page of a listing. */
   readonly after?: bigint | undefined;
   /** The end of the page before; empty for the first page. */
   readonly cursor: string;

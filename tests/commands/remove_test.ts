@@ -57,6 +57,27 @@ test("removePlants() names a plant that cannot be read, and removes the others",
   );
 });
 
+test("removePlants() ends when the database is corrupt, which concerns every plant", async ({ store: path }) => {
+  const store = await makeStore(path);
+  const { prototype } = KvStore;
+  const { remove } = prototype;
+  prototype.remove = function (id) {
+    if (id === 1n) return remove.call(this, id);
+    return Promise.reject(new DatabaseError("corrupt"));
+  };
+  try {
+    await capture(() =>
+      assert.rejects(removePlants(store, ["1", "2", "3"]), {
+        name: "OperatorError",
+        message: /^cannot remove the plant 2 from .*: the database is corrupt/,
+      })
+    );
+  } finally {
+    prototype.remove = remove;
+  }
+  assert.deepEqual(await idsOf(path), [2n, 3n]);
+});
+
 test("removePlants() removes nothing if an id is invalid, or the store is missing", async ({ directory, store: path }) => {
   const store = await makeStore(path);
   await assert.rejects(removePlants(store, ["1", "one"]), {
