@@ -98,7 +98,7 @@ const { test } = testsOfOneService();
 for (const [name, bytes, error, message] of REFUSED) {
   test(`a request with ${name} is refused with ${error}`, async (program) => {
     const reply = await exchange(program.port, bytes);
-    assertRefusal(reply, { error, message }, ["tökén"]);
+    assertRefusal(reply, { error, message });
   });
 }
 
