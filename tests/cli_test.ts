@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import config from "../deno.json" with { type: "json" };
 import { main, parseArguments } from "../src/cli.ts";
+import { ALL_SETTINGS } from "../src/config/settings.ts";
 import { capture } from "./support/console.ts";
 
 function parse(...args: readonly string[]) {
@@ -69,6 +71,38 @@ Deno.test("parseArguments() reads the other flags if one is invalid", () => {
   assert.deepEqual(twice.flags, json);
 });
 
+Deno.test("main() prints a line for each command, flag and variable, with --help, whatever else is on the command line", async () => {
+  const printed = await capture(() => main(["--help"]));
+  const { result, stdout, stderr } = printed;
+  assert.deepEqual([result, stderr], [0, ""]);
+  for (
+    const start of [
+      ...["serve ", "export [ID...] ", "import FILE ", "remove ID... "],
+      ...["backup FILE ", "restore FILE ", "check ", "healthcheck "],
+      ...["openapi ", "--after ID ", "--help\n", "--version\n"],
+      ...ALL_SETTINGS.map(({ flag = "", placeholder }) =>
+        `${flag} ${placeholder} `.trimStart()
+      ),
+    ]
+  ) assert.ok(stdout.includes(`\n  ${start}`), start);
+  for (const { variable } of ALL_SETTINGS) {
+    assert.ok(stdout.includes(` ${variable} `), variable);
+  }
+  for (
+    const args of [["--frob", "--port", "x", "-h"], ["help", "import", "-x"]]
+  ) {
+    assert.deepEqual(await capture(() => main(args)), printed);
+  }
+});
+
+Deno.test("main() prints the version in deno.json, and that of Deno, with --version", async () => {
+  const { stdout } = await capture(() => main(["--version"]));
+  const [, version, deno = ""] =
+    /^plant-store (\S+) \(deno (\S+)\)\n$/.exec(stdout) ?? [];
+  assert.equal(version, config.version);
+  assert.match(deno, /^2\.\d+\.\d+/);
+});
+
 Deno.test("main() logs an unexpected error with its stack and returns 1", async () => {
   const { parse } = URL;
   URL.parse = () => {
@@ -82,9 +116,10 @@ Deno.test("main() logs an unexpected error with its stack and returns 1", async 
   assert.match(stderr, log);
 });
 
-Deno.test("main() refuses missing and unexpected operands, and --after without export, with status 2", async () => {
+Deno.test("main() refuses an unknown flag, missing and unexpected operands, and --after without export, with status 2", async () => {
   for (
     const [args, message] of [
+      [["--\x1b[31m\nred"], "unknown flag --\\u{1b}[31m red: see --help"],
       [["frob"], "unknown command frob: see --help"],
       [["serve", "now"], "unexpected argument now: see --help"],
       [["check", "now"], "unexpected argument now: see --help"],

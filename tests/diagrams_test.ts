@@ -1,10 +1,7 @@
-/**
- * The diagrams in the documents, drawn by Mermaid in Chromium. The environment
- * names the tools: CHROMIUM is the path of Chromium, MERMAID that of the script
- * of Mermaid (mermaid.min.js).
- */
+/** The diagrams in the documents, drawn by Mermaid in Chromium. */
 import assert from "node:assert/strict";
-import { Browser, CHROMIUM } from "./support/browser.ts";
+import { Browser } from "./support/browser.ts";
+import { needs } from "./support/needs.ts";
 import { DOCUMENTS, read } from "./support/readme.ts";
 
 const MERMAID = Deno.env.get("MERMAID") ?? "";
@@ -12,10 +9,9 @@ const MERMAID = Deno.env.get("MERMAID") ?? "";
 /** A block of Markdown with a diagram. */
 const DIAGRAM = /^```mermaid\n(.*?)^```$/gms;
 
-Deno.test({
-  name: "Mermaid draws every diagram in the documents",
-  ignore: CHROMIUM === "" || MERMAID === "",
-  fn: async () => {
+needs("CHROMIUM", "MERMAID").test(
+  "Mermaid draws every diagram in the documents",
+  async () => {
     await using browser = new Browser();
     await using tab = await browser.openTab();
     await tab.evaluate(Deno.readTextFileSync(MERMAID));
@@ -34,4 +30,4 @@ Deno.test({
     assert.deepEqual(problems, []);
     assert.ok(diagrams > 0, "no diagrams");
   },
-});
+);

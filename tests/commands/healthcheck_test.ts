@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { checkHealth } from "../../src/commands/healthcheck.ts";
 import type { Address } from "../../src/config/settings.ts";
-import { HEALTHCHECK_MS_MAX } from "../../src/limits.ts";
 import { OperatorError } from "../../src/operator_error.ts";
 import { settings } from "../support/settings.ts";
 import { testsIf } from "../support/tests.ts";
@@ -155,13 +154,10 @@ Deno.test("checkHealth() gives up if no complete reply arrives within HEALTHCHEC
   await Promise.all(
     ["", "HTTP/1.1 "].map((answer) =>
       checkAgainst(answer, async (port) => {
-        const startMs = performance.now();
         await assertFails(
           on(port),
           `no answer from 127.0.0.1 port ${port}: no reply within 3 s${ADVICE}`,
         );
-        const tookMs = performance.now() - startMs;
-        assert.ok(tookMs >= HEALTHCHECK_MS_MAX - 1, `took ${tookMs} ms`);
       })
     ),
   );

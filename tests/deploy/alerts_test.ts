@@ -1,8 +1,7 @@
 /** The alerts of Prometheus, and the table of metrics beside them. */
 import assert from "node:assert/strict";
 import { Metrics } from "../../src/telemetry/metrics.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
-import { testsWith } from "../support/tests.ts";
+import { needs } from "../support/needs.ts";
 import { PROMTOOL, runTool } from "../support/tools.ts";
 
 const FOLDER = new URL("../../src/deploy/prometheus/", import.meta.url);
@@ -17,7 +16,7 @@ const METRICS = new Metrics(() => ({
   tokenRequests: new Map([["a7937b64", 0]]),
 })).text(0);
 
-const withPromtool = testsWith(() => new TemporaryDirectory(), PROMTOOL !== "");
+const withPromtool = needs("PROMTOOL");
 
 const UP = "plant_store_up";
 const SCRAPED = 'up{job="plant-store"}';
@@ -101,7 +100,7 @@ const CASES: readonly [
 
 for (const [condition, series, time, alert] of CASES) {
   const fires = alert === undefined ? "no alert fires" : `${alert} fires`;
-  withPromtool.test(`${fires} if ${condition}`, async (directory) => {
+  withPromtool.test(`${fires} if ${condition}`, async ({ directory }) => {
     const inputs = Object.entries({ ...HEALTHY, ...series });
     const firing = { labels: `{alertname="${alert}"}`, value: 1 };
     const file = directory.file("test.yml");

@@ -71,12 +71,6 @@ const ACCIDENTS: Readonly<Record<string, Accident>> = {
   },
   "loses its log": { script: "rm plants.db-wal" },
   "loses its index": { script: "rm plants.db-shm" },
-  "has its log replaced by a copy": {
-    script: "cp plants.db-wal copy; mv copy plants.db-wal",
-  },
-  "has its index replaced by a copy": {
-    script: "cp plants.db-shm copy; mv copy plants.db-shm",
-  },
 };
 
 /** Runs a script in the directory of the store. */
@@ -442,12 +436,10 @@ const WALKS: readonly [
   isLossless?: true,
 ][] = [
   ["has its first page overwritten", "a start after a stop"],
-  ["has its first page overwritten", "the nightly backup"],
   ["has the empty tables of Deno overwritten", "a start after a stop"],
   ["has pages in the middle overwritten", "the nightly backup", true],
   ["has pages in the middle overwritten", "a create", true],
   ["has pages in the middle overwritten", "a save"],
-  ["is cut", "a start after a stop"],
   ["is cut", "the service"],
   ["lost its log", "a start after a kill"],
   ["lost its database", "a start after a kill"],

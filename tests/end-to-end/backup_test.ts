@@ -7,8 +7,7 @@ import {
   range,
   send,
 } from "../support/load.ts";
-import { assertOneLine, assertSucceeded, Program } from "../support/program.ts";
-import { snapshot } from "../support/snapshot.ts";
+import { assertSucceeded, Program } from "../support/program.ts";
 import { traced, withStrace } from "../support/strace.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
@@ -81,40 +80,3 @@ withStrace.test("a backup of a stopped store that is paused delays no start and 
   assertSucceeded(await backup.ended());
   assertSameLines(await exportLines(away.file("copy.db")), lines);
 });
-
-/** What is at the name of a backup, or beside it, and the message. */
-const REFUSED: readonly [
-  what: string,
-  make: (path: string) => void,
-  message: RegExp,
-][] = [
-  [
-    "a file and a log",
-    (path) => {
-      Deno.createSync(path).close();
-      Deno.createSync(`${path}-wal`).close();
-    },
-    /: \S+copy\.db already exists: name a new file$/m,
-  ],
-  [
-    "a link that leads nowhere",
-    (path) => Deno.symlinkSync("nowhere", path),
-    /: cannot write \S+copy\.db: it already exists$/m,
-  ],
-  [
-    "the log of another database",
-    (path) => Deno.writeTextFileSync(`${path}-wal`, "stale"),
-    /: \S+copy\.db-wal already exists: name a new file$/m,
-  ],
-];
-
-for (const [what, make, message] of REFUSED) {
-  test(`backup refuses a name with ${what}, and changes nothing`, async ({ directory, store }) => {
-    await createStore(store, 10);
-    const copy = directory.file("copy.db");
-    make(copy);
-    const before = snapshot(directory.path);
-    assertOneLine(await backUp(store, copy), 2, message);
-    assert.deepEqual(snapshot(directory.path), before);
-  });
-}

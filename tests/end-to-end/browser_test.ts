@@ -1,10 +1,7 @@
-/**
- * The reference page in Chromium. The environment names the tools: CHROMIUM is
- * the path of Chromium, AXE_CORE that of the script of axe-core (axe.min.js).
- * Tests without their tools are ignored.
- */
+/** The reference page in Chromium. */
 import assert from "node:assert/strict";
-import { Browser, CHROMIUM, type Tab } from "../support/browser.ts";
+import { Browser, type Tab } from "../support/browser.ts";
+import { isThere } from "../support/needs.ts";
 import { Program, statusOf, TOKEN } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
@@ -31,7 +28,7 @@ const cleanup = new AsyncDisposableStack();
 let browser: Browser;
 let program: Program;
 
-if (CHROMIUM !== "") {
+if (isThere("CHROMIUM")) {
   // Tests share the browser and the service: each has its own tab and id, and
   // reads messages of the browser that another test began to wait for.
   Deno.test.beforeAll(async () => {
@@ -53,7 +50,7 @@ function test(
   const plant = { token: TOKEN, id, name: "Monstera", tag: "climber" };
   Deno.test({
     name,
-    ignore: CHROMIUM === "" || !isPossible,
+    ignore: !isThere("CHROMIUM") || !isPossible,
     sanitizeOps: false,
     fn: async () => {
       await using stack = new AsyncDisposableStack();
@@ -348,5 +345,5 @@ test(
       }
     }
   },
-  { isPossible: AXE_CORE !== "" },
+  { isPossible: isThere("AXE_CORE") },
 );

@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import config from "../../deno.json" with { type: "json" };
-import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import { KV_ENV } from "../support/kv_server.ts";
 import { assertOneLine, runProgram } from "../support/program.ts";
@@ -12,42 +10,11 @@ function printing(stdout: string) {
   return { status: 0, signal: null, stdout, stderr: "" };
 }
 
-test("--help has a line for each command, flag and variable, and wins over everything else on the command line", async () => {
-  const { status, stdout, stderr } = await runProgram(["--help"]);
-  assert.deepEqual([status, stderr], [0, ""]);
-  for (
-    const start of [
-      ...["serve ", "export [ID...] ", "import FILE ", "remove ID... "],
-      ...["backup FILE ", "restore FILE ", "check ", "healthcheck "],
-      ...["openapi ", "--after ID ", "--help\n", "--version\n"],
-      ...ALL_SETTINGS.map(({ flag = "", placeholder }) =>
-        `${flag} ${placeholder} `.trimStart()
-      ),
-    ]
-  ) assert.ok(stdout.includes(`\n  ${start}`), start);
-  for (const { variable } of ALL_SETTINGS) {
-    assert.ok(stdout.includes(` ${variable} `), variable);
-  }
-  for (
-    const args of [["--frob", "--port", "x", "-h"], ["help", "import", "-x"]]
-  ) assert.deepEqual(await runProgram(args), printing(stdout));
-});
-
-test("--version shows the version in deno.json, and that of Deno", async () => {
-  const { stdout } = await runProgram(["--version"]);
-  const [, version, deno = ""] =
-    /^plant-store (\S+) \(deno (\S+)\)\n$/.exec(stdout) ?? [];
-  assert.equal(version, config.version);
-  assert.match(deno, /^2\.\d+\.\d+/);
-});
-
 /** `cli_test.ts` has what `main()` refuses by the command line alone. */
 const REFUSED: readonly [
   args: readonly string[],
   message: string | RegExp,
 ][] = [
-  [["--\x1b[31m\nred"], "unknown flag --\\u{1b}[31m red: see --help"],
-  [["import", "/none"], "cannot read /none: no such file"],
   [
     ["backup", "copy.db"],
     /cannot read \/.*\/plants\.db: no such file: name the store with --kv$/m,

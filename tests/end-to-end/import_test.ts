@@ -32,13 +32,18 @@ async function testRoundTrip(
   store: string,
   options: ProgramOptions = {},
 ): Promise<void> {
-  const random = new Random(seedOfRun());
-  const lines = drawLines(random, 8_000);
-  const file = writeLines(directory.file("in"), shuffle(random, lines));
-  for (const counts of [{ created: 8_000 }, { stored: 8_000 }]) {
-    const { status, stdout, stderr } = await importFile(store, file, options);
-    assert.deepEqual([status, stdout, stderr], [0, "", summary(counts)]);
-    assertSameLines(await exportLines(store, options), lines);
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  try {
+    const lines = drawLines(random, 8_000);
+    const file = writeLines(directory.file("in"), shuffle(random, lines));
+    for (const counts of [{ created: 8_000 }, { stored: 8_000 }]) {
+      const { status, stdout, stderr } = await importFile(store, file, options);
+      assert.deepEqual([status, stdout, stderr], [0, "", summary(counts)]);
+      assertSameLines(await exportLines(store, options), lines);
+    }
+  } catch (cause) {
+    throw new Error(`with SEED=${seed}`, { cause });
   }
 }
 

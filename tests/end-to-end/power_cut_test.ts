@@ -53,13 +53,22 @@ function* powerCuts(
   yield* drawPowerCuts(recording, random).take(count);
 }
 
+/** Runs a part of a test; an error names the variables that repeat it. */
+async function repeatable<T>(run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (cause) {
+    throw new Error(`with SEED=${SEED} POWER_CUTS=${POWER_CUTS}`, { cause });
+  }
+}
+
 /** The first run, which is recorded once for both tests. */
 let first: Recording | undefined;
 
 withStrace.test("a power cut at any moment loses no acknowledged plant, no reported backup and no restored store", async () => {
   for (let run = 0; run < POWER_CUTS / CUTS_MAX; run++) {
     const random = new Random(SEED + run);
-    const recording = await record(random);
+    const recording = await repeatable(() => record(random));
     first ??= recording;
     const cuts = Math.min(CUTS_MAX, POWER_CUTS - run * CUTS_MAX);
     let isServed = false;
@@ -71,29 +80,31 @@ withStrace.test("a power cut at any moment loses no acknowledged plant, no repor
         await assertServes(cut);
       } catch (cause) {
         const { path } = new ImageDirectory(cut.image);
-        const where = `${cut.stage}, ${cut.at}, SEED=${SEED}`;
+        const where =
+          `${cut.stage}, ${cut.at}, SEED=${SEED} POWER_CUTS=${POWER_CUTS}`;
         throw new Error(`${where}: the files are in ${path}`, { cause });
       }
     }, AT_A_TIME);
   }
 });
 
-withStrace.test("power cuts lose acknowledged plants if one sync in thirty has no effect", async () => {
-  const random = new Random(SEED);
-  const recording = first ?? await record(random);
-  let hasLost = false;
-  for (let cuts = 0; !hasLost; cuts += 50) {
-    assert.ok(cuts < LOSSY_CUTS_MAX, "no power cut finds dropped syncs");
-    const stages = recording.stages.slice(0, 1).map((stage) => ({
-      ...stage,
-      calls: stage.calls.filter(({ name }) =>
-        !/^f(data)?sync$/.test(name) || !random.chance(DROPPED_SHARE)
-      ),
-    }));
-    const images = drawPowerCuts({ ...recording, stages }, random).take(50);
-    await inParallel(images, async (cut) => {
-      if (hasLost) return;
-      await assertSurvives(recording, cut).catch(() => hasLost = true);
-    }, AT_A_TIME);
-  }
-});
+withStrace.test("power cuts lose acknowledged plants if one sync in thirty has no effect", () =>
+  repeatable(async () => {
+    const random = new Random(SEED);
+    const recording = first ?? await record(random);
+    let hasLost = false;
+    for (let cuts = 0; !hasLost; cuts += 50) {
+      assert.ok(cuts < LOSSY_CUTS_MAX, "no power cut finds dropped syncs");
+      const stages = recording.stages.slice(0, 1).map((stage) => ({
+        ...stage,
+        calls: stage.calls.filter(({ name }) =>
+          !/^f(data)?sync$/.test(name) || !random.chance(DROPPED_SHARE)
+        ),
+      }));
+      const images = drawPowerCuts({ ...recording, stages }, random).take(50);
+      await inParallel(images, async (cut) => {
+        if (hasLost) return;
+        await assertSurvives(recording, cut).catch(() => hasLost = true);
+      }, AT_A_TIME);
+    }
+  }));

@@ -11,10 +11,6 @@ import {
 
 const VALID = '{"id":2,"name":"Fern"}';
 
-function to(target: string): Uint8Array {
-  return request(VALID, { line: `POST ${target} HTTP/1.1` });
-}
-
 function withHeaders(...headers: string[]): Uint8Array {
   return request(VALID, { headers });
 }
@@ -26,14 +22,12 @@ const REFUSED: readonly (readonly [
   error: number,
   message: string | RegExp,
 ])[] = [
-  ...["/x/../plants", "/%70lants", "//plants"].map((path) =>
-    [
-      `the path ${path}`,
-      to(path),
-      40401,
-      new RegExp(`^path not found: ${path}(:|$)`),
-    ] as const
-  ),
+  [
+    "the path /x/../plants",
+    request(VALID, { line: "POST /x/../plants HTTP/1.1" }),
+    40401,
+    /^path not found: \/x\/\.\.\/plants: /,
+  ],
   [
     "a Host header that contains the path",
     request(VALID, {
@@ -42,12 +36,6 @@ const REFUSED: readonly (readonly [
     }),
     40401,
     "path not found: /ferns",
-  ],
-  [
-    "a method in lower case",
-    request(VALID, { line: "post /plants HTTP/1.1" }),
-    40501,
-    "method not allowed: post: use POST",
   ],
 ];
 
@@ -98,7 +86,7 @@ const { test } = testsOfOneService();
 for (const [name, bytes, error, message] of REFUSED) {
   test(`a request with ${name} is refused with ${error}`, async (program) => {
     const reply = await exchange(program.port, bytes);
-    assertRefusal(reply, { error, message }, ["tökén"]);
+    assertRefusal(reply, { error, message });
   });
 }
 

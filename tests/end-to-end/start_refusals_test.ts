@@ -4,7 +4,6 @@
  */
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
-import { makeOtherDatabase } from "../support/damage.ts";
 import { needs } from "../support/needs.ts";
 import {
   assertOneLine,
@@ -13,7 +12,6 @@ import {
   type ProgramOptions,
   runProgram,
 } from "../support/program.ts";
-import { snapshot } from "../support/snapshot.ts";
 import { assertInjected, tracedOn, withStrace } from "../support/strace.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
@@ -37,33 +35,6 @@ test("serve refuses an invalid command line with one object in the JSON format, 
   });
   assert.equal(status, 2);
 });
-
-/** What is where a store is to be, and the message. */
-const REFUSED: readonly [
-  name: string,
-  make: (store: string) => unknown,
-  message: RegExp,
-][] = [
-  [
-    "another database",
-    makeOtherDatabase,
-    /: cannot store plants in \S+: not a Deno KV store: restore a backup, or name another file with --kv$/m,
-  ],
-  [
-    "the saved plants of a lost store",
-    (store) => Deno.createSync(`${store}.rescued-x.jsonl`).close(),
-    /: cannot start with \S+: its plants were saved in \S+\.rescued-x\.jsonl: run this command, and start again; .*: plant-store import /,
-  ],
-];
-
-for (const [name, make, message] of REFUSED) {
-  test(`serve refuses a path with ${name} with one line, and changes nothing`, async ({ directory, store }) => {
-    make(store);
-    const before = snapshot(directory.path);
-    assertOneLine(await startOn(store), 2, message);
-    assert.deepEqual(snapshot(directory.path), before);
-  });
-}
 
 withStrace.test("serve refuses a directory that cannot be listed with one line, and creates no store", async ({ directory, store }) => {
   using away = new TemporaryDirectory();

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { BackgroundProcess } from "../support/background.ts";
+import { eventually } from "../support/load.ts";
 import { needs } from "../support/needs.ts";
 import {
   assertSucceeded,
@@ -82,15 +84,25 @@ needs("Linux").test(
     const file = directory.file("plant-store");
     writeScript(file);
     await using program = await start();
-    const { stdout } = await new Deno.Command("timeout", {
+    // In the loop, a second check follows what the first one has answered.
+    const log = directory.file("checks");
+    const check = directory.file("check");
+    const script = `#!/bin/sh\necho >> ${log}; exec ${file} "$@"\n`;
+    Deno.writeTextFileSync(check, script, { mode: 0o755 });
+    await using waiting = new BackgroundProcess("sh", {
       args: [
-        ...["5", "sh", "-c"],
-        START_POST.replaceAll("/usr/local/bin/plant-store", file),
+        "-c",
+        START_POST.replaceAll("/usr/local/bin/plant-store", check),
       ],
       env: { PORT: `${freePort()}`, MAINPID: `${program.process.pid}` },
-    }).output();
+    });
+    await waiting.causes(eventually(
+      (lines) => lines.length > 1,
+      () => Deno.readTextFile(log).catch(() => ""),
+    ));
+    const { stdout } = await waiting.stop("SIGTERM");
     assert.match(
-      new TextDecoder().decode(stdout),
+      stdout,
       /^<3>plant-store: no answer from 127\.0\.0\.1 port \d+: .*\n$/,
     );
   },

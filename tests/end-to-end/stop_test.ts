@@ -23,15 +23,16 @@ async function waitForGauge(
 
 /** Waits until connections are refused; until then they must end unanswered. */
 async function waitForRefusal(port: number): Promise<void> {
-  for (;;) {
+  await eventually((isRefused) => isRefused, async () => {
     try {
       using wire = await Wire.connect(port);
       assert.equal(await wire.rest(), "");
+      return false;
     } catch (error) {
-      if (error instanceof Deno.errors.ConnectionRefused) return;
+      if (error instanceof Deno.errors.ConnectionRefused) return true;
       throw error;
     }
-  }
+  });
 }
 
 test("SIGTERM lets a running create finish, refuses a body that is arriving, and does not wait for idle clients", async ({ store, start }) => {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
-import { LIMITS, REPEATING } from "../../src/reference/api.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import type { Description } from "../support/schema.ts";
 
@@ -76,16 +75,6 @@ Deno.test("descriptionText() describes every header, and Retry-After as an integ
       ["Retry-After", "integer", true],
     ],
   );
-});
-
-Deno.test("descriptionText() states in words what the schemas cannot: every bound, and how clients repeat a create", () => {
-  const { description } = api.info;
-  for (const [subject, bound, apiError] of LIMITS) {
-    const otherwise = apiError && ` (otherwise error ${apiError.error})`;
-    const line = `- ${subject}${otherwise ?? ""}: ${bound}`;
-    assert.ok(description.includes(line), line);
-  }
-  assert.ok(description.includes(REPEATING));
 });
 
 Deno.test("descriptionText() says which error of a status is meant by which sentence", () => {

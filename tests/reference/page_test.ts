@@ -1,10 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
-import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
-import { exampleMessage, LIMITS, REPEATING } from "../../src/reference/api.ts";
 import { renderPage } from "../../src/reference/page.ts";
-import { samples } from "../../src/reference/samples.ts";
 import { PLANT_MEMBERS } from "../support/plants.ts";
 
 const BASE_URL = "http://127.0.0.1:8000";
@@ -71,20 +68,6 @@ Deno.test("renderPage() links to no resource outside the page but /openapi.json"
   assert.doesNotMatch(inlineCode("script").join(), /\bimport\b/);
 });
 
-Deno.test("renderPage() shows every error with its status, headers, message and remedy", () => {
-  for (const apiError of Object.values(API_ERRORS)) {
-    const { error, when, remedy, headers = {} } = apiError;
-    assert.ok(html.includes(`id="error-${error}"`));
-    assert.ok(html.includes(`class="status">${statusOf(error)}</td>`));
-    for (const part of [when, remedy, exampleMessage(apiError)]) {
-      assertShown(part);
-    }
-    for (const [name, value] of Object.entries(headers)) {
-      assertShown(`${name}: ${value}`);
-    }
-  }
-});
-
 Deno.test("renderPage() shows every member with its type and bounds, and an input for each", () => {
   for (
     const part of [
@@ -100,23 +83,6 @@ Deno.test("renderPage() shows every member with its type and bounds, and an inpu
     ["id", ...PLANT_MEMBERS],
   );
   assert.match(html, /<input id="member-id"[^>]* title="an integer, such as/);
-});
-
-Deno.test("renderPage() shows every limit with a link to its error", () => {
-  for (const [subject, bound, apiError] of LIMITS) {
-    assertShown(subject);
-    assertShown(bound);
-    if (apiError !== undefined) {
-      assert.ok(html.includes(`href="#error-${apiError.error}"`), subject);
-    }
-  }
-});
-
-Deno.test("renderPage() shows every sample completely, and when to repeat a create", () => {
-  assertShown(REPEATING);
-  for (const sample of Object.values(samples(BASE_URL))) {
-    assert.ok(text.includes(sample), sample);
-  }
 });
 
 Deno.test("renderPage() uses the base URL in addresses, escaped, and its path as the prefix of links", () => {

@@ -1,11 +1,11 @@
-/** A real Chromium, whose path the environment variable CHROMIUM names. */
+/** A real Chromium. */
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { BackgroundProcess } from "./background.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
-/** The path of Chromium, empty if the environment names none. */
-export const CHROMIUM = Deno.env.get("CHROMIUM") ?? "";
+/** The path of Chromium. */
+const CHROMIUM = Deno.env.get("CHROMIUM") ?? "";
 
 /** Time limit for a command of the browser, generous for busy machines. */
 const COMMAND_MS_MAX = 20_000;

@@ -23,11 +23,6 @@ export function writeText(path: string): void {
   Deno.writeTextFileSync(path, "Monstera\n".repeat(1_000));
 }
 
-/** Makes a database of another program. */
-export function makeOtherDatabase(path: string): void {
-  execute(path, "CREATE TABLE plants (id)");
-}
-
 /** Makes the plants of a store such as a newer Deno would write. */
 export function makeNewer(path: string): void {
   // V8 refuses a value with a version above its own.

@@ -104,7 +104,7 @@ export class Load implements Disposable {
       while (!isOver) {
         const id = drawId(this.#random);
         const plant = drawPlant(this.#random);
-        tally.add(await this.create({ id, plant }, client));
+        tally.add(await this.#create({ id, plant }, client));
         await pause(PAUSE_MS);
       }
     });
@@ -113,9 +113,8 @@ export class Load implements Disposable {
   }
 
   /** Sends a create and records it with its reply. */
-  create(newPlant: NewPlant, client = this.#clients[0]): Promise<Answer> {
-    const init = { ...(client && { client }) };
-    const reply = this.#ledger.send(this.#nginx, newPlant, init);
+  #create(newPlant: NewPlant, client: Deno.HttpClient): Promise<Answer> {
+    const reply = this.#ledger.send(this.#nginx, newPlant, { client });
     this.#inFlight.add(reply);
     const end = () => this.#inFlight.delete(reply);
     reply.then(end, end);

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import { AcceptedTokens } from "../../src/http/auth.ts";
 import { BODY_MS_MAX, CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { createService } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import type { Entry } from "./entries.ts";
 import { FakeClock, FakeStore } from "./fake_store.ts";
+import { eventually } from "./load.ts";
 import { TOKEN } from "./program.ts";
 import { type Reply, toBytes } from "./wire.ts";
 
@@ -130,7 +130,11 @@ export class TestService {
 
   /** Waits until so many creates have no outcome. */
   async createsWaiting(count: number): Promise<void> {
-    while (this.committer.waiting < count) await sleep(0);
+    await eventually(
+      (waiting) => waiting >= count,
+      () => this.committer.waiting,
+      { everyMs: 0 },
+    );
   }
 
   /**

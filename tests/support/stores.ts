@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
 import { LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import type { CommitResult } from "../../src/store/committer.ts";
@@ -8,7 +7,7 @@ import { openStore } from "../../src/store/open.ts";
 import { ProblemError } from "../../src/files/problem.ts";
 import type { StoreError } from "../../src/store/store_error.ts";
 import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
-import { inParallel } from "./load.ts";
+import { eventually, inParallel } from "./load.ts";
 import { test } from "./tests.ts";
 
 /** A store, and the same data as another program sees it. */
@@ -76,11 +75,11 @@ export async function commit(
   store: KvStore,
   plants: readonly NewPlant[],
 ): Promise<CommitResult> {
-  for (;;) {
-    const result = await store.commit(plants);
-    if (result !== "locked") return result;
-    await sleep(LOCK_RETRY_MS_MAX);
-  }
+  return await eventually(
+    (result) => result !== "locked",
+    () => store.commit(plants),
+    { everyMs: LOCK_RETRY_MS_MAX },
+  );
 }
 
 /** Commits any number of plants. */

@@ -3,7 +3,7 @@ import { eventually } from "./load.ts";
 import { needs } from "./needs.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 
-/** The path of promtool; without it tests are ignored. */
+/** The path of promtool. */
 export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
 
 export const withOpenssl = needs("openssl");
