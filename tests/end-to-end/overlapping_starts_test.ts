@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { eventually, isStored, PLANT, send } from "../support/load.ts";
 import { assertSucceeded, Program } from "../support/program.ts";
-import { tracedOn, withStrace } from "../support/strace.ts";
+import { assertInjected, tracedOn, withStrace } from "../support/strace.ts";
 import { createStore } from "../support/transfer.ts";
 
 /** How often a start examines the log before it opens the store. */
@@ -32,3 +32,18 @@ for (const [what, looks] of Object.entries(LOOKS)) {
     });
   }
 }
+
+// A signal stops a process after a call only, so this one is delayed before it.
+withStrace.test("a start succeeds if another start creates the log right before the first look for it", async ({ directory, store, start }) => {
+  const trace = directory.file("trace");
+  const delay = "inject=statx:delay_enter=1500000:when=1";
+  await using slow = Program.spawn(
+    ["--port", "0", "--kv", store],
+    tracedOn(`${store}-wal`, trace, "trace=statx", delay),
+  );
+  await using other = await start();
+  assert.ok(isStored(await send(other, { id: 2n, plant: PLANT })));
+  await slow.printed(/listens on/);
+  for (const program of [other, slow]) assertSucceeded(await program.stop());
+  assertInjected(trace);
+});
