@@ -73,8 +73,8 @@ needs("Linux").test(
     await startPost(program.process);
     const store = directory.file("other.db");
     await using other = Program.spawn(["--port", PORT, "--kv", store]);
-    await assert.rejects(startPost(other.process));
     assert.equal((await other.ended()).status, 1);
+    await assert.rejects(startPost(other.process));
   },
 );
 
