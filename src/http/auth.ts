@@ -51,7 +51,7 @@ export class AcceptedTokens {
 
   /**
    * Accepted requests by token. A fingerprint names a token: the first digits of
-   * its SHA-256, from which nobody can compute the token.
+   * its SHA-256, which do not reveal the token.
    */
   get requests(): ReadonlyMap<string, number> {
     const requests = new Map<string, number>();
