@@ -111,7 +111,7 @@ function nextPageKeys(page: readonly Listed[]): number {
  * @throws {DatabaseError} if the ids do not ascend: parts of the database are in
  * the place of others, so a listing may go round in a circle
  */
-function lastIdOf(
+export function lastIdOf(
   page: readonly Listed[],
   previous: bigint | undefined,
 ): bigint | undefined {
