@@ -7,11 +7,6 @@ import {
   type ObservedStore,
   StoreHealth,
 } from "./store/health.ts";
-import {
-  Rescue,
-  type RescuedStore,
-  type RescueReports,
-} from "./store/rescue.ts";
 import type { Log } from "./telemetry/log.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 
@@ -31,12 +26,12 @@ export interface ServiceConfig {
   /** When the certificate expires, if there is one. */
   readonly certificateExpires: Date | undefined;
   /** Receives what the operator needs to know about the store. */
-  readonly reports: HealthReports & RescueReports;
+  readonly reports: HealthReports;
 }
 
 /** Connects the parts of a service, which answers requests through its handler. */
 export function createService(
-  store: CommitStore & ObservedStore & RescuedStore & MeasuredStore,
+  store: CommitStore & ObservedStore & MeasuredStore,
   { tokens, log, baseUrl, certificateExpires, reports }: ServiceConfig,
   clock: Clock,
 ) {
@@ -49,7 +44,6 @@ export function createService(
     tokenRequests: tokens.requests,
   }));
   const health = new StoreHealth(store, reports, clock);
-  const rescue = new Rescue(store, reports, clock);
   const committer = new Committer(store, {
     committed(seconds, plants) {
       metrics.commit(seconds, plants);
@@ -70,13 +64,6 @@ export function createService(
       handler.expire();
       committer.expire();
       health.check();
-      rescue.check();
     },
-
-    /**
-     * Waits until the plants of a lost store are saved. Call it when no request
-     * is running, before the store is closed, and `check()` until it resolves.
-     */
-    finish: () => rescue.finish(),
   };
 }

@@ -1,10 +1,6 @@
 import { dirname, resolve } from "node:path";
 import type { StoreSetting } from "../config/settings.ts";
-import {
-  backupFailure,
-  fileFailure,
-  shellCommand,
-} from "../console/failures.ts";
+import { backupFailure, fileFailure } from "../console/failures.ts";
 import { FileError } from "../files/file_error.ts";
 import {
   resolveLinks,
@@ -12,7 +8,7 @@ import {
   statOrUndefined,
 } from "../files/file_system.ts";
 import { makeFile } from "../files/publish.ts";
-import { countOf, toLine } from "../messages.ts";
+import { countOf, quoteForShell, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { filesOf, oldNameOf } from "../store/files/inspect.ts";
@@ -69,9 +65,10 @@ function refuseExisting(real: string): void {
   const files = filesOf(real);
   if (files.length === 0) return;
   const old = oldNameOf(real);
-  const commands = files.map((path) =>
-    shellCommand("mv", path, old + path.slice(real.length))
-  );
+  const commands = files.map((path) => {
+    const renamed = old + path.slice(real.length);
+    return `mv ${quoteForShell(path)} ${quoteForShell(renamed)}`;
+  });
   throw new OperatorError(
     `cannot restore to ${real}: a store is there, or a part of one: stop the ` +
       `service, move it away, and repeat: ${commands.join(" && ")}`,

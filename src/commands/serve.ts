@@ -1,5 +1,5 @@
 import { SYSTEM_CLOCK } from "../clock.ts";
-import type { Config, StoreSetting } from "../config/settings.ts";
+import type { Config } from "../config/settings.ts";
 import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
 import { describeExpiry } from "../console/certificate.ts";
@@ -7,7 +7,7 @@ import { storeFailure } from "../console/failures.ts";
 import { listenFailure, orListenFailure } from "../console/listen_failure.ts";
 import { reloadOnHangup } from "../console/reload.ts";
 import { stopSignal } from "../console/signals.ts";
-import { reportsTo, rescuedFailure } from "../console/store_reports.ts";
+import { reportsTo } from "../console/store_reports.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { HttpServer, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
@@ -15,11 +15,7 @@ import { createService } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { hasFixedWalReset, sqliteVersion } from "../store/files/sqlite.ts";
 import { openStore } from "../store/open.ts";
-import { findRescued, type Rescued } from "../store/rescue.ts";
 import { Log } from "../telemetry/log.ts";
-
-/** Interval between two log entries about what a stop waits for. */
-const STOP_REPORT_MS = 10_000;
 
 /**
  * Runs the service until a signal stops it.
@@ -38,7 +34,6 @@ export async function serve(config: Config): Promise<number> {
 
   // Before the store: a start that cannot listen creates none.
   orListenFailure(config, () => tryToListen(config));
-  refuseRescued(config.store);
   const store = await Promise.race([
     openStore(config.store).catch((error) => {
       throw storeFailure("store plants in", config.store, error);
@@ -115,12 +110,6 @@ async function run(
     await service.handler.drain();
     // A client that never completes its request keeps its connection open.
     await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
-    const waiting = setInterval(
-      () => log.info("stopping", "saving the plants of the lost store"),
-      STOP_REPORT_MS,
-    );
-    await service.finish();
-    clearInterval(waiting);
     clearInterval(checking);
   }
 }
@@ -150,20 +139,4 @@ function logUnhandledErrors(log: Log): void {
     event.preventDefault();
     log.internalError(event.error);
   });
-}
-
-/**
- * Refuses a start beside the plants of a lost store, since they may not be in
- * the store.
- * @throws {OperatorError}
- */
-function refuseRescued(store: StoreSetting): void {
-  if (store.kind === "server") return;
-  let rescued: Rescued | undefined;
-  try {
-    rescued = findRescued(store.path);
-  } catch (error) {
-    throw storeFailure("store plants in", store, error);
-  }
-  if (rescued !== undefined) throw rescuedFailure(rescued, store.path);
 }

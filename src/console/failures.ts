@@ -1,7 +1,6 @@
 /** Failures of stores and files, with advice for the operator. */
 import type { StoreSetting } from "../config/settings.ts";
 import { toFileError } from "../files/file_error.ts";
-import { quoteForShell } from "../messages.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { type StoreError, toStoreError } from "../store/store_error.ts";
@@ -43,7 +42,7 @@ function adviseOnStore(
     "newer format": "run the plant-store that stored them, or restore a backup",
     "no answer": kind === "file" ? "check its disk" : server,
     "locked": "stop that process, or use a local file system",
-    "lost": "",
+    "lost": "save its files before the service stops: see the handbook",
     "cut": "stop the service, and restore a backup",
     server,
   };
@@ -114,9 +113,4 @@ export function fileFailure(
 /** Returns the name of a store for messages. */
 export function nameOf(location: StoreLocation): string {
   return location.kind === "file" ? location.path : location.url;
-}
-
-/** Returns a command for a POSIX shell. */
-export function shellCommand(...words: readonly string[]): string {
-  return words.map(quoteForShell).join(" ");
 }

@@ -79,8 +79,3 @@ export function sync(path: string): void {
   using file = Deno.openSync(path);
   file.syncSync();
 }
-
-/** Returns the current time as a part of a name: `2026-11-22T165718.123Z`. */
-export function timeInName(): string {
-  return new Date().toISOString().replaceAll(":", "");
-}

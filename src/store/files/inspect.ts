@@ -7,7 +7,6 @@ import {
   lstatOrUndefined,
   resolveLinks,
   statOrUndefined,
-  timeInName,
 } from "../../files/file_system.ts";
 import { DatabaseError, toDatabaseError } from "./database_error.ts";
 import { openDatabase } from "./sqlite.ts";
@@ -98,7 +97,7 @@ export function filesOf(path: string): string[] {
 
 /** Returns the new name of a store that makes room for another one. */
 export function oldNameOf(path: string): string {
-  return `${path}.old-${timeInName()}`;
+  return `${path}.old-${new Date().toISOString().replaceAll(":", "")}`;
 }
 
 /**

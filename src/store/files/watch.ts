@@ -1,14 +1,13 @@
-import { basename, dirname } from "node:path";
+import { basename } from "node:path";
 import { type FileError, toFileError } from "../../files/file_error.ts";
 import {
   isSameFile,
   lstatOrUndefined,
   resolveLinks,
   statOrUndefined,
-  sync,
 } from "../../files/file_system.ts";
 import { DatabaseError } from "./database_error.ts";
-import { oldNameOf, SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
+import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 
 /** Files that belong to an open database, beside it. */
 const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
@@ -21,7 +20,7 @@ const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
  */
 export class WatchedFiles {
   /** The configured path. */
-  readonly path: string;
+  readonly #path: string;
   /** The path that SQLite has opened: the configured one may be a link. */
   readonly #real: string;
   #bytes = 0;
@@ -35,7 +34,7 @@ export class WatchedFiles {
    * @param database the file at the path before it was opened
    */
   constructor(path: string, database: Deno.FileInfo | undefined) {
-    this.path = path;
+    this.#path = path;
     this.#database = database;
     const real = resolveLinks(path);
     this.#real = real;
@@ -71,34 +70,11 @@ export class WatchedFiles {
   }
 
   /**
-   * Renames the log of a database that is not in its place, and its index: SQLite
-   * would replay it into another database there. Call it when the plants are
-   * saved. Ignores errors: a start finds the log and refuses it.
-   */
-  renameLog(): void {
-    try {
-      if (this.#isDatabase(lstatOrUndefined(this.#real))) return;
-      const old = oldNameOf(this.#real);
-      // The index first: without its log, a start would refuse another store.
-      for (const [path, file] of [...this.#sidecars].toReversed()) {
-        const found = lstatOrUndefined(path);
-        if (found !== undefined && isSameFile(found, file)) {
-          // SQLite finds a log by its name.
-          Deno.renameSync(path, old + path.slice(this.#real.length));
-        }
-      }
-      sync(dirname(this.#real));
-    } catch {
-      // It is still there.
-    }
-  }
-
-  /**
    * A database is also lost if it was moved and a link leads to it: SQLite
    * continues with the log at the old path. So the file itself is examined, too.
    */
   #findDatabaseLoss(): DatabaseError | undefined {
-    const found = statOrUndefined(this.path);
+    const found = statOrUndefined(this.#path);
     if (found === undefined) return lost("it was deleted or moved");
     if (!this.#isDatabase(found)) return lost("it was replaced");
     const isInPlace = this.#isDatabase(lstatOrUndefined(this.#real));
