@@ -1,6 +1,6 @@
-import { resolve } from "node:path";
 import type { StoreSetting } from "../config/settings.ts";
 import { fileFailure, storeFailure } from "../console/failures.ts";
+import { realPathOf } from "../files/file_system.ts";
 import { makeFile } from "../files/publish.ts";
 import { countOf, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
@@ -26,7 +26,7 @@ export async function backUp(
         "write its plants to a file with export",
     );
   }
-  const target = resolve(file);
+  const target = realPathOf(file);
   try {
     // SQLite would replay a log of that name into the copy.
     const [found] = filesOf(target);

@@ -1,12 +1,8 @@
-import { dirname, resolve } from "node:path";
+import { dirname } from "node:path";
 import type { StoreSetting } from "../config/settings.ts";
 import { backupFailure, fileFailure } from "../console/failures.ts";
 import { FileError } from "../files/file_error.ts";
-import {
-  resolveLinks,
-  setOwner,
-  statOrUndefined,
-} from "../files/file_system.ts";
+import { realPathOf, setOwner, statOrUndefined } from "../files/file_system.ts";
 import { makeFile } from "../files/publish.ts";
 import { countOf, quoteForShell, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
@@ -27,30 +23,30 @@ export async function restore(
   store: StoreSetting,
   file: string,
 ): Promise<number> {
-  const from = resolve(file);
+  const from = realPathOf(file);
   if (store.kind === "server") {
     throw new OperatorError(
       `${store.url} is a KV Connect server: export ${from}, and import its ` +
         "plants there",
     );
   }
-  const real = resolveLinks(store.path);
+  const { path } = store;
   try {
-    const entries = await makeFile(real, async (copy) => {
+    const entries = await makeFile(path, async (copy) => {
       const entries = await copyStore(from, copy).catch((error) => {
         if (!isStoreError(error)) throw error;
         throw backupFailure(from, error);
       });
-      refuseExisting(real);
+      refuseExisting(path);
       // Root restores the store of the service.
-      setOwner(copy, Deno.statSync(dirname(real)));
+      setOwner(copy, Deno.statSync(dirname(path)));
       return entries;
     });
     const what = `${countOf(entries, "entry", "entries")} from ${from}`;
-    writeStderr(toLine(`restored ${what} to ${real}`));
+    writeStderr(toLine(`restored ${what} to ${path}`));
     return 0;
   } catch (error) {
-    throw fileFailure("write", real, error);
+    throw fileFailure("write", path, error);
   }
 }
 
@@ -60,17 +56,17 @@ export async function restore(
  * @throws {FileError} if a directory is there
  * @throws {OperatorError} if files of a store are
  */
-function refuseExisting(real: string): void {
-  if (statOrUndefined(real)?.isDirectory) throw new FileError("directory");
-  const files = filesOf(real);
+function refuseExisting(path: string): void {
+  if (statOrUndefined(path)?.isDirectory) throw new FileError("directory");
+  const files = filesOf(path);
   if (files.length === 0) return;
-  const old = oldNameOf(real);
-  const commands = files.map((path) => {
-    const renamed = old + path.slice(real.length);
-    return `mv ${quoteForShell(path)} ${quoteForShell(renamed)}`;
+  const old = oldNameOf(path);
+  const commands = files.map((file) => {
+    const renamed = old + file.slice(path.length);
+    return `mv ${quoteForShell(file)} ${quoteForShell(renamed)}`;
   });
   throw new OperatorError(
-    `cannot restore to ${real}: a store is there, or a part of one: stop the ` +
+    `cannot restore to ${path}: a store is there, or a part of one: stop the ` +
       `service, move it away, and repeat: ${commands.join(" && ")}`,
   );
 }

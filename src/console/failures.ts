@@ -34,8 +34,6 @@ function adviseOnStore(
       "move the database back, restore a backup, or move the log away to start without its plants",
     "missing log":
       "move the log back, restore a backup, or move its index (-shm) away to start without the plants that only the log has",
-    "log beside link":
-      "stop the service, and move the log and its index (-wal, -shm) beside the database, under its name",
     "foreign log":
       "stop the service, and restore a backup, or move that log away to start without the plants that only it has",
     "corrupt": "check the disk, try again, and if this stays, restore a backup",

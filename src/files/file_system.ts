@@ -1,8 +1,5 @@
 /** Paths, and files of any content. */
-import { basename, dirname, isAbsolute, join } from "node:path";
-
-/** Maximum symbolic links to follow, as in Linux. */
-const LINKS_MAX = 40;
+import { basename, dirname, join, resolve } from "node:path";
 
 /**
  * Returns the information about a file, or `undefined` if there is none.
@@ -38,22 +35,22 @@ export function isSameFile(
   return one?.ino === other?.ino && one?.dev === other?.dev;
 }
 
-/** Returns the path that SQLite opens, even if it is a dangling link. */
-export function resolveLinks(path: string): string {
-  let target = path;
-  for (let links = 0; links < LINKS_MAX; links++) {
-    try {
-      // A relative link is resolved from the real directory that contains it,
-      // and so is "..", so the path is not normalized here.
-      const directory = Deno.realPathSync(dirname(target));
-      target = join(directory, basename(target));
-      const link = Deno.readLinkSync(target);
-      target = isAbsolute(link) ? link : `${directory}/${link}`;
-    } catch {
-      break;
-    }
+/**
+ * Returns an absolute path without links; the file may be missing. A path that
+ * cannot be examined stays as it is: whatever uses it reports this.
+ */
+export function realPathOf(path: string): string {
+  const absolute = resolve(path);
+  try {
+    return Deno.realPathSync(absolute);
+  } catch {
+    // Probably the file is missing.
   }
-  return target;
+  try {
+    return join(Deno.realPathSync(dirname(absolute)), basename(absolute));
+  } catch {
+    return absolute;
+  }
 }
 
 /** Removes a file or a directory with all it contains; ignores errors. */

@@ -6,7 +6,7 @@ import {
   LIST_KEYS_MAX,
   READ_KEYS_MAX,
 } from "../limits.ts";
-import { resolveLinks, statOrUndefined } from "../files/file_system.ts";
+import { statOrUndefined } from "../files/file_system.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
 import type { CommitResult, CommitStore } from "./committer.ts";
 import { WatchedFiles } from "./files/watch.ts";
@@ -66,8 +66,7 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
   static async open(location: StoreLocation, isNew: boolean): Promise<KvStore> {
     if (location.kind === "file") {
       const database = statOrUndefined(location.path);
-      // Since 2.9.7, Deno follows no link.
-      const kv = await Deno.openKv(resolveLinks(location.path));
+      const kv = await Deno.openKv(location.path);
       try {
         const files = new WatchedFiles(location.path, database);
         return new KvStore(kv, location, isNew, files);

@@ -1,6 +1,9 @@
 /** Where plants are stored. */
 export type StoreLocation =
-  /** An embedded database; the path is absolute. */
+  /**
+   * An embedded database; the path is absolute, without links: since 2.9.7, Deno
+   * opens no database by a path with a link in it.
+   */
   | { readonly kind: "file"; readonly path: string }
   /** A KV Connect server, and the token that Deno sends to it. */
   | { readonly kind: "server"; readonly url: string; readonly token: string };

@@ -1,11 +1,7 @@
 /** Opens stores, and creates the file of a new one. */
 import { dirname } from "node:path";
 import { FileError } from "../files/file_error.ts";
-import {
-  resolveLinks,
-  setOwner,
-  statOrUndefined,
-} from "../files/file_system.ts";
+import { setOwner, statOrUndefined } from "../files/file_system.ts";
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
 import { diagnose, requireUsable } from "./files/diagnose.ts";
 import { inspect, requireStore } from "./files/inspect.ts";
@@ -83,14 +79,13 @@ function prepareFile(path: string): boolean {
   const found = inspect(path);
   if (found === "store") return false;
   if (found instanceof Error) throw found;
-  const real = resolveLinks(path);
-  const directory = statOrUndefined(dirname(real));
+  const directory = statOrUndefined(dirname(path));
   if (!directory?.isDirectory) {
-    throw new FileError("no directory", `no directory ${dirname(real)}`);
+    throw new FileError("no directory", `no directory ${dirname(path)}`);
   }
   // SQLite would create it at a path that Deno refuses at the next start.
-  Deno.openSync(real, { write: true, create: true, mode: FILE_MODE }).close();
+  Deno.openSync(path, { write: true, create: true, mode: FILE_MODE }).close();
   // An import by root must not create a store that the service cannot open.
-  if (found === "nothing") setOwner(real, directory);
+  if (found === "nothing") setOwner(path, directory);
   return true;
 }

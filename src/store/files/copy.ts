@@ -1,9 +1,8 @@
-import { backup, type DatabaseSync } from "node:sqlite";
+import { backup, DatabaseSync } from "node:sqlite";
 import { STORE_OPEN_MS_MAX } from "../../limits.ts";
 import { DatabaseError, toDatabaseError } from "./database_error.ts";
 import { diagnose, requireUsable } from "./diagnose.ts";
 import { filesOf, isInWalMode, openToRead, requireStore } from "./inspect.ts";
-import { openDatabase } from "./sqlite.ts";
 
 /**
  * Copies a store with its log to one file: its state at one point in time, even
@@ -39,7 +38,7 @@ export async function copyStore(from: string, to: string): Promise<number> {
  * @returns its number of entries
  */
 function verify(path: string): number {
-  using copy = openDatabase(path);
+  using copy = new DatabaseSync(path);
   copy.exec("PRAGMA journal_mode = DELETE");
   const check = copy.prepare("PRAGMA integrity_check").get();
   if (check?.integrity_check !== "ok") throw new DatabaseError("corrupt");

@@ -12,8 +12,6 @@ const TABLE = [
   ["missing database", {}],
   /** There is a database, but its log is gone. */
   ["missing log", {}],
-  /** The path is a link now, and the log of its database is beside it. */
-  ["log beside link", {}],
   /** The log of another database is beside the file. */
   ["foreign log", {}],
   ["corrupt", {

@@ -1,7 +1,7 @@
 /** Finds out what SQLite and Deno KV do not report. */
 import { dirname } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { FileError, toFileError } from "../../files/file_error.ts";
-import { resolveLinks } from "../../files/file_system.ts";
 import {
   type DatabaseError,
   isLocked,
@@ -9,7 +9,6 @@ import {
   toDatabaseError,
 } from "./database_error.ts";
 import { filesOf } from "./inspect.ts";
-import { openDatabase } from "./sqlite.ts";
 
 /** Messages of SQLite and Deno KV for a file that they may not open or write. */
 const UNSPECIFIC = /unable to open database file|read-?only database/;
@@ -43,11 +42,10 @@ export function diagnose(
   error: unknown,
   path: string,
 ): DatabaseError | FileError {
-  const real = resolveLinks(path);
   if (isNoAnswer(error)) {
-    return toDatabaseError(findLock(real) ?? error);
+    return toDatabaseError(findLock(path) ?? error);
   }
-  const cause = UNSPECIFIC.test(String(error)) ? findDenial(real) : undefined;
+  const cause = UNSPECIFIC.test(String(error)) ? findDenial(path) : undefined;
   return toDatabaseError(cause ?? error);
 }
 
@@ -76,7 +74,7 @@ function named(error: unknown, path: string): FileError {
  */
 function findLock(path: string): unknown {
   try {
-    using database = openDatabase(path);
+    using database = new DatabaseSync(path);
     database.exec("BEGIN IMMEDIATE; ROLLBACK");
   } catch (error) {
     if (isLocked(error)) return error;

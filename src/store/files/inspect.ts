@@ -1,15 +1,9 @@
 /** Database files: what is at a path before a store is opened there. */
 import { basename } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
+import { DatabaseSync } from "node:sqlite";
 import { FileError } from "../../files/file_error.ts";
-import {
-  isSameFile,
-  lstatOrUndefined,
-  resolveLinks,
-  statOrUndefined,
-} from "../../files/file_system.ts";
+import { lstatOrUndefined, statOrUndefined } from "../../files/file_system.ts";
 import { DatabaseError, toDatabaseError } from "./database_error.ts";
-import { openDatabase } from "./sqlite.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
@@ -64,16 +58,18 @@ export type Found = "store" | "nothing" | "empty" | DatabaseError | FileError;
  * @throws the error of Deno if the path cannot be examined
  */
 export function inspect(path: string): Found {
-  const real = resolveLinks(path);
-  const log = findLogBesideLink(path, real) ?? findForeignLog(real);
+  const log = findForeignLog(path);
   if (log !== undefined) return log;
-  const file = statOrUndefined(path);
+  const file = lstatOrUndefined(path);
   if (file === undefined) return "nothing";
+  if (file.isSymlink) {
+    return new FileError("missing", "it is a link to a missing file");
+  }
   if (file.isDirectory) return new FileError("directory");
   // Opening a pipe to create a store in it would never return.
   if (!file.isFile) return new DatabaseError("not a store");
   if (file.size === 0) return "empty";
-  return findMissingLog(real) ?? inspectTables(real);
+  return findMissingLog(path) ?? inspectTables(path);
 }
 
 /** Requires a path to hold a store. @throws its problem if it does not */
@@ -85,13 +81,9 @@ export function requireStore(path: string): void {
   throw found;
 }
 
-/**
- * Returns the files that exist where SQLite would keep a store and what belongs
- * to it. If the path is a link, they are beside the real file.
- */
+/** Returns the files of a store that exist: what SQLite would keep there. */
 export function filesOf(path: string): string[] {
-  const real = resolveLinks(path);
-  return [real, ...SIDECAR_SUFFIXES.map((suffix) => real + suffix)]
+  return [path, ...SIDECAR_SUFFIXES.map((suffix) => path + suffix)]
     .filter((file) => statOrUndefined(file) !== undefined);
 }
 
@@ -107,26 +99,7 @@ export function oldNameOf(path: string): string {
  * removes the files that SQLite may create beside it, if it can be written.
  */
 export function openToRead(path: string): DatabaseSync {
-  return openDatabase(path, { readOnly: filesOf(path).length > 1 });
-}
-
-/**
- * Finds a log beside a link: the database was moved while a process had it open,
- * and its last changes are in this log only.
- */
-function findLogBesideLink(
-  path: string,
-  real: string,
-): DatabaseError | undefined {
-  if (!lstatOrUndefined(path)?.isSymlink) return undefined;
-  const log = path + WAL_SUFFIX;
-  const found = statOrUndefined(log);
-  const own = statOrUndefined(real + WAL_SUFFIX);
-  if (found === undefined || isSameFile(found, own)) return undefined;
-  return new DatabaseError(
-    "log beside link",
-    `it is a link, but the log of its database is beside the link: ${log}`,
-  );
+  return new DatabaseSync(path, { readOnly: filesOf(path).length > 1 });
 }
 
 /**

@@ -1,5 +1,4 @@
-import { DatabaseSync, type DatabaseSyncOptions } from "node:sqlite";
-import { resolveLinks } from "../../files/file_system.ts";
+import { DatabaseSync } from "node:sqlite";
 
 /** The first version without the WAL-reset bug (SQLite 3.51.3, release notes). */
 const FIXED = [3, 51, 3];
@@ -18,12 +17,4 @@ export function hasFixedWalReset(version: string): boolean {
   const parts = version.split(".").map(Number);
   const differing = FIXED.findIndex((part, i) => parts[i] !== part);
   return differing < 0 || (parts[differing] ?? 0) > (FIXED[differing] ?? 0);
-}
-
-/** Opens a database by its real path: since 2.9.7, Deno follows no link. */
-export function openDatabase(
-  path: string,
-  options: DatabaseSyncOptions = {},
-): DatabaseSync {
-  return new DatabaseSync(resolveLinks(path), options);
 }

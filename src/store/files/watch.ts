@@ -3,7 +3,6 @@ import { type FileError, toFileError } from "../../files/file_error.ts";
 import {
   isSameFile,
   lstatOrUndefined,
-  resolveLinks,
   statOrUndefined,
 } from "../../files/file_system.ts";
 import { DatabaseError } from "./database_error.ts";
@@ -19,10 +18,7 @@ const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
  * other error of a check may pass.
  */
 export class WatchedFiles {
-  /** The configured path. */
   readonly #path: string;
-  /** The path that SQLite has opened: the configured one may be a link. */
-  readonly #real: string;
   #bytes = 0;
   readonly #database: Deno.FileInfo | undefined;
   /** The files beside the database, by path. */
@@ -30,16 +26,14 @@ export class WatchedFiles {
   #loss: DatabaseError | undefined;
 
   /**
-   * @param path absolute, of a database that has just been opened
+   * @param path of a database that has just been opened
    * @param database the file at the path before it was opened
    */
   constructor(path: string, database: Deno.FileInfo | undefined) {
     this.#path = path;
     this.#database = database;
-    const real = resolveLinks(path);
-    this.#real = real;
     this.#sidecars = new Map(
-      SUFFIXES.map((suffix) => [real + suffix, statOrUndefined(real + suffix)]),
+      SUFFIXES.map((suffix) => [path + suffix, statOrUndefined(path + suffix)]),
     );
   }
 
@@ -70,17 +64,13 @@ export class WatchedFiles {
   }
 
   /**
-   * A database is also lost if it was moved and a link leads to it: SQLite
-   * continues with the log at the old path. So the file itself is examined, too.
+   * A link in its place is another file: SQLite continues with the log at the old
+   * path.
    */
   #findDatabaseLoss(): DatabaseError | undefined {
-    const found = statOrUndefined(this.#path);
+    const found = lstatOrUndefined(this.#path);
     if (found === undefined) return lost("it was deleted or moved");
-    if (!this.#isDatabase(found)) return lost("it was replaced");
-    const isInPlace = this.#isDatabase(lstatOrUndefined(this.#real));
-    if (!isInPlace) {
-      return lost("it was moved, and a link to it is in its place");
-    }
+    if (!isSameFile(found, this.#database)) return lost("it was replaced");
     return this.#findCut(found.size);
   }
 
@@ -102,10 +92,6 @@ export class WatchedFiles {
       }
     }
     return undefined;
-  }
-
-  #isDatabase(file: Deno.FileInfo | undefined): boolean {
-    return isSameFile(file, this.#database);
   }
 
   #examine(
