@@ -32,8 +32,6 @@ function adviseOnStore(
     "not a store": `restore a backup, or ${other}`,
     "missing database":
       "move the database back, restore a backup, or move the log away to start without its plants",
-    "missing log":
-      "move the log back, restore a backup, or move its index (-shm) away to start without the plants that only the log has",
     "foreign log":
       "stop the service, and restore a backup, or move that log away to start without the plants that only it has",
     "corrupt": "check the disk, try again, and if this stays, restore a backup",
@@ -41,7 +39,6 @@ function adviseOnStore(
     "no answer": kind === "file" ? "check its disk" : server,
     "locked": "stop that process, or use a local file system",
     "lost": "save its files before the service stops: see the handbook",
-    "cut": "stop the service, and restore a backup",
     server,
   };
   return advice[problem];

@@ -10,8 +10,6 @@ const TABLE = [
   ["not a store", { pattern: /not a database/, words: "not a Deno KV store" }],
   /** There is no database, but its log. */
   ["missing database", {}],
-  /** There is a database, but its log is gone. */
-  ["missing log", {}],
   /** The log of another database is beside the file. */
   ["foreign log", {}],
   ["corrupt", {
@@ -22,13 +20,8 @@ const TABLE = [
     // SQLite reports a failed read of an intact database in the same way.
     words: "the database is corrupt, or its disk fails",
   }],
-  /**
-   * A file of the open store was deleted, moved or replaced; the plants can still
-   * be read.
-   */
+  /** A file of the open store was deleted, moved or replaced. */
   ["lost", {}],
-  /** The same, but its content is gone. */
-  ["cut", { words: "it became shorter" }],
   /** A newer Deno wrote values that this one cannot read, or they are damaged. */
   ["newer format", {
     pattern: /could not deserialize|value encoding \d+ is unknown/,

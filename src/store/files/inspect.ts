@@ -33,22 +33,10 @@ const READ_VERSION_OFFSET = 19;
 const READ_VERSION_WAL = 2;
 
 /**
- * Numbers of frames in the index of a log: in the log, and copied to the database
- * (SQLite WAL-mode file format, section 2.1: mxFrame and nBackfill).
- */
-const FRAMES_OFFSET = 16;
-const FRAMES_COPIED_OFFSET = 96;
-const INDEX_BYTES = 100;
-
-/** The index starts with its version, in a header that it has twice. */
-const INDEX_VERSION = 3_007_000;
-const INDEX_HEADER_BYTES = 48;
-
-/**
  * What is at a path. `store`: a Deno KV store. `nothing`: no file. `empty`: an
  * empty file, or the start of a store, as an interrupted first start leaves it.
- * An error: anything else, a corrupt store, a log that SQLite would replay into
- * the wrong database, or a store without its log.
+ * An error: anything else, a corrupt store, or a log that SQLite would replay
+ * into the wrong database.
  */
 export type Found = "store" | "nothing" | "empty" | DatabaseError | FileError;
 
@@ -69,7 +57,7 @@ export function inspect(path: string): Found {
   // Opening a pipe to create a store in it would never return.
   if (!file.isFile) return new DatabaseError("not a store");
   if (file.size === 0) return "empty";
-  return findMissingLog(path) ?? inspectTables(path);
+  return inspectTables(path);
 }
 
 /** Requires a path to hold a store. @throws its problem if it does not */
@@ -123,47 +111,18 @@ function findForeignLog(path: string): DatabaseError | undefined {
   );
 }
 
-/**
- * Finds out that a store lacks its log, if the index of the log shows that it
- * had plants that are not in the database.
- */
-function findMissingLog(path: string): DatabaseError | undefined {
-  const log = path + WAL_SUFFIX;
-  if (!isInWalMode(path) || statOrUndefined(log) !== undefined) return;
-  const bytes = readStart(path + SHM_SUFFIX, INDEX_BYTES);
-  // SQLite writes it in the byte order of the machine.
-  const index = new DataView(bytes.buffer);
-  // After a power cut it can have any content.
-  const [one, other] = [0, INDEX_HEADER_BYTES]
-    .map((at) => String(bytes.subarray(at, at + INDEX_HEADER_BYTES)));
-  if (index.getUint32(0, true) !== INDEX_VERSION || one !== other) return;
-  const frames = index.getUint32(FRAMES_OFFSET, true);
-  if (frames <= index.getUint32(FRAMES_COPIED_OFFSET, true)) return;
-  // Another process may have opened the store meanwhile.
-  if (statOrUndefined(log) !== undefined) return;
-  return new DatabaseError("missing log", `its log is missing: ${log}`);
-}
-
 /** Returns whether a database is in WAL mode; a missing one is not. */
 export function isInWalMode(path: string): boolean {
-  const header = readStart(path, READ_VERSION_OFFSET + 1);
-  return header[READ_VERSION_OFFSET] === READ_VERSION_WAL;
-}
-
-/** Returns the first bytes of a file, zeros if it is missing or shorter. */
-function readStart(path: string, length: number): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(length);
   try {
     using file = Deno.openSync(path);
-    for (let at = 0; at < length;) {
-      const count = file.readSync(bytes.subarray(at));
-      if (count === null) break;
-      at += count;
-    }
+    file.seekSync(READ_VERSION_OFFSET, Deno.SeekMode.Start);
+    const version = new Uint8Array(1);
+    file.readSync(version);
+    return version[0] === READ_VERSION_WAL;
   } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
   }
-  return bytes;
 }
 
 /** Inspects the content of a database; reads what Deno reads at its opening. */

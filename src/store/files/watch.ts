@@ -14,8 +14,7 @@ const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
 /**
  * The files of an open embedded store, checked for deletion and replacement:
  * SQLite continues to write to a deleted file. A store is lost until a restart if
- * a file is missing or is another file, or if the database became shorter. Any
- * other error of a check may pass.
+ * a file is missing or is another file. Any other error of a check may pass.
  */
 export class WatchedFiles {
   readonly #path: string;
@@ -71,17 +70,7 @@ export class WatchedFiles {
     const found = lstatOrUndefined(this.#path);
     if (found === undefined) return lost("it was deleted or moved");
     if (!isSameFile(found, this.#database)) return lost("it was replaced");
-    return this.#findCut(found.size);
-  }
-
-  /**
-   * SQLite does not notice a database that became shorter, as by `cp` onto it. A
-   * checkpoint before the next check hides it. Only VACUUM shortens a database,
-   * and Deno KV does not use that.
-   */
-  #findCut(bytes: number): DatabaseError | undefined {
-    if (bytes < this.#bytes) return new DatabaseError("cut");
-    this.#bytes = bytes;
+    this.#bytes = found.size;
     return undefined;
   }
 
