@@ -36,7 +36,9 @@ function adviseOnStore(
       "stop the service, and restore a backup, or move that log away to start without the plants that only it has",
     "corrupt": "check the disk, try again, and if this stays, restore a backup",
     "newer format": "run the plant-store that stored them, or restore a backup",
-    "no answer": kind === "file" ? "check its disk" : server,
+    "no answer": kind === "file"
+      ? "another process may have locked it, or its disk hangs"
+      : server,
     "locked": "stop that process, or use a local file system",
     "lost": "save its files before the service stops: see the handbook",
     server,

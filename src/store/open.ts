@@ -3,8 +3,7 @@ import { dirname } from "node:path";
 import { FileError } from "../files/file_error.ts";
 import { setOwner, statOrUndefined } from "../files/file_system.ts";
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
-import { diagnose, requireUsable } from "./files/diagnose.ts";
-import { inspect, requireStore } from "./files/inspect.ts";
+import { inspect, requireStore, requireUsable } from "./files/inspect.ts";
 import { KvStore } from "./kv_store.ts";
 import { requireReadable } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
@@ -68,9 +67,7 @@ async function open(
   try {
     return await retryWhileLocked(STORE_OPEN_MS_MAX, tryToOpen);
   } catch (error) {
-    throw location.kind === "file"
-      ? diagnose(error, location.path)
-      : toStoreError(error, location);
+    throw toStoreError(error, location);
   }
 }
 

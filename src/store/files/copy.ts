@@ -1,8 +1,13 @@
 import { backup, DatabaseSync } from "node:sqlite";
 import { STORE_OPEN_MS_MAX } from "../../limits.ts";
 import { DatabaseError, toDatabaseError } from "./database_error.ts";
-import { diagnose, requireUsable } from "./diagnose.ts";
-import { filesOf, isInWalMode, openToRead, requireStore } from "./inspect.ts";
+import {
+  filesOf,
+  isInWalMode,
+  openToRead,
+  requireStore,
+  requireUsable,
+} from "./inspect.ts";
 
 /**
  * Copies a store with its log to one file: its state at one point in time, even
@@ -63,6 +68,6 @@ function openSource(path: string): DatabaseSync {
     return source;
   } catch (error) {
     source?.close();
-    throw diagnose(error, path);
+    throw toDatabaseError(error);
   }
 }

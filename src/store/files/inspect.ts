@@ -1,7 +1,7 @@
 /** Database files: what is at a path before a store is opened there. */
-import { basename } from "node:path";
+import { basename, dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { FileError } from "../../files/file_error.ts";
+import { FileError, toFileError } from "../../files/file_error.ts";
 import { lstatOrUndefined, statOrUndefined } from "../../files/file_system.ts";
 import { DatabaseError, toDatabaseError } from "./database_error.ts";
 
@@ -67,6 +67,41 @@ export function requireStore(path: string): void {
   if (found === "nothing") throw new FileError("missing");
   if (found === "empty") throw new FileError("missing", "it is empty");
   throw found;
+}
+
+/**
+ * Requires that the files of a store can be read and written: Deno would panic
+ * if it cannot write one that is beside a database. Not while the database is
+ * open: closing any descriptor of its file releases SQLite's locks.
+ * @throws {FileError} names the file that cannot, or the directory
+ */
+export function requireUsable(path: string): void {
+  const files = filesOf(path);
+  for (const file of files) {
+    try {
+      Deno.openSync(file, { read: true, write: true }).close();
+    } catch (error) {
+      // Another process has closed the store meanwhile.
+      if (error instanceof Deno.errors.NotFound) continue;
+      throw named(error, file);
+    }
+  }
+  // SQLite creates a log beside a closed database.
+  if (files.length === 1) requireWritable(dirname(path));
+}
+
+function requireWritable(directory: string): void {
+  try {
+    Deno.removeSync(Deno.makeTempFileSync({ dir: directory }));
+  } catch (error) {
+    throw named(error, directory);
+  }
+}
+
+/** Converts an error of a file or directory, and names it. */
+function named(error: unknown, path: string): FileError {
+  const { problem, message } = toFileError(error);
+  return new FileError(problem, `${message}: ${path}`);
 }
 
 /** Returns the files of a store that exist: what SQLite would keep there. */
