@@ -7,7 +7,6 @@ import { removePlants } from "./commands/remove.ts";
 import { restore } from "./commands/restore.ts";
 import { serve } from "./commands/serve.ts";
 import { writeStdout } from "./console/stdout.ts";
-import { deleteOverrides } from "./config/overrides.ts";
 import { ALL_SETTINGS, Settings } from "./config/settings.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { toLine } from "./messages.ts";
@@ -137,7 +136,6 @@ export async function main(args: readonly string[]): Promise<number> {
     if (problem !== undefined) throw new OperatorError(problem);
     const after = flags.get(AFTER);
     const { run, operands } = readCommand(words, after);
-    deleteOverrides();
     return await run(settings, operands, after);
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;

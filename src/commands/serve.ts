@@ -13,7 +13,6 @@ import { HttpServer, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import { hasFixedWalReset, sqliteVersion } from "../store/files/sqlite.ts";
 import { openStore } from "../store/open.ts";
 import { Log } from "../telemetry/log.ts";
 
@@ -116,14 +115,6 @@ async function run(
 
 /** Logs what works, but may need an action. */
 function warn(log: Log, config: Config): void {
-  const version = sqliteVersion();
-  if (config.store.kind === "file" && !hasFixedWalReset(version)) {
-    log.warn(
-      "old SQLite",
-      `SQLite ${version} can corrupt the store if another process uses it, too, ` +
-        "such as an instance, an import or Litestream: use Deno 2.9.6 or later",
-    );
-  }
   if (config.tls !== undefined && config.tls.expires < new Date()) {
     log.warn("certificate expired", describeExpiry(config.tls));
   }
