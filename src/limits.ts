@@ -86,20 +86,8 @@ export const READ_KEYS_MAX = 10;
 /** Maximum keys in one listing of a run of ids: Deno KV's limit. */
 export const LIST_KEYS_MAX = 1_000;
 
-/** Keys in the first page of an export: few, in case all plants are large. */
-export const PAGE_KEYS_MIN = 4;
-
-/**
- * Characters in one page of an export, estimated from the page before. It bounds
- * the memory of an export: 4 to 8 of the largest plants.
- */
-export const PAGE_CHARS = PAGE_KEYS_MIN * VALUE_BYTES_MAX;
-
-/**
- * Maximum keys in one page of an export: more would save processor time, but a
- * page after small plants has so many large ones in the worst case.
- */
-export const PAGE_KEYS_MAX = 250;
+/** Keys in one page of a listing: 4 MiB of the largest plants. */
+export const PAGE_KEYS = 64;
 
 /** Time for one page of a listing; a KV Connect server may never answer. */
 export const LIST_MS_MAX = 10_000;

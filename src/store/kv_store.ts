@@ -159,7 +159,6 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
     keysMax: number,
     { after, cursor }: PageStart,
   ): Promise<{ readonly page: Listed[]; readonly cursor: string }> {
-    // A listing has one batch size, so each page has a listing of its own.
     const listing = this.#kv.list({
       prefix: [PLANTS],
       ...(after !== undefined && { start: [PLANTS, after + 1n] }),

@@ -1,11 +1,6 @@
 /** Lists the plants of a store, page by page. */
-import {
-  LIST_MS_MAX,
-  PAGE_CHARS,
-  PAGE_KEYS_MAX,
-  PAGE_KEYS_MIN,
-} from "../limits.ts";
-import { countChars, formatNewPlant, type NewPlant } from "../plant/plant.ts";
+import { LIST_MS_MAX, PAGE_KEYS } from "../limits.ts";
+import { formatNewPlant, type NewPlant } from "../plant/plant.ts";
 import { DatabaseError } from "./files/database_error.ts";
 import { withTimeout } from "./retry.ts";
 
@@ -39,11 +34,10 @@ export async function* listPlants(
   store: ListedStore,
   after?: bigint,
 ): AsyncGenerator<readonly Listed[]> {
-  let keysMax = PAGE_KEYS_MIN;
   let cursor = "";
   let lastId = after;
   async function readPage(): Promise<readonly Listed[]> {
-    const listed = store.listPage(keysMax, { after, cursor });
+    const listed = store.listPage(PAGE_KEYS, { after, cursor });
     const { page, cursor: end } = await withTimeout(listed, LIST_MS_MAX);
     lastId = lastIdOf(page, lastId);
     cursor = end;
@@ -51,11 +45,10 @@ export async function* listPlants(
   }
   for (let next = readPage();;) {
     const page = await next;
-    if (page.length < keysMax) {
+    if (page.length < PAGE_KEYS) {
       yield page;
       return;
     }
-    keysMax = nextPageKeys(page);
     next = readPage();
     // Ignore the prefetched page if the consumer stops early.
     next.catch(() => {});
@@ -93,17 +86,8 @@ export async function* listLines(
 
 /** Rejects if this Deno cannot read the first plants. @throws {StoreError} */
 export async function requireReadable(store: ListedStore): Promise<void> {
-  const { page } = await store.listPage(PAGE_KEYS_MAX, { cursor: "" });
+  const { page } = await store.listPage(PAGE_KEYS, { cursor: "" });
   lastIdOf(page, undefined);
-}
-
-/** Returns the number of keys of the next page, if its plants are as large. */
-function nextPageKeys(page: readonly Listed[]): number {
-  let chars = 0;
-  for (const entry of page) {
-    chars += typeof entry === "string" ? entry.length : countChars(entry.plant);
-  }
-  return Math.min(PAGE_KEYS_MAX, Math.floor(PAGE_CHARS * page.length / chars));
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Lists what is left of a damaged store. */
-import { ID_MAX, ID_MIN, LIST_MS_MAX, PAGE_KEYS_MAX } from "../limits.ts";
+import { ID_MAX, ID_MIN, LIST_MS_MAX, PAGE_KEYS } from "../limits.ts";
 import {
   lastIdOf,
   type Listed,
@@ -37,7 +37,7 @@ export async function* salvagePlants(
     // One by one up to the damage, which a page includes.
     const firstId = lastId;
     let page: readonly Listed[] | undefined;
-    for (let keys = 0; keys < PAGE_KEYS_MAX; keys++) {
+    for (let keys = 0; keys < PAGE_KEYS; keys++) {
       page = await readNext(store, lastId);
       if (page === undefined || page.length === 0) break;
       lastId = lastIdOf(page, lastId) ?? lastId;
