@@ -15,9 +15,6 @@ import { descriptionText } from "./reference/openapi.ts";
 import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
 import { VERSION } from "./version.ts";
 
-/** The one flag with a value that is no setting: `export` starts behind an id. */
-const AFTER = "--after";
-
 /** How many operands a command takes. */
 interface OperandRule {
   readonly max: number;
@@ -37,14 +34,10 @@ const OPERANDS = {
 interface Command {
   readonly operands?: keyof typeof OPERANDS;
   readonly help: string;
-  /**
-   * @param after the value of {@link AFTER}
-   * @returns the exit status
-   */
+  /** Returns the exit status. */
   readonly run: (
     settings: Settings,
     operands: readonly string[],
-    after: string | undefined,
   ) => number | Promise<number>;
 }
 
@@ -58,8 +51,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
     ["export", {
       operands: "[ID...]",
       help: "write these plants, or all, to stdout, one JSON object per line",
-      run: (settings, ids, after) =>
-        exportPlants(settings.store(), { ids, after }),
+      run: (settings, ids) => exportPlants(settings.store(), ids),
     }],
     ["import", {
       operands: "FILE",
@@ -101,10 +93,9 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
   ] satisfies [string, Command][],
 );
 
-const FLAGS: ReadonlySet<string | undefined> = new Set([
-  ...ALL_SETTINGS.map(({ flag }) => flag),
-  AFTER,
-]);
+const FLAGS: ReadonlySet<string | undefined> = new Set(
+  ALL_SETTINGS.map(({ flag }) => flag),
+);
 
 /** An id among the arguments, which is not a flag. */
 const NEGATIVE_ID = /^-\d/;
@@ -134,9 +125,8 @@ export async function main(args: readonly string[]): Promise<number> {
       return 0;
     }
     if (problem !== undefined) throw new OperatorError(problem);
-    const after = flags.get(AFTER);
-    const { run, operands } = readCommand(words, after);
-    return await run(settings, operands, after);
+    const { run, operands } = readCommand(words);
+    return await run(settings, operands);
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
     return report(error, logFormatOf(settings));
@@ -198,16 +188,10 @@ function logFormatOf(settings: Settings): LogFormat {
 }
 
 /** Returns the command in the words, and its operands. */
-function readCommand(
-  [name = "serve", ...operands]: readonly string[],
-  after: string | undefined,
-) {
+function readCommand([name = "serve", ...operands]: readonly string[]) {
   const command = COMMANDS.get(name);
   if (command === undefined) {
     throw new OperatorError(`unknown command ${name}: see --help`);
-  }
-  if (after !== undefined && name !== "export") {
-    throw new OperatorError(`${AFTER} is for export only: see --help`);
   }
   const { max, needs }: OperandRule = OPERANDS[command.operands ?? ""];
   if (needs !== undefined && (operands[0] ?? "") === "") {
@@ -238,7 +222,6 @@ ${commands.toArray().join("\n")}
 
 Flags, the environment variables beside them, and defaults; a flag wins:
 ${settings.join("\n")}
-  --after ID                                           export: write the plants with greater ids only
   --help
   --version
 

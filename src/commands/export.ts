@@ -4,90 +4,81 @@ import { readId } from "../console/operands.ts";
 import { Progress } from "../console/progress.ts";
 import { writeStdout } from "../console/stdout.ts";
 import { LIST_MS_MAX } from "../limits.ts";
-import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
+import { countOf } from "../messages.ts";
+import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant, type Plant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import { listLines } from "../store/listing.ts";
 import { openExistingStore } from "../store/open.ts";
 import { withTimeout } from "../store/retry.ts";
+import { salvagePlants } from "../store/salvage.ts";
 import { isDamaged, toStoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
-
-/** Which plants an export writes: all, if neither is given. */
-export interface Selection {
-  readonly ids: readonly string[];
-  /** Only plants with greater ids. */
-  readonly after: string | undefined;
-}
 
 /** What an export has written, and what it could not write. */
 interface Counts {
   exported: number;
   skipped: number;
-  /** The plants up to this id were read, if they are read in order. */
-  lastId: bigint | undefined;
+  gaps: number;
 }
 
 /**
- * Writes plants to stdout, one NewPlant per line: those selected by their ids,
- * or in the order of ids.
- * @returns the exit status: 1 if an id or an entry of the store has no plant
+ * Writes plants to stdout, one NewPlant per line: those of some ids, or all in
+ * the order of ids. Of a damaged store it writes what can be read.
+ * @returns the exit status: 1 if an id or an entry of the store has no plant, or
+ * if plants may be missing
  * @throws {OperatorError} if an id is invalid, the store cannot be read, or
  * stdout not written
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
  */
 export async function exportPlants(
   store: StoreSetting,
-  selection: Selection,
+  ids: readonly string[],
 ): Promise<number> {
-  const ids = new Set(selection.ids.map(readId));
-  const after = selection.after === undefined
-    ? undefined
-    : readId(selection.after);
-  if (ids.size > 0 && after !== undefined) {
-    throw new OperatorError("ids and --after are given: give one of them");
-  }
+  const selected = new Set(ids.map(readId));
   const open = await openExistingStore(store).catch((error) => {
     throw storeFailure("read", store, error);
   });
-  const counts: Counts = { exported: 0, skipped: 0, lastId: after };
+  const counts: Counts = { exported: 0, skipped: 0, gaps: 0 };
   try {
-    if (ids.size > 0) await exportSelected(open, ids, counts);
-    else await exportAll(open, after, counts);
+    if (selected.size > 0) await exportSelected(open, selected, counts);
+    else await exportAll(open, counts);
   } catch (error) {
-    if (error instanceof OperatorError) throw error;
     if (error instanceof Deno.errors.BrokenPipe) throw error;
-    const { message, exitStatus } = storeFailure("read", store, error);
-    const rest = counts.lastId === undefined
-      ? ""
-      : `; ids above ${counts.lastId} were not read`;
-    throw new OperatorError(message + rest, exitStatus);
+    throw storeFailure("read", store, error);
   } finally {
     open.close();
   }
-  if (counts.skipped === 0) return 0;
-  writeStderr(`${counts.exported} exported, ${counts.skipped} skipped`);
+  const { exported, skipped, gaps } = counts;
+  if (skipped + gaps === 0) return 0;
+  writeStderr(
+    `${exported} exported, ${skipped} skipped, ${countOf(gaps, "gap", "gaps")}`,
+  );
   return EXIT_FAILURE;
 }
 
-/** Writes all plants above an id, up to the first page that cannot be read. */
-async function exportAll(
-  store: KvStore,
-  after: bigint | undefined,
-  counts: Counts,
-): Promise<void> {
+async function exportAll(store: KvStore, counts: Counts): Promise<void> {
   const progress = new Progress();
   // On a terminal the plants themselves show the progress.
   const isPiped = !Deno.stdout.isTerminal();
   try {
-    for await (const page of listLines(store, after)) {
-      counts.exported += page.plants;
-      counts.skipped += page.foreign.length;
-      for (const key of page.foreign) {
-        progress.print(`${key}: not a plant of this service`);
+    for await (const part of salvagePlants(store)) {
+      if ("upTo" in part) {
+        const ids = `ids ${part.after + 1n} to ${part.upTo}`;
+        progress.print(`${ids} cannot be read: the database is damaged`);
+        counts.gaps++;
+        continue;
       }
-      await writeStdout(page.text);
-      counts.lastId = page.lastId ?? counts.lastId;
+      let lines = "";
+      for (const entry of part) {
+        if (typeof entry === "string") {
+          progress.print(`${entry}: not a plant of this service`);
+          counts.skipped++;
+        } else {
+          lines += `${formatNewPlant(entry)}\n`;
+          counts.exported++;
+        }
+      }
+      await writeStdout(lines);
       if (isPiped) progress.update(counts.exported);
     }
   } finally {

@@ -72,6 +72,7 @@ export function storeFailure(
   store: StoreSetting,
   error: unknown,
 ): OperatorError {
+  if (error instanceof OperatorError) return error;
   const converted = toStoreError(error, store);
   return new OperatorError(
     `cannot ${action} ${nameOf(store)}: ${explain(converted, store)}`,

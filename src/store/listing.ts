@@ -1,6 +1,6 @@
 /** Lists the plants of a store, page by page. */
 import { LIST_MS_MAX, PAGE_KEYS } from "../limits.ts";
-import { formatNewPlant, type NewPlant } from "../plant/plant.ts";
+import type { NewPlant } from "../plant/plant.ts";
 import { DatabaseError } from "./files/database_error.ts";
 import { withTimeout } from "./retry.ts";
 
@@ -53,34 +53,6 @@ export async function* listPlants(
     // Ignore the prefetched page if the consumer stops early.
     next.catch(() => {});
     yield page;
-  }
-}
-
-/** The lines of some plants of a store. */
-export interface Page {
-  /** One NewPlant per line. */
-  readonly text: string;
-  /** Number of lines. */
-  readonly plants: number;
-  /** The id in the last line, if there is one. */
-  readonly lastId: bigint | undefined;
-  /** Names the entries that are not plants of this service. */
-  readonly foreign: readonly string[];
-}
-
-/** Lists every plant as {@link listPlants}, in the lines of an export. */
-export async function* listLines(
-  store: ListedStore,
-  after?: bigint,
-): AsyncGenerator<Page> {
-  for await (const page of listPlants(store, after)) {
-    const plants = page.filter((entry) => typeof entry !== "string");
-    yield {
-      text: plants.map((plant) => `${formatNewPlant(plant)}\n`).join(""),
-      plants: plants.length,
-      lastId: plants.at(-1)?.id,
-      foreign: page.filter((entry) => typeof entry === "string"),
-    };
   }
 }
 

@@ -24,7 +24,7 @@ export async function* salvagePlants(
 ): AsyncGenerator<readonly Listed[] | Gap> {
   let lastId = ID_MIN - 1n;
   let after: bigint | undefined;
-  for (;;) {
+  while (lastId < ID_MAX) {
     try {
       for await (const page of listPlants(store, after)) {
         lastId = lastIdOf(page, lastId) ?? lastId;
@@ -39,12 +39,12 @@ export async function* salvagePlants(
     let page: readonly Listed[] | undefined;
     for (let keys = 0; keys < PAGE_KEYS; keys++) {
       page = await readNext(store, lastId);
-      if (page === undefined || page.length === 0) break;
+      if (typeof page?.[0] !== "object") break;
       lastId = lastIdOf(page, lastId) ?? lastId;
       yield page;
     }
     // Without an error, the pages are not in order.
-    if (page !== undefined) yield { after: firstId, upTo: lastId };
+    if (page !== undefined && lastId > firstId) yield { after: firstId, upTo: lastId };
     else {
       const upTo = await findReadable(store, lastId);
       yield { after: lastId, upTo };
