@@ -125,9 +125,6 @@ export const REPLIES_MS_MAX = 1_000;
  */
 export const CHECK_MS = 250;
 
-/** Time to retry listening after the runtime stopped listening. */
-export const LISTEN_AGAIN_MS_MAX = 60_000;
-
 /**
  * Maximum accepted tokens; a rotation needs two. A request compares its token
  * with all of them, and 100 take about as long as the rest of a create.

@@ -4,12 +4,12 @@ import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
 import { describeExpiry } from "../console/certificate.ts";
 import { storeFailure } from "../console/failures.ts";
-import { listenFailure, orListenFailure } from "../console/listen_failure.ts";
+import { orListenFailure } from "../console/listen_failure.ts";
 import { reloadOnHangup } from "../console/reload.ts";
 import { stopSignal } from "../console/signals.ts";
 import { reportsTo } from "../console/store_reports.ts";
 import { AcceptedTokens } from "../http/auth.ts";
-import { HttpServer, tryToListen } from "../http/server.ts";
+import { listen, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
@@ -19,7 +19,7 @@ import { Log } from "../telemetry/log.ts";
 /**
  * Runs the service until a signal stops it.
  * @returns the exit status
- * @throws {OperatorError} if it cannot start or continue to listen
+ * @throws {OperatorError} if it cannot start
  */
 export async function serve(config: Config): Promise<number> {
   const stop = stopSignal();
@@ -62,22 +62,17 @@ interface Prepared {
 
 /**
  * Answers requests until a signal, and then those that are running.
- * @throws {OperatorError} if it cannot start or continue to listen
+ * @throws {OperatorError} if it cannot start
  */
 async function run(
   config: Config,
   { store, tokens, log, generatedToken }: Prepared,
   stop: Promise<Deno.Signal>,
 ): Promise<void> {
-  const server: HttpServer = orListenFailure(
+  const server = orListenFailure(
     config,
     // No request arrives before this function waits.
-    () =>
-      new HttpServer(config, {
-        handler: (request) => service.handler.handle(request),
-        log,
-        clock: SYSTEM_CLOCK,
-      }),
+    () => listen(config, (request) => service.handler.handle(request), log),
   );
   const baseUrl = config.baseUrl ?? server.origin;
   const service = createService(
@@ -99,18 +94,12 @@ async function run(
     generatedToken,
   });
 
-  try {
-    const signal = await Promise.race([stop, server.failed]);
-    log.info("stopping", `${signal}: draining`);
-  } catch (error) {
-    throw listenFailure(config, error);
-  } finally {
-    const closed = server.shutdown();
-    await service.handler.drain();
-    // A client that never completes its request keeps its connection open.
-    await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
-    clearInterval(checking);
-  }
+  log.info("stopping", `${await stop}: draining`);
+  const closed = server.shutdown();
+  await service.handler.drain();
+  // A client that never completes its request keeps its connection open.
+  await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
+  clearInterval(checking);
 }
 
 /** Logs what works, but may need an action. */

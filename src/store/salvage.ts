@@ -44,8 +44,9 @@ export async function* salvagePlants(
       yield page;
     }
     // Without an error, the pages are not in order.
-    if (page !== undefined && lastId > firstId) yield { after: firstId, upTo: lastId };
-    else {
+    if (page !== undefined && lastId > firstId) {
+      yield { after: firstId, upTo: lastId };
+    } else {
       const upTo = await findReadable(store, lastId);
       yield { after: lastId, upTo };
       lastId = upTo;
