@@ -23,8 +23,6 @@ export interface ServiceConfig {
   readonly log: Log;
   /** The public address, without a trailing slash. */
   readonly baseUrl: string;
-  /** When the certificate expires, if there is one. */
-  readonly certificateExpires: Date | undefined;
   /** Receives what the operator needs to know about the store. */
   readonly reports: HealthReports;
 }
@@ -32,7 +30,7 @@ export interface ServiceConfig {
 /** Connects the parts of a service, which answers requests through its handler. */
 export function createService(
   store: CommitStore & ObservedStore & MeasuredStore,
-  { tokens, log, baseUrl, certificateExpires, reports }: ServiceConfig,
+  { tokens, log, baseUrl, reports }: ServiceConfig,
   clock: Clock,
 ) {
   const metrics = new Metrics(() => ({
@@ -40,7 +38,6 @@ export function createService(
     isStoreHealthy: health.error === undefined,
     isStoreNew: store.isNew,
     databaseBytes: store.files?.bytes,
-    certificateExpires,
     tokenRequests: tokens.requests,
   }));
   const health = new StoreHealth(store, reports, clock);

@@ -1,5 +1,4 @@
 import type { SettingKey, Settings } from "../config/settings.ts";
-import { describeExpiry } from "../console/certificate.ts";
 import { nameOf } from "../console/failures.ts";
 import { orListenFailure } from "../console/listen_failure.ts";
 import { writeStdout } from "../console/stdout.ts";
@@ -32,7 +31,7 @@ export async function check(settings: Settings): Promise<number> {
       ]
       : ["tokenFile", `accepts ${count} in ${tokenFile.path}`],
     ["baseUrl", `is reached at ${origin}`],
-    ["tlsCert", tls ? `serves https: ${describeExpiry(tls)}` : "serves http"],
+    ["tlsCert", tls ? "serves https" : "serves http"],
     ["logFormat", `logs as ${config.logFormat}`],
   ];
   const lines = rows

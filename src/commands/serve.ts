@@ -2,7 +2,6 @@ import { SYSTEM_CLOCK } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
-import { describeExpiry } from "../console/certificate.ts";
 import { storeFailure } from "../console/failures.ts";
 import { orListenFailure } from "../console/listen_failure.ts";
 import { reloadOnHangup } from "../console/reload.ts";
@@ -29,7 +28,7 @@ export async function serve(config: Config): Promise<number> {
   const tokens = new AcceptedTokens(
     generatedToken === undefined ? config.tokens : [generatedToken],
   );
-  reloadOnHangup(config, tokens, log);
+  reloadOnHangup(config.tokenFile, tokens, log);
 
   // Before the store: a start that cannot listen creates none.
   orListenFailure(config, () => tryToListen(config));
@@ -41,7 +40,6 @@ export async function serve(config: Config): Promise<number> {
   ]);
   // The signal came first.
   if (store === undefined) return 0;
-  warn(log, config);
   try {
     await run(config, { store, tokens, log, generatedToken }, stop);
   } finally {
@@ -81,7 +79,6 @@ async function run(
       tokens,
       log,
       baseUrl,
-      certificateExpires: config.tls?.expires,
       reports: reportsTo(log, config.store),
     },
     SYSTEM_CLOCK,
@@ -100,13 +97,6 @@ async function run(
   // A client that never completes its request keeps its connection open.
   await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
   clearInterval(checking);
-}
-
-/** Logs what works, but may need an action. */
-function warn(log: Log, config: Config): void {
-  if (config.tls !== undefined && config.tls.expires < new Date()) {
-    log.warn("certificate expired", describeExpiry(config.tls));
-  }
 }
 
 /** Logs unhandled errors, which would otherwise end the process. */

@@ -2,8 +2,7 @@
 import { OperatorError } from "../operator_error.ts";
 import type { StoreLocation } from "../store/location.ts";
 import type { LogFormat } from "../telemetry/log.ts";
-import type { FileSetting } from "./files.ts";
-import { readTlsFiles } from "./tls.ts";
+import { type FileSetting, readFile } from "./files.ts";
 import { KV_TOKEN, readKvToken, readTokenFile, readTokens } from "./tokens.ts";
 import {
   type RawValue,
@@ -207,10 +206,13 @@ export class Settings {
     );
   }
 
-  #tls() {
+  #tls(): Deno.TlsCertifiedKeyPem | undefined {
     const cert = this.#read(SETTINGS.tlsCert);
     const key = this.#read(SETTINGS.tlsKey);
-    if (cert !== undefined && key !== undefined) return readTlsFiles(cert, key);
+    if (cert !== undefined && key !== undefined) {
+      // The runtime checks them when it listens.
+      return { cert: readFile(cert), key: readFile(key) };
+    }
     const given = cert ?? key;
     if (given === undefined) return undefined;
     const { flag } = cert === undefined ? SETTINGS.tlsCert : SETTINGS.tlsKey;

@@ -44,8 +44,9 @@ const LISTEN_PROBLEMS: readonly ListenProblem[] = [
     isPermanent: true,
   },
   {
-    pattern: /^InvalidData:|certificate|'cert'|private key/,
-    advice: ({ tlsCert, tlsKey }) => `check ${tlsCert} and ${tlsKey}`,
+    pattern: /^InvalidData:|certificate/,
+    advice: ({ tlsCert, tlsKey }) =>
+      `check ${tlsCert} and ${tlsKey}, which needs a key without a passphrase`,
     isPermanent: true,
   },
 ];

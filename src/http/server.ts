@@ -1,6 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config/settings.ts";
-import type { TlsFiles } from "../config/tls.ts";
 import type { Log } from "../telemetry/log.ts";
 import { localOriginOf, originOf } from "./origin.ts";
 
@@ -11,9 +10,7 @@ const RETRY_MS = 1_000;
 export type Handler = (request: Request) => Response | Promise<Response>;
 
 /** Where to listen. */
-export interface Listening extends Pick<Config, "host" | "port"> {
-  readonly tls: Pick<TlsFiles, "pair"> | undefined;
-}
+export type Listening = Pick<Config, "host" | "port" | "tls">;
 
 /**
  * Listens for a moment.
@@ -23,7 +20,7 @@ export function tryToListen({ host, port, tls }: Listening): void {
   const address = { hostname: host, port };
   const listener = tls === undefined
     ? Deno.listen(address)
-    : Deno.listenTls({ ...address, ...tls.pair });
+    : Deno.listenTls({ ...address, ...tls });
   listener.close();
 }
 
@@ -37,7 +34,7 @@ export function listen(
   handler: Handler,
   log: Log,
 ) {
-  const options = { hostname: host, port, ...tls?.pair, onListen() {} };
+  const options = { hostname: host, port, ...tls, onListen() {} };
   let server = Deno.serve(options, handler);
   const { hostname, port: bound } = server.addr;
   const address = originOf(hostname, bound, tls !== undefined);

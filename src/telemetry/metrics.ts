@@ -39,8 +39,6 @@ export interface Gauges {
   readonly isStoreNew: boolean;
   /** Size of the database file, of a store in a file. */
   readonly databaseBytes: number | undefined;
-  /** When the certificate expires, if there is one. */
-  readonly certificateExpires: Date | undefined;
   /** Accepted requests by the fingerprint of their token. */
   readonly tokenRequests: ReadonlyMap<string, number>;
 }
@@ -203,12 +201,6 @@ export class Metrics {
         "plant_store_database_bytes",
         "Size of the database file; absent with a KV Connect server.",
         gauges.databaseBytes,
-      ),
-      gauge(
-        "plant_store_certificate_expiry_timestamp_seconds",
-        "When the certificate expires, in seconds since the Unix epoch; absent without one.",
-        gauges.certificateExpires &&
-          gauges.certificateExpires.getTime() / 1000,
       ),
       family(
         "plant_store_build_info",
