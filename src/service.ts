@@ -38,7 +38,6 @@ export function createService(
     isStoreHealthy: health.error === undefined,
     isStoreNew: store.isNew,
     databaseBytes: store.files?.bytes,
-    tokenRequests: tokens.requests,
   }));
   const health = new StoreHealth(store, reports, clock);
   const committer = new Committer(store, {

@@ -1,4 +1,3 @@
-import { hash } from "node:crypto";
 import { ApiError } from "../api_errors.ts";
 import { BEARER_TOKEN } from "../config/tokens.ts";
 
@@ -24,21 +23,11 @@ const OTHERS = ([
 }));
 const ANYTHING_ELSE = new ApiError("noToken", "something else");
 
-/** Hexadecimal digits of a hash that name a token in the metrics. */
-const FINGERPRINT_CHARS = 8;
-
 const NOT_ACCEPTED = new ApiError("tokenNotAccepted");
-
-/** A token, and how often it was used. */
-interface Accepted {
-  readonly token: string;
-  readonly fingerprint: string;
-  requests: number;
-}
 
 /** The tokens that the service accepts. */
 export class AcceptedTokens {
-  #accepted: readonly Accepted[] = [];
+  #tokens: readonly string[] = [];
 
   constructor(tokens: readonly string[]) {
     this.replace(tokens);
@@ -46,31 +35,12 @@ export class AcceptedTokens {
 
   /** Number of different tokens. */
   get count(): number {
-    return this.#accepted.length;
+    return this.#tokens.length;
   }
 
-  /**
-   * Accepted requests by token. A fingerprint names a token: the first digits of
-   * its SHA-256, which do not reveal the token.
-   */
-  get requests(): ReadonlyMap<string, number> {
-    const requests = new Map<string, number>();
-    for (const { fingerprint, requests: count } of this.#accepted) {
-      // A metric has no name twice, even if two fingerprints are the same.
-      requests.set(fingerprint, (requests.get(fingerprint) ?? 0) + count);
-    }
-    return requests;
-  }
-
-  /** Replaces the accepted tokens; those that stay keep their counters. */
+  /** Replaces the accepted tokens. */
   replace(tokens: readonly string[]): void {
-    this.#accepted = [...new Set(tokens)].map((token) =>
-      this.#accepted.find((accepted) => accepted.token === token) ?? {
-        token,
-        fingerprint: hash("sha256", token).slice(0, FINGERPRINT_CHARS),
-        requests: 0,
-      }
-    );
+    this.#tokens = [...new Set(tokens)];
   }
 
   /**
@@ -87,9 +57,7 @@ export class AcceptedTokens {
       return other?.refusal ?? ANYTHING_ELSE;
     }
     // No early exit: the time does not reveal which token is equal.
-    const equal = this.#accepted
-      .filter((accepted) => isEqual(token, accepted.token));
-    for (const accepted of equal) accepted.requests++;
+    const equal = this.#tokens.filter((accepted) => isEqual(token, accepted));
     return equal.length > 0 ? undefined : NOT_ACCEPTED;
   }
 }

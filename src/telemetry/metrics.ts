@@ -39,8 +39,6 @@ export interface Gauges {
   readonly isStoreNew: boolean;
   /** Size of the database file, of a store in a file. */
   readonly databaseBytes: number | undefined;
-  /** Accepted requests by the fingerprint of their token. */
-  readonly tokenRequests: ReadonlyMap<string, number>;
 }
 
 /** A Prometheus histogram. */
@@ -140,13 +138,6 @@ export class Metrics {
         "histogram",
         "Time from the header of a request to its reply.",
         this.#requestSeconds.samples(),
-      ),
-      family(
-        "plant_store_token_requests_total",
-        "counter",
-        "Requests with an accepted token, named by 8 digits of its SHA-256.",
-        [...gauges.tokenRequests]
-          .map(([token, count]) => [`{token="${token}"}`, count]),
       ),
       gauge(
         "plant_store_http_requests_running",
