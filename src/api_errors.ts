@@ -40,12 +40,14 @@ const CHALLENGE = 'Bearer realm="plants"';
 /** The pause is the subject of REPEATING in reference/api.ts. */
 const RESEND = "Send the same request again after a pause.";
 
-/** What the one operation is for, in advice to use it. */
-export const TO_CREATE = "to create a plant";
-
-/** The same for a client that looks for a way to read plants. */
-export const CREATES_ONLY =
-  `${TO_CREATE}; only the operator can read plants, with plant-store export`;
+/**
+ * What a client with another path or method needs to know.
+ * @param prefix the path of the base URL
+ */
+export function adviseToCreate(prefix: string): string {
+  return `use POST ${prefix}/plants to create a plant; only the operator can ` +
+    "read plants, with plant-store export";
+}
 
 /** The effect of a store that failed during a create. */
 export const MAY_BE_STORED =
@@ -80,8 +82,7 @@ const ROWS = {
     error: 40101,
     when: "The request has no bearer token.",
     remedy: "Send the header `Authorization: Bearer <ACCESS_TOKEN>`.",
-    message: (found) =>
-      `Authorization: expected "Bearer" and one token, got ${found}`,
+    message: (found) => `expected Authorization: Bearer <token>, got ${found}`,
     example: "nothing",
     headers: { "WWW-Authenticate": CHALLENGE },
   },
@@ -99,7 +100,7 @@ const ROWS = {
     remedy:
       "Check the address: creates go to `/plants` below the base URL. Only the operator can read plants.",
     message: (path) => `path not found: ${path}`,
-    example: `/plant: use POST /plants ${CREATES_ONLY}`,
+    example: `/plant: ${adviseToCreate("")}`,
   },
   methodNotAllowed: {
     error: 40501,
@@ -107,7 +108,7 @@ const ROWS = {
     remedy:
       "Use a method in the header `Allow`: `POST` for `/plants`. Only the operator can read plants.",
     message: (method) => `method not allowed: ${method}`,
-    example: `GET: use POST ${CREATES_ONLY}`,
+    example: `GET: ${adviseToCreate("")}`,
   },
   bodyTimedOut: {
     error: 40801,

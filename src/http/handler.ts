@@ -1,11 +1,10 @@
 import type { Clock } from "../clock.ts";
 import {
+  adviseToCreate,
   API_ERRORS,
   ApiError,
-  CREATES_ONLY,
   MAY_BE_STORED,
   statusOf,
-  TO_CREATE,
 } from "../api_errors.ts";
 import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
@@ -56,9 +55,6 @@ const PUBLIC = { methods: ["GET", "HEAD"], needsToken: false };
 /** The path that says whether a create would be stored now. */
 export const READY_PATH = "/readyz";
 
-/** An unknown path whose client probably looks for plants. */
-const LOOKS_FOR_PLANTS = /\/plants?(\/|$)/i;
-
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 
@@ -96,8 +92,8 @@ export class RequestHandler {
 
   readonly #parts: HandlerParts;
   readonly #bodies: BodyReader;
-  /** The path of the base URL. */
-  readonly #prefix: string;
+  /** The advice in the refusal of a path or a method. */
+  readonly #advice: string;
   /** By the whole path. */
   readonly #routes: ReadonlyMap<string, Route>;
   readonly #page: ReturnType<typeof renderPage>;
@@ -112,9 +108,10 @@ export class RequestHandler {
     const { baseUrl, clock } = parts;
     this.#parts = parts;
     this.#bodies = new BodyReader(clock);
-    this.#prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
+    const prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
+    this.#advice = adviseToCreate(prefix);
     this.#routes = new Map(
-      RequestHandler.ROUTES.map((route) => [this.#prefix + route.path, route]),
+      RequestHandler.ROUTES.map((route) => [prefix + route.path, route]),
     );
     this.#page = renderPage(baseUrl);
     this.#description = descriptionText(baseUrl);
@@ -178,7 +175,7 @@ export class RequestHandler {
     const path = pathOf(request);
     const route = this.#routes.get(path);
     if (route === undefined) {
-      return new ApiError("unknownPath", shorten(path) + this.#advise(path));
+      return new ApiError("unknownPath", `${shorten(path)}: ${this.#advice}`);
     }
     const { methods, needsToken, answer } = route;
     if (!methods.includes(request.method)) {
@@ -188,25 +185,11 @@ export class RequestHandler {
     return refusal ?? answer(this, request);
   }
 
-  /** Returns what a client may have meant by an unknown path. */
-  #advise(path: string): string {
-    const parent = path.replace(/\/$/, "");
-    if (this.#routes.has(parent)) return `: use ${parent}`;
-    if (LOOKS_FOR_PLANTS.test(path)) {
-      return `: use POST ${this.#prefix}/plants ${CREATES_ONLY}`;
-    }
-    const below = this.#prefix + path;
-    return this.#routes.has(below) ? `: use ${below}` : "";
-  }
-
   #refuseMethod(method: string, allowed: readonly string[]): Response {
     // HEAD has the headers of GET, also the length of the message.
     const name = method === "HEAD" ? "GET" : shorten(method);
-    let advice = allowed.join(" or ");
-    if (name === "GET") advice += ` ${CREATES_ONLY}`;
-    if (name === "POST") advice = `POST ${this.#prefix}/plants ${TO_CREATE}`;
     const reply = toResponse(
-      new ApiError("methodNotAllowed", `${name}: use ${advice}`),
+      new ApiError("methodNotAllowed", `${name}: ${this.#advice}`),
     );
     reply.headers.set("Allow", allowed.join(", "));
     return reply;
