@@ -1,12 +1,12 @@
-import type { StoreSetting } from "../config/settings.ts";
 import { fileFailure, storeFailure } from "../console/failures.ts";
-import { realPathOf } from "../files/file_system.ts";
-import { makeFile } from "../files/publish.ts";
 import { countOf, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/files/copy.ts";
+import { realPathOf } from "../store/files/file_system.ts";
 import { filesOf } from "../store/files/inspect.ts";
-import { isStoreError } from "../store/store_error.ts";
+import { makeFile } from "../store/files/publish.ts";
+import type { StoreLocation } from "../store/location.ts";
+import { StoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
 /**
@@ -17,7 +17,7 @@ import { writeStderr } from "../telemetry/log.ts";
  * @throws {OperatorError} if the copy cannot be made
  */
 export async function backUp(
-  store: StoreSetting,
+  store: StoreLocation,
   file: string,
 ): Promise<number> {
   if (store.kind === "server") {
@@ -38,7 +38,7 @@ export async function backUp(
       target,
       (partial) =>
         copyStore(store.path, partial).catch((error) => {
-          if (!isStoreError(error)) throw error;
+          if (!(error instanceof StoreError)) throw error;
           throw storeFailure("read", store, error);
         }),
     );

@@ -1,4 +1,3 @@
-import type { StoreSetting } from "../config/settings.ts";
 import { storeFailure } from "../console/failures.ts";
 import { readId } from "../console/operands.ts";
 import { Progress } from "../console/progress.ts";
@@ -11,7 +10,8 @@ import type { KvStore } from "../store/kv_store.ts";
 import { openExistingStore } from "../store/open.ts";
 import { withTimeout } from "../store/retry.ts";
 import { salvagePlants } from "../store/salvage.ts";
-import { isDamaged, toStoreError } from "../store/store_error.ts";
+import type { StoreLocation } from "../store/location.ts";
+import { toStoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
 /** What an export has written, and what it could not write. */
@@ -31,7 +31,7 @@ interface Counts {
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
  */
 export async function exportPlants(
-  store: StoreSetting,
+  store: StoreLocation,
   ids: readonly string[],
 ): Promise<number> {
   const selected = new Set(ids.map(readId));
@@ -112,7 +112,7 @@ async function read(store: KvStore, id: bigint): Promise<Plant | string> {
     return plant ?? "not a plant of this service";
   } catch (thrown) {
     const error = toStoreError(thrown);
-    if (!isDamaged(error)) throw thrown;
+    if (!error.isDamage) throw thrown;
     return `cannot be read: ${error.message}`;
   }
 }

@@ -1,5 +1,4 @@
 import { serialize } from "node:v8";
-import type { StoreSetting } from "../config/settings.ts";
 import { fileFailure, storeFailure } from "../console/failures.ts";
 import { Progress } from "../console/progress.ts";
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
@@ -9,7 +8,6 @@ import {
   COMMIT_MS_MAX,
   VALUE_BYTES_MAX,
 } from "../limits.ts";
-import { FileError } from "../files/file_error.ts";
 import { countOf } from "../messages.ts";
 import { EXIT_FAILURE, type OperatorError } from "../operator_error.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
@@ -20,7 +18,8 @@ import {
   type Outcome,
 } from "../store/committer.ts";
 import { openStore } from "../store/open.ts";
-import type { StoreError } from "../store/store_error.ts";
+import type { StoreLocation } from "../store/location.ts";
+import { StoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { type LineProblem, readLines } from "../plant/lines.ts";
 
@@ -32,7 +31,7 @@ import { type LineProblem, readLines } from "../plant/lines.ts";
  * @throws {OperatorError} if the file or the store cannot be opened or read
  */
 export async function importPlants(
-  setting: StoreSetting,
+  location: StoreLocation,
   path: string,
 ): Promise<number> {
   // Open the file first: without one, no store is created.
@@ -46,8 +45,8 @@ export async function importPlants(
     return count;
   }
 
-  const store = await openStore(setting).catch((error) => {
-    throw storeFailure("store plants in", setting, error);
+  const store = await openStore(location).catch((error) => {
+    throw storeFailure("store plants in", location, error);
   });
   const progress = new Progress();
   const run = new Import(store, progress, SYSTEM_CLOCK);
@@ -84,7 +83,7 @@ export class Import {
   #lines = 0;
   /** When the store last settled a create. */
   #settledMs = -Infinity;
-  #storeProblem: StoreError["problem"] | undefined;
+  #storeError: StoreError["kind"] | undefined;
 
   constructor(store: CommitStore, progress: Progress, clock: Clock) {
     this.#progress = progress;
@@ -166,8 +165,8 @@ export class Import {
 
   /** Prints a problem once, although every commit of a read may have it. */
   #reportFailure(error: StoreError): void {
-    if (error.problem === this.#storeProblem) return;
-    this.#storeProblem = error.problem;
+    if (error.kind === this.#storeError) return;
+    this.#storeError = error.kind;
     this.#progress.print(`the store fails: ${error.message}`);
   }
 }
@@ -199,7 +198,7 @@ function openInput(path: string): {
   try {
     const file = Deno.openSync(path);
     const { isDirectory, size } = file.statSync();
-    if (isDirectory) throw new FileError("directory");
+    if (isDirectory) throw new StoreError("path", "it is a directory");
     return { file, size };
   } catch (error) {
     throw readFailure(path, error);

@@ -1,4 +1,3 @@
-import type { StoreSetting } from "../config/settings.ts";
 import { storeFailure } from "../console/failures.ts";
 import { readId } from "../console/operands.ts";
 import { COMMIT_MS_MAX } from "../limits.ts";
@@ -6,6 +5,7 @@ import { countOf } from "../messages.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 import { openExistingStore } from "../store/open.ts";
 import { retryWhileLocked } from "../store/retry.ts";
+import type { StoreLocation } from "../store/location.ts";
 import { toStoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
@@ -17,7 +17,7 @@ import { writeStderr } from "../telemetry/log.ts";
  * if the store fails
  */
 export async function removePlants(
-  store: StoreSetting,
+  store: StoreLocation,
   ids: readonly string[],
 ): Promise<number> {
   const selected = new Set(ids.map(readId));
@@ -35,9 +35,9 @@ export async function removePlants(
         if (wasThere) removed++;
         else writeStderr(`id ${id}: no such plant`);
       } catch (thrown) {
-        const error = toStoreError(thrown, store);
+        const error = toStoreError(thrown);
         // Corruption concerns the whole store: no write may follow.
-        if (error.problem !== "newer format") {
+        if (error.kind !== "newer format") {
           throw storeFailure(`remove the plant ${id} from`, store, error);
         }
         writeStderr(`id ${id}: cannot be read: ${error.message}`);

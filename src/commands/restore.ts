@@ -1,14 +1,17 @@
 import { dirname } from "node:path";
-import type { StoreSetting } from "../config/settings.ts";
-import { backupFailure, fileFailure } from "../console/failures.ts";
-import { FileError } from "../files/file_error.ts";
-import { realPathOf, setOwner, statOrUndefined } from "../files/file_system.ts";
-import { makeFile } from "../files/publish.ts";
+import { fileFailure } from "../console/failures.ts";
 import { countOf, quoteForShell, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/files/copy.ts";
+import {
+  realPathOf,
+  setOwner,
+  statOrUndefined,
+} from "../store/files/file_system.ts";
 import { filesOf, oldNameOf } from "../store/files/inspect.ts";
-import { isStoreError } from "../store/store_error.ts";
+import { makeFile } from "../store/files/publish.ts";
+import type { StoreLocation } from "../store/location.ts";
+import { StoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
 /**
@@ -20,7 +23,7 @@ import { writeStderr } from "../telemetry/log.ts";
  * @throws {OperatorError} if there is no new store
  */
 export async function restore(
-  store: StoreSetting,
+  store: StoreLocation,
   file: string,
 ): Promise<number> {
   const from = realPathOf(file);
@@ -34,8 +37,8 @@ export async function restore(
   try {
     const entries = await makeFile(path, async (copy) => {
       const entries = await copyStore(from, copy).catch((error) => {
-        if (!isStoreError(error)) throw error;
-        throw backupFailure(from, error);
+        if (!(error instanceof StoreError)) throw error;
+        throw fileFailure("restore", from, error);
       });
       refuseExisting(path);
       // Root restores the store of the service.
@@ -53,11 +56,13 @@ export async function restore(
 /**
  * Refuses to restore where files of a store are. They are renamed together, since
  * SQLite finds a log by the name of its database.
- * @throws {FileError} if a directory is there
+ * @throws {StoreError} if a directory is there
  * @throws {OperatorError} if files of a store are
  */
 function refuseExisting(path: string): void {
-  if (statOrUndefined(path)?.isDirectory) throw new FileError("directory");
+  if (statOrUndefined(path)?.isDirectory) {
+    throw new StoreError("path", "it is a directory");
+  }
   const files = filesOf(path);
   if (files.length === 0) return;
   const old = oldNameOf(path);

@@ -1,6 +1,6 @@
 import { CONFIG_FILE_BYTES_MAX } from "../limits.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import { type FileError, toFileError } from "../files/file_error.ts";
+import { type StoreError, toStoreError } from "../store/store_error.ts";
 
 /** A configured file, and the flag or variable that contained its path. */
 export interface FileSetting {
@@ -25,7 +25,7 @@ export function readFile(file: FileSetting): string {
       length += count;
     }
   } catch (error) {
-    throw cannotRead(file, toFileError(error));
+    throw cannotRead(file, toStoreError(error));
   }
   const mibMax = CONFIG_FILE_BYTES_MAX / 2 ** 20;
   const message = `it is larger than ${mibMax} MiB`;
@@ -42,7 +42,7 @@ export function readAgain(file: FileSetting): string {
   try {
     ({ isFile } = Deno.statSync(file.path));
   } catch (error) {
-    throw cannotRead(file, toFileError(error));
+    throw cannotRead(file, toStoreError(error));
   }
   if (isFile) return readFile(file);
   const message = "it is not a regular file";
@@ -52,7 +52,7 @@ export function readAgain(file: FileSetting): string {
 /** Returns the error of a file that cannot be read. */
 function cannotRead(
   { name, path }: FileSetting,
-  problem: Pick<FileError, "message" | "isPassing">,
+  problem: Pick<StoreError, "message" | "isPassing">,
 ): OperatorError {
   return new OperatorError(
     `${name}: cannot read ${path}: ${problem.message}`,

@@ -110,9 +110,6 @@ export const ALL_SETTINGS: readonly Setting[] = Object.values(SETTINGS);
 /** The validated configuration of a run of the service. */
 export type Config = Readonly<ReturnType<Settings["config"]>>;
 
-/** The location of the store, and the flag or variable that contained it. */
-export type StoreSetting = StoreLocation & { readonly setting: string };
-
 /** Where a running service listens, for its clients and its health check. */
 export type Address = Readonly<ReturnType<Settings["address"]>>;
 
@@ -152,14 +149,13 @@ export class Settings {
   }
 
   /** Reads the location of the store. @throws {OperatorError} */
-  store(): StoreSetting {
+  store(): StoreLocation {
     const store = this.#readOrDefault(SETTINGS.kv);
-    const setting = this.#nameOf(SETTINGS.kv);
     if (store instanceof URL) {
       const token = readKvToken(this.#variable(KV_TOKEN));
-      return { kind: "server", url: store.href, token, setting };
+      return { kind: "server", url: store.href, token };
     }
-    return { kind: "file", path: store, setting };
+    return { kind: "file", path: store };
   }
 
   /**
@@ -167,7 +163,7 @@ export class Settings {
    * default path may be in another directory than that of the service.
    * @throws {OperatorError}
    */
-  namedStore(): StoreSetting {
+  namedStore(): StoreLocation {
     const { flag, variable } = SETTINGS.kv;
     if (this.#raw(SETTINGS.kv) !== undefined) return this.store();
     throw new OperatorError(`name the store with ${flag} or ${variable}`);

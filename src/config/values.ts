@@ -1,7 +1,7 @@
 /** The readers of values: each returns one that is valid, or throws. */
 import { isIP } from "node:net";
 import { resolve } from "node:path";
-import { realPathOf } from "../files/file_system.ts";
+import { realPathOf } from "../store/files/file_system.ts";
 import { OperatorError } from "../operator_error.ts";
 import { LOG_FORMATS, type LogFormat } from "../telemetry/log.ts";
 import type { FileSetting } from "./files.ts";

@@ -1,10 +1,10 @@
-import type { StoreSetting } from "../config/settings.ts";
 import type { HealthReports } from "../store/health.ts";
+import type { StoreLocation } from "../store/location.ts";
 import type { Log } from "../telemetry/log.ts";
 import { explain, nameOf } from "./failures.ts";
 
 /** Logs what the operator needs to know about the store. */
-export function reportsTo(log: Log, store: StoreSetting): HealthReports {
+export function reportsTo(log: Log, store: StoreLocation): HealthReports {
   return {
     storeFailing(error) {
       const problem = explain(error, store);

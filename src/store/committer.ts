@@ -10,9 +10,8 @@ import {
   type NewPlant,
   type Plant,
 } from "../plant/plant.ts";
-import { DatabaseError } from "./files/database_error.ts";
 import { noAnswer } from "./retry.ts";
-import { isStoreError, type StoreError } from "./store_error.ts";
+import { StoreError } from "./store_error.ts";
 
 /**
  * The outcome of a create. `stored` and `replayed`: the plant is on disk.
@@ -85,8 +84,6 @@ export class Committer {
   #waiting = 0;
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
-  /** Whether another process held the lock at the last commit. */
-  #isLocked = false;
 
   constructor(store: CommitStore, reports: CommitReports, clock: Clock) {
     this.#store = store;
@@ -134,9 +131,7 @@ export class Committer {
     }
     if (expired.length === 0 && !this.#isStalled()) return;
     this.#startCommits();
-    this.#reports.commitFailed(
-      this.#isLocked ? new DatabaseError("locked") : noAnswer(COMMIT_MS_MAX),
-    );
+    this.#reports.commitFailed(noAnswer(COMMIT_MS_MAX));
   }
 
   /**
@@ -197,7 +192,6 @@ export class Committer {
         if (remaining.length === 0) return;
         const startMs = this.#clock.nowMs();
         const result = await this.#store.commit(remaining);
-        this.#isLocked = result === "locked";
         if (result === "committed") {
           const seconds = (this.#clock.nowMs() - startMs) / 1000;
           for (const write of remaining) this.#answerStored(write);
@@ -209,9 +203,8 @@ export class Committer {
         } else await this.#clock.sleep(Math.random() * LOCK_RETRY_MS_MAX);
       }
     } catch (error) {
-      this.#isLocked = false;
       for (const write of batch) this.#answer(write, () => "failed");
-      if (!isStoreError(error)) throw error;
+      if (!(error instanceof StoreError)) throw error;
       this.#reports.commitFailed(error);
     } finally {
       this.#inFlight.delete(batch);

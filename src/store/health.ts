@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
 import { noAnswer, retryWhileLocked } from "./retry.ts";
-import { isStoreError, type StoreError } from "./store_error.ts";
+import { StoreError } from "./store_error.ts";
 
 /** The part of the store that the health checks use. */
 export interface ObservedStore {
@@ -94,7 +94,7 @@ export class StoreHealth {
       await retryWhileLocked(PROBE_MS, () => this.#writeProbe());
       this.#succeeded(startMs);
     } catch (error) {
-      if (!isStoreError(error)) throw error;
+      if (!(error instanceof StoreError)) throw error;
       this.failed(error);
     }
   }
@@ -114,7 +114,7 @@ export class StoreHealth {
   }
 
   #set(error: StoreError | undefined): void {
-    if (error?.problem === this.#error?.problem) return;
+    if (error?.kind === this.#error?.kind) return;
     this.#error = error;
     if (error === undefined) this.#reports.storeRecovered();
     else this.#reports.storeFailing(error);

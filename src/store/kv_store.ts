@@ -6,7 +6,7 @@ import {
   LIST_KEYS_MAX,
   READ_KEYS_MAX,
 } from "../limits.ts";
-import { statOrUndefined } from "../files/file_system.ts";
+import { statOrUndefined } from "./files/file_system.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
 import type { CommitResult, CommitStore } from "./committer.ts";
 import { WatchedFiles } from "./files/watch.ts";
@@ -36,21 +36,22 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
   /** The open files; `undefined` for a KV Connect server. */
   readonly files: WatchedFiles | undefined;
   readonly #kv: Deno.Kv;
-  readonly #location: StoreLocation;
+  /** The token of a KV Connect server. */
+  readonly #token: string | undefined;
   /** Set when the database is found to be corrupt: no write may follow. */
   #corruption: StoreError | undefined;
 
   private constructor(
     kv: Deno.Kv,
-    location: StoreLocation,
     isNew: boolean,
-    files?: WatchedFiles,
+    files: WatchedFiles | undefined,
+    token?: string,
   ) {
     this.#kv = kv;
-    this.#location = location;
     this.isNew = isNew;
     this.files = files;
-    if (location.kind === "file") {
+    this.#token = token;
+    if (files !== undefined) {
       this.commitPlantsMax = COMMIT_PLANTS_MAX_FILE;
       this.commitsInFlightMax = COMMITS_IN_FLIGHT_MAX_FILE;
     } else {
@@ -69,15 +70,20 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
       const kv = await Deno.openKv(location.path);
       try {
         const files = new WatchedFiles(location.path, database);
-        return new KvStore(kv, location, isNew, files);
+        return new KvStore(kv, isNew, files);
       } catch (error) {
         kv.close();
         throw error;
       }
     }
+    const { url, token } = location;
     // Deno reads the token from the environment only.
-    Deno.env.set("DENO_KV_ACCESS_TOKEN", location.token);
-    return new KvStore(await Deno.openKv(location.url), location, isNew);
+    Deno.env.set("DENO_KV_ACCESS_TOKEN", token);
+    try {
+      return new KvStore(await Deno.openKv(url), isNew, undefined, token);
+    } catch (error) {
+      throw toStoreError(error, token);
+    }
   }
 
   /** See {@link CommitStore}. @throws {StoreError} */
@@ -97,7 +103,7 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
       return ok ? "committed" : "exists";
     } catch (thrown) {
       const error = this.#toError(thrown);
-      if (error.problem === "locked") return "locked";
+      if (error.kind === "locked") return "locked";
       throw error;
     }
   }
@@ -198,8 +204,8 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
 
   /** Converts an error, and remembers that the database is corrupt. */
   #toError(error: unknown): StoreError {
-    const converted = toStoreError(error, this.#location);
-    if (converted.problem === "corrupt") this.#corruption = converted;
+    const converted = toStoreError(error, this.#token);
+    if (converted.kind === "corrupt") this.#corruption = converted;
     return converted;
   }
 

@@ -1,8 +1,8 @@
 /** Lists the plants of a store, page by page. */
 import { LIST_MS_MAX, PAGE_KEYS } from "../limits.ts";
 import type { NewPlant } from "../plant/plant.ts";
-import { DatabaseError } from "./files/database_error.ts";
 import { withTimeout } from "./retry.ts";
+import { StoreError } from "./store_error.ts";
 
 /** A plant, or the key of a value that is not a plant of this service. */
 export type Listed = NewPlant | string;
@@ -64,7 +64,7 @@ export async function requireReadable(store: ListedStore): Promise<void> {
 
 /**
  * Returns the last id of a page, or that of the pages before it.
- * @throws {DatabaseError} if the ids do not ascend: parts of the database are in
+ * @throws {StoreError} if the ids do not ascend: parts of the database are in
  * the place of others, so a listing may go round in a circle
  */
 export function lastIdOf(
@@ -75,7 +75,7 @@ export function lastIdOf(
   for (const entry of page) {
     if (typeof entry === "string") continue;
     if (last !== undefined && entry.id <= last) {
-      throw new DatabaseError("corrupt");
+      throw new StoreError("corrupt");
     }
     last = entry.id;
   }

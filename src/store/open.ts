@@ -1,8 +1,7 @@
 /** Opens stores, and creates the file of a new one. */
 import { dirname } from "node:path";
-import { FileError } from "../files/file_error.ts";
-import { setOwner, statOrUndefined } from "../files/file_system.ts";
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
+import { setOwner } from "./files/file_system.ts";
 import { inspect, requireStore, requireUsable } from "./files/inspect.ts";
 import { KvStore } from "./kv_store.ts";
 import { requireReadable } from "./listing.ts";
@@ -67,7 +66,7 @@ async function open(
   try {
     return await retryWhileLocked(STORE_OPEN_MS_MAX, tryToOpen);
   } catch (error) {
-    throw toStoreError(error, location);
+    throw toStoreError(error);
   }
 }
 
@@ -76,10 +75,7 @@ function prepareFile(path: string): boolean {
   const found = inspect(path);
   if (found === "store") return false;
   if (found instanceof Error) throw found;
-  const directory = statOrUndefined(dirname(path));
-  if (!directory?.isDirectory) {
-    throw new FileError("no directory", `no directory ${dirname(path)}`);
-  }
+  const directory = Deno.statSync(dirname(path));
   // SQLite would create it at a path that Deno refuses at the next start.
   Deno.openSync(path, { write: true, create: true, mode: FILE_MODE }).close();
   // An import by root must not create a store that the service cannot open.

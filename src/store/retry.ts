@@ -1,11 +1,11 @@
 /** Deadlines with real timers, since a `Clock` has none that can be cleared. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { LOCK_RETRY_MS_MAX } from "../limits.ts";
-import { DatabaseError, isLocked, isNoAnswer } from "./files/database_error.ts";
+import { StoreError, toStoreError } from "./store_error.ts";
 
 /**
  * Rejects if the work takes too long; the work itself may continue.
- * @throws {DatabaseError} with the problem "no answer" then
+ * @throws {StoreError} of the kind "no answer" then
  */
 export async function withTimeout<T>(
   work: Promise<T>,
@@ -36,8 +36,9 @@ export async function retryWhileLocked<T>(
       const leftMs = endMs - performance.now();
       return await withTimeout(operation(), leftMs);
     } catch (error) {
-      if (isNoAnswer(error)) throw problem;
-      if (!isLocked(error)) throw error;
+      const { kind } = toStoreError(error);
+      if (kind === "no answer") throw problem;
+      if (kind !== "locked") throw error;
       problem = error;
     }
     await sleep(LOCK_RETRY_MS_MAX);
@@ -46,7 +47,7 @@ export async function retryWhileLocked<T>(
 }
 
 /** Returns the error of an operation that took too long. */
-export function noAnswer(timeoutMs: number): DatabaseError {
+export function noAnswer(timeoutMs: number): StoreError {
   const message = `no answer within ${timeoutMs / 1000} s`;
-  return new DatabaseError("no answer", message);
+  return new StoreError("no answer", message);
 }

@@ -7,7 +7,7 @@ import {
   listPlants,
 } from "./listing.ts";
 import { withTimeout } from "./retry.ts";
-import { isDamaged, toStoreError } from "./store_error.ts";
+import { toStoreError } from "./store_error.ts";
 
 /** Ids above one, up to another, that a damaged database does not show. */
 export interface Gap {
@@ -32,7 +32,7 @@ export async function* salvagePlants(
       }
       return;
     } catch (error) {
-      if (!isDamaged(toStoreError(error))) throw error;
+      if (!toStoreError(error).isDamage) throw error;
     }
     // One by one up to the damage, which a page includes.
     const firstId = lastId;
@@ -86,7 +86,7 @@ async function readNext(
     const listed = store.listPage(1, { after, cursor: "" });
     return (await withTimeout(listed, LIST_MS_MAX)).page;
   } catch (error) {
-    if (isDamaged(toStoreError(error))) return undefined;
+    if (toStoreError(error).isDamage) return undefined;
     throw error;
   }
 }

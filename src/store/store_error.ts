@@ -1,52 +1,121 @@
-import { FileError } from "../files/file_error.ts";
-import { ProblemError } from "../files/problem.ts";
+/** Why a store, or another file, cannot be used. */
 import { errorMessage, toLine, truncate } from "../messages.ts";
-import { DatabaseError, toDatabaseError } from "./files/database_error.ts";
-import type { StoreLocation } from "./location.ts";
+
+/** What is wrong, as far as the program or its operator acts on it. */
+export type StoreErrorKind =
+  /** Nothing usable is at a path. */
+  | "path"
+  /** A file or a directory cannot be read or written. */
+  | "denied"
+  /** The log of another database is beside the file, or of none. */
+  | "foreign log"
+  | "corrupt"
+  /** A newer Deno wrote values that this one cannot read, or they are damaged. */
+  | "newer format"
+  /** A file of the open store was deleted, moved or replaced. */
+  | "lost"
+  /** Nothing was written. */
+  | "locked"
+  /** An operation took too long. */
+  | "no answer"
+  /** A full disk, a failing one, a KV Connect server. */
+  | "other";
+
+/** A kind of errors of Deno, Deno KV or SQLite. */
+interface Row {
+  readonly kind: StoreErrorKind;
+  /** Matches the name and the message of an error. */
+  readonly pattern: RegExp;
+  /** Defaults to the message of the error. */
+  readonly words?: string;
+}
+
+/** Every known kind of errors; the first pattern that matches counts. */
+const ROWS: readonly Row[] = [
+  {
+    kind: "corrupt",
+    // Deno creates tables that exist if it finds no version in their place. The
+    // names are of keys that it cannot decode.
+    pattern:
+      /^(InvalidData|UnexpectedEof)\b|malformed|Invalid column type|table \w+ already exists in/,
+    // SQLite reports a failed read of an intact database in the same way.
+    words: "the database is corrupt, or its disk fails",
+  },
+  {
+    kind: "newer format",
+    pattern: /could not deserialize|value encoding \d+ is unknown/,
+    words: "a newer Deno stored plants in it, or they are damaged",
+  },
+  {
+    kind: "locked",
+    pattern: /database is locked/,
+    // SQLite reports a file system without locks in the same way.
+    words: "another process has locked it, or its file system has no locks",
+  },
+  {
+    kind: "path",
+    pattern:
+      /not a database|^(NotFound|NotADirectory|IsADirectory)\b|name too long|levels of symbolic links/,
+  },
+  {
+    kind: "path",
+    pattern: /^NotCapable: Requires all access/,
+    words: "Deno cannot open special files, or paths in /dev, /proc and /sys",
+  },
+  { kind: "denied", pattern: /^PermissionDenied\b|Read-only file system/ },
+];
+
+/** Kinds that can pass without a change of the configuration or the files. */
+const PASSING: readonly StoreErrorKind[] = ["locked", "no answer", "other"];
 
 /** Maximum length of a message of a KV Connect server, in UTF-16 code units. */
 const SERVER_MESSAGE_CHARS_MAX = 200;
 
-/** A KV Connect server cannot be used. */
-export class ServerError extends ProblemError<"server"> {
-  constructor(message: string) {
-    super([["server", { isPassing: true }]], "server", message);
+/** A store, or another file, cannot be used. */
+export class StoreError extends Error {
+  readonly kind: StoreErrorKind;
+
+  /** @param message defaults to the words for this kind */
+  constructor(kind: StoreErrorKind, message?: string) {
+    super(message ?? ROWS.find((row) => row.kind === kind)?.words);
+    this.kind = kind;
+  }
+
+  /** Whether it can pass without a change of the configuration or the files. */
+  get isPassing(): boolean {
+    return PASSING.includes(this.kind);
+  }
+
+  /**
+   * Whether an operation failed because of damage, so that it fails again. Values
+   * that are damaged look like those of a newer Deno.
+   */
+  get isDamage(): boolean {
+    return this.kind === "corrupt" || this.kind === "newer format";
   }
 }
 
-/** Why a store cannot be used. */
-export type StoreError = FileError | DatabaseError | ServerError;
-
 /**
- * Converts an error of a store. The message of a KV Connect server can contain
- * anything, even the token, so the token is masked and the message truncated and
- * put on one line.
+ * Converts an error of Deno, Deno KV or SQLite. The message of a KV Connect server
+ * can contain anything, even the token, so the token is masked and the message
+ * truncated and put on one line.
+ * @param token that of the server, if the error may be one of a server
  */
-export function toStoreError(
-  error: unknown,
-  location?: StoreLocation,
-): StoreError {
-  if (isStoreError(error)) return error;
-  const converted = toDatabaseError(error);
-  const isOfServer = location?.kind === "server" &&
-    converted.problem !== "newer format";
-  if (!isOfServer) return converted;
-  const masked = toLine(
-    errorMessage(error).replaceAll(location.token, "[token]"),
+export function toStoreError(error: unknown, token?: string): StoreError {
+  if (error instanceof StoreError) return error;
+  const text = withoutPath(String(error));
+  const row = ROWS.find(({ pattern }) => pattern.test(text));
+  if (token !== undefined && row?.kind !== "newer format") {
+    const masked = toLine(errorMessage(error).replaceAll(token, "[token]"));
+    return new StoreError("other", truncate(masked, SERVER_MESSAGE_CHARS_MAX));
+  }
+  return new StoreError(
+    row?.kind ?? "other",
+    row?.words ?? withoutPath(errorMessage(error)),
   );
-  return new ServerError(truncate(masked, SERVER_MESSAGE_CHARS_MAX));
 }
 
-/**
- * Returns whether an operation failed because of damage, so that it fails again.
- * Values that are damaged look like those of a newer Deno.
- */
-export function isDamaged({ problem }: StoreError): boolean {
-  return problem === "corrupt" || problem === "newer format";
-}
-
-/** Returns whether an error is one of a store, and not a programmer error. */
-export function isStoreError(error: unknown): error is StoreError {
-  return error instanceof FileError || error instanceof DatabaseError ||
-    error instanceof ServerError;
+/** Removes the path that Deno and SQLite append, which may contain anything. */
+function withoutPath(text: string): string {
+  return text.replace(/(\(os error \d+\)|open database file).*/s, "$1");
 }

@@ -1,6 +1,5 @@
 import { backup, DatabaseSync } from "node:sqlite";
 import { STORE_OPEN_MS_MAX } from "../../limits.ts";
-import { DatabaseError, toDatabaseError } from "./database_error.ts";
 import {
   filesOf,
   isInWalMode,
@@ -8,6 +7,7 @@ import {
   requireStore,
   requireUsable,
 } from "./inspect.ts";
+import { StoreError, toStoreError } from "../store_error.ts";
 
 /**
  * Copies a store with its log to one file: its state at one point in time, even
@@ -19,8 +19,7 @@ import {
  * @param from the database file of the store
  * @param to an empty file
  * @returns the number of entries: plants, unless other programs wrote to it, too
- * @throws {DatabaseError} or {FileError} if the store cannot be read, or is
- * corrupt
+ * @throws {StoreError} if the store cannot be read, or is corrupt
  * @throws the error of SQLite if the copy cannot be written
  */
 export async function copyStore(from: string, to: string): Promise<number> {
@@ -30,8 +29,8 @@ export async function copyStore(from: string, to: string): Promise<number> {
     return verify(to);
   } catch (error) {
     // The copy is as corrupt as its source.
-    const converted = toDatabaseError(error);
-    throw converted.problem === "corrupt" ? converted : error;
+    const converted = toStoreError(error);
+    throw converted.kind === "corrupt" ? converted : error;
   } finally {
     source.close();
   }
@@ -46,7 +45,7 @@ function verify(path: string): number {
   using copy = new DatabaseSync(path);
   copy.exec("PRAGMA journal_mode = DELETE");
   const check = copy.prepare("PRAGMA integrity_check").get();
-  if (check?.integrity_check !== "ok") throw new DatabaseError("corrupt");
+  if (check?.integrity_check !== "ok") throw new StoreError("corrupt");
   return Number(copy.prepare("SELECT count(*) AS n FROM kv").get()?.n);
 }
 
@@ -68,6 +67,6 @@ function openSource(path: string): DatabaseSync {
     return source;
   } catch (error) {
     source?.close();
-    throw toDatabaseError(error);
+    throw toStoreError(error);
   }
 }

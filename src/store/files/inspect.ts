@@ -1,9 +1,8 @@
 /** Database files: what is at a path before a store is opened there. */
 import { basename, dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { FileError, toFileError } from "../../files/file_error.ts";
-import { lstatOrUndefined, statOrUndefined } from "../../files/file_system.ts";
-import { DatabaseError, toDatabaseError } from "./database_error.ts";
+import { lstatOrUndefined, statOrUndefined } from "./file_system.ts";
+import { StoreError, toStoreError } from "../store_error.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
@@ -17,6 +16,8 @@ const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, "-journal"];
 /** The table of a Deno KV store, and the one that Deno creates before it. */
 const TABLE = "kv";
 const FIRST_TABLE = "migration_state";
+
+const NOT_A_STORE = "not a Deno KV store";
 
 /**
  * What Deno reads when it opens a store, in its queue and its index of
@@ -38,7 +39,7 @@ const READ_VERSION_WAL = 2;
  * An error: anything else, a corrupt store, or a log that SQLite would replay
  * into the wrong database.
  */
-export type Found = "store" | "nothing" | "empty" | DatabaseError | FileError;
+export type Found = "store" | "nothing" | "empty" | StoreError;
 
 /**
  * Returns what is at a path. It does not open a store with Deno, which would
@@ -51,11 +52,11 @@ export function inspect(path: string): Found {
   const file = lstatOrUndefined(path);
   if (file === undefined) return "nothing";
   if (file.isSymlink) {
-    return new FileError("missing", "it is a link to a missing file");
+    return new StoreError("path", "it is a link to a missing file");
   }
-  if (file.isDirectory) return new FileError("directory");
+  if (file.isDirectory) return new StoreError("path", "it is a directory");
   // Opening a pipe to create a store in it would never return.
-  if (!file.isFile) return new DatabaseError("not a store");
+  if (!file.isFile) return new StoreError("path", NOT_A_STORE);
   if (file.size === 0) return "empty";
   return inspectTables(path);
 }
@@ -64,8 +65,8 @@ export function inspect(path: string): Found {
 export function requireStore(path: string): void {
   const found = inspect(path);
   if (found === "store") return;
-  if (found === "nothing") throw new FileError("missing");
-  if (found === "empty") throw new FileError("missing", "it is empty");
+  if (found === "nothing") throw new StoreError("path", "no such file");
+  if (found === "empty") throw new StoreError("path", "it is empty");
   throw found;
 }
 
@@ -73,7 +74,7 @@ export function requireStore(path: string): void {
  * Requires that the files of a store can be read and written: Deno would panic
  * if it cannot write one that is beside a database. Not while the database is
  * open: closing any descriptor of its file releases SQLite's locks.
- * @throws {FileError} names the file that cannot, or the directory
+ * @throws {StoreError} names the file that cannot, or the directory
  */
 export function requireUsable(path: string): void {
   const files = filesOf(path);
@@ -99,9 +100,9 @@ function requireWritable(directory: string): void {
 }
 
 /** Converts an error of a file or directory, and names it. */
-function named(error: unknown, path: string): FileError {
-  const { problem, message } = toFileError(error);
-  return new FileError(problem, `${message}: ${path}`);
+function named(error: unknown, path: string): StoreError {
+  const { kind, message } = toStoreError(error);
+  return new StoreError(kind, `${message}: ${path}`);
 }
 
 /** Returns the files of a store that exist: what SQLite would keep there. */
@@ -132,16 +133,16 @@ export function openToRead(path: string): DatabaseSync {
  * The log is examined first: SQLite writes the header before the log, and
  * nothing takes a live store out of WAL mode.
  */
-function findForeignLog(path: string): DatabaseError | undefined {
+function findForeignLog(path: string): StoreError | undefined {
   const log = path + WAL_SUFFIX;
   const hasContent = (statOrUndefined(log)?.size ?? 0) > 0;
   if (!hasContent || isInWalMode(path)) return undefined;
   if ((statOrUndefined(path)?.size ?? 0) > 0) {
     const message = `${log} belongs to another database`;
-    return new DatabaseError("foreign log", message);
+    return new StoreError("foreign log", message);
   }
-  return new DatabaseError(
-    "missing database",
+  return new StoreError(
+    "foreign log",
     `${basename(path)} is missing or empty, but its log is here: ${log}`,
   );
 }
@@ -172,14 +173,11 @@ function inspectTables(path: string): Found {
       return "store";
     }
   } catch (error) {
-    const converted = toDatabaseError(error);
-    if (["not a store", "corrupt"].includes(converted.problem)) {
-      return converted;
-    }
+    const converted = toStoreError(error);
     // Opening the store reports other errors, such as a lock.
-    return "store";
+    return ["path", "corrupt"].includes(converted.kind) ? converted : "store";
   }
   return tables.every((table) => table === FIRST_TABLE)
     ? "empty"
-    : new DatabaseError("not a store");
+    : new StoreError("path", NOT_A_STORE);
 }

@@ -1,11 +1,10 @@
 import { basename } from "node:path";
-import { type FileError, toFileError } from "../../files/file_error.ts";
 import {
   isSameFile,
   lstatOrUndefined,
   statOrUndefined,
-} from "../../files/file_system.ts";
-import { DatabaseError } from "./database_error.ts";
+} from "./file_system.ts";
+import { StoreError, toStoreError } from "../store_error.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 
 /** Files that belong to an open database, beside it. */
@@ -22,7 +21,7 @@ export class WatchedFiles {
   readonly #database: Deno.FileInfo | undefined;
   /** The files beside the database, by path. */
   readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
-  #loss: DatabaseError | undefined;
+  #loss: StoreError | undefined;
 
   /**
    * @param path of a database that has just been opened
@@ -37,7 +36,7 @@ export class WatchedFiles {
   }
 
   /** The loss, if a check has found one. */
-  get loss(): DatabaseError | undefined {
+  get loss(): StoreError | undefined {
     return this.#loss;
   }
 
@@ -47,7 +46,7 @@ export class WatchedFiles {
   }
 
   /** Checks the database; returns the loss, or why it cannot be examined. */
-  checkDatabase(): DatabaseError | FileError | undefined {
+  checkDatabase(): StoreError | undefined {
     return this.#examine(() => this.#findDatabaseLoss());
   }
 
@@ -56,7 +55,7 @@ export class WatchedFiles {
    * expensive after each commit: since Linux 6.13, the first write after reading
    * the times of the log updates them, which made each commit a third slower.
    */
-  check(): DatabaseError | FileError | undefined {
+  check(): StoreError | undefined {
     return this.#examine(() =>
       this.#findDatabaseLoss() ?? this.#findSidecarLoss()
     );
@@ -66,7 +65,7 @@ export class WatchedFiles {
    * A link in its place is another file: SQLite continues with the log at the old
    * path.
    */
-  #findDatabaseLoss(): DatabaseError | undefined {
+  #findDatabaseLoss(): StoreError | undefined {
     const found = lstatOrUndefined(this.#path);
     if (found === undefined) return lost("it was deleted or moved");
     if (!isSameFile(found, this.#database)) return lost("it was replaced");
@@ -74,7 +73,7 @@ export class WatchedFiles {
     return undefined;
   }
 
-  #findSidecarLoss(): DatabaseError | undefined {
+  #findSidecarLoss(): StoreError | undefined {
     for (const [path, file] of this.#sidecars) {
       if (!isSameFile(statOrUndefined(path), file)) {
         return lost(`its ${basename(path)} was deleted or replaced`);
@@ -84,17 +83,17 @@ export class WatchedFiles {
   }
 
   #examine(
-    findLoss: () => DatabaseError | undefined,
-  ): DatabaseError | FileError | undefined {
+    findLoss: () => StoreError | undefined,
+  ): StoreError | undefined {
     try {
       this.#loss ??= findLoss();
       return this.#loss;
     } catch (error) {
-      return toFileError(error);
+      return toStoreError(error);
     }
   }
 }
 
-function lost(how: string): DatabaseError {
-  return new DatabaseError("lost", how);
+function lost(how: string): StoreError {
+  return new StoreError("lost", how);
 }

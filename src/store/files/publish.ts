@@ -1,6 +1,6 @@
 import { basename, dirname, join } from "node:path";
-import { FileError, toFileError } from "./file_error.ts";
-import { lstatOrUndefined, removeIfPossible, sync } from "./file_system.ts";
+import { StoreError, toStoreError } from "../store_error.ts";
+import { removeIfPossible, sync } from "./file_system.ts";
 
 /**
  * Makes a new file that is complete and on disk when it has its name. A kill at
@@ -10,9 +10,9 @@ import { lstatOrUndefined, removeIfPossible, sync } from "./file_system.ts";
  * @param path the name
  * @param write called with the path of an empty file, for its user only, which
  * it fills
- * @throws {FileError} if another file has the name, if there is no directory for
- * it, or, with the problem "not synced", if the file is there but may lose its
- * name in a power cut
+ * @throws {StoreError} if the file is there, but may lose its name in a power cut
+ * @throws the error of Deno if another file has the name, or if there is no
+ * directory for it
  */
 export async function makeFile<Result>(
   path: string,
@@ -22,7 +22,7 @@ export async function makeFile<Result>(
   const directory = `${path}.${id}.partial`;
   // SQLite's files beside a database are removed with the directory, even if
   // the program stops while SQLite is writing.
-  makeDirectory(directory);
+  Deno.mkdirSync(directory, { mode: 0o700 });
   try {
     const partial = join(directory, basename(path));
     const options = { write: true, createNew: true, mode: 0o600 };
@@ -35,31 +35,22 @@ export async function makeFile<Result>(
   }
 }
 
-function makeDirectory(path: string): void {
-  try {
-    Deno.mkdirSync(path, { mode: 0o700 });
-  } catch (error) {
-    if (toFileError(error).problem !== "missing") throw error;
-    throw new FileError("no directory", `no directory ${dirname(path)}`);
-  }
-}
-
 /** Syncs a complete file and gives it its name; its partial name may remain. */
 function publish(partial: string, path: string): void {
   sync(partial);
   try {
     Deno.linkSync(partial, path);
-  } catch {
-    if (lstatOrUndefined(path) !== undefined) throw new FileError("exists");
+  } catch (error) {
+    if (error instanceof Deno.errors.AlreadyExists) throw error;
     // The file system does not support links.
     Deno.renameSync(partial, path);
   }
   try {
     sync(dirname(path));
   } catch (error) {
-    const { message } = toFileError(error);
-    throw new FileError(
-      "not synced",
+    const { message } = toStoreError(error);
+    throw new StoreError(
+      "other",
       `it is complete, but a power cut may remove it: cannot sync its directory: ${message}`,
     );
   }
