@@ -1,21 +1,11 @@
 import type { Clock } from "./clock.ts";
 import type { AcceptedTokens } from "./http/auth.ts";
 import { RequestHandler } from "./http/handler.ts";
-import { type CommitStore, Committer } from "./store/committer.ts";
-import {
-  type HealthReports,
-  type ObservedStore,
-  StoreHealth,
-} from "./store/health.ts";
+import { Committer } from "./store/committer.ts";
+import { type HealthReports, StoreHealth } from "./store/health.ts";
+import type { Store } from "./store/store.ts";
 import type { Log } from "./telemetry/log.ts";
 import { Metrics } from "./telemetry/metrics.ts";
-
-/** What the metrics show of the store. */
-export interface MeasuredStore {
-  readonly isNew: boolean;
-  /** The files of an embedded store. */
-  readonly files: { readonly bytes: number } | undefined;
-}
 
 /** What a service is made of besides its store and its clock. */
 export interface ServiceConfig {
@@ -29,7 +19,7 @@ export interface ServiceConfig {
 
 /** Connects the parts of a service, which answers requests through its handler. */
 export function createService(
-  store: CommitStore & ObservedStore & MeasuredStore,
+  store: Store,
   { tokens, log, baseUrl, reports }: ServiceConfig,
   clock: Clock,
 ) {
@@ -37,7 +27,7 @@ export function createService(
     createsWaiting: committer.waiting,
     isStoreHealthy: health.error === undefined,
     isStoreNew: store.isNew,
-    databaseBytes: store.files?.bytes,
+    databaseBytes: store.databaseBytes,
   }));
   const health = new StoreHealth(store, reports, clock);
   const committer = new Committer(store, {

@@ -12,13 +12,10 @@ import { countOf } from "../messages.ts";
 import { EXIT_FAILURE, type OperatorError } from "../operator_error.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
-import {
-  type CommitStore,
-  Committer,
-  type Outcome,
-} from "../store/committer.ts";
+import { Committer, type Outcome } from "../store/committer.ts";
 import { openStore } from "../store/open.ts";
 import type { StoreLocation } from "../store/location.ts";
+import type { Store } from "../store/store.ts";
 import { StoreError } from "../store/store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { type LineProblem, readLines } from "../plant/lines.ts";
@@ -85,7 +82,7 @@ export class Import {
   #settledMs = -Infinity;
   #storeError: StoreError["kind"] | undefined;
 
-  constructor(store: CommitStore, progress: Progress, clock: Clock) {
+  constructor(store: Store, progress: Progress, clock: Clock) {
     this.#progress = progress;
     this.#clock = clock;
     this.#committer = new Committer(store, {

@@ -11,6 +11,7 @@ import {
   type Plant,
 } from "../plant/plant.ts";
 import { noAnswer } from "./retry.ts";
+import type { Store } from "./store.ts";
 import { StoreError } from "./store_error.ts";
 
 /**
@@ -19,30 +20,6 @@ import { StoreError } from "./store_error.ts";
  * or timed out; the commit may still land.
  */
 export type Outcome = "stored" | "replayed" | "conflict" | "failed";
-
-/**
- * The result of a commit. `committed`: all of it is on disk. `exists`: at least
- * one id exists, and nothing was written, unless the store itself retried a
- * write that had landed. `locked`: nothing was written, retry.
- */
-export type CommitResult = "committed" | "exists" | "locked";
-
-/** The part of the store that the committer uses. */
-export interface CommitStore {
-  readonly commitPlantsMax: number;
-  readonly commitsInFlightMax: number;
-  /**
-   * Writes plants whose ids must be absent, all or none.
-   * @throws {StoreError}
-   */
-  commit(plants: readonly NewPlant[]): Promise<CommitResult>;
-  /**
-   * Returns the plants of these ids that exist, and possibly those of other ids;
-   * `null` if the value is not a plant of this service.
-   * @throws {StoreError}
-   */
-  read(ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Plant | null>>;
-}
 
 /** What the committer reports, after the creates of a commit are answered. */
 export interface CommitReports {
@@ -74,7 +51,7 @@ interface Write extends NewPlant {
  * Every create is answered, by {@link expire} if the store does not respond.
  */
 export class Committer {
-  readonly #store: CommitStore;
+  readonly #store: Store;
   readonly #reports: CommitReports;
   readonly #clock: Clock;
   /** The writes that wait for a commit to start, by id, in order of arrival. */
@@ -85,7 +62,7 @@ export class Committer {
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
 
-  constructor(store: CommitStore, reports: CommitReports, clock: Clock) {
+  constructor(store: Store, reports: CommitReports, clock: Clock) {
     this.#store = store;
     this.#reports = reports;
     this.#clock = clock;

@@ -1,15 +1,8 @@
 import type { Clock } from "../clock.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
 import { noAnswer, retryWhileLocked } from "./retry.ts";
+import type { Store } from "./store.ts";
 import { StoreError } from "./store_error.ts";
-
-/** The part of the store that the health checks use. */
-export interface ObservedStore {
-  /** Returns the problem of the files, or the damage that was found, if any. */
-  checkFiles(): StoreError | undefined;
-  /** Performs a no-op write; may never settle. @throws {StoreError} */
-  probe(): Promise<void>;
-}
 
 /** What the health reports. */
 export interface HealthReports {
@@ -27,7 +20,7 @@ export interface HealthReports {
  * the metrics and the log use this one state.
  */
 export class StoreHealth {
-  readonly #store: ObservedStore;
+  readonly #store: Store;
   readonly #reports: HealthReports;
   readonly #clock: Clock;
   #error: StoreError | undefined;
@@ -40,7 +33,7 @@ export class StoreHealth {
   /** Resolves when the last probe has a result. */
   #probed: Promise<void> = Promise.resolve();
 
-  constructor(store: ObservedStore, reports: HealthReports, clock: Clock) {
+  constructor(store: Store, reports: HealthReports, clock: Clock) {
     this.#store = store;
     this.#reports = reports;
     this.#clock = clock;

@@ -8,11 +8,10 @@ import {
 } from "../limits.ts";
 import { statOrUndefined } from "./files/file_system.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
-import type { CommitResult, CommitStore } from "./committer.ts";
 import { WatchedFiles } from "./files/watch.ts";
-import type { ObservedStore } from "./health.ts";
 import type { Listed, ListedStore, PageStart } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
+import type { CommitResult, Store } from "./store.ts";
 import { type StoreError, toStoreError } from "./store_error.ts";
 
 /** First part of the key of a plant; the second is its id. */
@@ -28,13 +27,12 @@ const RUN_IDS_MIN = 4;
 const RUN_GAP_MAX = 4n;
 
 /** The plants in Deno KV. No other file uses `Deno.Kv`. */
-export class KvStore implements CommitStore, ObservedStore, ListedStore {
+export class KvStore implements Store, ListedStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
-  /** Whether the store was created when it was opened. */
   readonly isNew: boolean;
   /** The open files; `undefined` for a KV Connect server. */
-  readonly files: WatchedFiles | undefined;
+  readonly #files: WatchedFiles | undefined;
   readonly #kv: Deno.Kv;
   /** The token of a KV Connect server. */
   readonly #token: string | undefined;
@@ -49,7 +47,7 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
   ) {
     this.#kv = kv;
     this.isNew = isNew;
-    this.files = files;
+    this.#files = files;
     this.#token = token;
     if (files !== undefined) {
       this.commitPlantsMax = COMMIT_PLANTS_MAX_FILE;
@@ -86,10 +84,14 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
     }
   }
 
-  /** See {@link CommitStore}. @throws {StoreError} */
+  get databaseBytes(): number | undefined {
+    return this.#files?.bytes;
+  }
+
+  /** See {@link Store}. @throws {StoreError} */
   async commit(plants: readonly NewPlant[]): Promise<CommitResult> {
     // The files may belong to another process by now.
-    throwIfAny(this.files?.loss ?? this.#corruption);
+    throwIfAny(this.#files?.loss ?? this.#corruption);
     const operation = this.#kv.atomic();
     for (const { id, plant } of plants) {
       const key = [PLANTS, id];
@@ -99,7 +101,7 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
     }
     try {
       const { ok } = await operation.commit();
-      throwIfAny(this.files?.checkDatabase());
+      throwIfAny(this.#files?.checkDatabase());
       return ok ? "committed" : "exists";
     } catch (thrown) {
       const error = this.#toError(thrown);
@@ -109,7 +111,7 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
   }
 
   /**
-   * See {@link CommitStore}. A run of ids is read with one listing, which costs
+   * See {@link Store}. A run of ids is read with one listing, which costs
    * SQLite a quarter of reading them one by one: clients that repeat their last
    * creates usually send ids that are close to each other.
    * @throws {StoreError}
@@ -132,7 +134,7 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
           found.set(id, toPlant(value));
         }
       }
-      throwIfAny(this.files?.checkDatabase());
+      throwIfAny(this.#files?.checkDatabase());
       return found;
     } catch (error) {
       throw this.#toError(error);
@@ -146,14 +148,14 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
    * @throws {StoreError}
    */
   async remove(id: bigint): Promise<boolean> {
-    throwIfAny(this.files?.loss ?? this.#corruption);
+    throwIfAny(this.#files?.loss ?? this.#corruption);
     const key = [PLANTS, id];
     try {
       const { versionstamp } = await this.#kv.get(key);
       if (versionstamp === null) return false;
       await this.#kv.atomic()
         .check({ key, versionstamp }).delete(key).commit();
-      throwIfAny(this.files?.checkDatabase());
+      throwIfAny(this.#files?.checkDatabase());
       return true;
     } catch (error) {
       throw this.#toError(error);
@@ -177,7 +179,7 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
     }
   }
 
-  /** See {@link ObservedStore}. @throws {StoreError} */
+  /** See {@link Store}. @throws {StoreError} */
   async probe(): Promise<void> {
     try {
       throwIfAny(this.checkFiles());
@@ -186,15 +188,15 @@ export class KvStore implements CommitStore, ObservedStore, ListedStore {
       await this.#kv.atomic()
         .check({ key: PROBE_KEY, versionstamp: null })
         .delete(PROBE_KEY).commit();
-      throwIfAny(this.files?.loss);
+      throwIfAny(this.#files?.loss);
     } catch (error) {
       throw this.#toError(error);
     }
   }
 
-  /** See {@link ObservedStore}. */
+  /** See {@link Store}. */
   checkFiles(): StoreError | undefined {
-    return this.files?.check() ?? this.#corruption;
+    return this.#files?.check() ?? this.#corruption;
   }
 
   /** Closes the store; no operation may be pending. */
