@@ -2,7 +2,7 @@ import type { Clock } from "./clock.ts";
 import type { AcceptedTokens } from "./http/auth.ts";
 import { RequestHandler } from "./http/handler.ts";
 import { Committer } from "./store/committer.ts";
-import { type HealthReports, StoreHealth } from "./store/health.ts";
+import { type HealthReport, StoreHealth } from "./store/health.ts";
 import type { Store } from "./store/store.ts";
 import type { Log } from "./telemetry/log.ts";
 import { Metrics } from "./telemetry/metrics.ts";
@@ -13,14 +13,13 @@ export interface ServiceConfig {
   readonly log: Log;
   /** The public address, without a trailing slash. */
   readonly baseUrl: string;
-  /** Receives what the operator needs to know about the store. */
-  readonly reports: HealthReports;
+  readonly report: HealthReport;
 }
 
 /** Connects the parts of a service, which answers requests through its handler. */
 export function createService(
   store: Store,
-  { tokens, log, baseUrl, reports }: ServiceConfig,
+  { tokens, log, baseUrl, report }: ServiceConfig,
   clock: Clock,
 ) {
   const metrics = new Metrics(() => ({
@@ -29,7 +28,7 @@ export function createService(
     isStoreNew: store.isNew,
     databaseBytes: store.databaseBytes,
   }));
-  const health = new StoreHealth(store, reports, clock);
+  const health = new StoreHealth(store, report, clock);
   const committer = new Committer(store, {
     committed(seconds, plants) {
       metrics.commit(seconds, plants);

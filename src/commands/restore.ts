@@ -8,7 +8,7 @@ import {
   setOwner,
   statOrUndefined,
 } from "../store/files/file_system.ts";
-import { filesOf, oldNameOf } from "../store/files/inspect.ts";
+import { filesOf } from "../store/files/inspect.ts";
 import { makeFile } from "../store/files/publish.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { StoreError } from "../store/store_error.ts";
@@ -60,12 +60,14 @@ export async function restore(
  * @throws {OperatorError} if files of a store are
  */
 function refuseExisting(path: string): void {
-  if (statOrUndefined(path)?.isDirectory) {
-    throw new StoreError("path", "it is a directory");
+  const found = statOrUndefined(path);
+  if (found?.isDirectory) throw new StoreError("path", "it is a directory");
+  if (found?.isSymlink) {
+    throw new StoreError("path", "it is a link to a missing file");
   }
   const files = filesOf(path);
   if (files.length === 0) return;
-  const old = oldNameOf(path);
+  const old = `${path}.old-${new Date().toISOString().replaceAll(":", "")}`;
   const commands = files.map((file) => {
     const renamed = old + file.slice(path.length);
     return `mv ${quoteForShell(file)} ${quoteForShell(renamed)}`;

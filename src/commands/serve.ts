@@ -2,17 +2,17 @@ import { SYSTEM_CLOCK } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
 import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
-import { storeFailure } from "../console/failures.ts";
+import { explain, nameOf, storeFailure } from "../console/failures.ts";
 import { orListenFailure } from "../console/listen_failure.ts";
 import { reloadOnHangup } from "../console/reload.ts";
 import { stopSignal } from "../console/signals.ts";
-import { reportsTo } from "../console/store_reports.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { listen, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
+import type { StoreError } from "../store/store_error.ts";
 import { Log } from "../telemetry/log.ts";
 
 /**
@@ -75,12 +75,7 @@ async function run(
   const baseUrl = config.baseUrl ?? server.origin;
   const service = createService(
     store,
-    {
-      tokens,
-      log,
-      baseUrl,
-      reports: reportsTo(log, config.store),
-    },
+    { tokens, log, baseUrl, report: (error) => report(error, config, log) },
     SYSTEM_CLOCK,
   );
   const checking = setInterval(() => service.check(), CHECK_MS);
@@ -97,6 +92,20 @@ async function run(
   // A client that never completes its request keeps its connection open.
   await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
   clearInterval(checking);
+}
+
+/** Logs that the store has started to fail, or that it works again. */
+function report(
+  error: StoreError | undefined,
+  { store }: Config,
+  log: Log,
+): void {
+  if (error === undefined) {
+    log.info("store recovered", "the store has recovered");
+  } else {
+    const problem = `${nameOf(store)}: ${explain(error, store)}`;
+    log.error("store failing", `the store fails: ${problem}`);
+  }
 }
 
 /** Logs unhandled errors, which would otherwise end the process. */

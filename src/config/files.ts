@@ -1,6 +1,6 @@
 import { CONFIG_FILE_BYTES_MAX } from "../limits.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import { type StoreError, toStoreError } from "../store/store_error.ts";
+import { StoreError, toStoreError } from "../store/store_error.ts";
 
 /** A configured file, and the flag or variable that contained its path. */
 export interface FileSetting {
@@ -25,11 +25,11 @@ export function readFile(file: FileSetting): string {
       length += count;
     }
   } catch (error) {
-    throw cannotRead(file, toStoreError(error));
+    throw cannotRead(file, error);
   }
   const mibMax = CONFIG_FILE_BYTES_MAX / 2 ** 20;
   const message = `it is larger than ${mibMax} MiB`;
-  throw cannotRead(file, { message, isPassing: false });
+  throw cannotRead(file, new StoreError("path", message));
 }
 
 /**
@@ -42,20 +42,20 @@ export function readAgain(file: FileSetting): string {
   try {
     ({ isFile } = Deno.statSync(file.path));
   } catch (error) {
-    throw cannotRead(file, toStoreError(error));
+    throw cannotRead(file, error);
   }
   if (isFile) return readFile(file);
-  const message = "it is not a regular file";
-  throw cannotRead(file, { message, isPassing: false });
+  throw cannotRead(file, new StoreError("path", "it is not a regular file"));
 }
 
 /** Returns the error of a file that cannot be read. */
 function cannotRead(
   { name, path }: FileSetting,
-  problem: Pick<StoreError, "message" | "isPassing">,
+  error: unknown,
 ): OperatorError {
+  const converted = toStoreError(error);
   return new OperatorError(
-    `${name}: cannot read ${path}: ${problem.message}`,
-    exitStatusOf(problem),
+    `${name}: cannot read ${path}: ${converted.message}`,
+    exitStatusOf(converted),
   );
 }

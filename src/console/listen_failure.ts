@@ -51,29 +51,21 @@ const LISTEN_PROBLEMS: readonly ListenProblem[] = [
   },
 ];
 
-/** Converts an error of the runtime that cannot listen. */
-export function listenFailure(
-  { host, port, names }: Pick<Config, "host" | "port" | "names">,
-  error: unknown,
-): OperatorError {
-  const text = String(error);
-  const problem = LISTEN_PROBLEMS.find(({ pattern }) => pattern.test(text));
-  const message = problem?.message ?? errorMessage(error);
-  const advice = problem === undefined ? "" : `: ${problem.advice(names)}`;
-  return new OperatorError(
-    `cannot listen on ${host} port ${port}: ${message}${advice}`,
-    exitStatusOf({ isPassing: !problem?.isPermanent }),
-  );
-}
-
 /** Calls a function. @throws {OperatorError} if the runtime cannot listen */
 export function orListenFailure<Result>(
-  config: Config,
+  { host, port, names }: Pick<Config, "host" | "port" | "names">,
   listen: () => Result,
 ): Result {
   try {
     return listen();
   } catch (error) {
-    throw listenFailure(config, error);
+    const text = String(error);
+    const problem = LISTEN_PROBLEMS.find(({ pattern }) => pattern.test(text));
+    const message = problem?.message ?? errorMessage(error);
+    const advice = problem === undefined ? "" : `: ${problem.advice(names)}`;
+    throw new OperatorError(
+      `cannot listen on ${host} port ${port}: ${message}${advice}`,
+      exitStatusOf({ isPassing: !problem?.isPermanent }),
+    );
   }
 }

@@ -4,13 +4,8 @@ import { noAnswer, retryWhileLocked } from "./retry.ts";
 import type { Store } from "./store.ts";
 import { StoreError } from "./store_error.ts";
 
-/** What the health reports. */
-export interface HealthReports {
-  /** The store has started to fail. */
-  storeFailing(error: StoreError): void;
-  /** The store works again. */
-  storeRecovered(): void;
-}
+/** Called when the store has started to fail, or works again. */
+export type HealthReport = (error: StoreError | undefined) => void;
 
 /**
  * The health of the store, from the results of commits, checks of its files,
@@ -21,7 +16,7 @@ export interface HealthReports {
  */
 export class StoreHealth {
   readonly #store: Store;
-  readonly #reports: HealthReports;
+  readonly #report: HealthReport;
   readonly #clock: Clock;
   #error: StoreError | undefined;
   /** When a write last failed. */
@@ -33,9 +28,9 @@ export class StoreHealth {
   /** Resolves when the last probe has a result. */
   #probed: Promise<void> = Promise.resolve();
 
-  constructor(store: Store, reports: HealthReports, clock: Clock) {
+  constructor(store: Store, report: HealthReport, clock: Clock) {
     this.#store = store;
-    this.#reports = reports;
+    this.#report = report;
     this.#clock = clock;
   }
 
@@ -109,7 +104,6 @@ export class StoreHealth {
   #set(error: StoreError | undefined): void {
     if (error?.kind === this.#error?.kind) return;
     this.#error = error;
-    if (error === undefined) this.#reports.storeRecovered();
-    else this.#reports.storeFailing(error);
+    this.#report(error);
   }
 }

@@ -36,8 +36,8 @@ export class KvStore implements Store, ListedStore {
   readonly #kv: Deno.Kv;
   /** The token of a KV Connect server. */
   readonly #token: string | undefined;
-  /** Set when the database is found to be corrupt: no write may follow. */
-  #corruption: StoreError | undefined;
+  /** Set when the store is found to be corrupt or lost: no write may follow. */
+  #end: StoreError | undefined;
 
   private constructor(
     kv: Deno.Kv,
@@ -91,7 +91,7 @@ export class KvStore implements Store, ListedStore {
   /** See {@link Store}. @throws {StoreError} */
   async commit(plants: readonly NewPlant[]): Promise<CommitResult> {
     // The files may belong to another process by now.
-    throwIfAny(this.#files?.loss ?? this.#corruption);
+    this.#throwIfEnded();
     const operation = this.#kv.atomic();
     for (const { id, plant } of plants) {
       const key = [PLANTS, id];
@@ -101,7 +101,7 @@ export class KvStore implements Store, ListedStore {
     }
     try {
       const { ok } = await operation.commit();
-      throwIfAny(this.#files?.checkDatabase());
+      this.#checkDatabase();
       return ok ? "committed" : "exists";
     } catch (thrown) {
       const error = this.#toError(thrown);
@@ -134,7 +134,7 @@ export class KvStore implements Store, ListedStore {
           found.set(id, toPlant(value));
         }
       }
-      throwIfAny(this.#files?.checkDatabase());
+      this.#checkDatabase();
       return found;
     } catch (error) {
       throw this.#toError(error);
@@ -148,14 +148,14 @@ export class KvStore implements Store, ListedStore {
    * @throws {StoreError}
    */
   async remove(id: bigint): Promise<boolean> {
-    throwIfAny(this.#files?.loss ?? this.#corruption);
+    this.#throwIfEnded();
     const key = [PLANTS, id];
     try {
       const { versionstamp } = await this.#kv.get(key);
       if (versionstamp === null) return false;
       await this.#kv.atomic()
         .check({ key, versionstamp }).delete(key).commit();
-      throwIfAny(this.#files?.checkDatabase());
+      this.#checkDatabase();
       return true;
     } catch (error) {
       throw this.#toError(error);
@@ -182,13 +182,14 @@ export class KvStore implements Store, ListedStore {
   /** See {@link Store}. @throws {StoreError} */
   async probe(): Promise<void> {
     try {
-      throwIfAny(this.checkFiles());
+      this.#throwIfEnded();
+      this.#files?.check();
       // Without a check, SQLite itself waits for the lock, up to 5 s, and
       // blocks every commit meanwhile.
       await this.#kv.atomic()
         .check({ key: PROBE_KEY, versionstamp: null })
         .delete(PROBE_KEY).commit();
-      throwIfAny(this.#files?.loss);
+      this.#checkDatabase();
     } catch (error) {
       throw this.#toError(error);
     }
@@ -196,7 +197,13 @@ export class KvStore implements Store, ListedStore {
 
   /** See {@link Store}. */
   checkFiles(): StoreError | undefined {
-    return this.#files?.check() ?? this.#corruption;
+    try {
+      this.#throwIfEnded();
+      this.#files?.check();
+      return undefined;
+    } catch (error) {
+      return this.#toError(error);
+    }
   }
 
   /** Closes the store; no operation may be pending. */
@@ -204,10 +211,21 @@ export class KvStore implements Store, ListedStore {
     this.#kv.close();
   }
 
-  /** Converts an error, and remembers that the database is corrupt. */
+  #throwIfEnded(): void {
+    if (this.#end !== undefined) throw this.#end;
+  }
+
+  /** Checks the database, of which a corrupt one may still be read. */
+  #checkDatabase(): void {
+    if (this.#end?.kind === "lost") throw this.#end;
+    this.#files?.checkDatabase();
+  }
+
+  /** Converts an error, and remembers that the store is corrupt or lost. */
   #toError(error: unknown): StoreError {
     const converted = toStoreError(error, this.#token);
-    if (converted.kind === "corrupt") this.#corruption = converted;
+    const { kind } = converted;
+    if (kind === "corrupt" || kind === "lost") this.#end ??= converted;
     return converted;
   }
 
@@ -232,10 +250,6 @@ export class KvStore implements Store, ListedStore {
     }
     return (await Promise.all(reads)).flat();
   }
-}
-
-function throwIfAny(error: StoreError | undefined): void {
-  if (error !== undefined) throw error;
 }
 
 /** Splits ids into ascending runs without a gap above {@link RUN_GAP_MAX}. */

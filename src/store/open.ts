@@ -74,7 +74,6 @@ async function open(
 function prepareFile(path: string): boolean {
   const found = inspect(path);
   if (found === "store") return false;
-  if (found instanceof Error) throw found;
   const directory = Deno.statSync(dirname(path));
   // SQLite would create it at a path that Deno refuses at the next start.
   Deno.openSync(path, { write: true, create: true, mode: FILE_MODE }).close();

@@ -2,24 +2,13 @@
 import { basename, dirname, join, resolve } from "node:path";
 
 /**
- * Returns the information about a file, or `undefined` if there is none.
+ * Returns the information about a file, or about a link itself, or `undefined` if
+ * there is none.
  * @throws the error of Deno if the path cannot be examined
  */
 export function statOrUndefined(path: string): Deno.FileInfo | undefined {
-  return orUndefined(Deno.statSync, path);
-}
-
-/** The same as {@link statOrUndefined}, of a link itself if there is one. */
-export function lstatOrUndefined(path: string): Deno.FileInfo | undefined {
-  return orUndefined(Deno.lstatSync, path);
-}
-
-function orUndefined(
-  stat: (path: string) => Deno.FileInfo,
-  path: string,
-): Deno.FileInfo | undefined {
   try {
-    return stat(path);
+    return Deno.lstatSync(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     if (error instanceof Deno.errors.NotADirectory) return undefined;

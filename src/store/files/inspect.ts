@@ -1,7 +1,7 @@
 /** Database files: what is at a path before a store is opened there. */
-import { basename, dirname } from "node:path";
+import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { lstatOrUndefined, statOrUndefined } from "./file_system.ts";
+import { statOrUndefined } from "./file_system.ts";
 import { StoreError, toStoreError } from "../store_error.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
@@ -36,27 +36,26 @@ const READ_VERSION_WAL = 2;
 /**
  * What is at a path. `store`: a Deno KV store. `nothing`: no file. `empty`: an
  * empty file, or the start of a store, as an interrupted first start leaves it.
- * An error: anything else, a corrupt store, or a log that SQLite would replay
- * into the wrong database.
  */
-export type Found = "store" | "nothing" | "empty" | StoreError;
+export type Found = "store" | "nothing" | "empty";
 
 /**
  * Returns what is at a path. It does not open a store with Deno, which would
  * create one.
+ * @throws {StoreError} if anything else is there, a corrupt store, or a log that
+ * SQLite would replay into the wrong database
  * @throws the error of Deno if the path cannot be examined
  */
 export function inspect(path: string): Found {
-  const log = findForeignLog(path);
-  if (log !== undefined) return log;
-  const file = lstatOrUndefined(path);
+  refuseForeignLog(path);
+  const file = statOrUndefined(path);
   if (file === undefined) return "nothing";
   if (file.isSymlink) {
-    return new StoreError("path", "it is a link to a missing file");
+    throw new StoreError("path", "it is a link to a missing file");
   }
-  if (file.isDirectory) return new StoreError("path", "it is a directory");
+  if (file.isDirectory) throw new StoreError("path", "it is a directory");
   // Opening a pipe to create a store in it would never return.
-  if (!file.isFile) return new StoreError("path", NOT_A_STORE);
+  if (!file.isFile) throw new StoreError("path", NOT_A_STORE);
   if (file.size === 0) return "empty";
   return inspectTables(path);
 }
@@ -66,8 +65,7 @@ export function requireStore(path: string): void {
   const found = inspect(path);
   if (found === "store") return;
   if (found === "nothing") throw new StoreError("path", "no such file");
-  if (found === "empty") throw new StoreError("path", "it is empty");
-  throw found;
+  throw new StoreError("path", "it is empty");
 }
 
 /**
@@ -111,11 +109,6 @@ export function filesOf(path: string): string[] {
     .filter((file) => statOrUndefined(file) !== undefined);
 }
 
-/** Returns the new name of a store that makes room for another one. */
-export function oldNameOf(path: string): string {
-  return `${path}.old-${new Date().toISOString().replaceAll(":", "")}`;
-}
-
 /**
  * Opens a database without changing what is beside it. One with a log is opened
  * read-only, since closing it would write the log of a killed service into it,
@@ -127,23 +120,19 @@ export function openToRead(path: string): DatabaseSync {
 }
 
 /**
- * Finds a log beside a path that does not belong to the database there. An open
+ * Refuses a log beside a path that does not belong to the database there. An open
  * or killed store is in WAL mode; a missing file is not, and neither is a backup.
  *
  * The log is examined first: SQLite writes the header before the log, and
  * nothing takes a live store out of WAL mode.
  */
-function findForeignLog(path: string): StoreError | undefined {
+function refuseForeignLog(path: string): void {
   const log = path + WAL_SUFFIX;
   const hasContent = (statOrUndefined(log)?.size ?? 0) > 0;
-  if (!hasContent || isInWalMode(path)) return undefined;
-  if ((statOrUndefined(path)?.size ?? 0) > 0) {
-    const message = `${log} belongs to another database`;
-    return new StoreError("foreign log", message);
-  }
-  return new StoreError(
+  if (!hasContent || isInWalMode(path)) return;
+  throw new StoreError(
     "foreign log",
-    `${basename(path)} is missing or empty, but its log is here: ${log}`,
+    `${log} belongs to another database, or to one that is gone`,
   );
 }
 
@@ -175,9 +164,9 @@ function inspectTables(path: string): Found {
   } catch (error) {
     const converted = toStoreError(error);
     // Opening the store reports other errors, such as a lock.
-    return ["path", "corrupt"].includes(converted.kind) ? converted : "store";
+    if (["path", "corrupt"].includes(converted.kind)) throw converted;
+    return "store";
   }
-  return tables.every((table) => table === FIRST_TABLE)
-    ? "empty"
-    : new StoreError("path", NOT_A_STORE);
+  if (tables.every((table) => table === FIRST_TABLE)) return "empty";
+  throw new StoreError("path", NOT_A_STORE);
 }

@@ -1,6 +1,6 @@
 import { basename, dirname, join } from "node:path";
 import { StoreError, toStoreError } from "../store_error.ts";
-import { removeIfPossible, sync } from "./file_system.ts";
+import { removeIfPossible, statOrUndefined, sync } from "./file_system.ts";
 
 /**
  * Makes a new file that is complete and on disk when it has its name. A kill at
@@ -41,7 +41,7 @@ function publish(partial: string, path: string): void {
   try {
     Deno.linkSync(partial, path);
   } catch (error) {
-    if (error instanceof Deno.errors.AlreadyExists) throw error;
+    if (statOrUndefined(path) !== undefined) throw error;
     // The file system does not support links.
     Deno.renameSync(partial, path);
   }

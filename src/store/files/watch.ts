@@ -1,10 +1,6 @@
 import { basename } from "node:path";
-import {
-  isSameFile,
-  lstatOrUndefined,
-  statOrUndefined,
-} from "./file_system.ts";
-import { StoreError, toStoreError } from "../store_error.ts";
+import { StoreError } from "../store_error.ts";
+import { isSameFile, statOrUndefined } from "./file_system.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 
 /** Files that belong to an open database, beside it. */
@@ -17,11 +13,11 @@ const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
  */
 export class WatchedFiles {
   readonly #path: string;
-  #bytes = 0;
   readonly #database: Deno.FileInfo | undefined;
   /** The files beside the database, by path. */
   readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
-  #loss: StoreError | undefined;
+  /** Size of the database when it was last examined. */
+  bytes = 0;
 
   /**
    * @param path of a database that has just been opened
@@ -35,61 +31,30 @@ export class WatchedFiles {
     );
   }
 
-  /** The loss, if a check has found one. */
-  get loss(): StoreError | undefined {
-    return this.#loss;
-  }
-
-  /** Size of the database when it was last examined. */
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  /** Checks the database; returns the loss, or why it cannot be examined. */
-  checkDatabase(): StoreError | undefined {
-    return this.#examine(() => this.#findDatabaseLoss());
+  /**
+   * Checks the database. A link in its place is another file: SQLite continues
+   * with the log at the old path.
+   * @throws {StoreError} if it is lost
+   * @throws the error of Deno if it cannot be examined
+   */
+  checkDatabase(): void {
+    const found = statOrUndefined(this.#path);
+    if (found === undefined) throw lost("it was deleted or moved");
+    if (!isSameFile(found, this.#database)) throw lost("it was replaced");
+    this.bytes = found.size;
   }
 
   /**
-   * Checks all files; returns the loss, or why they cannot be examined. Too
-   * expensive after each commit: since Linux 6.13, the first write after reading
-   * the times of the log updates them, which made each commit a third slower.
+   * Checks all files as {@link checkDatabase}. Too expensive after each commit:
+   * since Linux 6.13, the first write after reading the times of the log updates
+   * them, which made each commit a third slower.
    */
-  check(): StoreError | undefined {
-    return this.#examine(() =>
-      this.#findDatabaseLoss() ?? this.#findSidecarLoss()
-    );
-  }
-
-  /**
-   * A link in its place is another file: SQLite continues with the log at the old
-   * path.
-   */
-  #findDatabaseLoss(): StoreError | undefined {
-    const found = lstatOrUndefined(this.#path);
-    if (found === undefined) return lost("it was deleted or moved");
-    if (!isSameFile(found, this.#database)) return lost("it was replaced");
-    this.#bytes = found.size;
-    return undefined;
-  }
-
-  #findSidecarLoss(): StoreError | undefined {
+  check(): void {
+    this.checkDatabase();
     for (const [path, file] of this.#sidecars) {
       if (!isSameFile(statOrUndefined(path), file)) {
-        return lost(`its ${basename(path)} was deleted or replaced`);
+        throw lost(`its ${basename(path)} was deleted or replaced`);
       }
-    }
-    return undefined;
-  }
-
-  #examine(
-    findLoss: () => StoreError | undefined,
-  ): StoreError | undefined {
-    try {
-      this.#loss ??= findLoss();
-      return this.#loss;
-    } catch (error) {
-      return toStoreError(error);
     }
   }
 }
