@@ -32,43 +32,36 @@ export async function importPlants(
   path: string,
 ): Promise<number> {
   // Open the file first: without one, no store is created.
-  const { file, size } = openInput(path);
-  let bytes = 0;
-  async function read(buffer: Uint8Array): Promise<number | null> {
-    const count = await file.read(buffer).catch((error) => {
-      throw readFailure(path, error);
-    });
-    bytes += count ?? 0;
-    return count;
-  }
-
+  const input = openInput(path);
   const store = await openStore(location).catch((error) => {
     throw storeFailure("store plants in", location, error);
   });
   const progress = new Progress();
   const run = new Import(store, progress, SYSTEM_CLOCK);
-  const checking = setInterval(() => run.expire(), CHECK_MS);
   try {
-    for await (const lines of readLines(read)) {
-      await run.add(lines);
-      progress.update(run.settled, size > 0 ? bytes / size : undefined);
-      if (run.failed > 0) break;
-    }
+    await run.addInput(input, path);
   } finally {
     progress.clear();
-    clearInterval(checking);
     store.close();
-    file.close();
     // If the input cannot be read any further, report the preceding lines.
     run.report();
   }
   return run.isComplete ? 0 : EXIT_FAILURE;
 }
 
+/** What an import reads; the size is 0 if it is unknown. */
+interface Input {
+  readonly file: Pick<Deno.FsFile, "read" | "close">;
+  readonly size: number;
+}
+
+/** Where an import shows its progress. */
+type ImportProgress = Pick<Progress, "print" | "update">;
+
 /** An import in progress. */
 export class Import {
   readonly #committer: Committer;
-  readonly #progress: Progress;
+  readonly #progress: ImportProgress;
   readonly #clock: Clock;
   readonly #counts: Record<Outcome | "refused", number> = {
     stored: 0,
@@ -80,9 +73,9 @@ export class Import {
   #lines = 0;
   /** When the store last settled a create. */
   #settledMs = -Infinity;
-  #storeError: StoreError["kind"] | undefined;
+  #storeError: StoreError | undefined;
 
-  constructor(store: Store, progress: Progress, clock: Clock) {
+  constructor(store: Store, progress: ImportProgress, clock: Clock) {
     this.#progress = progress;
     this.#clock = clock;
     this.#committer = new Committer(store, {
@@ -100,6 +93,35 @@ export class Import {
   /** Number of plants that the store failed on. */
   get failed(): number {
     return this.#counts.failed;
+  }
+
+  /** The last failure of the store. */
+  get storeError(): StoreError | undefined {
+    return this.#storeError;
+  }
+
+  /** Creates the plants of an input until the store fails, and closes it. */
+  async addInput({ file, size }: Input, path: string): Promise<void> {
+    let bytes = 0;
+    async function read(buffer: Uint8Array): Promise<number | null> {
+      const count = await file.read(buffer).catch((error) => {
+        throw readFailure(path, error);
+      });
+      bytes += count ?? 0;
+      return count;
+    }
+    const checking = setInterval(() => this.expire(), CHECK_MS);
+    try {
+      for await (const lines of readLines(read)) {
+        await this.add(lines);
+        const fraction = size > 0 ? bytes / size : undefined;
+        this.#progress.update(this.settled, fraction);
+        if (this.failed > 0) break;
+      }
+    } finally {
+      clearInterval(checking);
+      file.close();
+    }
   }
 
   /** Creates the plants of some lines, and waits for the outcome of all. */
@@ -134,13 +156,16 @@ export class Import {
     return this.failed + conflict + refused === 0;
   }
 
+  /** The numbers of all outcomes but failures. */
+  get summary(): string {
+    const { stored, replayed, conflict, refused } = this.#counts;
+    return `${stored} created, ${replayed} already stored, ${conflict} ` +
+      `conflicting, ${refused} refused`;
+  }
+
   /** Prints the outcome. */
   report(): void {
-    const { stored, replayed, conflict, refused } = this.#counts;
-    writeStderr(
-      `${stored} created, ${replayed} already stored, ${conflict} ` +
-        `conflicting, ${refused} refused`,
-    );
+    writeStderr(this.summary);
     if (this.failed === 0) return;
     writeStderr(
       `stopped after line ${this.#lines}, the store failed on ${
@@ -162,8 +187,8 @@ export class Import {
 
   /** Prints a problem once, although every commit of a read may have it. */
   #reportFailure(error: StoreError): void {
-    if (error.kind === this.#storeError) return;
-    this.#storeError = error.kind;
+    if (error.kind === this.#storeError?.kind) return;
+    this.#storeError = error;
     this.#progress.print(`the store fails: ${error.message}`);
   }
 }
@@ -186,11 +211,8 @@ function parseLine(line: string | LineProblem): NewPlant | LineProblem {
   };
 }
 
-/** Opens the input of an import; the size is 0 if it is unknown. */
-function openInput(path: string): {
-  file: Pick<Deno.FsFile, "read" | "close">;
-  size: number;
-} {
+/** Opens the input of an import. */
+export function openInput(path: string): Input {
   if (path === "-") return { file: Deno.stdin, size: 0 };
   try {
     const file = Deno.openSync(path);

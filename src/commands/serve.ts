@@ -12,8 +12,10 @@ import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
+import { savePlants } from "../store/rescue.ts";
 import type { StoreError } from "../store/store_error.ts";
 import { Log } from "../telemetry/log.ts";
+import { importRescued } from "./heal.ts";
 
 /**
  * Runs the service until a signal stops it.
@@ -33,9 +35,7 @@ export async function serve(config: Config): Promise<number> {
   // Before the store: a start that cannot listen creates none.
   orListenFailure(config, () => tryToListen(config));
   const store = await Promise.race([
-    openStore(config.store).catch((error) => {
-      throw storeFailure("store plants in", config.store, error);
-    }),
+    open(config, log),
     stop.then(() => undefined),
   ]);
   // The signal came first.
@@ -47,6 +47,19 @@ export async function serve(config: Config): Promise<number> {
   }
   log.info("stopped", "stopped");
   return 0;
+}
+
+/** Opens the store, with the plants that were saved when it was lost. */
+async function open({ store: location }: Config, log: Log): Promise<KvStore> {
+  try {
+    const store = await openStore(location);
+    if (location.kind === "file") {
+      await importRescued(store, location.configured, log);
+    }
+    return store;
+  } catch (error) {
+    throw storeFailure("store plants in", location, error);
+  }
 }
 
 /** The parts that a start has prepared. */
@@ -73,11 +86,18 @@ async function run(
     () => listen(config, (request) => service.handler.handle(request), log),
   );
   const baseUrl = config.baseUrl ?? server.origin;
-  const service = createService(
-    store,
-    { tokens, log, baseUrl, report: (error) => report(error, config, log) },
-    SYSTEM_CLOCK,
-  );
+  let saving: Promise<void> | undefined;
+  const service = createService(store, {
+    tokens,
+    log,
+    baseUrl,
+    report(error) {
+      report(error, config, log);
+      if (error?.kind !== "lost" || config.store.kind !== "file") return;
+      const { configured } = config.store;
+      saving ??= savePlants(store, configured, log, SYSTEM_CLOCK);
+    },
+  }, SYSTEM_CLOCK);
   const checking = setInterval(() => service.check(), CHECK_MS);
   printBanner(log, config, {
     address: server.address,
@@ -91,7 +111,9 @@ async function run(
   await service.handler.drain();
   // A client that never completes its request keeps its connection open.
   await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
+  service.check();
   clearInterval(checking);
+  await saving;
 }
 
 /** Logs that the store has started to fail, or that it works again. */
@@ -104,7 +126,8 @@ function report(
     log.info("store recovered", "the store has recovered");
   } else {
     const problem = `${nameOf(store)}: ${explain(error, store)}`;
-    log.error("store failing", `the store fails: ${problem}`);
+    const next = error.kind === "lost" ? ": saving its plants" : "";
+    log.error("store failing", `the store fails: ${problem}${next}`);
   }
 }
 

@@ -1,5 +1,6 @@
 /** The configuration: a table of all settings, and their evaluation. */
 import { OperatorError } from "../operator_error.ts";
+import { realPathOf } from "../store/files/file_system.ts";
 import type { StoreLocation } from "../store/location.ts";
 import type { LogFormat } from "../telemetry/log.ts";
 import { type FileSetting, readFile } from "./files.ts";
@@ -155,7 +156,7 @@ export class Settings {
       const token = readKvToken(this.#variable(KV_TOKEN));
       return { kind: "server", url: store.href, token };
     }
-    return { kind: "file", path: store };
+    return { kind: "file", path: realPathOf(store), configured: store };
   }
 
   /**

@@ -1,7 +1,6 @@
 /** The readers of values: each returns one that is valid, or throws. */
 import { isIP } from "node:net";
 import { resolve } from "node:path";
-import { realPathOf } from "../store/files/file_system.ts";
 import { OperatorError } from "../operator_error.ts";
 import { LOG_FORMATS, type LogFormat } from "../telemetry/log.ts";
 import type { FileSetting } from "./files.ts";
@@ -36,11 +35,11 @@ export function readPort(raw: RawValue): number {
   throw unexpected(raw, "a whole number from 0 to 65535");
 }
 
-/** Reads a path, and resolves its links, or the URL of a KV Connect server. */
+/** Reads a path, and makes it absolute, or the URL of a KV Connect server. */
 export function readFileOrServer(raw: RawValue): string | URL {
   if (raw.value === "") throw unexpected(raw, "a file or a URL");
   if (!/^(https?:|[a-z][a-z\d+.-]*:\/\/)/i.test(raw.value)) {
-    return realPathOf(raw.value);
+    return resolve(raw.value);
   }
   const url = parseHttpUrl(raw.value);
   if (url !== undefined) return url;

@@ -16,7 +16,7 @@ const ADVICE: Readonly<Record<StoreErrorKind, string>> = {
     "stop the service, and restore a backup, or move that log away to start without the plants that only it has",
   "corrupt": "check the disk, try again, and if this stays, restore a backup",
   "newer format": "run the plant-store that stored them, or restore a backup",
-  "lost": "save its files before the service stops: see the handbook",
+  "lost": "",
   "locked": "stop that process, or use a local file system",
   "no answer": "another process may have locked it, or its disk hangs",
   "other": "",

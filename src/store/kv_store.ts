@@ -206,6 +206,11 @@ export class KvStore implements Store, ListedStore {
     }
   }
 
+  /** See {@link WatchedFiles}. */
+  renameLog(name: string): void {
+    this.#files?.renameLog(name);
+  }
+
   /** Closes the store; no operation may be pending. */
   close(): void {
     this.#kv.close();

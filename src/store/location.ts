@@ -4,6 +4,11 @@ export type StoreLocation =
    * An embedded database; the path is absolute, without links: since 2.9.7, Deno
    * opens no database by a path with a link in it.
    */
-  | { readonly kind: "file"; readonly path: string }
+  | {
+    readonly kind: "file";
+    readonly path: string;
+    /** The same with links, which may lead elsewhere at the next start. */
+    readonly configured: string;
+  }
   /** A KV Connect server, and the token that Deno sends to it. */
   | { readonly kind: "server"; readonly url: string; readonly token: string };

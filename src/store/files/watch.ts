@@ -57,6 +57,25 @@ export class WatchedFiles {
       }
     }
   }
+
+  /**
+   * Renames the log of a database that is not in its place, and its index: SQLite
+   * would replay it into another database there. Ignores errors.
+   */
+  renameLog(name: string): void {
+    try {
+      if (isSameFile(statOrUndefined(this.#path), this.#database)) return;
+      // The index first: a start refuses a log without a database.
+      for (const [path, file] of [...this.#sidecars].toReversed()) {
+        const found = statOrUndefined(path);
+        if (found === undefined || !isSameFile(found, file)) continue;
+        const suffix = path.slice(this.#path.length);
+        Deno.renameSync(path, this.#path + name + suffix);
+      }
+    } catch {
+      // It is still there.
+    }
+  }
 }
 
 function lost(how: string): StoreError {
