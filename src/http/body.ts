@@ -38,23 +38,24 @@ export class BodyReader {
   /**
    * Reads the body of a request as text.
    *
+   * @param startMs when the request arrived
    * @returns the text, or why there is none: the body is too large, too slow, not
    * complete or not UTF-8, or {@link refuseAll} was called
    */
-  async read(request: Request): Promise<string | Refusal> {
-    const { promise, resolve: settle, reject } = Promise.withResolvers<
-      Received
+  read(request: Request, startMs: number): Promise<string | Refusal> {
+    const { promise, resolve, reject } = Promise.withResolvers<
+      string | Refusal
     >();
-    const arrival = { deadlineMs: this.#clock.nowMs() + BODY_MS_MAX, settle };
+    const arrival: Arrival = {
+      deadlineMs: startMs + BODY_MS_MAX,
+      settle: (received) => {
+        this.#arriving.delete(arrival);
+        resolve(toText(received));
+      },
+    };
     this.#arriving.add(arrival);
-    this.#receive(request, arrival).then(settle, reject);
-    try {
-      const received = await promise;
-      if (!(received instanceof Uint8Array)) return received;
-      return decodeUtf8(received) ?? new ApiError("notUtf8");
-    } finally {
-      this.#arriving.delete(arrival);
-    }
+    this.#receive(request, arrival, reject);
+    return promise;
   }
 
   /**
@@ -85,23 +86,26 @@ export class BodyReader {
     for (const arrival of this.#arriving) arrival.settle(refusal);
   }
 
-  async #receive(request: Request, arrival: Arrival): Promise<Received> {
+  #receive(
+    request: Request,
+    arrival: Arrival,
+    reject: (error: unknown) => void,
+  ): void {
+    const { settle } = arrival;
     const length = contentLength(request);
     if (length === undefined) {
-      return await this.#receiveChunks(request, arrival);
+      this.#receiveChunks(request, arrival).then(settle, reject);
+    } else if (length > BODY_BYTES_MAX) settle(TOO_LARGE);
+    else {
+      // A tenth faster than reading chunks. It is not ended by a deadline: until
+      // the client leaves, the runtime keeps what has arrived, at most this
+      // length. It takes the body of an HTTP/2 stream that the client resets
+      // without an error as complete.
+      request.bytes().then(
+        (bytes) => settle(bytes.length < length ? DISCONNECTED : bytes),
+        () => settle(DISCONNECTED),
+      );
     }
-    if (length > BODY_BYTES_MAX) return TOO_LARGE;
-    // A tenth faster than reading chunks. It is not ended by a deadline: until
-    // the client leaves, the runtime keeps what has arrived, at most this length.
-    let bytes: Uint8Array;
-    try {
-      bytes = await request.bytes();
-    } catch {
-      return DISCONNECTED;
-    }
-    // The runtime takes the body of an HTTP/2 stream that the client resets
-    // without an error as complete.
-    return bytes.length < length ? DISCONNECTED : bytes;
   }
 
   /**
@@ -158,6 +162,12 @@ export class BodyReader {
       // The client has disconnected.
     }
   }
+}
+
+function toText(received: Received): string | Refusal {
+  return received instanceof Uint8Array
+    ? decodeUtf8(received) ?? new ApiError("notUtf8")
+    : received;
 }
 
 /** Returns the length of a body if it is known in advance. */

@@ -46,6 +46,7 @@ interface Route {
   readonly answer: (
     handler: RequestHandler,
     request: Request,
+    startMs: number,
   ) => Answer | Promise<Answer>;
 }
 
@@ -75,7 +76,7 @@ export class RequestHandler {
       path: "/plants",
       methods: ["POST"],
       needsToken: true,
-      answer: (it, request) => it.#createPlant(request),
+      answer: (it, request, startMs) => it.#createPlant(request, startMs),
     },
     { path: "", ...PUBLIC, answer: (it) => it.#sendPage() },
     { path: "/", ...PUBLIC, answer: (it) => it.#sendPage() },
@@ -136,42 +137,33 @@ export class RequestHandler {
   }
 
   async #admit(request: Request): Promise<Response> {
-    const startMs = this.#parts.clock.nowMs();
+    const { clock, log, metrics } = this.#parts;
+    const startMs = clock.nowMs();
     const creates = request.method === "POST" ? 1 : 0;
     this.#running++;
     this.#runningCreates += creates;
+    let status: number | undefined;
+    let response: Response;
     try {
-      return await this.#reply(request, await this.#route(request), startMs);
+      const answer = await this.#route(request, startMs);
+      if (answer === DISCONNECTED) status = DISCONNECTED_STATUS;
+      response = toResponse(answer);
+      if (request.method === "HEAD") response = await withoutBody(response);
     } catch (error) {
-      const id = this.#parts.log.internalError(error);
-      return await this.#reply(request, new ApiError("internal", id), startMs);
-    } finally {
-      this.#running--;
-      this.#runningCreates -= creates;
-      if (this.#running === 0) this.#drained?.resolve();
+      response = toResponse(new ApiError("internal", log.internalError(error)));
     }
-  }
-
-  /** Converts an answer to a reply, counts it, and discards an unread body. */
-  async #reply(
-    request: Request,
-    answer: Answer,
-    startMs: number,
-  ): Promise<Response> {
-    const { clock, metrics } = this.#parts;
-    const reply = toResponse(answer);
-    const response = request.method === "HEAD"
-      ? await withoutBody(reply)
-      : reply;
-    const status = answer === DISCONNECTED
-      ? DISCONNECTED_STATUS
-      : response.status;
     this.#bodies.discard(request);
-    metrics.request(status, (clock.nowMs() - startMs) / 1000);
+    metrics.request(
+      status ?? response.status,
+      (clock.nowMs() - startMs) / 1000,
+    );
+    this.#running--;
+    this.#runningCreates -= creates;
+    if (this.#running === 0) this.#drained?.resolve();
     return response;
   }
 
-  #route(request: Request): Answer | Promise<Answer> {
+  #route(request: Request, startMs: number): Answer | Promise<Answer> {
     const path = pathOf(request);
     const route = this.#routes.get(path);
     if (route === undefined) {
@@ -182,7 +174,7 @@ export class RequestHandler {
       return this.#refuseMethod(request.method, methods);
     }
     const refusal = needsToken ? this.#checkToken(request) : undefined;
-    return refusal ?? answer(this, request);
+    return refusal ?? answer(this, request, startMs);
   }
 
   #refuseMethod(method: string, allowed: readonly string[]): Response {
@@ -204,10 +196,10 @@ export class RequestHandler {
   }
 
   /** POST /plants. The order of the checks is part of the API. */
-  async #createPlant(request: Request): Promise<Answer> {
+  async #createPlant(request: Request, startMs: number): Promise<Answer> {
     const refusal = this.#refuseIfStopping() ?? checkHeaders(request);
     if (refusal !== undefined) return refusal;
-    const text = await this.#bodies.read(request);
+    const text = await this.#bodies.read(request, startMs);
     if (typeof text !== "string") return text;
     const newPlant = parseNewPlant(text);
     if (newPlant instanceof InvalidText) return toApiError(newPlant);
@@ -284,16 +276,13 @@ function checkHeaders({ headers }: Request): ApiError | undefined {
 }
 
 /**
- * Returns the path of a request. It does not use `new URL`: the runtime copies
- * the Host header into the URL unchecked, so it can be anything, even a path.
+ * Returns the path of a request. It does not use `new URL`, which throws if the
+ * client sent a Host header that is no host.
  */
-function pathOf({ url, headers }: Request): string {
-  const rest = url.slice(url.indexOf("//") + 2);
-  const host = headers.get("host") ?? "";
-  const path = rest.startsWith(`${host}/`)
-    ? rest.slice(host.length)
-    : rest.slice(rest.search(/[/?#]|$/));
-  return path.replace(/[?#].*/s, "");
+function pathOf({ url }: Request): string {
+  const start = url.indexOf("/", url.indexOf("//") + 2);
+  const query = url.indexOf("?", start);
+  return query === -1 ? url.slice(start) : url.slice(start, query);
 }
 
 /** Converts what is wrong with the text of a body. */
