@@ -6,7 +6,7 @@ import { realPathOf } from "../store/files/file_system.ts";
 import { filesOf } from "../store/files/inspect.ts";
 import { makeFile } from "../store/files/publish.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { StoreError } from "../store/store_error.ts";
+import { StoreError } from "../store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
 /**

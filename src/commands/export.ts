@@ -11,7 +11,7 @@ import { openExistingStore } from "../store/open.ts";
 import { withTimeout } from "../store/retry.ts";
 import { salvagePlants } from "../store/salvage.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { toStoreError } from "../store/store_error.ts";
+import { toStoreError } from "../store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
 /** What an export has written, and what it could not write. */

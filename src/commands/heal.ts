@@ -4,7 +4,7 @@ import { errorMessage } from "../messages.ts";
 import { statOrUndefined } from "../store/files/file_system.ts";
 import { IMPORTED, RESCUED } from "../store/rescue.ts";
 import type { Store } from "../store/store.ts";
-import { StoreError } from "../store/store_error.ts";
+import { StoreError } from "../store_error.ts";
 import type { Log } from "../telemetry/log.ts";
 import { Import, openInput } from "./import.ts";
 

@@ -16,7 +16,7 @@ import { Committer, type Outcome } from "../store/committer.ts";
 import { openStore } from "../store/open.ts";
 import type { StoreLocation } from "../store/location.ts";
 import type { Store } from "../store/store.ts";
-import { StoreError } from "../store/store_error.ts";
+import { StoreError } from "../store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { type LineProblem, readLines } from "../plant/lines.ts";
 

@@ -6,7 +6,7 @@ import { EXIT_FAILURE } from "../operator_error.ts";
 import { openExistingStore } from "../store/open.ts";
 import { retryWhileLocked } from "../store/retry.ts";
 import type { StoreLocation } from "../store/location.ts";
-import { toStoreError } from "../store/store_error.ts";
+import { toStoreError } from "../store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 
 /**

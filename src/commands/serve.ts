@@ -13,7 +13,7 @@ import { createService } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
 import { savePlants } from "../store/rescue.ts";
-import type { StoreError } from "../store/store_error.ts";
+import type { StoreError } from "../store_error.ts";
 import { Log } from "../telemetry/log.ts";
 import { importRescued } from "./heal.ts";
 

@@ -1,6 +1,6 @@
 import { CONFIG_FILE_BYTES_MAX } from "../limits.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import { StoreError, toStoreError } from "../store/store_error.ts";
+import { StoreError, toStoreError } from "../store_error.ts";
 
 /** A configured file, and the flag or variable that contained its path. */
 export interface FileSetting {

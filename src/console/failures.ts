@@ -5,7 +5,7 @@ import {
   type StoreError,
   type StoreErrorKind,
   toStoreError,
-} from "../store/store_error.ts";
+} from "../store_error.ts";
 
 /** What to do about a problem of a store. */
 const ADVICE: Readonly<Record<StoreErrorKind, string>> = {

@@ -12,7 +12,7 @@ import {
 } from "../plant/plant.ts";
 import { noAnswer } from "./retry.ts";
 import type { Store } from "./store.ts";
-import { StoreError } from "./store_error.ts";
+import { StoreError } from "../store_error.ts";
 
 /**
  * The outcome of a create. `stored` and `replayed`: the plant is on disk.

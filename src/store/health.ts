@@ -2,7 +2,7 @@ import type { Clock } from "../clock.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
 import { noAnswer, retryWhileLocked } from "./retry.ts";
 import type { Store } from "./store.ts";
-import { StoreError } from "./store_error.ts";
+import { StoreError } from "../store_error.ts";
 
 /** Called when the store has started to fail, or works again. */
 export type HealthReport = (error: StoreError | undefined) => void;

@@ -12,7 +12,7 @@ import { WatchedFiles } from "./files/watch.ts";
 import type { Listed, ListedStore, PageStart } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
 import type { CommitResult, Store } from "./store.ts";
-import { type StoreError, toStoreError } from "./store_error.ts";
+import { type StoreError, toStoreError } from "../store_error.ts";
 
 /** First part of the key of a plant; the second is its id. */
 const PLANTS = "plants";

@@ -2,7 +2,7 @@
 import { LIST_MS_MAX, PAGE_KEYS } from "../limits.ts";
 import type { NewPlant } from "../plant/plant.ts";
 import { withTimeout } from "./retry.ts";
-import { StoreError } from "./store_error.ts";
+import { StoreError } from "../store_error.ts";
 
 /** A plant, or the key of a value that is not a plant of this service. */
 export type Listed = NewPlant | string;

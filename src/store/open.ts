@@ -7,7 +7,7 @@ import { KvStore } from "./kv_store.ts";
 import { requireReadable } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
 import { retryWhileLocked } from "./retry.ts";
-import { toStoreError } from "./store_error.ts";
+import { toStoreError } from "../store_error.ts";
 
 /** Permissions of a new file: plants are for the user of the service only. */
 const FILE_MODE = 0o600;

@@ -10,7 +10,7 @@ import {
   StoreError,
   type StoreErrorKind,
   toStoreError,
-} from "./store_error.ts";
+} from "../store_error.ts";
 
 /** What follows the name of a store in the name of a file with its plants. */
 export const RESCUED = ".rescued-";

@@ -1,7 +1,7 @@
 /** Deadlines with real timers, since a `Clock` has none that can be cleared. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { LOCK_RETRY_MS_MAX } from "../limits.ts";
-import { StoreError, toStoreError } from "./store_error.ts";
+import { StoreError, toStoreError } from "../store_error.ts";
 
 /**
  * Rejects if the work takes too long; the work itself may continue.

@@ -7,7 +7,7 @@ import {
   listPlants,
 } from "./listing.ts";
 import { withTimeout } from "./retry.ts";
-import { toStoreError } from "./store_error.ts";
+import { toStoreError } from "../store_error.ts";
 
 /** Ids above one, up to another, that a damaged database does not show. */
 export interface Gap {

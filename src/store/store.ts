@@ -1,5 +1,5 @@
 import type { NewPlant, Plant } from "../plant/plant.ts";
-import type { StoreError } from "./store_error.ts";
+import type { StoreError } from "../store_error.ts";
 
 /**
  * The result of a commit. `committed`: all of it is on disk. `exists`: at least

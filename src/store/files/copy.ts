@@ -7,7 +7,7 @@ import {
   requireStore,
   requireUsable,
 } from "./inspect.ts";
-import { StoreError, toStoreError } from "../store_error.ts";
+import { StoreError, toStoreError } from "../../store_error.ts";
 
 /**
  * Copies a store with its log to one file: its state at one point in time, even

@@ -2,7 +2,7 @@
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { statOrUndefined } from "./file_system.ts";
-import { StoreError, toStoreError } from "../store_error.ts";
+import { StoreError, toStoreError } from "../../store_error.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";

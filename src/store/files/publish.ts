@@ -1,5 +1,5 @@
 import { basename, dirname, join } from "node:path";
-import { StoreError, toStoreError } from "../store_error.ts";
+import { StoreError, toStoreError } from "../../store_error.ts";
 import { removeIfPossible, statOrUndefined, sync } from "./file_system.ts";
 
 /**

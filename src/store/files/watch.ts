@@ -1,5 +1,5 @@
 import { basename } from "node:path";
-import { StoreError } from "../store_error.ts";
+import { StoreError } from "../../store_error.ts";
 import { isSameFile, statOrUndefined } from "./file_system.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 

@@ -1,5 +1,5 @@
 /** Why a store, or another file, cannot be used. */
-import { errorMessage, toLine, truncate } from "../messages.ts";
+import { errorMessage, toLine, truncate } from "./messages.ts";
 
 /** What is wrong, as far as the program or its operator acts on it. */
 export type StoreErrorKind =
