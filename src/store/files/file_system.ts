@@ -25,18 +25,23 @@ export function isSameFile(
 }
 
 /**
- * Returns an absolute path without links; the file may be missing. A path that
- * cannot be examined stays as it is: whatever uses it reports this.
+ * Returns an absolute path without links; the file may be missing, or the target
+ * of a link. A path that cannot be examined stays as it is: whatever uses it
+ * reports this.
  */
 export function realPathOf(path: string): string {
   const absolute = resolve(path);
   try {
     return Deno.realPathSync(absolute);
-  } catch {
-    // Probably the file is missing.
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) return absolute;
   }
   try {
-    return join(Deno.realPathSync(dirname(absolute)), basename(absolute));
+    const directory = Deno.realPathSync(dirname(absolute));
+    const missing = join(directory, basename(absolute));
+    return statOrUndefined(missing)?.isSymlink
+      ? realPathOf(resolve(directory, Deno.readLinkSync(missing)))
+      : missing;
   } catch {
     return absolute;
   }

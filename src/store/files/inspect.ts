@@ -50,9 +50,6 @@ export function inspect(path: string): Found {
   refuseForeignLog(path);
   const file = statOrUndefined(path);
   if (file === undefined) return "nothing";
-  if (file.isSymlink) {
-    throw new StoreError("path", "it is a link to a missing file");
-  }
   if (file.isDirectory) throw new StoreError("path", "it is a directory");
   // Opening a pipe to create a store in it would never return.
   if (!file.isFile) throw new StoreError("path", NOT_A_STORE);
