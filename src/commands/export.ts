@@ -7,6 +7,7 @@ import { countOf } from "../messages.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant, type Plant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
+import { isIntact } from "../store/files/inspect.ts";
 import { openExistingStore } from "../store/open.ts";
 import { withTimeout } from "../store/retry.ts";
 import { salvagePlants } from "../store/salvage.ts";
@@ -39,9 +40,14 @@ export async function exportPlants(
     throw storeFailure("read", store, error);
   });
   const counts: Counts = { exported: 0, skipped: 0, gaps: 0 };
+  let isIncomplete = false;
   try {
     if (selected.size > 0) await exportSelected(open, selected, counts);
-    else await exportAll(open, counts);
+    else {
+      await exportAll(open, counts);
+      isIncomplete = counts.gaps > 0 ||
+        (store.kind === "file" && !isIntact(store.path));
+    }
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) throw error;
     throw storeFailure("read", store, error);
@@ -49,10 +55,12 @@ export async function exportPlants(
     open.close();
   }
   const { exported, skipped, gaps } = counts;
-  if (skipped + gaps === 0) return 0;
-  writeStderr(
-    `${exported} exported, ${skipped} skipped, ${countOf(gaps, "gap", "gaps")}`,
-  );
+  if (skipped === 0 && !isIncomplete) return 0;
+  if (isIncomplete) {
+    writeStderr("the database is damaged: plants may be missing");
+  }
+  const missing = gaps === 0 ? "" : `, ${countOf(gaps, "gap", "gaps")}`;
+  writeStderr(`${exported} exported, ${skipped} skipped${missing}`);
   return EXIT_FAILURE;
 }
 
@@ -63,8 +71,7 @@ async function exportAll(store: KvStore, counts: Counts): Promise<void> {
   try {
     for await (const part of salvagePlants(store)) {
       if ("upTo" in part) {
-        const ids = `ids ${part.after + 1n} to ${part.upTo}`;
-        progress.print(`${ids} cannot be read: the database is damaged`);
+        progress.print(`ids ${part.after + 1n} to ${part.upTo} cannot be read`);
         counts.gaps++;
         continue;
       }

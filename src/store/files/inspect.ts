@@ -1,8 +1,9 @@
 /** Database files: what is at a path before a store is opened there. */
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { statOrUndefined } from "./file_system.ts";
+import { STORE_OPEN_MS_MAX } from "../../limits.ts";
 import { StoreError, toStoreError } from "../../store_error.ts";
+import { statOrUndefined } from "./file_system.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
@@ -135,15 +136,30 @@ function refuseForeignLog(path: string): void {
 
 /** Returns whether a database is in WAL mode; a missing one is not. */
 export function isInWalMode(path: string): boolean {
+  // Opening a pipe would never return.
+  if (!statOrUndefined(path)?.isFile) return false;
+  using file = Deno.openSync(path);
+  file.seekSync(READ_VERSION_OFFSET, Deno.SeekMode.Start);
+  const version = new Uint8Array(1);
+  file.readSync(version);
+  return version[0] === READ_VERSION_WAL;
+}
+
+/**
+ * Returns whether SQLite finds no damage in a store. A page in the place of
+ * another one can hide plants from a listing without an error.
+ */
+export function isIntact(path: string): boolean {
   try {
-    using file = Deno.openSync(path);
-    file.seekSync(READ_VERSION_OFFSET, Deno.SeekMode.Start);
-    const version = new Uint8Array(1);
-    file.readSync(version);
-    return version[0] === READ_VERSION_WAL;
+    using database = openToRead(path);
+    // Another process may lock the database for a moment.
+    database.exec(`PRAGMA busy_timeout = ${STORE_OPEN_MS_MAX}`);
+    const check = database.prepare("PRAGMA quick_check(1)").get();
+    return check?.quick_check === "ok";
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
+    const converted = toStoreError(error);
+    if (converted.isDamage) return false;
+    throw converted;
   }
 }
 
@@ -152,8 +168,13 @@ function inspectTables(path: string): Found {
   let tables: string[];
   try {
     using database = openToRead(path);
-    tables = database.prepare("SELECT name FROM sqlite_master").all()
-      .map(({ name }) => String(name));
+    const objects = database.prepare("SELECT type, name FROM sqlite_master");
+    const all = objects.all();
+    // With them, what is stored could differ from what was written.
+    if (all.some(({ type }) => type === "trigger" || type === "view")) {
+      throw new StoreError("path", NOT_A_STORE);
+    }
+    tables = all.map(({ name }) => String(name));
     if (tables.includes(TABLE)) {
       for (const query of READ_BY_DENO) database.prepare(query).get();
       return "store";
