@@ -1,41 +1,65 @@
 import { basename, dirname, join } from "node:path";
 import { SYSTEM_CLOCK } from "../clock.ts";
 import { errorMessage } from "../messages.ts";
+import { StoreError } from "../store_error.ts";
 import { statOrUndefined } from "../store/files/file_system.ts";
 import { IMPORTED, RESCUED } from "../store/rescue.ts";
 import type { Store } from "../store/store.ts";
-import { StoreError } from "../store_error.ts";
 import type { Log } from "../telemetry/log.ts";
 import { Import, openInput } from "./import.ts";
 
 /**
  * Imports the plants of lost stores that were saved beside a store, and renames
- * their files. One with a line that cannot be imported stays for the next start.
- * @throws {StoreError} if the store fails
+ * their files, so that none is imported twice.
+ * @param path of the store, as configured
+ * @throws {StoreError} if the store fails, and then the file keeps its name
  */
 export async function importRescued(
   store: Store,
   path: string,
   log: Log,
 ): Promise<void> {
+  const prefix = basename(path) + RESCUED;
   for (const { name } of Deno.readDirSync(dirname(path))) {
-    const prefix = basename(path) + RESCUED;
-    if (!name.startsWith(prefix) || !name.endsWith(".jsonl")) continue;
+    if (!name.startsWith(prefix)) continue;
     const file = join(dirname(path), name);
-    const run = new Import(store, { print() {}, update() {} }, SYSTEM_CLOCK);
+    if (name.endsWith(".partial")) {
+      const why = "it is being written, or the service was killed";
+      log.error("plants not saved", `${file} is incomplete: ${why}`);
+    }
+    if (!name.endsWith(".jsonl")) continue;
     try {
-      await run.addInput(openInput(file), file);
-      if (run.failed > 0) throw run.storeError;
-      if (!run.isComplete) throw new Error(run.summary);
-      Deno.renameSync(file, path + IMPORTED + name.slice(prefix.length));
-      const imported = `imported ${run.settled} plants`;
-      log.warn("plants imported", `${imported} that were saved in ${file}`);
+      const imported = path + IMPORTED + name.slice(prefix.length);
+      await importFile(store, file, imported, log);
     } catch (error) {
       if (error instanceof StoreError) throw error;
       // Another start has imported and renamed it.
       if (statOrUndefined(file) === undefined) continue;
-      const problem = `cannot import all plants that were saved in ${file}`;
-      log.error("plants not imported", `${problem}: ${errorMessage(error)}`);
+      log.error("plants not imported", errorMessage(error));
     }
   }
+}
+
+async function importFile(
+  store: Store,
+  file: string,
+  imported: string,
+  log: Log,
+): Promise<void> {
+  const run = new Import(store, { print() {}, update() {} }, SYSTEM_CLOCK);
+  await run.addInput(openInput(file), file);
+  const { stored, replayed, conflict, failed, refused } = run.counts;
+  if (failed > 0) throw run.storeError;
+  Deno.renameSync(file, imported);
+  log.warn(
+    "plants imported",
+    `imported ${stored + replayed} plants of a lost store from ${imported}`,
+  );
+  const rest = conflict + refused;
+  if (rest === 0) return;
+  log.error(
+    "plants not imported",
+    `${rest} plants in ${imported} are not in the store: their ids are taken ` +
+      "by different plants, which an import of the file names",
+  );
 }

@@ -63,7 +63,8 @@ export class Import {
   readonly #committer: Committer;
   readonly #progress: ImportProgress;
   readonly #clock: Clock;
-  readonly #counts: Record<Outcome | "refused", number> = {
+  /** Lines by outcome; those without a plant are refused. */
+  readonly counts: Record<Outcome | "refused", number> = {
     stored: 0,
     replayed: 0,
     conflict: 0,
@@ -82,17 +83,6 @@ export class Import {
       committed() {},
       commitFailed: (error) => this.#reportFailure(error),
     }, clock);
-  }
-
-  /** Number of plants that are stored, or conflict with a stored one. */
-  get settled(): number {
-    const { stored, replayed, conflict } = this.#counts;
-    return stored + replayed + conflict;
-  }
-
-  /** Number of plants that the store failed on. */
-  get failed(): number {
-    return this.#counts.failed;
   }
 
   /** The last failure of the store. */
@@ -115,8 +105,9 @@ export class Import {
       for await (const lines of readLines(read)) {
         await this.add(lines);
         const fraction = size > 0 ? bytes / size : undefined;
-        this.#progress.update(this.settled, fraction);
-        if (this.failed > 0) break;
+        const { stored, replayed, conflict, failed } = this.counts;
+        this.#progress.update(stored + replayed + conflict, fraction);
+        if (failed > 0) break;
       }
     } finally {
       clearInterval(checking);
@@ -132,7 +123,7 @@ export class Import {
       if (line === "") continue;
       const newPlant = parseLine(line);
       if ("problem" in newPlant) {
-        this.#counts.refused++;
+        this.counts.refused++;
         this.#progress.print(`line ${this.#lines}: ${newPlant.problem}`);
       } else {
         creates.push(this.#create(newPlant, this.#lines));
@@ -152,31 +143,28 @@ export class Import {
 
   /** Whether the plant of every line is stored. */
   get isComplete(): boolean {
-    const { conflict, refused } = this.#counts;
-    return this.failed + conflict + refused === 0;
-  }
-
-  /** The numbers of all outcomes but failures. */
-  get summary(): string {
-    const { stored, replayed, conflict, refused } = this.#counts;
-    return `${stored} created, ${replayed} already stored, ${conflict} ` +
-      `conflicting, ${refused} refused`;
+    const { conflict, failed, refused } = this.counts;
+    return conflict + failed + refused === 0;
   }
 
   /** Prints the outcome. */
   report(): void {
-    writeStderr(this.summary);
-    if (this.failed === 0) return;
+    const { stored, replayed, conflict, failed, refused } = this.counts;
+    writeStderr(
+      `${stored} created, ${replayed} already stored, ${conflict} ` +
+        `conflicting, ${refused} refused`,
+    );
+    if (failed === 0) return;
     writeStderr(
       `stopped after line ${this.#lines}, the store failed on ${
-        countOf(this.failed, "plant", "plants")
+        countOf(failed, "plant", "plants")
       }: repeat the same import when the store works`,
     );
   }
 
   async #create(newPlant: NewPlant, line: number): Promise<void> {
     const outcome = await this.#committer.create(newPlant);
-    this.#counts[outcome]++;
+    this.counts[outcome]++;
     if (outcome === "failed") return;
     this.#settledMs = this.#clock.nowMs();
     if (outcome !== "conflict") return;

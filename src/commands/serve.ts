@@ -8,12 +8,12 @@ import { reloadOnHangup } from "../console/reload.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { listen, tryToListen } from "../http/server.ts";
-import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
+import { CHECK_MS, REPLIES_MS_MAX, RESCUE_RETRY_MS } from "../limits.ts";
 import { createService } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
 import { savePlants } from "../store/rescue.ts";
-import type { StoreError } from "../store_error.ts";
+import { type StoreError, toStoreError } from "../store_error.ts";
 import { Log } from "../telemetry/log.ts";
 import { importRescued } from "./heal.ts";
 
@@ -49,15 +49,22 @@ export async function serve(config: Config): Promise<number> {
   return 0;
 }
 
-/** Opens the store, with the plants that were saved when it was lost. */
-async function open({ store: location }: Config, log: Log): Promise<KvStore> {
+/** Opens the store, and imports the plants that were saved when it was lost. */
+async function open(config: Config, log: Log): Promise<KvStore> {
+  const { store: location } = config;
+  let store: KvStore | undefined;
   try {
-    const store = await openStore(location);
+    store = await openStore(location);
     if (location.kind === "file") {
       await importRescued(store, location.configured, log);
     }
     return store;
   } catch (error) {
+    if (store !== undefined) {
+      // It may be lost during the import.
+      if (toStoreError(error).kind === "lost") await save(store, config, log);
+      store.close();
+    }
     throw storeFailure("store plants in", location, error);
   }
 }
@@ -93,9 +100,7 @@ async function run(
     baseUrl,
     report(error) {
       report(error, config, log);
-      if (error?.kind !== "lost" || config.store.kind !== "file") return;
-      const { configured } = config.store;
-      saving ??= savePlants(store, configured, log, SYSTEM_CLOCK);
+      if (error?.kind === "lost") saving = save(store, config, log);
     },
   }, SYSTEM_CLOCK);
   const checking = setInterval(() => service.check(), CHECK_MS);
@@ -129,6 +134,36 @@ function report(
     const next = error.kind === "lost" ? ": saving its plants" : "";
     log.error("store failing", `the store fails: ${problem}${next}`);
   }
+}
+
+/** Saves the plants of a lost store, and logs how that ends. */
+async function save(
+  store: KvStore,
+  { store: location }: Config,
+  log: Log,
+): Promise<void> {
+  if (location.kind !== "file") return;
+  function failed({ message, isDamage }: StoreError): void {
+    const next = isDamage
+      ? "restore a backup"
+      : `fix this, it is tried again every ${RESCUE_RETRY_MS / 1000} s`;
+    log.error(
+      "plants not saved",
+      `cannot save the plants: ${message}: ${next}`,
+    );
+  }
+  const rescued = await savePlants(
+    store,
+    location.configured,
+    SYSTEM_CLOCK,
+    failed,
+  );
+  if (rescued === undefined) return;
+  const { file, plants } = rescued;
+  log.error(
+    "plants saved",
+    `saved all plants (${plants}) in ${file}: restart the service`,
+  );
 }
 
 /** Logs unhandled errors, which would otherwise end the process. */

@@ -1,64 +1,79 @@
+/** Saves the plants of a store that was lost while it is open. */
 import type { Clock } from "../clock.ts";
 import { RESCUE_RETRY_MS } from "../limits.ts";
 import { formatNewPlant } from "../plant/plant.ts";
-import type { Log } from "../telemetry/log.ts";
+import { StoreError, toStoreError } from "../store_error.ts";
 import { statOrUndefined } from "./files/file_system.ts";
 import { makeFile } from "./files/publish.ts";
 import type { KvStore } from "./kv_store.ts";
 import { listPlants } from "./listing.ts";
-import {
-  StoreError,
-  type StoreErrorKind,
-  toStoreError,
-} from "../store_error.ts";
 
 /** What follows the name of a store in the name of a file with its plants. */
 export const RESCUED = ".rescued-";
 export const IMPORTED = ".imported-";
 
+/** A file with all plants of a lost store. */
+export interface Rescued {
+  readonly file: string;
+  readonly plants: number;
+}
+
 /**
  * Saves the plants of a store whose files were deleted, moved or replaced, since
  * the process can still read them: an export in a file beside the store, complete
  * when it has its name. Tries until that succeeds, or until damage is found.
+ * @param path of the store, as configured
+ * @param failed called when an attempt fails, unless for the reason of the last
+ * @returns `undefined` if the store is damaged
  */
 export async function savePlants(
   store: KvStore,
   path: string,
-  log: Log,
   clock: Clock,
-): Promise<void> {
-  let reported: StoreErrorKind | undefined;
+  failed: (error: StoreError) => void,
+): Promise<Rescued | undefined> {
+  let reported: string | undefined;
   for (;;) {
     const time = new Date().toISOString().replaceAll(":", "");
-    const file = `${path}${RESCUED}${time}.jsonl`;
-    let plants = 0;
     try {
-      await makeFile(file, async (partial) => {
-        for await (const page of listPlants(store)) {
-          const listed = page.filter((entry) => typeof entry !== "string");
-          const lines = listed.map((plant) => `${formatNewPlant(plant)}\n`);
-          await Deno.writeTextFile(partial, lines.join(""), { append: true });
-          plants += listed.length;
-        }
-      }).catch((error) => {
-        // Complete, but its directory cannot be synced: no further file.
-        const isMade = error instanceof StoreError && statOrUndefined(file);
-        if (!isMade) throw error;
-      });
-      store.renameLog(`.lost-${time}`);
-      const saved = `saved all plants (${plants}) in ${file}`;
-      log.error("plants saved", `${saved}: restart the service`);
-      return;
+      store.renameLog(`.lost-${time}`, false);
+      const rescued = await exportTo(`${path}${RESCUED}${time}.jsonl`, store);
+      renameLogOfSaved(store, time);
+      return rescued;
     } catch (thrown) {
-      const { kind, message, isDamage } = toStoreError(thrown);
-      const next = isDamage
-        ? "restore a backup"
-        : `fix this, it is tried again every ${RESCUE_RETRY_MS / 1000} s`;
-      const problem = `cannot save the plants: ${message}: ${next}`;
-      if (kind !== reported) log.error("plants not saved", problem);
-      if (isDamage) return;
-      reported = kind;
+      const error = toStoreError(thrown);
+      if (error.message !== reported) failed(error);
+      if (error.isDamage) return undefined;
+      reported = error.message;
       await clock.sleep(RESCUE_RETRY_MS);
     }
+  }
+}
+
+/** Exports all plants to a new file. */
+async function exportTo(file: string, store: KvStore): Promise<Rescued> {
+  let plants = 0;
+  try {
+    await makeFile(file, async (partial) => {
+      for await (const page of listPlants(store)) {
+        const listed = page.filter((entry) => typeof entry !== "string");
+        const lines = listed.map((plant) => `${formatNewPlant(plant)}\n`);
+        await Deno.writeTextFile(partial, lines.join(""), { append: true });
+        plants += listed.length;
+      }
+    });
+  } catch (error) {
+    // Complete, but its directory cannot be synced: no further file.
+    const isMade = error instanceof StoreError && statOrUndefined(file);
+    if (!isMade) throw error;
+  }
+  return { file, plants };
+}
+
+function renameLogOfSaved(store: KvStore, time: string): void {
+  try {
+    store.renameLog(`.lost-${time}`, true);
+  } catch {
+    // Beside no database, it refuses a start, which names it.
   }
 }

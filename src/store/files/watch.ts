@@ -59,21 +59,21 @@ export class WatchedFiles {
   }
 
   /**
-   * Renames the log of a database that is not in its place, and its index: SQLite
-   * would replay it into another database there. Ignores errors.
+   * Renames the log of a lost database, and its index, unless the database is in
+   * its place. SQLite would replay the log into another file there. While none is
+   * there, the log refuses a start, so it stays until the plants are saved.
+   * @param name follows the path of the database
+   * @throws the error of Deno
    */
-  renameLog(name: string): void {
-    try {
-      if (isSameFile(statOrUndefined(this.#path), this.#database)) return;
-      // The index first: a start refuses a log without a database.
-      for (const [path, file] of [...this.#sidecars].toReversed()) {
-        const found = statOrUndefined(path);
-        if (found === undefined || !isSameFile(found, file)) continue;
-        const suffix = path.slice(this.#path.length);
-        Deno.renameSync(path, this.#path + name + suffix);
-      }
-    } catch {
-      // It is still there.
+  renameLog(name: string, isSaved: boolean): void {
+    const database = statOrUndefined(this.#path);
+    if (isSameFile(database, this.#database)) return;
+    if (database === undefined && !isSaved) return;
+    for (const [path, file] of [...this.#sidecars].toReversed()) {
+      const found = statOrUndefined(path);
+      if (found === undefined || !isSameFile(found, file)) continue;
+      const suffix = path.slice(this.#path.length);
+      Deno.renameSync(path, this.#path + name + suffix);
     }
   }
 }
