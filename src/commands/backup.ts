@@ -3,7 +3,7 @@ import { countOf, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/files/copy.ts";
 import { realPathOf } from "../store/files/file_system.ts";
-import { filesOf } from "../store/files/inspect.ts";
+import { filesOf, SIDECAR_SUFFIXES } from "../store/files/inspect.ts";
 import { makeFile } from "../store/files/publish.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { StoreError } from "../store_error.ts";
@@ -27,6 +27,12 @@ export async function backUp(
     );
   }
   const target = realPathOf(file);
+  if (SIDECAR_SUFFIXES.some((suffix) => target.endsWith(suffix))) {
+    throw new OperatorError(
+      `cannot write ${target}: SQLite deletes files of such names: name ` +
+        "another file",
+    );
+  }
   try {
     // SQLite would replay a log of that name into the copy.
     const [found] = filesOf(target);

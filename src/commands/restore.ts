@@ -1,13 +1,8 @@
-import { dirname } from "node:path";
 import { fileFailure } from "../console/failures.ts";
-import { countOf, quoteForShell, toLine } from "../messages.ts";
+import { countOf, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/files/copy.ts";
-import {
-  realPathOf,
-  setOwner,
-  statOrUndefined,
-} from "../store/files/file_system.ts";
+import { realPathOf, statOrUndefined } from "../store/files/file_system.ts";
 import { filesOf } from "../store/files/inspect.ts";
 import { makeFile } from "../store/files/publish.ts";
 import type { StoreLocation } from "../store/location.ts";
@@ -41,8 +36,6 @@ export async function restore(
         throw fileFailure("restore", from, error);
       });
       refuseExisting(path);
-      // Root restores the store of the service.
-      setOwner(copy, Deno.statSync(dirname(path)));
       return entries;
     });
     const what = `${countOf(entries, "entry", "entries")} from ${from}`;
@@ -53,27 +46,17 @@ export async function restore(
   }
 }
 
-/**
- * Refuses to restore where files of a store are. They are renamed together, since
- * SQLite finds a log by the name of its database.
- * @throws {StoreError} if a directory is there
- * @throws {OperatorError} if files of a store are
- */
+/** Refuses to restore where files of a store are. @throws {StoreError} */
 function refuseExisting(path: string): void {
-  const found = statOrUndefined(path);
-  if (found?.isDirectory) throw new StoreError("path", "it is a directory");
-  if (found?.isSymlink) {
-    throw new StoreError("path", "it is a link to a missing file");
+  if (statOrUndefined(path)?.isDirectory) {
+    throw new StoreError("path", "it is a directory");
   }
   const files = filesOf(path);
   if (files.length === 0) return;
-  const old = `${path}.old-${new Date().toISOString().replaceAll(":", "")}`;
-  const commands = files.map((file) => {
-    const renamed = old + file.slice(path.length);
-    return `mv ${quoteForShell(file)} ${quoteForShell(renamed)}`;
-  });
-  throw new OperatorError(
-    `cannot restore to ${path}: a store is there, or a part of one: stop the ` +
-      `service, move it away, and repeat: ${commands.join(" && ")}`,
+  throw new StoreError(
+    "path",
+    `a store is there, or a part of one: stop the service, and move away ${
+      files.join(", ")
+    }`,
   );
 }

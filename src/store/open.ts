@@ -1,7 +1,5 @@
 /** Opens stores, and creates the file of a new one. */
-import { dirname } from "node:path";
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
-import { setOwner } from "./files/file_system.ts";
 import { inspect, requireStore, requireUsable } from "./files/inspect.ts";
 import { KvStore } from "./kv_store.ts";
 import { requireReadable } from "./listing.ts";
@@ -74,10 +72,15 @@ async function open(
 function prepareFile(path: string): boolean {
   const found = inspect(path);
   if (found === "store") return false;
-  const directory = Deno.statSync(dirname(path));
-  // SQLite would create it at a path that Deno refuses at the next start.
-  Deno.openSync(path, { write: true, create: true, mode: FILE_MODE }).close();
-  // An import by root must not create a store that the service cannot open.
-  if (found === "nothing") setOwner(path, directory);
-  return true;
+  if (found === "empty") return true;
+  const options = { write: true, createNew: true, mode: FILE_MODE };
+  try {
+    // SQLite would create it at a path that Deno refuses at the next start.
+    Deno.openSync(path, options).close();
+    return true;
+  } catch (error) {
+    // A restore or another start has created it meanwhile.
+    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+    return inspect(path) !== "store";
+  }
 }

@@ -56,15 +56,6 @@ export function removeIfPossible(path: string): void {
   }
 }
 
-/** Gives a file to the owner of another one, as far as permitted. */
-export function setOwner(path: string, { uid, gid }: Deno.FileInfo): void {
-  try {
-    if (uid !== null && gid !== null) Deno.chownSync(path, uid, gid);
-  } catch {
-    // Only root may change owners.
-  }
-}
-
 /** Flushes a file or a directory to disk. */
 export function sync(path: string): void {
   using file = Deno.openSync(path);

@@ -12,7 +12,7 @@ export const WAL_SUFFIX = "-wal";
 export const SHM_SUFFIX = "-shm";
 
 /** Suffixes of all files that SQLite may keep beside a database. */
-const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, "-journal"];
+export const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, "-journal"];
 
 /** The table of a Deno KV store, and the one that Deno creates before it. */
 const TABLE = "kv";

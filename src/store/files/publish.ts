@@ -1,6 +1,11 @@
 import { basename, dirname, join } from "node:path";
 import { StoreError, toStoreError } from "../../store_error.ts";
-import { removeIfPossible, statOrUndefined, sync } from "./file_system.ts";
+import {
+  isSameFile,
+  removeIfPossible,
+  statOrUndefined,
+  sync,
+} from "./file_system.ts";
 
 /**
  * Makes a new file that is complete and on disk when it has its name. A kill at
@@ -26,8 +31,13 @@ export async function makeFile<Result>(
   try {
     const partial = join(directory, basename(path));
     const options = { write: true, createNew: true, mode: 0o600 };
-    Deno.openSync(partial, options).close();
+    using file = Deno.openSync(partial, options);
+    const made = file.statSync();
     const result = await write(partial);
+    // Another user may write in the directory beside it.
+    if (!isSameFile(statOrUndefined(partial), made)) {
+      throw new StoreError("other", `another program has replaced ${partial}`);
+    }
     publish(partial, path);
     return result;
   } finally {
