@@ -35,12 +35,15 @@ export async function removePlants(
         if (wasThere) removed++;
         else writeStderr(`id ${id}: no such plant`);
       } catch (thrown) {
-        const error = toStoreError(thrown);
+        const { kind, message, isPassing } = toStoreError(thrown);
         // Corruption concerns the whole store: no write may follow.
-        if (error.kind !== "newer format") {
-          throw storeFailure(`remove the plant ${id} from`, store, error);
+        if (kind !== "newer format") {
+          if (isPassing && kind !== "locked") {
+            writeStderr(`id ${id}: the plant may have been removed`);
+          }
+          throw storeFailure(`remove the plant ${id} from`, store, thrown);
         }
-        writeStderr(`id ${id}: cannot be read: ${error.message}`);
+        writeStderr(`id ${id}: cannot be read: ${message}`);
       }
     }
   } finally {

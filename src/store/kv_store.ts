@@ -12,7 +12,7 @@ import { WatchedFiles } from "./files/watch.ts";
 import type { Listed, ListedStore, PageStart } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
 import type { CommitResult, Store } from "./store.ts";
-import { type StoreError, toStoreError } from "../store_error.ts";
+import { StoreError, toStoreError } from "../store_error.ts";
 
 /** First part of the key of a plant; the second is its id. */
 const PLANTS = "plants";
@@ -142,10 +142,10 @@ export class KvStore implements Store, ListedStore {
   }
 
   /**
-   * Removes the value of an id, if there is one. If the value changes between the
-   * read and the commit, another process has removed it, so nothing remains to do.
+   * Removes the value of an id, if there is one.
    * @returns whether there was one
-   * @throws {StoreError}
+   * @throws {StoreError} of the kind "locked" if another process has changed the
+   * value between the read and the commit
    */
   async remove(id: bigint): Promise<boolean> {
     this.#throwIfEnded();
@@ -153,9 +153,10 @@ export class KvStore implements Store, ListedStore {
     try {
       const { versionstamp } = await this.#kv.get(key);
       if (versionstamp === null) return false;
-      await this.#kv.atomic()
+      const { ok } = await this.#kv.atomic()
         .check({ key, versionstamp }).delete(key).commit();
       this.#checkDatabase();
+      if (!ok) throw new StoreError("locked");
       return true;
     } catch (error) {
       throw this.#toError(error);
@@ -207,8 +208,8 @@ export class KvStore implements Store, ListedStore {
   }
 
   /** See {@link WatchedFiles}. */
-  renameLog(name: string): void {
-    this.#files?.renameLog(name);
+  renameLog(name: string, isSaved: boolean): void {
+    this.#files?.renameLog(name, isSaved);
   }
 
   /** Closes the store; no operation may be pending. */
@@ -229,8 +230,7 @@ export class KvStore implements Store, ListedStore {
   /** Converts an error, and remembers that the store is corrupt or lost. */
   #toError(error: unknown): StoreError {
     const converted = toStoreError(error, this.#token);
-    const { kind } = converted;
-    if (kind === "corrupt" || kind === "lost") this.#end ??= converted;
+    if (converted.isFinal) this.#end ??= converted;
     return converted;
   }
 
