@@ -53,6 +53,9 @@ export function adviseToCreate(prefix: string): string {
 export const MAY_BE_STORED =
   "the plant may or may not be stored: send the same request again";
 
+/** The effect of a store that failed before a create. */
+export const NOT_STORED = "nothing was stored: send the same request again";
+
 const RUNNING_MAX = CREATES_RUNNING_MAX.toLocaleString("en");
 
 const ROWS = {

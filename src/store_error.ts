@@ -63,6 +63,12 @@ const ROWS: readonly Row[] = [
     words: "Deno cannot open special files, or paths in /dev, /proc and /sys",
   },
   { kind: "denied", pattern: /^PermissionDenied\b|Read-only file system/ },
+  {
+    kind: "other",
+    // SQLite reports so, too, if there is no room for the index of the log.
+    pattern: /disk I\/O error/,
+    words: "the disk is full or fails",
+  },
 ];
 
 /** Kinds that can pass without a change of the configuration or the files. */
@@ -79,6 +85,11 @@ export class StoreError extends Error {
   constructor(kind: StoreErrorKind, message?: string) {
     super(message ?? ROWS.find((row) => row.kind === kind)?.words);
     this.kind = kind;
+  }
+
+  /** Whether no write to the open store can succeed any more. */
+  get isFinal(): boolean {
+    return this.kind === "corrupt" || this.kind === "lost";
   }
 
   /** Whether it can pass without a change of the configuration or the files. */

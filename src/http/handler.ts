@@ -4,6 +4,7 @@ import {
   API_ERRORS,
   ApiError,
   MAY_BE_STORED,
+  NOT_STORED,
   statusOf,
 } from "../api_errors.ts";
 import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
@@ -204,7 +205,11 @@ export class RequestHandler {
     const newPlant = parseNewPlant(text);
     if (newPlant instanceof InvalidText) return toApiError(newPlant);
 
-    const { committer, metrics } = this.#parts;
+    const { committer, health, metrics } = this.#parts;
+    if (health.error?.isFinal) {
+      metrics.create("failed");
+      return new ApiError("storeFailed", NOT_STORED);
+    }
     const outcome = await committer.create(newPlant);
     metrics.create(outcome);
     switch (outcome) {

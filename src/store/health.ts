@@ -34,7 +34,7 @@ export class StoreHealth {
     this.#clock = clock;
   }
 
-  /** The current error, `undefined` while the store is healthy. */
+  /** The current error, `undefined` while the store is healthy. Once final, it stays. */
   get error(): StoreError | undefined {
     return this.#error;
   }
@@ -44,7 +44,7 @@ export class StoreHealth {
     this.#succeeded(this.#clock.nowMs() - 1000 * seconds);
   }
 
-  /** Records that a write failed or timed out. The first error counts. */
+  /** Records that a commit failed or timed out. The first error counts. */
   failed(error: StoreError): void {
     this.#failedMs = this.#clock.nowMs();
     if (this.#error === undefined) this.#set(error);
@@ -83,7 +83,8 @@ export class StoreHealth {
       this.#succeeded(startMs);
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      this.failed(error);
+      this.#failedMs = this.#clock.nowMs();
+      this.#set(error);
     }
   }
 
@@ -102,8 +103,15 @@ export class StoreHealth {
   }
 
   #set(error: StoreError | undefined): void {
-    if (error?.kind === this.#error?.kind) return;
+    if (this.#error?.isFinal || isSame(error, this.#error)) return;
     this.#error = error;
     this.#report(error);
   }
+}
+
+/** Returns whether a report of both would say the same. */
+function isSame(one: StoreError | undefined, other: StoreError | undefined) {
+  // "other" has several causes, such as a failing disk, which is then full.
+  return one?.kind === other?.kind &&
+    (one?.kind !== "other" || one.message === other?.message);
 }
