@@ -150,7 +150,8 @@ function describeCreate() {
       ...describeRefusals(),
       default: {
         description:
-          "Another reply, such as 502 or 504 of a proxy. Its body need not be an Error.",
+          "Another reply, such as 502 or 504 of a proxy, whose body need not be an Error.",
+        content: describeBody("Error", []),
       },
     },
   };
