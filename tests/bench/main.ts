@@ -2,33 +2,29 @@
 import { parseArgs } from "node:util";
 import { has } from "../support/program.ts";
 import { benchCreates } from "./creates.ts";
-import { benchInstances } from "./instances.ts";
-import { benchLitestream } from "./litestream.ts";
+import { benchOverload } from "./overload.ts";
 import { benchRefusals } from "./refusals.ts";
 import { benchRepeats } from "./repeats.ts";
 import { stopAll } from "./servers.ts";
-import { benchTransfer } from "./transfer.ts";
 
 const USAGE = `usage: deno task bench [NAME] [options]
 
-  creates      creates against an echo and against one commit a request
-  repeats      repeated creates against creates alone
+  creates      creates with rising and with random ids
+  repeats      repeated creates against new ones
   refusals     the CPU time of a refusal while the service is busy
-  instances    several instances on one store, behind the nginx in NGINX;
-               also on the KV Connect server in DENOKV
-  litestream   creates with and without a copy by the litestream in LITESTREAM
-  transfer     import and export of a million plants
+  overload     creates above the capacity, behind the nginx in NGINX, with and
+               without its limit of connections
 
   --rounds N         rounds; the tables show medians (10)
   --seconds N        length of one measurement (2)
   --connections N    connections (256)
-  --plants N         plants in the store beforehand
+  --plants N         plants in the store beforehand (creates, repeats)
   --against DIR      compare with the service of another checkout (creates,
                      repeats, refusals)
   --dir DIR          directory of the stores (the system's temporary directory)
 
-All but transfer need wrk. PLANT_STORE names a compiled binary to measure
-instead of the program in this checkout.`;
+All need wrk. PLANT_STORE names a compiled binary to measure instead of the
+program in this checkout.`;
 
 /** The options of a bench. */
 export interface Options {
@@ -48,9 +44,7 @@ const BENCHES: Readonly<
   creates: benchCreates,
   repeats: benchRepeats,
   refusals: benchRefusals,
-  instances: benchInstances,
-  litestream: benchLitestream,
-  transfer: benchTransfer,
+  overload: benchOverload,
 };
 
 function readNumber(flag: string, text: string, min: number): number {
@@ -88,7 +82,7 @@ async function main(args: string[]): Promise<number> {
       console.log(USAGE);
       return values.help ? 0 : 2;
     }
-    if (name !== "transfer" && !await has("sh", "-c", "command -v wrk")) {
+    if (!await has("sh", "-c", "command -v wrk")) {
       console.error("wrk is not installed: apt-get install wrk");
       return 1;
     }

@@ -57,7 +57,7 @@ export async function benchRefusals(options: Options): Promise<boolean> {
       ratioOf(subject).toFixed(2),
     ]),
   ]);
-  const [own] = subjects;
+  const own = subjects.at(-1);
   return own !== undefined && ratioOf(own) <= RATIO_MAX;
 }
 

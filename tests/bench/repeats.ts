@@ -28,11 +28,11 @@ export async function benchRepeats(options: Options): Promise<boolean> {
     await Deno.copyFile(original, store);
     const server = await start(each, store);
     const ids = "rising" as const;
-    const alone = { server, load: { ids }, title: "new creates", bases: {} };
+    const alone = { server, load: { ids }, title: "new creates" };
     subjects.push(alone);
     for (const [title, mix] of Object.entries(MIXES)) {
       const load = { ids, preloaded, ...mix };
-      subjects.push({ server, load, title, bases: { "new creates": alone } });
+      subjects.push({ server, load, title, alone });
     }
   }
   return await compareByTurns(subjects, options);

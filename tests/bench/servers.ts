@@ -25,25 +25,14 @@ export interface CpuTimes {
   readonly process: number;
 }
 
-/** Replies with the JSON it receives: the most that the runtime can do. */
-export const ECHO: Server = {
-  name: "echo",
-  command: () => deno(`${HERE}/echo.ts`),
-};
-
-/** Makes one commit for each request. */
-export const ONE_COMMIT: Server = {
-  name: "one commit a request",
-  command: (store) => deno(`${HERE}/one_commit.ts`, store),
-};
-
 /** Returns the service of another checkout, or of this one. */
 export function service(checkout?: string): Server {
   const binary = checkout === undefined
     ? Deno.env.get("PLANT_STORE")
     : undefined;
+  const main = `${checkout ?? `${HERE}/../..`}/main.ts`;
   const program = binary === undefined
-    ? deno(`${checkout ?? `${HERE}/../..`}/main.ts`)
+    ? [Deno.execPath(), "run", "--no-prompt", "--allow-all", main]
     : [binary];
   return {
     name: checkout === undefined
@@ -53,29 +42,24 @@ export function service(checkout?: string): Server {
   };
 }
 
-/** Returns the service of this checkout, and of another one if given. */
+/** Returns the service of another checkout, if given, and that of this one. */
 export function services(against: string | undefined): Server[] {
-  return against === undefined ? [service()] : [service(), service(against)];
+  return against === undefined ? [service()] : [service(against), service()];
 }
 
 const started: BackgroundProcess[] = [];
-
-function deno(...args: string[]): string[] {
-  return [Deno.execPath(), "run", "--no-prompt", "--allow-all", ...args];
-}
 
 /** Starts a program, and waits for the line that names its address. */
 export async function start(
   { name, command }: Server,
   store: string,
-  env: Readonly<Record<string, string>> = {},
 ): Promise<Running> {
   const [program = "", ...args] = command(store);
   const child = new BackgroundProcess(program, {
     args,
     cwd: `${HERE}/../..`,
     clearEnv: true,
-    env: { ...inheritedEnv(), ACCESS_TOKEN: TOKEN, ...env },
+    env: { ...inheritedEnv(), ACCESS_TOKEN: TOKEN },
   });
   started.push(child);
   const [url] = await child.printed(/http:\/\/127\.0\.0\.1:\d+(?=\s)/);

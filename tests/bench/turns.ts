@@ -11,10 +11,10 @@ import { type Load, load, type Result, WARM_UP_SECONDS } from "./wrk.ts";
 export interface Subject {
   readonly server: Running;
   readonly load: Load;
-  /** What the load is called. */
+  /** What the load is called: the same for each server. */
   readonly title: string;
-  /** The subjects to compare it with, by the name of the column. */
-  readonly bases: Readonly<Record<string, Subject>>;
+  /** The same server under new creates only. */
+  readonly alone?: Subject;
 }
 
 /** Prints the table, and reports whether every create was answered 200. */
@@ -39,13 +39,16 @@ export async function compareByTurns(
 }
 
 function printResults(results: ReadonlyMap<Subject, readonly Result[]>): void {
-  const columns = [
-    ...new Set([...results.keys()].flatMap(({ bases }) => Object.keys(bases))),
-  ];
-  const rates = (subject: Subject | undefined) =>
-    subject === undefined
-      ? []
-      : (results.get(subject) ?? []).map(({ rate }) => rate);
+  const subjects = [...results.keys()];
+  // The other service is the first one, if there are two.
+  const other = (subject: Subject) =>
+    subjects.find(({ title }) => title === subject.title);
+  const rates = (subject: Subject) =>
+    (results.get(subject) ?? []).map(({ rate }) => rate);
+  const ratio = (subject: Subject, base: Subject | undefined) =>
+    base === undefined || base === subject
+      ? ""
+      : medianRatio(rates(subject), rates(base)).toFixed(2);
   const rows = [...results].map(([subject, own]) => {
     const of = (select: (result: Result) => number, digits: number) =>
       median(own.map(select)).toFixed(digits);
@@ -57,11 +60,8 @@ function printResults(results: ReadonlyMap<Subject, readonly Result[]>): void {
       of(({ p99Ms }) => p99Ms, 2),
       of(({ cpu }) => cpu.main, 1),
       of(({ cpu }) => cpu.process, 1),
-      ...columns.map((column) => {
-        const base = subject.bases[column];
-        if (base === undefined) return "";
-        return medianRatio(rates(subject), rates(base)).toFixed(2);
-      }),
+      ratio(subject, subject.alone),
+      ratio(subject, other(subject)),
       String(own.reduce((sum, { errors }) => sum + errors, 0)),
     ];
   });
@@ -69,8 +69,7 @@ function printResults(results: ReadonlyMap<Subject, readonly Result[]>): void {
     [
       ...["server", "load", "creates/s", "p50 ms", "p99 ms"],
       ...["µs of JavaScript thread", "µs of process"],
-      ...columns.map((column) => `to ${column}`),
-      "errors",
+      ...["to new creates", "to the other", "errors"],
     ],
     ...rows,
   ]);

@@ -67,14 +67,20 @@ export class Nginx extends BackgroundProcess {
     this.#directory = directory;
   }
 
-  /** Checks the configuration, and starts on a free port. */
-  static async start(instancePorts: readonly number[]): Promise<Nginx> {
+  /**
+   * Checks the configuration, and starts on a free port.
+   * @param edit changes the configuration in src/deploy/
+   */
+  static async start(
+    instancePorts: readonly number[],
+    edit = (text: string) => text,
+  ): Promise<Nginx> {
     const directory = new TemporaryDirectory();
     // The worker processes have another user.
     Deno.chmodSync(directory.path, 0o755);
     const files = await makeCertificate(directory, "nginx");
     const port = freePort();
-    const text = configuration(port, instancePorts, files);
+    const text = edit(configuration(port, instancePorts, files));
     Deno.writeTextFileSync(directory.file("plant-store.conf"), text);
     Deno.writeTextFileSync(
       directory.file("nginx.conf"),
