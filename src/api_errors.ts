@@ -222,12 +222,12 @@ export function statusOf(error: number): number {
   return Math.floor(error / 100);
 }
 
-/** Statuses of proxies that got no reply from the service. */
-const GATEWAY_STATUSES = [502, 504];
+/** Statuses of proxies that limit requests, or got no reply from the service. */
+const PROXY_STATUSES = [429, 502, 504];
 
 /** The statuses after which a client sends the same request again. */
 export const RETRYABLE_STATUSES: readonly number[] = [
-  ...GATEWAY_STATUSES,
+  ...PROXY_STATUSES,
   ...new Set(
     Object.values(API_ERRORS).filter(({ isRetryable }) => isRetryable)
       .map(({ error }) => statusOf(error)),

@@ -1,7 +1,6 @@
 /**
  * The bounds of the service, with their reasons. The names contain the units.
- * `tests/limits_test.ts` tries those that depend on Deno KV with Deno KV itself,
- * and `tests/bench/README.md` has the figures of those that were measured.
+ * `tests/limits_test.ts` tries those that depend on Deno KV with Deno KV itself.
  */
 
 /**

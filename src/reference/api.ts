@@ -156,7 +156,7 @@ export const LIMITS: readonly (readonly [
   ],
   [
     "Headers of a request",
-    "at most 64 KiB in 100 headers, and without TLS no `Connection: Upgrade`. A request beyond this may get a bare 400 or 431 without an Error body, or error 40000 of a proxy. `curl --http2` sends this header, and so does Java's HttpClient unless its version is HTTP_1_1",
+    "at most 64 KiB in 100 headers, and without TLS no `Connection: Upgrade`. The runtime may answer a request beyond this with a bare 400 or 431, and a proxy with error 40000 or a body of its own. `curl --http2` sends this header, and so does Java's HttpClient, which asks for HTTP/2 in this way: without https, set `version(HTTP_1_1)`",
   ],
   [
     "Connections",
@@ -204,7 +204,11 @@ export const REPEATING =
     STATUSES.format(RETRYABLE_STATUSES.map(String))
   }, send the same request again, up to ${PAUSES_S.length} times. Before these tries wait ${
     PAUSES_S.join(", ")
-  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. Statuses 502 and 504 come from a proxy. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe. When one create has used its tries, a client with many stops sending new ones. After a minute, it sends the creates that it kept.`;
+  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. Statuses 429, 502 and 504 come from a proxy. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe.`;
+
+/** What a client with many creates does in an outage. */
+export const MANY_CREATES =
+  "When one create has used its tries, and no other has succeeded since, send no new ones for a minute. Then send the kept ones first, each with all of its tries again.";
 
 /** The form of a reply other than 200. */
 export const REFUSING =

@@ -9,12 +9,8 @@ import {
   exampleMessage,
   EXAMPLES,
   INTRODUCTION,
-  LARGE_IDS,
-  LIMITS,
   PLANT,
   PLANT_ID,
-  REFUSING,
-  REPEATING,
 } from "./api.ts";
 
 // TypeScript does not declare this part of ECMAScript yet.
@@ -24,55 +20,21 @@ declare global {
   }
 }
 
-/**
- * The errors of other paths and methods. They are not responses of the
- * operation, so the text of the description explains them.
- */
+/** The errors of other paths and methods: no responses of the operation. */
 const OUTSIDE_THE_OPERATION: readonly ErrorRow[] = [
   API_ERRORS.unknownPath,
   API_ERRORS.methodNotAllowed,
 ];
 
-/** Returns the text of the description, in Markdown. */
-function describeInWords(): string {
-  const errors = OUTSIDE_THE_OPERATION.map(({ error, when, remedy }) =>
-    `- Status ${statusOf(error)}, error ${error}: ${when} ${remedy}`
-  );
-  const limits = LIMITS.map(([subject, bound, apiError]) => {
-    const otherwise = apiError && ` (otherwise error ${apiError.error})`;
-    return `- ${subject}${otherwise ?? ""}: ${bound}`;
-  });
-  return `${INTRODUCTION}
-
-## Repeating a create
-
-${REPEATING}
-
-## Ids in JavaScript
-
-${LARGE_IDS}
-
-## Errors
-
-${REFUSING} Two errors are not responses of the operation, because the request does not reach it:
-
-${errors.join("\n")}
-
-## Limits
-
-${limits.join("\n")}
-`;
-}
-
 /** Describes a JSON body by the name of its schema, and examples by name. */
 function describeBody(
   schema: string,
-  examples: readonly (readonly [string | number, object])[],
+  examples: readonly (readonly [string | number, object])[] = [],
 ) {
   return {
     "application/json": {
       schema: { $ref: `#/components/schemas/${schema}` },
-      examples: Object.fromEntries(examples),
+      ...(examples.length > 0 && { examples: Object.fromEntries(examples) }),
     },
   };
 }
@@ -151,7 +113,7 @@ function describeCreate() {
       default: {
         description:
           "Another reply, such as 502 or 504 of a proxy, whose body need not be an Error.",
-        content: describeBody("Error", []),
+        content: describeBody("Error"),
       },
     },
   };
@@ -167,7 +129,9 @@ export function descriptionText(baseUrl: string): string {
     info: {
       title: API_TITLE,
       version: API_VERSION,
-      description: describeInWords(),
+      // One paragraph: generators copy it into the header of each file.
+      description:
+        `${INTRODUCTION} The [API reference](${baseUrl}/) has every error, limit and special case, and samples.`,
       license: { name: "MIT", url: "https://spdx.org/licenses/MIT.html" },
     },
     servers: [{ url: baseUrl }],
