@@ -10,7 +10,7 @@ import type { KvStore } from "../store/kv_store.ts";
 import { isIntact } from "../store/files/inspect.ts";
 import { openExistingStore } from "../store/open.ts";
 import { withTimeout } from "../store/retry.ts";
-import { salvagePlants } from "../store/salvage.ts";
+import { salvagePlants } from "../store/listing.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { toStoreError } from "../store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
@@ -76,12 +76,12 @@ async function exportAll(store: KvStore, counts: Counts): Promise<void> {
         continue;
       }
       let lines = "";
-      for (const entry of part) {
-        if (typeof entry === "string") {
-          progress.print(`${entry}: not a plant of this service`);
+      for (const { id, plant } of part) {
+        if (plant === null) {
+          progress.print(`id ${id}: not a plant of this service`);
           counts.skipped++;
         } else {
-          lines += `${formatNewPlant(entry)}\n`;
+          lines += `${formatNewPlant({ id, plant })}\n`;
           counts.exported++;
         }
       }

@@ -1,6 +1,6 @@
 import { basename, dirname, join } from "node:path";
 import { SYSTEM_CLOCK } from "../clock.ts";
-import { errorMessage } from "../messages.ts";
+import { countOf, errorMessage } from "../messages.ts";
 import { StoreError } from "../store_error.ts";
 import { statOrUndefined } from "../store/files/file_system.ts";
 import { IMPORTED, RESCUED } from "../store/rescue.ts";
@@ -53,13 +53,17 @@ async function importFile(
   Deno.renameSync(file, imported);
   log.warn(
     "plants imported",
-    `imported ${stored + replayed} plants of a lost store from ${imported}`,
+    `imported ${plants(stored + replayed)} of a lost store from ${imported}`,
   );
   const rest = conflict + refused;
   if (rest === 0) return;
   log.error(
     "plants not imported",
-    `${rest} plants in ${imported} are not in the store: their ids are taken ` +
-      "by different plants, which an import of the file names",
+    `${plants(rest)} in ${imported} not imported: the ids are taken by ` +
+      "different plants; an import of the file names them",
   );
+}
+
+function plants(count: number): string {
+  return countOf(count, "plant", "plants");
 }

@@ -3,13 +3,14 @@ import {
   COMMIT_PLANTS_MAX_SERVER,
   COMMITS_IN_FLIGHT_MAX_FILE,
   COMMITS_IN_FLIGHT_MAX_SERVER,
+  ID_MAX,
   LIST_KEYS_MAX,
   READ_KEYS_MAX,
 } from "../limits.ts";
 import { statOrUndefined } from "./files/file_system.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
 import { WatchedFiles } from "./files/watch.ts";
-import type { Listed, ListedStore, PageStart } from "./listing.ts";
+import type { Listed, ListedStore } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
 import type { CommitResult, Store } from "./store.ts";
 import { StoreError, toStoreError } from "../store_error.ts";
@@ -164,17 +165,13 @@ export class KvStore implements Store, ListedStore {
   }
 
   /** See {@link ListedStore}. @throws {StoreError} */
-  async listPage(
-    keysMax: number,
-    { after, cursor }: PageStart,
-  ): Promise<{ readonly page: Listed[]; readonly cursor: string }> {
-    const listing = this.#kv.list({
-      prefix: [PLANTS],
-      ...(after !== undefined && { start: [PLANTS, after + 1n] }),
-    }, { batchSize: keysMax, limit: keysMax, cursor });
+  async listPage(after: bigint, idsMax: number): Promise<Listed[]> {
+    const listing = this.#kv.list(
+      { start: [PLANTS, after + 1n], end: [PLANTS, ID_MAX + 1n] },
+      { batchSize: idsMax, limit: idsMax },
+    );
     try {
-      const page = await Array.fromAsync(listing, toListed);
-      return { page, cursor: listing.cursor };
+      return await Array.fromAsync(listing, toListed);
     } catch (error) {
       throw this.#toError(error);
     }
@@ -274,9 +271,9 @@ function idOf(key: Deno.KvKey): bigint | undefined {
   return key.length === 2 && typeof key[1] === "bigint" ? key[1] : undefined;
 }
 
-/** Returns an entry as a plant, or its key as text if it is not one. */
+/** Returns an entry between two ids. Another program may store longer keys. */
 function toListed({ key, value }: Deno.KvEntry<unknown>): Listed {
-  const id = idOf(key);
-  const plant = toPlant(value);
-  return id !== undefined && plant !== null ? { id, plant } : Deno.inspect(key);
+  const [, id] = key;
+  if (typeof id !== "bigint") throw new StoreError("corrupt");
+  return { id, plant: key.length === 2 ? toPlant(value) : null };
 }

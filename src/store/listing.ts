@@ -1,55 +1,48 @@
-/** Lists the plants of a store, page by page. */
-import { LIST_MS_MAX, PAGE_KEYS } from "../limits.ts";
-import type { NewPlant } from "../plant/plant.ts";
+/** Lists the plants of a store in the order of ids, also of a damaged one. */
+import { ID_MAX, ID_MIN, LIST_MS_MAX, PAGE_KEYS } from "../limits.ts";
+import type { Plant } from "../plant/plant.ts";
+import { StoreError, toStoreError } from "../store_error.ts";
 import { withTimeout } from "./retry.ts";
-import { StoreError } from "../store_error.ts";
 
-/** A plant, or the key of a value that is not a plant of this service. */
-export type Listed = NewPlant | string;
-
-/** Where a page starts. */
-export interface PageStart {
-  /** Lists only plants with greater ids; the same for every page of a listing. */
-  readonly after?: bigint | undefined;
-  /** The end of the page before; empty for the first page. */
-  readonly cursor: string;
+/** A stored id; the plant is `null` if the value is not one of this service. */
+export interface Listed {
+  readonly id: bigint;
+  readonly plant: Plant | null;
 }
 
-/** The part of the store that a listing uses. */
+/** Ids above one, up to another, that a damaged database does not show. */
+export interface Gap {
+  readonly after: bigint;
+  readonly upTo: bigint;
+}
+
+/** The part of a store that a listing uses. */
 export interface ListedStore {
-  /** Lists some keys in their order, and the cursor at their end. */
-  listPage(
-    keysMax: number,
-    start: PageStart,
-  ): Promise<{ readonly page: readonly Listed[]; readonly cursor: string }>;
+  /** Lists the first ids above one, at most so many. @throws {StoreError} */
+  listPage(after: bigint, idsMax: number): Promise<readonly Listed[]>;
 }
+
+/** Below every id. */
+const START = ID_MIN - 1n;
 
 /**
- * Lists every plant in the order of ids, in pages, and prefetches the next page.
+ * Lists every plant in pages, and prefetches the next page.
  * @param after lists only plants with greater ids
  * @throws {StoreError} if a page cannot be read within {@link LIST_MS_MAX}, or if
  * the ids do not ascend
  */
 export async function* listPlants(
   store: ListedStore,
-  after?: bigint,
+  after = START,
 ): AsyncGenerator<readonly Listed[]> {
-  let cursor = "";
-  let lastId = after;
-  async function readPage(): Promise<readonly Listed[]> {
-    const listed = store.listPage(PAGE_KEYS, { after, cursor });
-    const { page, cursor: end } = await withTimeout(listed, LIST_MS_MAX);
-    lastId = lastIdOf(page, lastId);
-    cursor = end;
-    return page;
-  }
-  for (let next = readPage();;) {
+  for (let next = readPage(store, after);;) {
     const page = await next;
-    if (page.length < PAGE_KEYS) {
+    const last = page.at(-1);
+    if (last === undefined || page.length < PAGE_KEYS) {
       yield page;
       return;
     }
-    next = readPage();
+    next = readPage(store, last.id);
     // Ignore the prefetched page if the consumer stops early.
     next.catch(() => {});
     yield page;
@@ -58,26 +51,97 @@ export async function* listPlants(
 
 /** Rejects if this Deno cannot read the first plants. @throws {StoreError} */
 export async function requireReadable(store: ListedStore): Promise<void> {
-  const { page } = await store.listPage(PAGE_KEYS, { cursor: "" });
-  lastIdOf(page, undefined);
+  await readPage(store, START);
 }
 
 /**
- * Returns the last id of a page, or that of the pages before it.
- * @throws {StoreError} if the ids do not ascend: parts of the database are in
+ * Lists every plant that can be read, and a gap for each place that cannot: parts
+ * of a database are lost, others are not.
+ */
+export async function* salvagePlants(
+  store: ListedStore,
+): AsyncGenerator<readonly Listed[] | Gap> {
+  let lastId = START;
+  while (lastId < ID_MAX) {
+    try {
+      for await (const page of listPlants(store, lastId)) {
+        lastId = page.at(-1)?.id ?? lastId;
+        yield page;
+      }
+      return;
+    } catch (error) {
+      if (!toStoreError(error).isDamage) throw error;
+    }
+    // One by one up to the damage, which a page includes.
+    const firstId = lastId;
+    let next: readonly Listed[] | undefined;
+    for (let ids = 0; ids < PAGE_KEYS; ids++) {
+      next = await readNext(store, lastId);
+      if (next?.[0] === undefined) break;
+      lastId = next[0].id;
+      yield next;
+    }
+    // Without an error, the pages are not in order.
+    if (next !== undefined && lastId > firstId) {
+      yield { after: firstId, upTo: lastId };
+    } else {
+      const upTo = await findReadable(store, lastId);
+      yield { after: lastId, upTo };
+      lastId = upTo;
+    }
+  }
+}
+
+/** Finds an id close to another one so that the plants above it can be read. */
+async function findReadable(
+  store: ListedStore,
+  after: bigint,
+): Promise<bigint> {
+  let damaged = after;
+  let readable = ID_MAX;
+  for (let step = 1n; after + step < ID_MAX; step *= 2n) {
+    if (await readNext(store, after + step) !== undefined) {
+      readable = after + step;
+      break;
+    }
+    damaged = after + step;
+  }
+  while (readable - damaged > 1n) {
+    const middle = (readable + damaged) / 2n;
+    if (await readNext(store, middle) === undefined) damaged = middle;
+    else readable = middle;
+  }
+  return readable;
+}
+
+/** Reads the first plant above an id; `undefined` if it is damaged. */
+async function readNext(
+  store: ListedStore,
+  after: bigint,
+): Promise<readonly Listed[] | undefined> {
+  try {
+    return await readPage(store, after, 1);
+  } catch (error) {
+    if (toStoreError(error).isDamage) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * Reads the next page.
+ * @throws {StoreError} also if the ids do not ascend: parts of the database are in
  * the place of others, so a listing may go round in a circle
  */
-export function lastIdOf(
-  page: readonly Listed[],
-  previous: bigint | undefined,
-): bigint | undefined {
-  let last = previous;
-  for (const entry of page) {
-    if (typeof entry === "string") continue;
-    if (last !== undefined && entry.id <= last) {
-      throw new StoreError("corrupt");
-    }
-    last = entry.id;
+async function readPage(
+  store: ListedStore,
+  after: bigint,
+  idsMax = PAGE_KEYS,
+): Promise<readonly Listed[]> {
+  const page = await withTimeout(store.listPage(after, idsMax), LIST_MS_MAX);
+  let next = after + 1n;
+  for (const { id } of page) {
+    if (id < next) throw new StoreError("corrupt");
+    next = id;
   }
-  return last;
+  return page;
 }

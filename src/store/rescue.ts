@@ -56,10 +56,13 @@ async function exportTo(file: string, store: KvStore): Promise<Rescued> {
   try {
     await makeFile(file, async (partial) => {
       for await (const page of listPlants(store)) {
-        const listed = page.filter((entry) => typeof entry !== "string");
-        const lines = listed.map((plant) => `${formatNewPlant(plant)}\n`);
-        await Deno.writeTextFile(partial, lines.join(""), { append: true });
-        plants += listed.length;
+        let lines = "";
+        for (const { id, plant } of page) {
+          if (plant === null) continue;
+          lines += `${formatNewPlant({ id, plant })}\n`;
+          plants++;
+        }
+        await Deno.writeTextFile(partial, lines, { append: true });
       }
     });
   } catch (error) {
