@@ -15,24 +15,10 @@ import { descriptionText } from "./reference/openapi.ts";
 import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
 import { VERSION } from "./version.ts";
 
-/** How many operands a command takes. */
-interface OperandRule {
-  readonly max: number;
-  /** What a message calls the first one, if the command needs one. */
-  readonly needs?: string;
-}
-
-/** The operands that a command can take, by their placeholder in the help. */
-const OPERANDS = {
-  "": { max: 0 },
-  "FILE": { max: 1, needs: "a FILE" },
-  "ID...": { max: Infinity, needs: "an ID" },
-  "[ID...]": { max: Infinity },
-} as const satisfies Record<string, OperandRule>;
-
 /** A command of the program. */
 interface Command {
-  readonly operands?: keyof typeof OPERANDS;
+  /** In the help: those in brackets are optional, and dots mean any number. */
+  readonly operands?: "FILE" | "ID..." | "[ID...]";
   readonly help: string;
   /** Returns the exit status. */
   readonly run: (
@@ -193,15 +179,16 @@ function readCommand([name = "serve", ...operands]: readonly string[]) {
   if (command === undefined) {
     throw new OperatorError(`unknown command ${name}: see --help`);
   }
-  const { max, needs }: OperandRule = OPERANDS[command.operands ?? ""];
-  if (needs !== undefined && (operands[0] ?? "") === "") {
-    throw new OperatorError(`${name} needs ${needs}: see --help`);
+  const { operands: rule = "[]", run } = command;
+  const [first = "", second] = operands;
+  if (first === "" && !rule.startsWith("[")) {
+    throw new OperatorError(`${name} needs ${rule}: see --help`);
   }
-  const unexpected = operands[max];
-  if (unexpected !== undefined) {
+  const unexpected = rule === "[]" ? operands[0] : second;
+  if (unexpected !== undefined && !rule.includes("...")) {
     throw new OperatorError(`unexpected argument ${unexpected}: see --help`);
   }
-  return { run: command.run, operands };
+  return { run, operands };
 }
 
 function help(): string {
