@@ -52,6 +52,7 @@ export function listen(
           log.info("listener recovered", `listening on ${address} again`);
         }
         await server.finished;
+        return;
       } catch {
         if (isListening) {
           log.error("listener lost", "the runtime stopped listening");
