@@ -56,6 +56,8 @@ export class Committer {
   readonly #clock: Clock;
   /** The writes that wait for a commit to start, by id, in order of arrival. */
   readonly #queue = new Map<bigint, Write>();
+  /** The characters of the plants in the queue. */
+  #queuedChars = 0;
   /** The batches of the commits in flight. */
   readonly #inFlight = new Set<readonly Write[]>();
   #waiting = 0;
@@ -88,6 +90,7 @@ export class Committer {
         return;
       }
       this.#queue.set(id, { id, plant, arrivedMs, creates: [create] });
+      this.#queuedChars += countChars(plant);
       this.#startCommits();
     });
   }
@@ -104,7 +107,7 @@ export class Committer {
     for (const write of expired) {
       this.#answer(write, () => "failed");
       // Another write of this id may be queued by now.
-      if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
+      if (this.#queue.get(write.id) === write) this.#dequeue(write);
     }
     if (expired.length === 0 && !this.#isStalled()) return;
     this.#startCommits();
@@ -118,26 +121,30 @@ export class Committer {
    */
   #startCommits(): void {
     while (this.#queue.size > 0 && this.#hasFreeCommit()) {
-      const { count, isFull } = this.#nextBatch();
+      const isFull = this.#queue.size >= this.#store.commitPlantsMax ||
+        this.#queuedChars > COMMIT_CHARS_MAX;
       if (!isFull && this.#isAwaitingCommit()) return;
-      const batch = this.#queue.values().take(count).toArray();
-      for (const { id } of batch) this.#queue.delete(id);
-      this.#commit(batch);
+      this.#commit(this.#takeBatch());
     }
   }
 
-  /** Measures the next batch: it is full if no further plant fits. */
-  #nextBatch(): { readonly count: number; readonly isFull: boolean } {
-    const { commitPlantsMax } = this.#store;
-    let count = 0;
+  /** Takes as many writes from the queue as fit one commit. */
+  #takeBatch(): readonly Write[] {
+    const batch: Write[] = [];
     let chars = 0;
-    for (const { plant } of this.#queue.values()) {
-      chars += countChars(plant);
-      if (chars > COMMIT_CHARS_MAX) return { count, isFull: true };
-      count++;
-      if (count === commitPlantsMax) return { count, isFull: true };
+    for (const write of this.#queue.values()) {
+      chars += countChars(write.plant);
+      if (chars > COMMIT_CHARS_MAX) break;
+      this.#dequeue(write);
+      batch.push(write);
+      if (batch.length === this.#store.commitPlantsMax) break;
     }
-    return { count, isFull: false };
+    return batch;
+  }
+
+  #dequeue({ id, plant }: Write): void {
+    this.#queue.delete(id);
+    this.#queuedChars -= countChars(plant);
   }
 
   /** Whether a further commit can start. */
@@ -191,9 +198,10 @@ export class Committer {
 
   /** Answers the creates of a write whose plant is stored now. */
   #answerStored(write: Write): void {
+    const [first] = write.creates;
     this.#answer(
       write,
-      ({ plant }, i) => i === 0 ? "stored" : compare(plant, write.plant),
+      (it) => it === first ? "stored" : compare(it.plant, write.plant),
     );
   }
 
@@ -215,13 +223,11 @@ export class Committer {
   /** Answers the creates of a write, unless they are answered already. */
   #answer(
     write: Write,
-    outcomeOf: (create: Create, index: number) => Outcome,
+    outcomeOf: (create: Create) => Outcome,
   ): void {
     if (!isWaiting(write)) return;
     this.#waiting -= write.creates.length;
-    for (const [i, create] of write.creates.entries()) {
-      create.answer(outcomeOf(create, i));
-    }
+    for (const create of write.creates) create.answer(outcomeOf(create));
     write.creates = [];
   }
 }
