@@ -219,13 +219,12 @@ class Reader {
   #string(): string {
     const from = this.#at++;
     this.#match(UNESCAPED);
-    while (!this.#accept('"')) {
+    if (this.#accept('"')) return this.#text.slice(from + 1, this.#at - 1);
+    do {
       this.#escape();
       this.#match(UNESCAPED);
-    }
-    const source = this.#text.slice(from, this.#at);
-    if (!source.includes("\\")) return source.slice(1, -1);
-    return String(JSON.parse(source));
+    } while (!this.#accept('"'));
+    return String(JSON.parse(this.#text.slice(from, this.#at)));
   }
 
   #escape(): void {

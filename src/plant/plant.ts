@@ -29,12 +29,23 @@ function notANewPlant(message: string): InvalidText {
   return new InvalidText("not a NewPlant", message);
 }
 
-/**
- * Returns the value of a JSON number if it is an int64, judged from its digits:
- * going through a double would round fractions to integers. The length of the
- * result is checked before any power of ten is computed.
- */
+/** An integer as most clients write it. */
+const PLAIN_INTEGER = new RegExp(`^-?\\d{1,${ID_DIGITS_MAX}}$`);
+
+/** Returns the value of a JSON number if it is an int64. */
 function parseInt64(source: string): bigint | undefined {
+  const integer = PLAIN_INTEGER.test(source) ? source : toInteger(source);
+  if (integer === undefined) return undefined;
+  const id = BigInt(integer);
+  return id >= ID_MIN && id <= ID_MAX ? id : undefined;
+}
+
+/**
+ * Returns a JSON number without fraction and exponent if it is an integer of at
+ * most the digits of an id, judged from its digits: going through a double would
+ * round fractions to integers. The length is checked before zeros are appended.
+ */
+function toInteger(source: string): string | undefined {
   const [mantissa = "", exponent = "0"] = source.toLowerCase().split("e");
   const [whole = "", fraction = ""] = mantissa.replace("-", "").split(".");
   const digits = whole + fraction;
@@ -42,7 +53,7 @@ function parseInt64(source: string): bigint | undefined {
   // The significant digits are those between leading and trailing zeros.
   let from = 0;
   while (digits[from] === "0") from++;
-  if (from === digits.length) return 0n;
+  if (from === digits.length) return "0";
   let to = digits.length;
   while (digits[to - 1] === "0") to--;
 
@@ -50,9 +61,8 @@ function parseInt64(source: string): bigint | undefined {
   // so rounding it, even to infinity, does not change the result.
   const zeros = Number(exponent) - fraction.length + (digits.length - to);
   if (zeros < 0 || to - from + zeros > ID_DIGITS_MAX) return undefined;
-  const magnitude = BigInt(digits.slice(from, to) + "0".repeat(zeros));
-  const id = source.startsWith("-") ? -magnitude : magnitude;
-  return id >= ID_MIN && id <= ID_MAX ? id : undefined;
+  const sign = source.startsWith("-") ? "-" : "";
+  return sign + digits.slice(from, to) + "0".repeat(zeros);
 }
 
 /** Returns the text of a member if it occurs once and is of the right kind. */
