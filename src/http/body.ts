@@ -19,17 +19,14 @@ type Refusal = ApiError | typeof DISCONNECTED;
 /** The bytes of a body, or why there are none. */
 type Received = Uint8Array | Refusal;
 
-/** A body that is still arriving. */
-interface Arrival {
-  readonly deadlineMs: number;
-  /** Only the first call has an effect. */
-  readonly settle: (outcome: Received) => void;
-}
+/** Ends the arrival of a body; only the first call has an effect. */
+type Settle = (received: Received) => void;
 
 /** Reads the bodies of requests, bounded in bytes and in time. */
 export class BodyReader {
   readonly #clock: Clock;
-  readonly #arriving = new Set<Arrival>();
+  /** The bodies that are still arriving, with their deadlines. */
+  readonly #arriving = new Map<Settle, number>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -43,19 +40,29 @@ export class BodyReader {
    * complete or not UTF-8, or {@link refuseAll} was called
    */
   read(request: Request, startMs: number): Promise<string | Refusal> {
-    const { promise, resolve, reject } = Promise.withResolvers<
-      string | Refusal
-    >();
-    const arrival: Arrival = {
-      deadlineMs: startMs + BODY_MS_MAX,
-      settle: (received) => {
-        this.#arriving.delete(arrival);
+    const length = contentLength(request);
+    if (length !== undefined && length > BODY_BYTES_MAX) {
+      return Promise.resolve(TOO_LARGE);
+    }
+    return new Promise((resolve, reject) => {
+      const settle: Settle = (received) => {
+        this.#arriving.delete(settle);
         resolve(toText(received));
-      },
-    };
-    this.#arriving.add(arrival);
-    this.#receive(request, arrival, reject);
-    return promise;
+      };
+      this.#arriving.set(settle, startMs + BODY_MS_MAX);
+      if (length === undefined) {
+        this.#receiveChunks(request, settle).then(settle, reject);
+        return;
+      }
+      // A tenth faster than reading chunks. It is not ended by a deadline: until
+      // the client leaves, the runtime keeps what has arrived, at most this
+      // length. It takes the body of an HTTP/2 stream that the client resets
+      // without an error as complete.
+      request.bytes().then(
+        (bytes) => settle(bytes.length < length ? DISCONNECTED : bytes),
+        () => settle(DISCONNECTED),
+      );
+    });
   }
 
   /**
@@ -74,45 +81,21 @@ export class BodyReader {
   /** Refuses the bodies that have reached their deadline. Call it regularly. */
   expire(): void {
     const nowMs = this.#clock.nowMs();
-    for (const arrival of this.#arriving) {
-      if (arrival.deadlineMs <= nowMs) {
-        arrival.settle(new ApiError("bodyTimedOut"));
-      }
+    for (const [settle, deadlineMs] of this.#arriving) {
+      if (deadlineMs <= nowMs) settle(new ApiError("bodyTimedOut"));
     }
   }
 
   /** Refuses every body that is still arriving. */
   refuseAll(refusal: ApiError): void {
-    for (const arrival of this.#arriving) arrival.settle(refusal);
-  }
-
-  #receive(
-    request: Request,
-    arrival: Arrival,
-    reject: (error: unknown) => void,
-  ): void {
-    const { settle } = arrival;
-    const length = contentLength(request);
-    if (length === undefined) {
-      this.#receiveChunks(request, arrival).then(settle, reject);
-    } else if (length > BODY_BYTES_MAX) settle(TOO_LARGE);
-    else {
-      // A tenth faster than reading chunks. It is not ended by a deadline: until
-      // the client leaves, the runtime keeps what has arrived, at most this
-      // length. It takes the body of an HTTP/2 stream that the client resets
-      // without an error as complete.
-      request.bytes().then(
-        (bytes) => settle(bytes.length < length ? DISCONNECTED : bytes),
-        () => settle(DISCONNECTED),
-      );
-    }
+    for (const settle of this.#arriving.keys()) settle(refusal);
   }
 
   /**
    * Receives a body of unknown length. It copies the bytes as they arrive,
    * because a chunk of one byte may occupy 64 KiB.
    */
-  async #receiveChunks(request: Request, arrival: Arrival): Promise<Received> {
+  async #receiveChunks(request: Request, settle: Settle): Promise<Received> {
     let bytes = new Uint8Array();
     let length = 0;
     const reader = request.body?.getReader();
@@ -127,7 +110,7 @@ export class BodyReader {
       if (chunk === undefined) return bytes.subarray(0, length);
       const end = length + chunk.length;
       // An answered request does not count as running: keep none of its body.
-      if (end > BODY_BYTES_MAX || !this.#arriving.has(arrival)) {
+      if (end > BODY_BYTES_MAX || !this.#arriving.has(settle)) {
         this.#discardRest(reader);
         return TOO_LARGE;
       }

@@ -152,15 +152,16 @@ export class RequestHandler {
       if (request.method === "HEAD") response = await withoutBody(response);
     } catch (error) {
       response = toResponse(new ApiError("internal", log.internalError(error)));
+    } finally {
+      this.#running--;
+      this.#runningCreates -= creates;
+      if (this.#running === 0) this.#drained?.resolve();
     }
     this.#bodies.discard(request);
     metrics.request(
       status ?? response.status,
       (clock.nowMs() - startMs) / 1000,
     );
-    this.#running--;
-    this.#runningCreates -= creates;
-    if (this.#running === 0) this.#drained?.resolve();
     return response;
   }
 
@@ -274,6 +275,8 @@ function checkHeaders({ headers }: Request): ApiError | undefined {
   if (!JSON_TYPE.test(type)) {
     return new ApiError("contentTypeNotJson", shorten(type) || "none");
   }
+  // Measured: has() costs less than get().
+  if (!headers.has("content-encoding")) return undefined;
   // An empty list names no coding (RFC 9110, section 5.6.1).
   const coding = headers.get("content-encoding") ?? "";
   if (coding === "" || coding.toLowerCase() === "identity") return undefined;
@@ -285,9 +288,7 @@ function checkHeaders({ headers }: Request): ApiError | undefined {
  * client sent a Host header that is no host.
  */
 function pathOf({ url }: Request): string {
-  const start = url.indexOf("/", url.indexOf("//") + 2);
-  const query = url.indexOf("?", start);
-  return query === -1 ? url.slice(start) : url.slice(start, query);
+  return /\/\/[^/?]*([^?]*)/.exec(url)?.[1] ?? "";
 }
 
 /** Converts what is wrong with the text of a body. */

@@ -211,7 +211,6 @@ Deno.test("handle() routes by the path of an absolute URL, whatever the Host hea
       ["http://other.test:81/ferns", 404],
       ["http://other.test", 405],
       ["http://other.test?x=/plants", 405],
-      ["http://other.test#/plants", 405],
       ["https://other.test/?/plants", 405],
     ] as const
   ) {
