@@ -42,7 +42,6 @@ export function createService(
   return {
     handler,
     committer,
-    metrics,
 
     /** Checks all deadlines, and the store. Call it every `CHECK_MS`. */
     check(): void {

@@ -44,7 +44,7 @@ const LISTEN_PROBLEMS: readonly ListenProblem[] = [
     isPermanent: true,
   },
   {
-    pattern: /^InvalidData:|certificate/,
+    pattern: /^InvalidData:|certificate|private key/,
     advice: ({ tlsCert, tlsKey }) =>
       `check ${tlsCert} and ${tlsKey}, which needs a key without a passphrase`,
     isPermanent: true,

@@ -99,12 +99,13 @@ async function findReadable(
 ): Promise<bigint> {
   let damaged = after;
   let readable = ID_MAX;
-  for (let step = 1n; after + step < ID_MAX; step *= 2n) {
-    if (await readNext(store, after + step) !== undefined) {
-      readable = after + step;
+  // Ids are close to each other, and those that clients count are close to 0.
+  for (let id = after + 1n; id < ID_MAX; id += stepAt(id, after)) {
+    if (await readNext(store, id) !== undefined) {
+      readable = id;
       break;
     }
-    damaged = after + step;
+    damaged = id;
   }
   while (readable - damaged > 1n) {
     const middle = (readable + damaged) / 2n;
@@ -112,6 +113,13 @@ async function findReadable(
     else readable = middle;
   }
   return readable;
+}
+
+/** Returns a quarter of the distance to an id or to 0, whichever is closer. */
+function stepAt(id: bigint, after: bigint): bigint {
+  const fromZero = id < 0n ? -id : id;
+  const distance = fromZero < id - after ? fromZero : id - after;
+  return distance / 4n + 1n;
 }
 
 /** Reads the first plant above an id; `undefined` if it is damaged. */
