@@ -23,6 +23,18 @@ Deno.test("createService() counts each commit with its plants and its seconds, a
   assert.match(text, /_commit_duration_seconds_sum 0.5\n/);
 });
 
+Deno.test("createService() shows in /metrics whether the store is new, and the size of its file", async () => {
+  const service = new TestService();
+  const { text } = await service.get("/metrics");
+  assert.match(text, /_new_store 0\n/);
+  assert.doesNotMatch(text, /_database_bytes/);
+  service.store.isNew = true;
+  service.store.databaseBytes = 4096;
+  const { text: ofNewFile } = await service.get("/metrics");
+  assert.match(ofNewFile, /_new_store 1\n/);
+  assert.match(ofNewFile, /_database_bytes 4096\n/);
+});
+
 Deno.test("createService() reports a store once when a commit fails, and once when a later one has recovered it", async () => {
   const service = new TestService();
   service.store.problem = "disk I/O error";

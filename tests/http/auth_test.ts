@@ -52,36 +52,28 @@ function assertRefused(
   }
 }
 
-Deno.test("check() finds no token in a header that is not one bearer token, and says what it has instead without quoting it", () => {
+Deno.test("check() finds no token in a header that is not one bearer token, and does not quote the header", () => {
   for (
     const [found, ...headers] of [
       ["nothing", null, ""],
-      ['no token after "Bearer"', "Bearer", "Bearer ", "bearer  "],
       [
-        '"Bearer" and something else: write one token, without quotes or brackets',
-        ...['Bearer "first"', "bearer <first>", "Bearer  first'"],
-        ...["Bearer fïrst", "Bearer first\n", "Bearer first\nBearer second"],
+        "another scheme",
+        ...["Basic first", "basic <first>", 'Digest username="first"'],
+        ...["XBearer first", "first first", "Bearerfirst first"],
+      ],
+      [
+        "something else",
+        ...["Bearer", "Bearer ", "bearer  ", " Bearer first", "first"],
+        ...["Bearerfirst", "Bearer\tfirst", 'Bearer "first"', "Bearer fïrst"],
+        ...["Bearer first\n", "Bearer first\nBearer second"],
         ...["Bearer first, Bearer first", "Bearer first,second"],
         ...["bearer a_-.~+/= b", "Bearer first second", "Bearer =first"],
         ...["Bearer =", "Bearer  =", "Bearer ,", "Bearer token=first"],
       ],
-      ['the scheme "Basic"', "Basic first", "basic <first>", "BASIC a, b"],
-      ['the scheme "Digest"', 'Digest username="first"', "digest first"],
-      ['the scheme "Token"', "Token first", "token first"],
-      [
-        "a value without a scheme",
-        ...["first", "Bearerfirst", "XBearer", "Bearer\tfirst", "Basic:first"],
-      ],
-      [
-        "something else",
-        ...["XBearer first", "XBasic first", "ApiKey first", " Bearer first"],
-      ],
     ] as const
   ) {
-    const expected = `expected "Bearer" and one token, got ${found}`;
-    for (const header of headers) {
-      assertRefused(header, "noToken", `Authorization: ${expected}`);
-    }
+    const message = `expected Authorization: Bearer <token>, got ${found}`;
+    for (const header of headers) assertRefused(header, "noToken", message);
   }
 });
 
@@ -97,63 +89,14 @@ Deno.test("check() does not accept another token", () => {
   }
 });
 
-/** Returns how many characters a check of a token compares. */
-function charactersCompared(tokens: AcceptedTokens, token: string): number {
-  const { charCodeAt } = String.prototype;
-  let characters = 0;
-  String.prototype.charCodeAt = function (index) {
-    characters++;
-    return charCodeAt.call(this, index);
-  };
-  try {
-    tokens.check(`Bearer ${token}`);
-  } finally {
-    String.prototype.charCodeAt = charCodeAt;
-  }
-  return characters;
-}
-
-Deno.test("check() compares every character of every token of the same length, whichever are equal", () => {
-  const tokens = new AcceptedTokens(["first", "third", "longer"]);
-  for (const token of ["first", "third", "firsT", "Third", "0000t"]) {
-    // Two tokens, and both sides of the comparison.
-    const expected = 2 * 2 * token.length;
-    assert.equal(charactersCompared(tokens, token), expected, token);
-  }
-});
-
-Deno.test("AcceptedTokens.requests counts the accepted requests of each token, by the start of its SHA-256", () => {
-  const tokens = new AcceptedTokens(["first", "second", "first"]);
+Deno.test("replace() revokes every token that is not among the new ones, and count is the number of different tokens", () => {
+  const tokens = new AcceptedTokens(["old", "kept", "old"]);
   assert.equal(tokens.count, 2);
-  const headers = ["first", "first", "second", "third", "first,", ""];
-  for (const token of headers) tokens.check(`Bearer ${token}`);
-  assert.deepEqual(
-    [...tokens.requests],
-    [["a7937b64", 2], ["16367aac", 1]],
-  );
-});
-
-Deno.test("AcceptedTokens.requests counts tokens together whose SHA-256 starts alike", () => {
-  const alike = ["token33697", "token45436"];
-  const tokens = new AcceptedTokens(alike);
-  for (const token of alike) tokens.check(`Bearer ${token}`);
-  assert.deepEqual([...tokens.requests], [["ed183822", 2]]);
-});
-
-Deno.test("replace() revokes every token that is not among the new ones, and keeps the counters of the others", () => {
-  const tokens = new AcceptedTokens(["old", "kept"]);
-  const counters = () => [...tokens.requests.values()];
-  for (const token of ["old", "kept", "kept"]) {
-    assert.equal(refusal(tokens, `Bearer ${token}`), "accepted");
-  }
-  tokens.replace(["new", "kept"]);
-  assert.deepEqual(counters(), [0, 2]);
+  assert.equal(refusal(tokens, "Bearer old"), "accepted");
+  tokens.replace(["new", "kept", "another"]);
+  assert.equal(tokens.count, 3);
   assert.equal(refusal(tokens, "Bearer old"), "tokenNotAccepted");
   for (const token of ["kept", "new"]) {
     assert.equal(refusal(tokens, `Bearer ${token}`), "accepted");
   }
-  assert.deepEqual(counters(), [1, 3]);
-  // A token that returns is a new one.
-  tokens.replace(["old"]);
-  assert.deepEqual(counters(), [0]);
 });

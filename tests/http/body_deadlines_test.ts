@@ -30,14 +30,14 @@ for (const length of [undefined, 100]) {
     const { clock, bodies } = setUp();
     const { stream, exhausted } = streamOf(["{"], "hangs");
     let isRefused = false;
-    const read = bodies.read(requestOf(stream, length))
+    const read = bodies.read(requestOf(stream, length), clock.now)
       .finally(() => isRefused = true);
     await exhausted;
 
     clock.now += BODY_MS_MAX - 1;
     bodies.expire();
     // Another read passes through the same turns.
-    await bodies.read(requestOf(""));
+    await bodies.read(requestOf(""), clock.now);
     assert.equal(isRefused, false);
     clock.now += 1;
     bodies.expire();
@@ -57,7 +57,7 @@ Deno.test("a body that trickles in does not extend its deadline", async () => {
     }(),
     "hangs",
   );
-  const read = bodies.read(requestOf(stream));
+  const read = bodies.read(requestOf(stream), clock.now);
   await exhausted;
   clock.now += BODY_MS_MAX / 10;
   bodies.expire();
@@ -67,19 +67,19 @@ Deno.test("a body that trickles in does not extend its deadline", async () => {
 Deno.test("expire() and refuseAll() do not change a body that has arrived, nor later ones", async () => {
   const { clock, bodies } = setUp();
   const { stream, exhausted } = streamOf(["{}"]);
-  const read = bodies.read(requestOf(stream, 2));
+  const read = bodies.read(requestOf(stream, 2), clock.now);
   await exhausted;
   assert.equal(await read, "{}");
   clock.now += BODY_MS_MAX;
   bodies.expire();
   bodies.refuseAll(SHUTTING_DOWN);
-  assert.equal(await bodies.read(requestOf("[]", 2)), "[]");
+  assert.equal(await bodies.read(requestOf("[]", 2), clock.now), "[]");
 });
 
 Deno.test("a refused body is not received any further, but discarded", async () => {
-  const { bodies } = setUp();
+  const { clock, bodies } = setUp();
   const { stream, exhausted, send, cancelled } = streamOf(["{"], "hangs");
-  const read = bodies.read(requestOf(stream));
+  const read = bodies.read(requestOf(stream), clock.now);
   await exhausted;
   bodies.refuseAll(SHUTTING_DOWN);
   assert.equal(await read, SHUTTING_DOWN);
@@ -90,9 +90,9 @@ Deno.test("a refused body is not received any further, but discarded", async () 
 });
 
 Deno.test("a body with a Content-Length stays refused when it completes later", async () => {
-  const { bodies } = setUp();
+  const { clock, bodies } = setUp();
   const { stream, exhausted } = streamOf(["{}"]);
-  const read = bodies.read(requestOf(stream, 2));
+  const read = bodies.read(requestOf(stream, 2), clock.now);
   bodies.refuseAll(SHUTTING_DOWN);
   assert.equal(await read, SHUTTING_DOWN);
   await exhausted;

@@ -18,6 +18,9 @@ interface Draft extends RequestOptions {
 
 type AddTo = (draft: Draft) => Draft;
 
+const ADVICE =
+  "use POST /plants to create a plant; only the operator can read plants, with plant-store export";
+
 const VALID: Draft = { body: '{"id":2,"name":"Fern"}' };
 
 function change(options: RequestOptions): AddTo {
@@ -37,11 +40,11 @@ function edit(from: string | RegExp, to: string): AddTo {
 
 /** The errors that a request itself causes, in the order of the checks. */
 const FAULTS: readonly (readonly [number, message: string, AddTo])[] = [
-  [40401, "path not found: /ferns", change({ target: "/ferns" })],
-  [40501, "method not allowed: PUT: use POST", change({ method: "PUT" })],
+  [40401, `path not found: /ferns: ${ADVICE}`, change({ target: "/ferns" })],
+  [40501, `method not allowed: PUT: ${ADVICE}`, change({ method: "PUT" })],
   [
     40101,
-    'Authorization: expected "Bearer" and one token, got nothing',
+    "expected Authorization: Bearer <token>, got nothing",
     header("authorization", []),
   ],
   [

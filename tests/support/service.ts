@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { AcceptedTokens } from "../../src/http/auth.ts";
 import { BODY_MS_MAX, CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { createService } from "../../src/service.ts";
@@ -59,7 +58,8 @@ function newRequest(
     "content-length": sent instanceof ReadableStream ? [] : `${sent.length}`,
     ...headers,
   };
-  return new RawRequest(url ?? `http://plants.test${target}`, method, {
+  // The runtime passes an empty path on as "/".
+  return new RawRequest(url ?? `http://plants.test${target || "/"}`, method, {
     body: sent,
     headers: Object.entries(fields).flatMap(([name, values]) =>
       [values].flat().map((value): [string, string] => [name, value])
@@ -73,24 +73,16 @@ export class TestService {
   readonly store = new FakeStore();
   /** The entries of the log, as text. */
   readonly logged: string[] = [];
-  readonly log = new Log("text", (entry) => this.logged.push(entry));
   /** What was reported about the store. */
   readonly reported: string[] = [];
   readonly #service: ReturnType<typeof createService>;
 
-  constructor(baseUrl = "http://plants.test", certificateExpires?: Date) {
+  constructor(baseUrl = "http://plants.test") {
     this.#service = createService(this.store, {
       tokens: new AcceptedTokens(TOKENS),
-      log: this.log,
+      log: new Log("text", (entry) => this.logged.push(entry)),
       baseUrl,
-      certificateExpires,
-      reports: {
-        storeFailing: ({ message }) => this.reported.push(message),
-        storeRecovered: () => this.reported.push("recovered"),
-        plantsSaved: () => assert.fail(),
-        plantsNotSaved: assert.fail,
-        plantsLost: assert.fail,
-      },
+      report: (error) => this.reported.push(error?.message ?? "recovered"),
     }, this.clock);
   }
 
@@ -100,10 +92,6 @@ export class TestService {
 
   get committer() {
     return this.#service.committer;
-  }
-
-  get metrics() {
-    return this.#service.metrics;
   }
 
   /** Checks all deadlines after some time. */
