@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { Settings } from "../../src/config/settings.ts";
 import {
   assertRefused,
@@ -8,6 +8,13 @@ import {
   SECRET,
   settings,
 } from "../support/settings.ts";
+import { test } from "../support/tests.ts";
+
+/** Returns the location of a store in a file, which no link leads to. */
+function fileStore(path: string) {
+  const absolute = resolve(path);
+  return { kind: "file", path: absolute, configured: absolute } as const;
+}
 
 /** The names of the settings of the address, if nothing is configured. */
 const NAMES = {
@@ -22,7 +29,7 @@ Deno.test("Settings.config() returns the defaults if nothing is configured", () 
   assert.deepEqual(readConfig(), {
     host: "127.0.0.1",
     port: 8000,
-    store: { kind: "file", path: resolve("plants.db"), setting: "--kv" },
+    store: fileStore("plants.db"),
     tokens: [],
     tokenFile: undefined,
     baseUrl: undefined,
@@ -95,7 +102,6 @@ Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its 
     kind: "server",
     url: "https://kv.test/path",
     token: SECRET,
-    setting: "--kv",
   });
 });
 
@@ -132,16 +138,52 @@ Deno.test("Settings.store() and address() ignore settings they do not need", () 
 
 Deno.test("Settings.namedStore() reads the store that a flag or a variable names, and refuses the default", () => {
   for (
-    const [given, name, setting] of [
-      [settings({ "--kv": "a.db" }, { KV_PATH: "b.db" }), "a.db", "--kv"],
-      [settings({}, { KV_PATH: "b.db" }), "b.db", "KV_PATH"],
+    const [given, path] of [
+      [settings({ "--kv": "a.db" }, { KV_PATH: "b.db" }), "a.db"],
+      [settings({}, { KV_PATH: "b.db" }), "b.db"],
     ] as const
-  ) {
-    const store = { kind: "file", path: resolve(name), setting };
-    assert.deepEqual(given.namedStore(), store);
-  }
+  ) assert.deepEqual(given.namedStore(), fileStore(path));
   for (const env of [{}, { KV_PATH: "" }]) {
     const refused = configError(/^name the store with --kv or KV_PATH$/);
     assert.throws(() => settings({}, env).namedStore(), refused);
   }
+});
+
+Deno.test("Settings.sourceOf() names the flag or the variable that has a value, or the default", () => {
+  const given = settings({ "--kv": "a.db" }, { KV_PATH: "b.db", PORT: "1" });
+  assert.equal(given.sourceOf("kv"), "--kv");
+  assert.equal(given.sourceOf("port"), "PORT");
+  assert.equal(given.sourceOf("host"), "default");
+});
+
+test("Settings.store() resolves the links in a path, and keeps the configured one", ({ directory }) => {
+  const place = directory.file("place");
+  const link = directory.file("link");
+  Deno.mkdirSync(place);
+  Deno.symlinkSync(place, link);
+  assert.deepEqual(settings({ "--kv": join(link, "plants.db") }).store(), {
+    kind: "file",
+    path: Deno.realPathSync(place) + "/plants.db",
+    configured: join(link, "plants.db"),
+  });
+});
+
+test("Settings.config() reads TLS files, of flags and of variables", ({ directory }) => {
+  const [cert, key] = [directory.file("cert"), directory.file("key")];
+  Deno.writeTextFileSync(cert, "the certificate");
+  Deno.writeTextFileSync(key, "the key");
+  const tls = { cert: "the certificate", key: "the key" };
+  const flags = { "--tls-cert": cert, "--tls-key": key };
+  assert.deepEqual(readConfig(flags).tls, tls);
+  const variables = { TLS_CERT: cert, TLS_KEY: key };
+  assert.deepEqual(readConfig({}, variables).tls, tls);
+});
+
+Deno.test("Settings.config() refuses a missing TLS file, and one without the other", () => {
+  const missing = /^TLS_CERT: cannot read \/none: No such file or directory/;
+  assertRefused({}, { TLS_CERT: "/none", TLS_KEY: "/k" }, missing);
+  const noKey = /^TLS_CERT is given without --tls-key: give both/;
+  assertRefused({}, { TLS_CERT: "/c" }, noKey);
+  const noCert = /^TLS_KEY is given without --tls-cert: give both/;
+  assertRefused({}, { TLS_KEY: "/k" }, noCert);
 });

@@ -89,11 +89,11 @@ Deno.test("Settings.store() reads a file, and --kv wins", () => {
   for (
     const path of ["p.db", "/a/p.db", "--odd", "a/https:b", "a:b", "1s://x"]
   ) {
-    const store = { kind: "file", path: resolve(path), setting: "--kv" };
+    const absolute = resolve(path);
+    const store = { kind: "file", path: absolute, configured: absolute };
     const env = { KV_PATH: "other.db" };
     assert.deepEqual(settings({ "--kv": path }, env).store(), store);
-    const ofVariable = { ...store, setting: "KV_PATH" };
-    assert.deepEqual(settings({}, { KV_PATH: path }).store(), ofVariable);
+    assert.deepEqual(settings({}, { KV_PATH: path }).store(), store);
   }
 });
 

@@ -13,31 +13,33 @@ import {
   refuseNewPlant,
   SHORT_IDS,
 } from "../support/new_plant.ts";
-import { PLANT_MEMBERS } from "../support/plants.ts";
+import {
+  OTHER,
+  PLANT_MEMBERS,
+  STRING_MEMBERS,
+  WHOLE,
+} from "../support/plants.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import { toBytes } from "../support/wire.ts";
 
 Deno.test("every described member of a plant is parsed, compared, counted, read and formatted", () => {
   assert.deepEqual(Object.keys(PLANT.properties), PLANT_MEMBERS);
-  const whole: Readonly<Record<string, string>> = Object.fromEntries(
-    PLANT_MEMBERS.map((name) => [name, `the ${name}`]),
-  );
   const bodyOf = (members: object) => JSON.stringify({ id: 1, ...members });
-  const newPlant = acceptNewPlant(bodyOf(whole));
-  const { plant } = newPlant;
-  assert.deepEqual(newPlant, { id: 1n, plant: whole });
-  assert.deepEqual(toPlant({ ...whole, "not described": 1 }), plant);
-  assert.equal(formatNewPlant(newPlant), bodyOf(whole));
-  assert.equal(countChars(plant), Object.values(whole).join("").length);
-  assert.ok(isSamePlant(plant, { ...plant }));
+  const newPlant = { id: 1n, plant: WHOLE };
+  assert.deepEqual(acceptNewPlant(bodyOf(WHOLE)), newPlant);
+  assert.deepEqual(toPlant({ ...WHOLE, "not described": 1 }), WHOLE);
+  assert.equal(formatNewPlant(newPlant), bodyOf(WHOLE));
+  assert.ok(isSamePlant(WHOLE, { ...WHOLE }));
+  const others = new Map<string, unknown>(Object.entries(OTHER));
   for (const name of PLANT_MEMBERS) {
-    const other = acceptNewPlant(bodyOf({ ...whole, [name]: "" }));
-    assert.ok(!isSamePlant(plant, other.plant), name);
-    refuseNewPlant(bodyOf({ ...whole, [name]: 1 }));
-    assert.equal(toPlant({ ...whole, [name]: 1 }), null, name);
-    assert.equal(toPlant({ ...whole, [name]: "🌵\udf35" }), null, name);
+    const members = { ...WHOLE, [name]: others.get(name) };
+    const other = acceptNewPlant(bodyOf(members));
+    assert.ok(!isSamePlant(WHOLE, other.plant), name);
+    refuseNewPlant(bodyOf({ ...WHOLE, [name]: {} }));
+    assert.equal(toPlant({ ...WHOLE, [name]: {} }), null, name);
 
-    const { [name]: _, ...rest } = whole;
+    const entries = Object.entries(WHOLE).filter(([it]) => it !== name);
+    const rest = Object.fromEntries(entries);
     if (PLANT.required.includes(name)) {
       refuseNewPlant(bodyOf(rest));
       assert.equal(toPlant(rest), null, name);
@@ -49,6 +51,14 @@ Deno.test("every described member of a plant is parsed, compared, counted, read 
       // Absent is not empty.
       assert.ok(!isSamePlant(partial.plant, other.plant), name);
     }
+  }
+});
+
+Deno.test("every member that is a string is counted, and stored only if it is valid Unicode", () => {
+  assert.equal(countChars({ name: "" }), 0);
+  for (const name of STRING_MEMBERS) {
+    assert.equal(countChars({ name: "", [name]: "🌵" }), 2, name);
+    assert.equal(toPlant({ ...WHOLE, [name]: "🌵\udf35" }), null, name);
   }
 });
 

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { truncate } from "../../src/messages.ts";
 import { InvalidText } from "../../src/plant/invalid_text.ts";
 import { type Members, readMembers } from "../../src/plant/json.ts";
 
@@ -9,7 +10,7 @@ export const REQUESTED = ["id", "name", "tag"];
 export function acceptJson(text: string): Members {
   const read = readMembers(text, REQUESTED);
   if (read instanceof InvalidText) {
-    assert.fail(`${JSON.stringify(text)} is refused: ${read.message}`);
+    assert.fail(`refused: ${read.message}: ${truncate(text, 200)}`);
   }
   return read;
 }
@@ -20,7 +21,7 @@ export function acceptJson(text: string): Members {
  */
 export function refuseJson(text: string): string {
   const read = readMembers(text, REQUESTED);
-  assert.ok(read instanceof InvalidText, `${JSON.stringify(text)} is accepted`);
+  assert.ok(read instanceof InvalidText, `accepted: ${truncate(text, 200)}`);
   assert.equal(read.kind, "not JSON");
   const { position, message } = read;
   return position === undefined

@@ -27,7 +27,6 @@ const TOOLS = {
   NGINX: [inVariable("NGINX"), "instances behind nginx"],
   CHROMIUM: [inVariable("CHROMIUM"), "the API reference in a browser"],
   AXE_CORE: [inVariable("AXE_CORE"), "the accessibility of the API reference"],
-  MERMAID: [inVariable("MERMAID"), "the diagrams of the documents"],
   PROMTOOL: [
     inVariable("PROMTOOL"),
     "metrics and alerts as Prometheus reads them",

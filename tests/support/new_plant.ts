@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
+import { truncate } from "../../src/messages.ts";
 import { InvalidText } from "../../src/plant/invalid_text.ts";
 import { type NewPlant, parseNewPlant } from "../../src/plant/plant.ts";
-import { PLANT_MEMBERS } from "./plants.ts";
+import { STRING_MEMBERS } from "./plants.ts";
 import type { Random } from "./random.ts";
 
 /** The expected id, as messages describe it. */
@@ -13,7 +14,7 @@ export const AN_ID =
 export function acceptNewPlant(text: string): NewPlant {
   const newPlant = parseNewPlant(text);
   if (newPlant instanceof InvalidText) {
-    assert.fail(`${text} is refused: ${newPlant.message}`);
+    assert.fail(`refused: ${newPlant.message}: ${truncate(text, 200)}`);
   }
   return newPlant;
 }
@@ -21,7 +22,8 @@ export function acceptNewPlant(text: string): NewPlant {
 /** Returns the message for a text that must be JSON, but not a NewPlant. */
 export function refuseNewPlant(text: string): string {
   const refusal = parseNewPlant(text);
-  assert.ok(refusal instanceof InvalidText, `${text} is accepted`);
+  const accepted = `accepted: ${truncate(text, 200)}`;
+  assert.ok(refusal instanceof InvalidText, accepted);
   assert.equal(refusal.kind, "not a NewPlant", refusal.message);
   return refusal.message;
 }
@@ -44,11 +46,13 @@ const LETTERS: readonly string[] = [
   ...["\\u0100", "\\ud83c\\udf31"],
 ];
 
-/** Returns a body of BODY_BYTES_MAX, almost all of it a name or a tag. */
+/** Returns a body of BODY_BYTES_MAX, almost all of it one string. */
 export function drawLargestBody(random: Random, id: string): string {
-  const longMember = random.pick(PLANT_MEMBERS);
-  const members = [["id", id], ["name", '""']];
-  if (longMember !== "name" || random.chance(0.3)) members.push(["tag", '""']);
+  const longMember = random.pick(STRING_MEMBERS);
+  const strings = STRING_MEMBERS.filter((name) =>
+    name === "name" || name === longMember || random.chance(0.3)
+  );
+  const members = [["id", id], ...strings.map((name) => [name, '""'])];
   members.sort(() => random.pick([-1, 1]));
   const empty = `{${members.map(([name, text]) => `"${name}":${text}`)}}`;
   const start = random.chance(0.5) ? random.pick(LETTERS) : "";
