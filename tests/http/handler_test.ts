@@ -96,6 +96,27 @@ Deno.test("handle() ends the body of a request that it answers without reading i
   }
 });
 
+Deno.test("handle() replies with 50303 that a plant may be stored, and that none is once the store is corrupt", async () => {
+  const service = new TestService();
+  service.store.problem = "database disk image is malformed";
+  const failed = "the store failed or timed out, so";
+  assertRefusal(await service.create(VALID), {
+    error: 50303,
+    message:
+      `${failed} the plant may or may not be stored: send the same request again`,
+  });
+  const { length } = service.store.operations;
+  service.store.problem = undefined;
+  assertRefusal(await service.create(VALID), {
+    error: 50303,
+    message: `${failed} nothing was stored: send the same request again`,
+  });
+  assert.equal(service.store.operations.length, length);
+  assert.deepEqual(service.stored(), []);
+  const { text } = await service.get("/metrics");
+  assert.match(text, /_creates_total\{outcome="failed"\} 2\n/);
+});
+
 /** Makes the next call of a method fail. */
 function breakOnce<Name extends string>(
   target: Record<Name, unknown>,
