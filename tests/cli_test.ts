@@ -3,6 +3,7 @@ import config from "../deno.json" with { type: "json" };
 import { main, parseArguments } from "../src/cli.ts";
 import { ALL_SETTINGS } from "../src/config/settings.ts";
 import { capture } from "./support/console.ts";
+import { HANDBOOK, read, ROOT } from "./support/readme.ts";
 
 function parse(...args: readonly string[]) {
   const { words, flags, problem } = parseArguments(args);
@@ -79,7 +80,7 @@ Deno.test("main() prints a line for each command, flag and variable, with --help
     const start of [
       ...["serve ", "export [ID...] ", "import FILE ", "remove ID... "],
       ...["backup FILE ", "restore FILE ", "check ", "healthcheck "],
-      ...["openapi ", "--after ID ", "--help\n", "--version\n"],
+      ...["openapi ", "--help\n", "--version\n"],
       ...ALL_SETTINGS.map(({ flag = "", placeholder }) =>
         `${flag} ${placeholder} `.trimStart()
       ),
@@ -92,6 +93,34 @@ Deno.test("main() prints a line for each command, flag and variable, with --help
     const args of [["--frob", "--port", "x", "-h"], ["help", "import", "-x"]]
   ) {
     assert.deepEqual(await capture(() => main(args)), printed);
+  }
+});
+
+Deno.test("every command of --help is in the handbook or, for clients, in the README, and has a test", async () => {
+  const { stdout } = await capture(() => main(["--help"]));
+  const [, list = ""] = stdout.split("\n\n").slice(1);
+  const commands = Array.from(
+    list.matchAll(/^ {2}(\w+)/gm),
+    ([, it = ""]) => it,
+  );
+  assert.equal(commands[0], "serve");
+  const documents = read(HANDBOOK) + read("README.md");
+  const folder = new URL("tests/end-to-end/", ROOT);
+  const tests = Array.from(
+    Deno.readDirSync(folder),
+    ({ name }) => Deno.readTextFileSync(new URL(name, folder)),
+  ).join("");
+  const unitTests = Array.from(
+    Deno.readDirSync(new URL("tests/commands/", ROOT)),
+    ({ name }) => name,
+  );
+  // The default needs no name.
+  for (const command of commands.slice(1)) {
+    const named = new RegExp(`\\b(plant-store|plants) ${command}\\b`);
+    assert.match(documents, named, `no document names ${command}`);
+    const isTested = tests.includes(`"${command}"`) ||
+      unitTests.includes(`${command}_test.ts`);
+    assert.ok(isTested, `no test runs ${command}`);
   }
 });
 
@@ -116,7 +145,7 @@ Deno.test("main() logs an unexpected error with its stack and returns 1", async 
   assert.match(stderr, log);
 });
 
-Deno.test("main() refuses an unknown flag, missing and unexpected operands, and --after without export, with status 2", async () => {
+Deno.test("main() refuses an unknown flag, and missing and unexpected operands, with status 2", async () => {
   for (
     const [args, message] of [
       [["--\x1b[31m\nred"], "unknown flag --\\u{1b}[31m red: see --help"],
@@ -129,12 +158,6 @@ Deno.test("main() refuses an unknown flag, missing and unexpected operands, and 
       [["remove"], "remove needs an ID: see --help"],
       [["remove", ""], "remove needs an ID: see --help"],
       [["restore", "/backup.db"], "name the store with --kv or KV_PATH"],
-      [["--after", "1"], "--after is for export only: see --help"],
-      [["remove", "--after", "1"], "--after is for export only: see --help"],
-      [
-        ["export", "--after", "-1", "-2"],
-        "ids and --after are given: give one of them",
-      ],
     ] as const
   ) {
     const printed = await capture(() => main(args));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { resolve } from "node:path";
 import { check } from "../../src/commands/check.ts";
-import { describeExpiry } from "../../src/console/certificate.ts";
+import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { OperatorError } from "../../src/operator_error.ts";
 import { capture } from "../support/console.ts";
 import { SECRET, settings } from "../support/settings.ts";
@@ -51,20 +51,32 @@ Deno.test("check() prints a line for each setting, with the flag or the variable
   }
 });
 
-withOpenssl.test("check() names the token file and when the certificate expires", async ({ directory }) => {
+withOpenssl.test("check() prints a line for every setting that exists", async ({ directory }) => {
   const { cert, key } = await makeCertificate(directory, "plants");
   const tokens = directory.file("tokens");
   Deno.writeTextFileSync(tokens, SECRET);
-  const flags = { "--tls-cert": cert, "--tls-key": key };
-  const given = settings(flags, { ACCESS_TOKEN_FILE: tokens });
-  const { tls } = given.config();
-  assert.ok(tls !== undefined);
-  const { stdout } = await capture(() => check(given));
-  assert.deepEqual(stdout.split("\n").slice(3, 6), [
-    `accepts 1 token in ${tokens} (ACCESS_TOKEN_FILE)`,
-    "is reached at https://127.0.0.1:8000 (default)",
-    `serves https: ${describeExpiry(tls)} (--tls-cert)`,
-  ]);
+  const given = {
+    ...{ HOST: "127.0.0.1", PORT: "0", KV_PATH: "plants.db" },
+    ...{ BASE_URL: "https://plants.example", LOG_FORMAT: "json" },
+    ...{ TLS_CERT: cert, TLS_KEY: key },
+  };
+  const lines: string[] = [];
+  for (
+    const token of [{ ACCESS_TOKEN: SECRET }, { ACCESS_TOKEN_FILE: tokens }]
+  ) {
+    const all = settings({}, { ...given, ...token });
+    const { stdout } = await capture(() => check(all));
+    lines.push(...stdout.trimEnd().split("\n"));
+  }
+  assert.ok(lines.includes("serves https (TLS_CERT)"), `${lines}`);
+  const ofFile = `accepts 1 token in ${tokens} (ACCESS_TOKEN_FILE)`;
+  assert.ok(lines.includes(ofFile), `${lines}`);
+  const named = lines.map((line) => /\((\w+)\)$/.exec(line)?.[1]);
+  // The certificate and its key have one line.
+  assert.deepEqual(
+    new Set([...named, "TLS_KEY"]),
+    new Set(ALL_SETTINGS.map(({ variable }) => variable)),
+  );
 });
 
 test("check() opens no store and leaves the configured port alone", async ({ directory, store }) => {
