@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import { ERROR_HEADERS } from "../support/refusals.ts";
-import { type Description, isValid } from "../support/schema.ts";
+import type { Description } from "../support/schema.ts";
 import { SITUATIONS, TestService } from "../support/service.ts";
 import type { Reply } from "../support/wire.ts";
 
@@ -37,12 +37,10 @@ function assertDocumented(
 ): void {
   const documented = api.paths["/plants"].post.responses[status];
   assert.ok(documented !== undefined, `status ${status} for ${example}`);
-  const { schema, examples } = documented.content["application/json"];
+  const { examples } = documented.content["application/json"];
   assert.equal(headers.get("content-type"), "application/json", example);
-  const body = JSON.parse(text);
-  assert.ok(isValid(body, schema, api), example);
   const expected = withoutLogId(examples[example]?.value);
-  assert.deepEqual(withoutLogId(body), expected);
+  assert.deepEqual(withoutLogId(JSON.parse(text)), expected);
 
   const expectedHeaders = new Map<string, string>();
   for (const [name, header] of Object.entries(documented.headers ?? {})) {
