@@ -10,6 +10,10 @@ import {
 } from "../support/settings.ts";
 import { test } from "../support/tests.ts";
 
+const MOST = Array.from({ length: TOKENS_MAX }, (_, i) => `token-${i}`);
+const TOO_MANY =
+  ": expected at most 100 tokens, got 101: remove those that no client uses$";
+
 /** Reloads a token file of the flag. */
 function reload(path: string): readonly string[] {
   return readTokenFile({ name: "--token-file", path }, readAgain);
@@ -19,6 +23,8 @@ Deno.test("Settings.config() splits ACCESS_TOKEN at commas and ignores white spa
   assert.deepEqual(readConfig({}, { ACCESS_TOKEN: "a" }).tokens, ["a"]);
   const { tokens } = readConfig({}, { ACCESS_TOKEN: " a/b==,\tc ,d\n" });
   assert.deepEqual(tokens, ["a/b==", "c", "d"]);
+  const most = [...MOST, ...MOST];
+  assert.deepEqual(readConfig({}, { ACCESS_TOKEN: most.join() }).tokens, most);
 });
 
 Deno.test("Settings.config() refuses an empty or invalid token in ACCESS_TOKEN, and does not show it", () => {
@@ -32,6 +38,7 @@ Deno.test("Settings.config() refuses an empty or invalid token in ACCESS_TOKEN, 
       [`${SECRET}=x`, "the token has a character "],
       [`a,${SECRET}:x`, "token 2 has a character "],
       [`a,b,${SECRET}é`, "token 3 has a character "],
+      [[...MOST, "b"].join(), TOO_MANY.slice(2)],
     ] as const
   ) {
     const pattern = new RegExp(`^ACCESS_TOKEN: ${message}`);
@@ -39,82 +46,55 @@ Deno.test("Settings.config() refuses an empty or invalid token in ACCESS_TOKEN, 
   }
 });
 
+const CANNOT_READ = String.raw`^--token-file: cannot read .*: `;
+
 for (
   const [what, text, tokens] of [
     ["one line", "a", ["a"]],
     ["CRLF line ends", "a\r\nb\r\n", ["a", "b"]],
     ["empty lines", "\n\na\n \t\nb\n\n", ["a", "b"]],
     ["white space around tokens", " a\t\n\tb ", ["a", "b"]],
-    ["a byte order mark", "\ufeffa\nb", ["a", "b"]],
+    ["a byte order mark", "\xef\xbb\xbfa\nb", ["a", "b"]],
     ["its largest size", "\n".repeat(CONFIG_FILE_BYTES_MAX - 1) + "a", ["a"]],
-  ] as const
-) {
-  test(`Settings.config() and readTokenFile() read a token file with ${what}`, ({ directory }) => {
-    const path = directory.file("tokens");
-    Deno.writeTextFileSync(path, text);
-    const config = readConfig({ "--token-file": path }, {
-      ACCESS_TOKEN_FILE: "/none",
-    });
-    assert.deepEqual(config.tokenFile, { name: "--token-file", path });
-    assert.deepEqual(config.tokens, tokens);
-    assert.deepEqual(reload(path), tokens);
-    const { tokens: ofVariable } = readConfig({}, { ACCESS_TOKEN_FILE: path });
-    assert.deepEqual(ofVariable, tokens);
-  });
-}
-
-for (
-  const [what, text, problem] of [
-    ["is empty", "", /: expected a token, got an empty one: /],
-    ["has only white space", " \n\r\n", /: expected a token, got an empty one/],
-    ["has a comma", `${SECRET},a`, /: the token has a character /],
-    ["has an invalid line", `a\n${SECRET} b\n`, /: token 2 has a character /],
-    ["is not UTF-8", new Uint8Array([0xff]), /: the token has a character /],
+    ["TOKENS_MAX tokens", [...MOST, ...MOST].join("\n"), [...MOST, ...MOST]],
+    ["no tokens", "", ": expected a token, got an empty one: "],
+    ["only white space", " \n\r\n", ": expected a token, got an empty one"],
+    ["a comma", `${SECRET},a`, ": the token has a character "],
+    ["an invalid line", `a\n${SECRET} b\n`, ": token 2 has a character "],
+    ["another encoding", "\xff", ": the token has a character "],
+    ["too many tokens", [...MOST, "b"].join("\n"), TOO_MANY],
     [
-      "is too large",
+      "too many bytes",
       "\n".repeat(CONFIG_FILE_BYTES_MAX) + "a",
-      /^--token-file: cannot read .*: it is larger than 1 MiB$/,
+      `${CANNOT_READ}it is larger than 1 MiB$`,
     ],
-    [
-      "is missing",
-      undefined,
-      /^--token-file: cannot read .*: No such file or directory/,
-    ],
+    ["no name", undefined, `${CANNOT_READ}No such file or directory`],
   ] as const
 ) {
-  test(`Settings.config() and readTokenFile() refuse a token file that ${what}`, ({ directory }) => {
+  const verb = typeof tokens === "string" ? "refuse" : "read";
+  test(`Settings.config() and readTokenFile() ${verb} a token file with ${what}`, ({ directory }) => {
     const path = directory.file("tokens");
-    if (typeof text === "string") Deno.writeTextFileSync(path, text);
-    else if (text !== undefined) Deno.writeFileSync(path, text);
-    assertRefused({ "--token-file": path }, {}, problem);
-    assertRefused({}, { ACCESS_TOKEN_FILE: path }, /^ACCESS_TOKEN_FILE: /);
-    assert.throws(() => reload(path), configError(problem));
-    assert.throws(() => reload(path), /: --token-file: .*\/tokens: /);
+    const flags = { "--token-file": path };
+    const env = { ACCESS_TOKEN_FILE: path };
+    if (text !== undefined) {
+      Deno.writeFileSync(path, Uint8Array.from(text, (it) => it.charCodeAt(0)));
+    }
+    if (typeof tokens === "string") {
+      const problem = new RegExp(tokens);
+      assertRefused(flags, {}, problem);
+      assertRefused({}, env, /^ACCESS_TOKEN_FILE: /);
+      assert.throws(() => reload(path), configError(problem));
+      return;
+    }
+    const config = readConfig(flags, { ACCESS_TOKEN_FILE: "/none" });
+    const tokenFile = { name: "--token-file", path };
+    assert.deepEqual(config.tokenFile, tokenFile);
+    for (const found of [config.tokens, readConfig({}, env).tokens]) {
+      assert.deepEqual(found, tokens);
+    }
+    assert.deepEqual(reload(path), tokens);
   });
 }
-
-test("Settings.config() and readTokenFile() accept TOKENS_MAX tokens, repeated ones besides, and refuse one more", ({ directory }) => {
-  const path = directory.file("tokens");
-  const flags = { "--token-file": path };
-  const most = Array.from({ length: TOKENS_MAX }, (_, i) => `token-${i}`);
-  const repeated = [...most, ...most];
-  Deno.writeTextFileSync(path, repeated.join("\n"));
-  for (
-    const found of [
-      readConfig({}, { ACCESS_TOKEN: repeated.join() }).tokens,
-      readConfig(flags).tokens,
-      reload(path),
-    ]
-  ) assert.deepEqual(found, repeated);
-
-  const tooMany = [...most, "another"];
-  Deno.writeTextFileSync(path, tooMany.join("\n"));
-  const problem =
-    /: expected at most 100 tokens, got 101: remove those that no client uses$/;
-  assertRefused({}, { ACCESS_TOKEN: tooMany.join() }, problem);
-  assertRefused(flags, {}, problem);
-  assert.throws(() => reload(path), configError(problem));
-});
 
 for (
   const [what, path, problem] of [
