@@ -64,35 +64,35 @@ for (
   });
 }
 
-for (
-  const [invalid, env] of [
-    ["PORT", {}],
-    ["DENO_KV_ACCESS_TOKEN", { KV_PATH: "https://kv.test" }],
-  ] as const
-) {
-  Deno.test(`Settings.config() refuses ${invalid} if it is not UTF-8`, () => {
-    const variables = new Map<string, string>(Object.entries(env));
-    const settings = new Settings(new Map(), {
-      get(name) {
-        // Deno's own message contains the value.
-        if (name === invalid) throw new Deno.errors.InvalidData(SECRET);
-        return variables.get(name);
-      },
-    });
-    const refused = configError(new RegExp(`^${invalid}: expected UTF-8$`));
-    assert.throws(() => settings.config(), refused);
+/** Returns settings from an environment in which a variable cannot be read. */
+function unreadable(name: string, error: Error, flags = {}): Settings {
+  return new Settings(new Map(Object.entries(flags)), {
+    get(variable) {
+      if (variable === name) throw error;
+      return undefined;
+    },
   });
 }
 
-Deno.test("Settings.config() names the permission that Deno lacks to read a variable", () => {
+Deno.test("Settings.config() refuses a variable that is not UTF-8, without its value, and one that Deno may not read", () => {
+  // Deno's own message contains the value.
+  const notUtf8 = new Deno.errors.InvalidData(SECRET);
   const message = 'Requires env access to "PORT"';
-  const settings = new Settings(new Map(), {
-    get() {
-      throw new Deno.errors.NotCapable(message);
-    },
-  });
-  const refused = configError(new RegExp(`^${message}$`));
-  assert.throws(() => settings.config(), refused);
+  const denied = new Deno.errors.NotCapable(message);
+  const server = { "--kv": "https://kv.test" };
+  for (
+    const [settings, refused] of [
+      [unreadable("PORT", notUtf8), "PORT: expected UTF-8"],
+      [
+        unreadable("DENO_KV_ACCESS_TOKEN", notUtf8, server),
+        "DENO_KV_ACCESS_TOKEN: expected UTF-8",
+      ],
+      [unreadable("PORT", denied), message],
+    ] as const
+  ) {
+    const error = configError(new RegExp(`^${refused}$`));
+    assert.throws(() => settings.config(), error);
+  }
 });
 
 Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its token", () => {
@@ -105,21 +105,21 @@ Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its 
   });
 });
 
-Deno.test("Settings.store() refuses a KV Connect server without a token", () => {
-  const flags = { "--kv": "https://kv.test" };
-  const message = /^DENO_KV_ACCESS_TOKEN is not set: a KV Connect server needs/;
-  const tokens = ["", " \n"].map((it) => ({ DENO_KV_ACCESS_TOKEN: it }));
-  for (const env of [{}, ...tokens]) assertRefused(flags, env, message);
-});
-
-Deno.test("Settings.store() refuses an invalid KV Connect token, and does not show it", () => {
-  for (const token of [`${SECRET} x`, `${SECRET}\ny`, `${SECRET}é`]) {
-    assertRefused(
-      { "--kv": "http://kv.test" },
-      { DENO_KV_ACCESS_TOKEN: token },
-      /^DENO_KV_ACCESS_TOKEN: expected a token without white space or charac/,
-    );
+Deno.test("Settings.store() refuses a KV Connect server without a valid token, which it does not show", () => {
+  const invalid =
+    /^DENO_KV_ACCESS_TOKEN: expected a token without white space or charac/;
+  const missing = /^DENO_KV_ACCESS_TOKEN is not set: a KV Connect server needs/;
+  for (
+    const [token, message] of [
+      ...["", " \n"].map((token) => [token, missing] as const),
+      ...[`${SECRET} x`, `${SECRET}\ny`, `${SECRET}é`]
+        .map((token) => [token, invalid] as const),
+    ]
+  ) {
+    const env = { DENO_KV_ACCESS_TOKEN: token };
+    assertRefused({ "--kv": "https://kv.test" }, env, message);
   }
+  assertRefused({ "--kv": "https://kv.test" }, {}, missing);
 });
 
 Deno.test("Settings.store() and address() ignore settings they do not need", () => {

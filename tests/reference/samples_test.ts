@@ -8,40 +8,26 @@ import { isThere } from "../support/needs.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
 
-/** How to run a sample: in a file, by a program that compiles it first. */
-interface Runner {
-  readonly isMissing: boolean;
-  readonly file: string;
-  readonly command: readonly string[];
-}
-
-const RUNNERS: Readonly<Record<string, Runner>> = {
-  curl: { isMissing: !isThere("curl"), file: "create.sh", command: ["sh"] },
-  TypeScript: {
-    isMissing: false,
-    file: "create.ts",
-    command: [
-      ...[Deno.execPath(), "run", "--check", "--no-config"],
-      ...["--allow-net", "--allow-env"],
-    ],
-  },
-  Python: {
-    isMissing: !isThere("python3"),
-    file: "create.py",
-    command: ["python3"],
-  },
-  Go: { isMissing: !isThere("go"), file: "create.go", command: ["go", "run"] },
-  Java: {
-    isMissing: !isThere("javac"),
-    file: "Create.java",
-    command: ["java"],
-  },
+/** The file of a sample, and a command that compiles and runs it. */
+const RUNNERS: Readonly<
+  Record<string, readonly [file: string, command: string, isThere: boolean]>
+> = {
+  curl: ["create.sh", "sh", isThere("curl")],
+  TypeScript: [
+    "create.ts",
+    `${Deno.execPath()} run --check --no-config --allow-net --allow-env`,
+    true,
+  ],
+  Python: ["create.py", "python3", isThere("python3")],
+  Go: ["create.go", "go run", isThere("go")],
+  Java: ["Create.java", "java", isThere("javac")],
 };
 
 /** Runs a sample against a service that gives these answers, one a request. */
 async function run(
   language: string,
-  { file, command: [program = "", ...args] }: Runner,
+  file: string,
+  command: string,
   answers: readonly (readonly [status: number, text: string])[],
 ) {
   const requests: unknown[] = [];
@@ -62,7 +48,7 @@ async function run(
   const sample = samples(`http://127.0.0.1:${address.port}`)[language] ?? "";
   Deno.writeTextFileSync(path, sample);
   const env = { ACCESS_TOKEN: "a-token", NO_COLOR: "1" };
-  const output = await runTool(program, [...args, path], { env })
+  const output = await runTool("sh", ["-c", `exec ${command} ${path}`], { env })
     .catch((error) => String(error));
   server.close();
   await once(server, "close");
@@ -110,18 +96,18 @@ Deno.test("the samples send the same create again", async (t) => {
     body: { id: 1, name: "Monstera", tag: "climber" },
   };
   await Promise.all(
-    Object.entries(RUNNERS).map(([language, runner]) =>
+    Object.entries(RUNNERS).map(([language, [file, command, isThere]]) =>
       t.step({
         name:
           `the sample in ${language} repeats a create after a 503, and no other`,
-        ignore: runner.isMissing,
+        ignore: !isThere,
         sanitizeOps: false,
         sanitizeResources: false,
         sanitizeExit: false,
         fn: async () => {
           const [stored, refused] = await Promise.all([
-            run(language, runner, [[503, "{}"], [200, "it is stored"]]),
-            run(language, runner, [[409, "it is taken"]]),
+            run(language, file, command, [[503, "{}"], [200, "it is stored"]]),
+            run(language, file, command, [[409, "it is taken"]]),
           ]);
           assert.match(stored.output, /it is stored/);
           assert.deepEqual(stored.requests, [request, request]);
