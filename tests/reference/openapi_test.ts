@@ -17,9 +17,11 @@ Deno.test("descriptionText() writes integers above 2 ** 53 to the last digit", (
 });
 
 Deno.test("descriptionText() has the title, the license, the descriptions and the security of the API", () => {
-  const { title, version, license } = api.info;
+  const { title, version, license, description } = api.info;
   assert.deepEqual([title, version], ["OpenAPI Plant Store", "1.0.0"]);
   assert.equal(license.name, "MIT");
+  // Generators copy it into a comment of each file.
+  assert.match(description, /^.*\(https:\/\/plants\.test\/api\/\).*$/);
   assert.deepEqual(api.tags.map(({ name }) => name), operation.tags);
   assert.equal(operation.description, "Creates a new plant in the store");
   const { 200: created, 400: refused } = operation.responses;
@@ -80,7 +82,7 @@ Deno.test("descriptionText() describes every header, and Retry-After as an integ
 Deno.test("descriptionText() says which error of a status is meant by which sentence", () => {
   const { 200: _, default: __, ...refusals } = operation.responses;
   for (const [status, { description, content }] of Object.entries(refusals)) {
-    const errors = Object.keys(content["application/json"].examples);
+    const errors = Object.keys(content["application/json"].examples ?? {});
     const stated = description.match(/\d{5}(?=: )/g) ?? [];
     assert.deepEqual(stated, errors.length === 1 ? [] : errors, status);
   }

@@ -70,8 +70,9 @@ Deno.test("samples() retries without a reply, and after every status for which t
   const advised = Object.values(API_ERRORS)
     .filter(({ remedy }) => remedy.startsWith("Send the same request again"))
     .map(({ error }) => statusOf(error));
-  // 502 and 504 are of a proxy that got no reply.
-  const statuses = [...new Set([0, ...advised, 502, 504])].sort().join(", ");
+  // Those of proxies that limit requests, or got no reply.
+  const all = new Set([0, ...advised, 429, 502, 504]);
+  const statuses = [...all].sort((a, b) => a - b).join(", ");
   for (const sample of Object.values(others)) {
     assert.ok(sample.includes(statuses), sample);
   }

@@ -25,7 +25,8 @@ interface Reply {
   readonly content: {
     readonly "application/json": {
       readonly schema: Schema;
-      readonly examples: Examples;
+      /** Absent for a reply of a proxy. */
+      readonly examples?: Examples;
     };
   };
 }
@@ -35,6 +36,7 @@ export interface Description {
   readonly info: {
     readonly title: string;
     readonly version: string;
+    readonly description: string;
     readonly license: { readonly name: string };
   };
   readonly tags: readonly { readonly name: string }[];
