@@ -65,21 +65,6 @@ Deno.test("readLines() yields lines that end with LF or CRLF, and problems, with
   ) await assertLines(input, expected);
 });
 
-Deno.test("readLines() counts the CR at the end of a discarded part unless it ends the line", async () => {
-  const part = text(LINE_BYTES_MAX + 2);
-  for (
-    const [line, bytes] of [
-      [`${part}\r`, part.length],
-      [`${part}\r${part}\r`, 2 * part.length + 1],
-    ] as const
-  ) {
-    for (const size of [part.length, part.length + 1, part.length + 2]) {
-      const lines = linesOf(readOf(toBytes(`${line}\nb`), () => size));
-      assert.deepEqual(await lines, [[TOO_LONG(bytes)], "b"]);
-    }
-  }
-});
-
 Deno.test("readLines() rejects if a read fails", async () => {
   const lines = linesOf(() => Promise.reject(new Error("I/O error")));
   await assert.rejects(lines, /I\/O error/);
