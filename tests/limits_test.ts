@@ -22,27 +22,19 @@ import { countChars, type NewPlant, type Plant } from "../src/plant/plant.ts";
 import { REPLY_S_MAX } from "../src/reference/api.ts";
 import { acceptNewPlant } from "./support/new_plant.ts";
 import { STRING_MEMBERS } from "./support/plants.ts";
-
-const encoder = new TextEncoder();
+import { toBytes } from "./support/wire.ts";
 
 /** Returns plants of the largest body, of one, two and three bytes a character. */
 function largestPlants(): NewPlant[] {
-  const empty = { id: 0, name: "" };
-  const shapes = STRING_MEMBERS.flatMap((member) =>
-    ["", "観"].map((name) => (text: string) =>
-      JSON.stringify({ ...empty, name, [member]: text })
-    )
-  );
   // V8 stores all characters with two bytes if one of them needs two.
-  const fills = [
-    ...[["", "x"], ["", "é"], ["", "観"], ["観", "x"], ["é", "x"]],
-  ] as const;
-  return shapes.flatMap((shape) =>
-    fills.map(([start, letter]) => {
-      const length = encoder.encode(shape(start)).length;
-      const letterBytes = encoder.encode(letter).length;
-      const count = Math.floor((BODY_BYTES_MAX - length) / letterBytes);
-      return acceptNewPlant(shape(start + letter.repeat(count)));
+  const fills = [["", "x"], ["", "é"], ["", "観"], ["観", "x"], ["é", "x"]];
+  return STRING_MEMBERS.flatMap((member) =>
+    fills.map(([start = "", letter = ""]) => {
+      const bodyOf = (text: string) =>
+        JSON.stringify({ id: 0, name: "", [member]: text });
+      const room = BODY_BYTES_MAX - toBytes(bodyOf(start)).length;
+      const count = Math.floor(room / toBytes(letter).length);
+      return acceptNewPlant(bodyOf(start + letter.repeat(count)));
     })
   );
 }
