@@ -50,7 +50,7 @@ async function fail(
   return { triesS, error };
 }
 
-Deno.test("a client survives an outage of 15 s, and then keeps the create, to send it later", async () => {
+Deno.test("a client sends a create again for 15 s, and then keeps it, to send it later", async () => {
   const { triesS, error } = await fail(() => {
     throw new TypeError("fetch failed", { cause: "connection refused" });
   });
