@@ -187,6 +187,11 @@ Deno.test("handle() routes by the path, whatever the Host header puts before it 
     const message = `path not found: /ferns: ${advice()}`;
     assertRefusal(await send("/ferns?/plants"), { error: 40401, message });
   }
+  const url = "http://plants.test?x=/plants";
+  assertRefusal(await service.create(VALID, { url }), {
+    error: 40501,
+    allow: "GET, HEAD",
+  });
   // A slash makes a part of the host one of the path.
   for (const host of ["/", "a/b", "plants.test/livez#"]) {
     const url = `http://${host}/plants`;
