@@ -8,15 +8,11 @@ import type { Clock } from "../../src/clock.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import {
   type CommitReports,
-  type CommitResult,
-  type CommitStore,
   Committer,
   type Outcome,
 } from "../../src/store/committer.ts";
-import type { MeasuredStore } from "../../src/service.ts";
-import type { ObservedStore } from "../../src/store/health.ts";
-import type { RescuedStore } from "../../src/store/rescue.ts";
-import { type StoreError, toStoreError } from "../../src/store/store_error.ts";
+import type { CommitResult, Store } from "../../src/store/store.ts";
+import { type StoreError, toStoreError } from "../../src/store_error.ts";
 
 /** A commit that has no result until the test gives it one. */
 interface PendingCommit {
@@ -26,12 +22,11 @@ interface PendingCommit {
 }
 
 /** A store in memory, with the bounds of a file, that does what a test says. */
-export class FakeStore
-  implements CommitStore, ObservedStore, RescuedStore, MeasuredStore {
+export class FakeStore implements Store {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
   isNew = false;
-  files: (RescuedStore & MeasuredStore)["files"];
+  databaseBytes: number | undefined;
   /** The operations so far, in order, with their ids. */
   readonly operations: (readonly ["commit" | "read", ...bigint[]])[] = [];
   /** The commits of a paused store. */
@@ -96,11 +91,6 @@ export class FakeStore
   }
 
   checkFiles(): undefined {}
-
-  /** Only a store with files is saved. */
-  listPage(): Promise<never> {
-    throw new Error("not implemented");
-  }
 
   /** Returns the oldest pending commit, which is then no longer pending. */
   next(): PendingCommit {
