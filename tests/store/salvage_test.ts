@@ -1,0 +1,182 @@
+import assert from "node:assert/strict";
+import { isDeepStrictEqual } from "node:util";
+import { ID_MAX, ID_MIN, PAGE_KEYS } from "../../src/limits.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
+import type { ListedStore, PageStart } from "../../src/store/listing.ts";
+import { type Gap, salvagePlants } from "../../src/store/salvage.ts";
+import { StoreError, type StoreErrorKind } from "../../src/store_error.ts";
+import { newPlants, range } from "../support/load.ts";
+import { Random, seedOfRun } from "../support/random.ts";
+import { storeError } from "../support/stores.ts";
+import { drawId } from "../support/transfer.ts";
+
+/** One by one up to the damage, then in growing and in halved steps. */
+const READS_A_GAP_MAX = PAGE_KEYS + 700;
+
+/** A page of a database: the ids up to the first one of the next page. */
+interface Leaf {
+  readonly from: bigint;
+  readonly plants: readonly NewPlant[];
+  /** What a read of it finds. */
+  readonly damage?: StoreErrorKind | undefined;
+}
+
+/** A store as SQLite reads it: a listing searches the page of its first id. */
+class LeafStore implements ListedStore {
+  readonly leaves: readonly Leaf[];
+  reads = 0;
+
+  constructor(leaves: readonly Leaf[]) {
+    this.leaves = leaves;
+  }
+
+  // deno-lint-ignore require-await
+  async listPage(keysMax: number, { after, cursor }: PageStart) {
+    this.reads++;
+    const last = cursor === "" ? after ?? ID_MIN - 1n : BigInt(cursor);
+    const start = this.leaves.findLastIndex(({ from }) => from <= last + 1n);
+    const page: NewPlant[] = [];
+    for (const [i, leaf] of this.leaves.slice(start).entries()) {
+      if (page.length === keysMax) break;
+      if (leaf.damage !== undefined) throw new StoreError(leaf.damage);
+      const found = leaf.plants.filter(({ id }) => i > 0 || id > last);
+      page.push(...found.slice(0, keysMax - page.length));
+    }
+    return { page, cursor: `${page.at(-1)?.id ?? last}` };
+  }
+}
+
+/** Returns leaves with the plants of ids, so many in each. */
+function toLeaves(
+  ids: readonly bigint[],
+  nextSize: () => number,
+  nextDamage: () => Leaf["damage"] = () => undefined,
+): Leaf[] {
+  const leaves: Leaf[] = [];
+  for (let i = 0; i < ids.length;) {
+    const plants = newPlants(ids.slice(i, i += nextSize()));
+    const from = leaves.length === 0 ? ID_MIN : plants[0]?.id ?? ID_MAX;
+    leaves.push({ from, plants, damage: nextDamage() });
+  }
+  return leaves;
+}
+
+/** Salvages a store: its plants in order, and the gaps. */
+async function salvage(store: ListedStore) {
+  const plants: NewPlant[] = [];
+  const gaps: Gap[] = [];
+  for await (const part of salvagePlants(store)) {
+    if ("upTo" in part) gaps.push(part);
+    else plants.push(...part.filter((entry) => typeof entry !== "string"));
+  }
+  return { plants, gaps };
+}
+
+/** Returns the plants outside damaged leaves, and a gap for each run of those. */
+function expectedOf(leaves: readonly Leaf[]) {
+  const plants: NewPlant[] = [];
+  const gaps: Gap[] = [];
+  for (const [i, leaf] of leaves.entries()) {
+    const after = plants.at(-1)?.id ?? ID_MIN - 1n;
+    const upTo = (leaves[i + 1]?.from ?? ID_MAX + 1n) - 1n;
+    if (leaf.damage === undefined) plants.push(...leaf.plants);
+    else {
+      if (gaps.at(-1)?.after === after) gaps.pop();
+      gaps.push({ after, upTo });
+    }
+  }
+  return { plants, gaps };
+}
+
+/**
+ * Asserts that no plant is listed twice or out of order, and that those that are
+ * missing are in gaps; returns their number.
+ */
+async function assertHonest(leaves: readonly Leaf[], ids: readonly bigint[]) {
+  const { plants, gaps } = await salvage(new LeafStore(leaves));
+  const listed = new Set(plants.map(({ id }) => id));
+  assert.deepEqual(
+    plants.map(({ id }) => id),
+    ids.filter((id) => listed.has(id)),
+  );
+  const missing = ids.filter((id) => !listed.has(id));
+  for (const id of missing) {
+    assert.ok(gaps.some((gap) => gap.after < id && id <= gap.upTo), `${id}`);
+  }
+  return missing.length;
+}
+
+/** Returns ids in order: rising ones as most clients send, or random ones. */
+function drawIds(random: Random): bigint[] {
+  const count = random.pick([1, 10, 2_000]);
+  if (random.chance(0.5)) return range(random.pick([ID_MIN, -20n, 1n]), count);
+  const ids = Array.from({ length: count }, () => drawId(random));
+  return [...new Set([ID_MIN, ...ids, ID_MAX])].sort((a, b) => a < b ? -1 : 1);
+}
+
+function drawDamage(random: Random, share: number): Leaf["damage"] {
+  if (!random.chance(share)) return undefined;
+  return random.pick(["corrupt", "newer format"] as const);
+}
+
+Deno.test("salvagePlants() lists every plant outside of damaged pages, names each gap exactly, and ends", async () => {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  for (let i = 0; i < 200; i++) {
+    const sizeMax = random.int(20, 100);
+    const share = random.pick([0, 0.01, 0.05, 0.1]);
+    const leaves = toLeaves(
+      drawIds(random),
+      () => random.int(sizeMax / 2, sizeMax),
+      () => drawDamage(random, share),
+    );
+    const store = new LeafStore(leaves);
+    const { plants, gaps } = await salvage(store);
+    const expected = expectedOf(leaves);
+    const message = `SEED=${seed}, store ${i}`;
+    assert.deepEqual(gaps, expected.gaps, message);
+    assert.ok(isDeepStrictEqual(plants, expected.plants), message);
+    const reads = plants.length / PAGE_KEYS + gaps.length * READS_A_GAP_MAX;
+    assert.ok(store.reads <= reads + 2, message);
+  }
+});
+
+Deno.test("salvagePlants() of a store with more damage than plants lists none twice, and every other one is in a gap", async () => {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  for (let i = 0; i < 50; i++) {
+    const ids = drawIds(random);
+    const leaves = toLeaves(
+      ids,
+      () => random.int(1, 20),
+      () => drawDamage(random, 0.7),
+    );
+    await assertHonest(leaves, ids).catch((cause) => {
+      throw new Error(`SEED=${seed}, store ${i}`, { cause });
+    });
+  }
+});
+
+Deno.test("salvagePlants() names a gap where a page is in the place of another one, and lists no plant twice", async () => {
+  const size = PAGE_KEYS / 4;
+  const ids = range(1n, 10 * size);
+  for (const [from, to] of [[2, 7], [7, 2]] as const) {
+    const leaves = toLeaves(ids, () => size);
+    const [source = assert.fail(), target = assert.fail()] = [from, to]
+      .map((index) => leaves[index]);
+    leaves[to] = { ...target, plants: source.plants };
+    assert.ok(await assertHonest(leaves, ids) >= size);
+  }
+});
+
+Deno.test("salvagePlants() ends with an error that is no damage, in a page and in a search", async () => {
+  for (const damage of [undefined, "corrupt"] as const) {
+    const store = new LeafStore(toLeaves([1n], () => 1, () => damage));
+    const { listPage } = store;
+    store.listPage = (...args) =>
+      damage !== undefined && store.reads < 3
+        ? listPage.apply(store, args)
+        : Promise.reject(new StoreError("locked"));
+    await assert.rejects(salvage(store), storeError("locked"));
+  }
+});
