@@ -90,7 +90,9 @@ export class FakeStore implements Store {
       : Promise.reject(toStoreError(new TypeError(this.problem)));
   }
 
-  checkFiles(): undefined {}
+  checkFiles(): StoreError | undefined {
+    return undefined;
+  }
 
   /** Returns the oldest pending commit, which is then no longer pending. */
   next(): PendingCommit {
