@@ -8,7 +8,7 @@ const NO_ANSWER = `no answer within ${COMMIT_MS_MAX / 1000} s`;
 
 Deno.test("createService() counts each commit with its plants and its seconds, and none that failed", async () => {
   const service = new TestService();
-  service.store.problem = "disk I/O error";
+  service.store.problem = "database or disk is full";
   assertRefusal(await service.create(VALID), { error: 50303 });
   service.store.problem = undefined;
   service.store.pause();
@@ -25,15 +25,15 @@ Deno.test("createService() counts each commit with its plants and its seconds, a
 
 Deno.test("createService() reports a store once when a commit fails, and once when a later one has recovered it", async () => {
   const service = new TestService();
-  service.store.problem = "disk I/O error";
+  service.store.problem = "database or disk is full";
   for (let i = 0; i < 2; i++) {
     assertRefusal(await service.create(VALID), { error: 50303 });
   }
-  assert.deepEqual(service.reported, ["disk I/O error"]);
+  assert.deepEqual(service.reported, ["database or disk is full"]);
   service.store.problem = undefined;
   service.clock.now += RECOVERY_MS_MIN;
   assert.equal((await service.create(VALID)).status, 200);
-  assert.deepEqual(service.reported, ["disk I/O error", "recovered"]);
+  assert.deepEqual(service.reported, ["database or disk is full", "recovered"]);
 });
 
 Deno.test("check() fails late creates, and probes a failing store", async () => {
