@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { resolve } from "node:path";
 import { check } from "../../src/commands/check.ts";
-import { describeExpiry } from "../../src/console/certificate.ts";
 import { OperatorError } from "../../src/operator_error.ts";
 import { capture } from "../support/console.ts";
 import { SECRET, settings } from "../support/settings.ts";
@@ -51,19 +50,17 @@ Deno.test("check() prints a line for each setting, with the flag or the variable
   }
 });
 
-withOpenssl.test("check() names the token file and when the certificate expires", async ({ directory }) => {
+withOpenssl.test("check() names the token file, and reads the certificate", async ({ directory }) => {
   const { cert, key } = await makeCertificate(directory, "plants");
   const tokens = directory.file("tokens");
   Deno.writeTextFileSync(tokens, SECRET);
   const flags = { "--tls-cert": cert, "--tls-key": key };
   const given = settings(flags, { ACCESS_TOKEN_FILE: tokens });
-  const { tls } = given.config();
-  assert.ok(tls !== undefined);
   const { stdout } = await capture(() => check(given));
   assert.deepEqual(stdout.split("\n").slice(3, 6), [
     `accepts 1 token in ${tokens} (ACCESS_TOKEN_FILE)`,
     "is reached at https://127.0.0.1:8000 (default)",
-    `serves https: ${describeExpiry(tls)} (--tls-cert)`,
+    "serves https (--tls-cert)",
   ]);
 });
 

@@ -1,0 +1,32 @@
+import assert from "node:assert/strict";
+import { retryWhileLocked, withTimeout } from "../../src/store/retry.ts";
+import { StoreError } from "../../src/store_error.ts";
+import { storeError } from "../support/stores.ts";
+
+const LOCKED = new StoreError("locked");
+
+Deno.test("retryWhileLocked() repeats an operation while another process has the lock, and fails at once with another error", async () => {
+  const results = [LOCKED, LOCKED, new Error("corrupt"), LOCKED];
+  const work = retryWhileLocked(60_000, () => Promise.reject(results.shift()));
+  await assert.rejects(work, new Error("corrupt"));
+  assert.equal(results.length, 1);
+});
+
+Deno.test("retryWhileLocked() fails in time with the last error of an operation, even if its next try does not end", async () => {
+  for (const isEnding of [true, false]) {
+    let tries = 0;
+    const work = retryWhileLocked(100, () =>
+      isEnding || ++tries === 1
+        ? Promise.reject(LOCKED)
+        : new Promise(() => {}));
+    await assert.rejects(work, LOCKED);
+  }
+  const message = "no answer within 0.1 s";
+  const silent = retryWhileLocked(100, () => new Promise(() => {}));
+  await assert.rejects(silent, storeError("no answer", message));
+});
+
+Deno.test("withTimeout() leaves no timer that would keep the program running", async () => {
+  // The sanitizer of the test finds it.
+  assert.equal(await withTimeout(Promise.resolve(1), 60_000), 1);
+});
