@@ -1,5 +1,6 @@
 /** Files that are no stores, and stores as programs and accidents leave them. */
 import { DatabaseSync } from "node:sqlite";
+import type { Random } from "./random.ts";
 
 /** Runs statements on a database that is not open. */
 export function execute(path: string, sql: string): void {
@@ -16,6 +17,37 @@ export function overwrite(
   using file = Deno.openSync(path, { write: true });
   file.seekSync(offset, Deno.SeekMode.Start);
   file.writeSync(new Uint8Array(bytes).fill(0xaa));
+}
+
+const PAGE_BYTES = 4_096;
+
+/** The type of a page with keys and values, in the SQLite file format. */
+const INDEX_LEAF = 0x0a;
+
+/** Returns the pages of a store with values of plants, and their text. */
+export function pagesOf(path: string): { offset: number; text: string }[] {
+  const bytes = Deno.readFileSync(path);
+  const decoder = new TextDecoder("latin1");
+  return Array.from({ length: bytes.length / PAGE_BYTES }, (_, i) => {
+    const offset = i * PAGE_BYTES;
+    const page = bytes.subarray(offset, offset + PAGE_BYTES);
+    return { offset, text: decoder.decode(page), type: page[0] };
+  }).filter(({ text, type }) => type === INDEX_LEAF && text.includes("name"));
+}
+
+/** Overwrites some pages with values of plants; returns what was in them. */
+export function destroyPages(
+  path: string,
+  count: number,
+  random: Random,
+): string[] {
+  const pages = pagesOf(path);
+  return Array.from({ length: count }, () => {
+    const [page] = pages.splice(random.int(0, pages.length - 1), 1);
+    if (page === undefined) throw new RangeError("no page is left");
+    overwrite(path, page.offset, PAGE_BYTES);
+    return page.text;
+  });
 }
 
 /** Writes a text of several pages of a database. */
