@@ -15,10 +15,13 @@ Deno.test("retryWhileLocked() repeats an operation while another process has the
 Deno.test("retryWhileLocked() fails in time with the last error of an operation, even if its next try does not end", async () => {
   for (const isEnding of [true, false]) {
     let tries = 0;
-    const work = retryWhileLocked(100, () =>
-      isEnding || ++tries === 1
-        ? Promise.reject(LOCKED)
-        : new Promise(() => {}));
+    const work = retryWhileLocked(
+      100,
+      () =>
+        isEnding || ++tries === 1
+          ? Promise.reject(LOCKED)
+          : new Promise(() => {}),
+    );
     await assert.rejects(work, LOCKED);
   }
   const message = "no answer within 0.1 s";
