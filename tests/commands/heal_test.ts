@@ -70,10 +70,10 @@ start.test("importRescued() counts the plants whose ids are taken in one error, 
   const [imported, conflicts = "", ...others] = place.logged;
   assert.equal(
     imported,
-    `<4>imported 1 plants of a lost store from ${IMPORTED}`,
+    `<4>imported 1 plant of a lost store from ${IMPORTED}`,
   );
   assert.ok(
-    conflicts.startsWith(`<3>2 plants in ${IMPORTED} are not in the store: `),
+    conflicts.startsWith(`<3>2 plants in ${IMPORTED} not imported: `),
     conflicts,
   );
   assert.deepEqual(others, []);
