@@ -143,21 +143,6 @@ Deno.test("probe() writes once for all calls within PROBE_MS", async () => {
   assert.deepEqual(reports, []);
 });
 
-Deno.test("probe() returns the error of a failed write, and a write RECOVERY_MS_MIN later recovers", async () => {
-  const { store, clock, reports, health } = setUpHealth();
-  const probed = [health.probe(), health.probe()];
-  await store.endProbe(FULL);
-  probed.push(health.probe());
-  assert.deepEqual(await Promise.all(probed), [FULL, FULL, FULL]);
-
-  clock.now += RECOVERY_MS_MIN;
-  const again = health.probe();
-  await store.endProbe();
-  assert.equal(await again, undefined);
-  assert.equal(health.error, undefined);
-  assert.deepEqual(reports, [FULL, undefined]);
-});
-
 Deno.test("probe() retries while another process holds the lock", async () => {
   const { store, health } = setUpHealth();
   let isOver = false;

@@ -122,7 +122,7 @@ async function assertHonest(leaves: readonly Leaf[], ids: readonly bigint[]) {
 
 /** Returns ids in order: rising ones as most clients send, or random ones. */
 function drawIds(random: Random): bigint[] {
-  const count = random.pick([1, 10, 2_000]);
+  const count = random.pick([1, PAGE_KEYS, 2_000]);
   if (random.chance(0.5)) return range(random.pick([ID_MIN, -20n, 1n]), count);
   const ids = Array.from({ length: count }, () => drawId(random));
   return [...new Set([ID_MIN, ...ids, ID_MAX])].sort((a, b) => a < b ? -1 : 1);
