@@ -44,6 +44,11 @@ test("exportPlants() writes those of some ids, and names those that it cannot", 
   assert.deepEqual(others, ["id 7: no such plant", "1 exported, 2 skipped"]);
   assert.equal(result, 1);
   await assert.rejects(exportFrom(path, ["one"]), /expected an id .*"one"/);
+  Deno.removeSync(path);
+  await assert.rejects(exportFrom(path), {
+    name: "OperatorError",
+    message: /^cannot read \S+plants\.db: no such file: name another file/,
+  });
 });
 
 test("exportPlants() counts entries of other programs, and does not take them for damage", async ({ store: path }) => {
