@@ -177,7 +177,7 @@ test("inspect() refuses a store with a trigger or a view, which could drop what 
   }
 });
 
-test("inspect() accepts a store whose first start was killed, and its log", async ({ directory, store: path }) => {
+test("inspect() accepts a store whose first start was killed, and its log, which it keeps", async ({ directory, store: path }) => {
   const killed = directory.file("killed.db");
   {
     using database = new DatabaseSync(path);
@@ -185,8 +185,10 @@ test("inspect() accepts a store whose first start was killed, and its log", asyn
     Deno.copyFileSync(path, killed);
     Deno.copyFileSync(`${path}-wal`, `${killed}-wal`);
   }
-  assert.ok(Deno.statSync(`${killed}-wal`).size > 0);
+  const log = Deno.readFileSync(`${killed}-wal`);
+  assert.ok(log.length > 0);
   assert.equal(inspect(killed), "empty");
+  assert.deepEqual(Deno.readFileSync(`${killed}-wal`), log);
   (await Deno.openKv(killed)).close();
   assert.equal(inspect(killed), "store");
 });
