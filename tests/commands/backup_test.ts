@@ -3,16 +3,17 @@ import { backUp } from "../../src/commands/backup.ts";
 import { EXIT_CONFIGURATION, OperatorError } from "../../src/operator_error.ts";
 import { makeStore } from "../support/places.ts";
 import { snapshot } from "../support/snapshot.ts";
-import { test } from "../support/tests.ts";
+import { fileAt } from "../support/stores.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
-/** What is at the name of a backup, or beside it, and the message. */
+/** Names of backups, what is there or beside it, and the message. */
 const REFUSED: readonly [
-  what: string,
+  name: string,
   make: (path: string) => void,
   message: RegExp,
 ][] = [
   [
-    "a file and a log",
+    "copy.db",
     (path) => {
       Deno.createSync(path).close();
       Deno.createSync(`${path}-wal`).close();
@@ -20,30 +21,31 @@ const REFUSED: readonly [
     /^\S+copy\.db already exists: name a new file$/,
   ],
   [
-    "a link that leads nowhere",
-    (path) => Deno.symlinkSync("nowhere", path),
-    /^cannot write \S+copy\.db: it already exists$/,
-  ],
-  [
-    "the log of another database",
+    "copy.db",
     (path) => Deno.writeTextFileSync(`${path}-wal`, "stale"),
     /^\S+copy\.db-wal already exists: name a new file$/,
   ],
+  ...["-wal", "-shm", "-journal"].map((suffix): typeof REFUSED[number] => [
+    `copy.db${suffix}`,
+    () => {},
+    /^cannot write \S+: SQLite deletes files of such names: name another file$/,
+  ]),
 ];
 
-for (const [what, make, message] of REFUSED) {
-  test(`backUp() refuses a name with ${what}, and changes nothing`, async ({ directory, store: path }) => {
+Deno.test("backUp() refuses names that SQLite would use, or where a file is, and changes nothing", async () => {
+  for (const [name, make, message] of REFUSED) {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
     await makeStore(path);
-    const copy = directory.file("copy.db");
+    const copy = directory.file(name);
     make(copy);
     const before = snapshot(directory.path);
-    const store = { kind: "file", path, setting: "--kv" } as const;
-    await assert.rejects(backUp(store, copy), (error) => {
+    await assert.rejects(backUp(fileAt(path), copy), (error) => {
       assert.ok(error instanceof OperatorError);
       assert.match(error.message, message);
       assert.equal(error.exitStatus, EXIT_CONFIGURATION);
       return true;
     });
     assert.deepEqual(snapshot(directory.path), before);
-  });
-}
+  }
+});

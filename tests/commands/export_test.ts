@@ -1,87 +1,140 @@
 import assert from "node:assert/strict";
 import { exportPlants } from "../../src/commands/export.ts";
-import { PAGE_KEYS_MIN } from "../../src/limits.ts";
-import { OperatorError } from "../../src/operator_error.ts";
-import { formatNewPlant } from "../../src/plant/plant.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
 import { openStore } from "../../src/store/open.ts";
 import { capture } from "../support/console.ts";
-import { execute } from "../support/damage.ts";
-import { newPlants, range } from "../support/load.ts";
-import { commit } from "../support/stores.ts";
+import {
+  destroyPages,
+  execute,
+  overwrite,
+  pagesOf,
+} from "../support/damage.ts";
+import { newPlants, range, toBody } from "../support/load.ts";
+import { Random, seedOfRun } from "../support/random.ts";
+import { commitAll, fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
+import { drawId } from "../support/transfer.ts";
 
-/** The first page, a damaged plant, and some more. */
-const PLANTS = newPlants(range(1n, PAGE_KEYS_MIN + 3));
-const DAMAGED = BigInt(PAGE_KEYS_MIN + 1);
-
-/** Creates a store with these plants. */
-async function makeStore(path: string): Promise<void> {
-  const store = await openStore({ kind: "file", path });
-  await commit(store, PLANTS);
+/** Creates a store with plants. */
+async function makeStore(path: string, plants: readonly NewPlant[]) {
+  const store = await openStore(fileAt(path));
+  await commitAll(store, plants);
   store.close();
 }
 
-/** Exports the plants above an id. */
-function exportAfter(path: string, after?: string) {
-  const store = { kind: "file", path, setting: "--kv" } as const;
-  return capture(() =>
-    exportPlants(store, { ids: [], after }).catch((error) => error)
-  );
+/** Exports the plants of some ids, or all, in this process. */
+function exportFrom(path: string, ids: readonly string[] = []) {
+  return capture(() => exportPlants(fileAt(path), ids));
 }
 
-/** Returns some plants as an export writes them. */
-function linesOf(first: number, last?: number): string {
-  return PLANTS.slice(first, last).map((it) => `${formatNewPlant(it)}\n`)
-    .join("");
+/** Returns plants as an export writes them. */
+function linesOf(plants: readonly NewPlant[]): string {
+  return plants.map((plant) => `${toBody(plant)}\n`).join("");
 }
 
-test("exportPlants() writes the plants above an id", async ({ store: path }) => {
-  await makeStore(path);
-  for (
-    const [after, first] of [
-      [undefined, 0],
-      ["1", 1],
-      ["9223372036854775807", PLANTS.length],
-    ] as const
-  ) {
-    const stdout = linesOf(first);
-    const printed = await exportAfter(path, after);
-    assert.deepEqual(printed, { result: 0, stdout, stderr: "" });
-  }
+test("exportPlants() writes those of some ids, and names those that it cannot", async ({ store: path }) => {
+  const plants = newPlants([1n, 2n, 3n]);
+  await makeStore(path, plants);
+  const second = "SELECT k FROM kv ORDER BY k LIMIT 1 OFFSET 1";
+  execute(path, `UPDATE kv SET v_encoding = 9 WHERE k = (${second})`);
+  const { result, stdout, stderr } = await exportFrom(path, ["3", "2", "7"]);
+  assert.equal(stdout, linesOf(plants.slice(2)));
+  const [unreadable = "", ...others] = stderr.split("\n");
+  assert.match(unreadable, /^id 2: cannot be read: a newer Deno stored /);
+  assert.deepEqual(others, ["id 7: no such plant", "1 exported, 2 skipped"]);
+  assert.equal(result, 1);
+  await assert.rejects(exportFrom(path, ["one"]), /expected an id .*"one"/);
+  Deno.removeSync(path);
+  await assert.rejects(exportFrom(path), {
+    name: "OperatorError",
+    message: /^cannot read \S+plants\.db: no such file: name another file/,
+  });
 });
 
-test("exportPlants() of a damaged store names the id above which it was not read, and exports the plants above the damage", async ({ store: path }) => {
-  await makeStore(path);
-  execute(
-    path,
-    `UPDATE kv SET v_encoding = 9 WHERE k = (
-      SELECT k FROM kv ORDER BY k LIMIT 1 OFFSET ${DAMAGED - 1n}
-    )`,
-  );
-  const unread = (id: number) => `; ids above ${id} were not read`;
-  for (
-    const [after, stdout, end] of [
-      [undefined, linesOf(0, PAGE_KEYS_MIN), unread(PAGE_KEYS_MIN)],
-      ["2", "", unread(2)],
-    ] as const
-  ) {
-    const { result, ...printed } = await exportAfter(path, after);
-    assert.ok(result instanceof OperatorError);
-    assert.ok(result.message.startsWith(`cannot read ${path}: a newer Deno `));
-    assert.ok(result.message.endsWith(end), result.message);
-    assert.deepEqual(printed, { stdout, stderr: "" });
+test("exportPlants() counts entries of other programs, and does not take them for damage", async ({ store: path }) => {
+  const plants = newPlants([1n, 2n]);
+  await makeStore(path, plants);
+  {
+    using kv = await Deno.openKv(path);
+    await kv.set(["plants", 7n], "text");
   }
-  const stdout = linesOf(PAGE_KEYS_MIN + 1);
-  const printed = await exportAfter(path, `${DAMAGED}`);
-  assert.deepEqual(printed, { result: 0, stdout, stderr: "" });
-  // None is read if the first page is damaged.
-  execute(path, "UPDATE kv SET v_encoding = 9");
-  const { result } = await exportAfter(path);
-  assert.doesNotMatch(`${result}`, /were not read/);
+  assert.deepEqual(await exportFrom(path), {
+    result: 1,
+    stdout: linesOf(plants),
+    stderr: "id 7: not a plant of this service\n2 exported, 1 skipped",
+  });
 });
 
-test("exportPlants() refuses an invalid id for --after, and reads no store", async ({ directory, store: path }) => {
-  const { result } = await exportAfter(path, "one");
-  assert.match(`${result}`, /^OperatorError: expected an id .*, got "one"$/);
-  assert.deepEqual(directory.names(), []);
+const DAMAGED = "the database is damaged: plants may be missing";
+
+test("exportPlants() of a file that only SQLite finds damaged writes every plant, and fails", async ({ store: path }) => {
+  const plants = newPlants(range(1n, 300));
+  await makeStore(path, plants);
+  assert.equal((await exportFrom(path)).result, 0);
+  // The number of free pages, in the header.
+  overwrite(path, 36, 4);
+  assert.deepEqual(await exportFrom(path), {
+    result: 1,
+    stdout: linesOf(plants),
+    stderr: `${DAMAGED}\n300 exported, 0 skipped`,
+  });
+});
+
+for (const isRising of [true, false]) {
+  const what = isRising ? "rising" : "random";
+  test(`exportPlants() of a file with 1, 4 and 40 destroyed pages and ${what} ids writes every plant outside of its gaps, which are in these pages`, async ({ directory, store: path }) => {
+    const seed = seedOfRun();
+    const random = new Random(seed);
+    const ids = isRising
+      ? range(1n, 6_000)
+      : Array.from({ length: 6_000 }, () => drawId(random));
+    const plants = ids.sort((a, b) => a < b ? -1 : 1)
+      .map((id) => ({ id, plant: { name: `<${id}>`.padEnd(100) } }));
+    await makeStore(path, plants);
+    for (const count of [1, 4, 40]) {
+      const copy = directory.file("copy.db");
+      Deno.copyFileSync(path, copy);
+      const lost = destroyPages(copy, count, random).join("");
+      const { result, stdout, stderr } = await exportFrom(copy);
+      const message = `SEED=${seed}, ${count} pages`;
+      const gaps = stderr.matchAll(/^ids (-?\d+) to (-?\d+) cannot be read$/gm)
+        .map(([, first = "", last = ""]) => [BigInt(first), BigInt(last)])
+        .toArray();
+      const kept = plants.filter(({ id }) =>
+        !gaps.some(([first = 0n, last = 0n]) => first <= id && id <= last)
+      );
+      assert.ok(stdout === linesOf(kept), message);
+      const lostNames = new Set(lost.match(/<-?\d+>/g));
+      assert.ok(
+        kept.every(({ plant }) => !lostNames.has(plant.name.trim())),
+        message,
+      );
+      // The key between two pages is found only through the first one.
+      const others = plants.length - kept.length - lostNames.size;
+      assert.ok(others <= count, `${message}: ${others} others`);
+      const counts = `${kept.length} exported, 0 skipped, ${gaps.length} gap`;
+      assert.ok(stderr.includes(`\n${DAMAGED}\n${counts}`), stderr);
+      assert.equal(result, 1);
+    }
+  });
+}
+
+test("exportPlants() of a file in which a page is in the place of another one fails, and writes no plant twice", async ({ store: path }) => {
+  const plants = newPlants(range(1n, 3_000));
+  await makeStore(path, plants);
+  const pages = pagesOf(path);
+  const [from = assert.fail(), to = assert.fail()] = [pages[5], pages[20]];
+  using file = Deno.openSync(path, { read: true, write: true });
+  const bytes = new Uint8Array(4_096);
+  file.seekSync(from.offset, Deno.SeekMode.Start);
+  file.readSync(bytes);
+  file.seekSync(to.offset, Deno.SeekMode.Start);
+  file.writeSync(bytes);
+  const { result, stdout, stderr } = await exportFrom(path);
+  assert.equal(result, 1);
+  assert.ok(stderr.includes(DAMAGED), stderr);
+  const lines = new Set(stdout.split("\n").slice(0, -1));
+  const kept = plants.filter((plant) => lines.has(toBody(plant)));
+  assert.equal(stdout, linesOf(kept));
+  assert.ok(kept.length > 2_000);
 });

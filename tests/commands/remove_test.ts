@@ -1,22 +1,24 @@
 import assert from "node:assert/strict";
 import { removePlants } from "../../src/commands/remove.ts";
-import type { StoreSetting } from "../../src/config/settings.ts";
-import { DatabaseError } from "../../src/store/files/database_error.ts";
 import { KvStore } from "../../src/store/kv_store.ts";
+import { COMMIT_MS_MAX } from "../../src/limits.ts";
+import type { StoreLocation } from "../../src/store/location.ts";
+import { noAnswer } from "../../src/store/retry.ts";
 import { openStore } from "../../src/store/open.ts";
+import { StoreError } from "../../src/store_error.ts";
 import { capture } from "../support/console.ts";
 import { execute } from "../support/damage.ts";
 import { entriesOf } from "../support/entries.ts";
 import { newPlants } from "../support/load.ts";
-import { commit } from "../support/stores.ts";
+import { commit, fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 
-/** Creates a store with the plants 1 to 3, and returns its setting. */
-async function makeStore(path: string): Promise<StoreSetting> {
-  const store = await openStore({ kind: "file", path });
+/** Creates a store with the plants 1 to 3, and returns its location. */
+async function makeStore(path: string): Promise<StoreLocation> {
+  const store = await openStore(fileAt(path));
   await commit(store, newPlants([1n, 2n, 3n]));
   store.close();
-  return { kind: "file", path, setting: "--kv" };
+  return fileAt(path);
 }
 
 /** Returns the ids of a store. */
@@ -57,25 +59,51 @@ test("removePlants() names a plant that cannot be read, and removes the others",
   );
 });
 
-test("removePlants() ends when the database is corrupt, which concerns every plant", async ({ store: path }) => {
-  const store = await makeStore(path);
+/** Replaces what the removal of an id does, except for the plant 1. */
+function failing(error: StoreError): Disposable {
   const { prototype } = KvStore;
   const { remove } = prototype;
   prototype.remove = function (id) {
-    if (id === 1n) return remove.call(this, id);
-    return Promise.reject(new DatabaseError("corrupt"));
+    return id === 1n ? remove.call(this, id) : Promise.reject(error);
   };
-  try {
-    await capture(() =>
-      assert.rejects(removePlants(store, ["1", "2", "3"]), {
-        name: "OperatorError",
-        message: /^cannot remove the plant 2 from .*: the database is corrupt/,
-      })
+  return { [Symbol.dispose]: () => void (prototype.remove = remove) };
+}
+
+for (
+  const [what, error, mayBeRemoved] of [
+    ["the database is corrupt", new StoreError("corrupt"), false],
+    ["no answer arrives in time", noAnswer(COMMIT_MS_MAX), true],
+    ["the disk fails", new StoreError("other"), true],
+  ] as const
+) {
+  const says = mayBeRemoved ? ", and says that it may be removed" : "";
+  test(`removePlants() ends with the plant during whose removal ${what}${says}`, async ({ store: path }) => {
+    const store = await makeStore(path);
+    using _ = failing(error);
+    const { result, stderr } = await capture(() =>
+      removePlants(store, ["1", "2", "3"]).catch((error) => error.message)
     );
-  } finally {
-    prototype.remove = remove;
-  }
-  assert.deepEqual(await idsOf(path), [2n, 3n]);
+    assert.equal(
+      stderr,
+      mayBeRemoved
+        ? "id 2: the plant may have been removed\n1 plant removed"
+        : "1 plant removed",
+    );
+    const failure = `cannot remove the plant 2 from ${path}: ${error.message}`;
+    assert.ok(result.startsWith(failure), result);
+    assert.deepEqual(await idsOf(path), [2n, 3n]);
+  });
+}
+
+test("removePlants() by two processes at once counts each plant once", async ({ store: path }) => {
+  const store = await makeStore(path);
+  const ids = ["1", "2", "3"];
+  const removals = [removePlants(store, ids), removePlants(store, ids)];
+  const { stderr } = await capture(() => Promise.all(removals));
+  const counts = stderr.matchAll(/^(\d+) plants? removed$/gm);
+  const sum = counts.reduce((sum, [, count]) => sum + Number(count), 0);
+  assert.equal(sum, 3, stderr);
+  assert.deepEqual(await idsOf(path), []);
 });
 
 test("removePlants() removes nothing if an id is invalid, or the store is missing", async ({ directory, store: path }) => {
@@ -89,7 +117,7 @@ test("removePlants() removes nothing if an id is invalid, or the store is missin
   await assert.rejects(removePlants(store, ["1"]), {
     name: "OperatorError",
     message:
-      `cannot remove plants from ${path}: no such file: name the store with --kv`,
+      `cannot remove plants from ${path}: no such file: name another file with --kv or KV_PATH`,
   });
   assert.deepEqual(directory.names(), []);
 });
@@ -101,7 +129,7 @@ test("removePlants() retries while another process holds the lock, and the store
   const { remove } = prototype;
   prototype.remove = () => {
     prototype.remove = remove;
-    return Promise.reject(new DatabaseError("locked"));
+    return Promise.reject(new StoreError("locked"));
   };
   const { result } = await capture(() => removePlants(store, ["1"]));
   assert.equal(prototype.remove, remove);

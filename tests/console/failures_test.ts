@@ -1,27 +1,38 @@
 import assert from "node:assert/strict";
-import type { StoreSetting } from "../../src/config/settings.ts";
 import {
-  backupFailure,
   explain,
   fileFailure,
   storeFailure,
 } from "../../src/console/failures.ts";
-import { FileError } from "../../src/files/file_error.ts";
 import { OperatorError } from "../../src/operator_error.ts";
-import { DatabaseError } from "../../src/store/files/database_error.ts";
-import { noAnswer } from "../../src/store/retry.ts";
+import type { StoreLocation } from "../../src/store/location.ts";
+import { StoreError } from "../../src/store_error.ts";
+import { fileAt } from "../support/stores.ts";
 
-const FILE: StoreSetting = {
-  kind: "file",
-  path: "/srv/plants.db",
-  setting: "KV_PATH",
-};
-const SERVER: StoreSetting = {
+const FILE = fileAt("/srv/plants.db");
+const SERVER: StoreLocation = {
   kind: "server",
   url: "http://kv.test/",
   token: "secret",
-  setting: "--kv",
 };
+
+Deno.test("explain() advises what to do about each kind of problem", () => {
+  for (
+    const [kind, store, advice] of [
+      ["path", FILE, /^x: name another file with --kv or KV_PATH$/],
+      ["denied", FILE, /^x: let the user .* write there; .*ReadWritePaths$/],
+      ["foreign log", FILE, /^x: stop the service, and restore a backup, or/],
+      ["corrupt", FILE, /^x: check the disk, .* restore a backup$/],
+      ["newer format", FILE, /^x: run the plant-store that stored them, or/],
+      ["lost", FILE, /^x$/],
+      ["locked", FILE, /^x: stop that process, or use a local file system$/],
+      ["no answer", FILE, /^x: another process may .*, or its disk hangs$/],
+      ["other", FILE, /^x$/],
+      ["other", SERVER, /^x: check its address, .* in DENO_KV_ACCESS_TOKEN$/],
+      ["newer format", SERVER, /^x: run the plant-store that stored them, or/],
+    ] as const
+  ) assert.match(explain(new StoreError(kind, "x"), store), advice);
+});
 
 /** Asserts what an operator reads, and the exit status. */
 function assertFailure(
@@ -33,83 +44,29 @@ function assertFailure(
   assert.equal(exitStatus, status);
 }
 
-Deno.test("storeFailure() names the store, the problem, and the setting to change; it can pass with status 1", () => {
-  for (
-    const [store, error, message, status] of [
-      [
-        FILE,
-        new Deno.errors.NotFound(),
-        "/srv/plants.db: no such file: name the store with KV_PATH",
-        2,
-      ],
-      [
-        FILE,
-        new Error("database or disk is full"),
-        "/srv/plants.db: the disk is full: free some space",
-        1,
-      ],
-      [FILE, "a bug", "/srv/plants.db: a bug", 1],
-      [
-        SERVER,
-        new Error("secret\nis wrong"),
-        "http://kv.test/: [token] is wrong: check its address, and its token " +
-        "in DENO_KV_ACCESS_TOKEN",
-        1,
-      ],
-    ] as const
-  ) {
-    const failure = storeFailure("store plants in", store, error);
-    assertFailure(failure, `cannot store plants in ${message}`, status);
-  }
+Deno.test("storeFailure() and fileFailure() name the store or the file; what can pass has status 1", () => {
+  const full = new Error("database or disk is full");
+  const missing = new Deno.errors.NotFound("No such file");
+  assertFailure(
+    storeFailure("read", FILE, missing),
+    "cannot read /srv/plants.db: No such file: name another file with --kv or " +
+      "KV_PATH",
+    2,
+  );
+  assertFailure(
+    storeFailure("read", SERVER, "gone"),
+    "cannot read http://kv.test/: gone: check its address, and its token in " +
+      "DENO_KV_ACCESS_TOKEN",
+    1,
+  );
+  const written = fileFailure("write", "/out", full);
+  assertFailure(written, "cannot write /out: database or disk is full", 1);
+  const read = fileFailure("read", "stdin", missing);
+  assertFailure(read, "cannot read stdin: No such file", 2);
 });
 
-Deno.test("explain() says what to do about a problem of the open store", () => {
-  for (
-    const [error, message] of [
-      [
-        new DatabaseError("lost", "it was replaced"),
-        "it was replaced",
-      ],
-      [
-        new DatabaseError("cut"),
-        "it became shorter: stop the service, and restore a backup",
-      ],
-      [
-        noAnswer(5_000),
-        "no answer within 5 s: check its disk",
-      ],
-    ] as const
-  ) assert.equal(explain(error, FILE), message);
-});
-
-Deno.test("backupFailure() advises to name another backup, unless the problem can pass or has another remedy", () => {
-  for (
-    const [error, message, status] of [
-      [new FileError("missing"), "no such file: name another backup", 2],
-      [
-        new DatabaseError("corrupt"),
-        "the database is corrupt, or its disk fails: name another backup",
-        2,
-      ],
-      [
-        new FileError("read-only"),
-        "the file system is read-only: copy it, with its log, to a file system " +
-        "that can be written",
-        2,
-      ],
-      [new FileError("full"), "the disk is full", 1],
-    ] as const
-  ) {
-    const failure = backupFailure("/backup.db", error);
-    assertFailure(failure, `cannot restore /backup.db: ${message}`, status);
-  }
-});
-
-Deno.test("fileFailure() names a file and its problem, and keeps the error of an operator", () => {
-  const full = fileFailure("write", "/out", new Error("disk is full"));
-  assertFailure(full, "cannot write /out: the disk is full", 1);
-  const missing = fileFailure("read", "stdin", new Deno.errors.NotFound());
-  assertFailure(missing, "cannot read stdin: no such file", 2);
+Deno.test("storeFailure() and fileFailure() keep the error of an operator", () => {
   const known = new OperatorError("name a new file");
+  assert.equal(storeFailure("write", FILE, known), known);
   assert.equal(fileFailure("write", "/out", known), known);
 });

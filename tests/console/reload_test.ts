@@ -12,12 +12,12 @@ function openLog(): { log: Log; logged: string[] } {
 
 test("reload() replaces the tokens with those in the file, unless one is invalid", ({ directory }) => {
   const path = directory.file("tokens");
-  const files = { tokenFile: { name: "--token-file", path }, tls: undefined };
+  const file = { name: "--token-file", path };
   const tokens = new AcceptedTokens(["old"]);
   const { log, logged } = openLog();
   for (const text of ["a\nb\na\n", "c\nd e\n"]) {
     Deno.writeTextFileSync(path, text);
-    reload(files, tokens, log);
+    reload(file, tokens, log);
     const accepted = ["a", "b", "c", "old"]
       .filter((token) => tokens.check(`Bearer ${token}`) === undefined);
     assert.deepEqual(accepted, ["a", "b"]);
@@ -28,50 +28,17 @@ test("reload() replaces the tokens with those in the file, unless one is invalid
   assert.deepEqual(others, []);
 });
 
-const KEPT = "<6>nothing to reload: no token file is configured";
+Deno.test("reload() says that there is no token file", () => {
+  const { log, logged } = openLog();
+  reload(undefined, new AcceptedTokens(["a"]), log);
+  const message = "nothing to reload: no token file is configured";
+  assert.deepEqual(logged, [`<6>${message}`]);
+});
 
-for (
-  const [what, change, warning] of [
-    ["has not changed", () => {}],
-    [
-      "has changed",
-      (path) => Deno.writeTextFileSync(path, "another"),
-      (path) => `<4>${path} has changed: restart the service to use it`,
-    ],
-    [
-      "is missing",
-      (path) => Deno.removeSync(path),
-      (path) => `<4>--tls-cert: cannot read ${path}: no such file`,
-    ],
-    [
-      "is a device or a pipe, which could block the service",
-      (path) => {
-        Deno.removeSync(path);
-        Deno.symlinkSync("/dev/null", path);
-      },
-      (path) => `<4>--tls-cert: cannot read ${path}: it is not a regular file`,
-    ],
-  ] satisfies [
-    string,
-    (path: string) => void,
-    ((path: string) => string)?,
-  ][]
-) {
-  const warns = warning === undefined ? "does not warn" : "warns";
-  test(`reload() ${warns} if the certificate ${what}`, ({ directory }) => {
-    const path = directory.file("plants.crt");
-    Deno.writeTextFileSync(path, "a certificate");
-    const tls = {
-      pair: { cert: "a certificate", key: "a key" },
-      certFile: { name: "--tls-cert", path },
-      expires: new Date(),
-    };
-    change(path);
-    const { log, logged } = openLog();
-    reload({ tokenFile: undefined, tls }, new AcceptedTokens([]), log);
-    assert.deepEqual(logged, [
-      KEPT,
-      ...warning === undefined ? [] : [warning(path)],
-    ]);
-  });
-}
+test("reload() reads no pipe or device, which could block the service", ({ directory }) => {
+  const path = directory.file("tokens");
+  Deno.symlinkSync("/dev/null", path);
+  const { log, logged } = openLog();
+  reload({ name: "--token-file", path }, new AcceptedTokens(["a"]), log);
+  assert.match(logged.join(), /: cannot read \S+: it is not a regular file$/);
+});

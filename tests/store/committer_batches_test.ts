@@ -80,13 +80,13 @@ Deno.test("a failed commit answers failed to all creates of its ids, and the com
   await store.write();
   recorded.reports.length = 0;
   const queued = [create(2), create(3)];
-  await store.next().fail("disk I/O error");
+  await store.next().fail("database or disk is full");
   assert.deepEqual(outcomesOf(creates), ["failed", "failed", "failed"]);
   assert.deepEqual([committer.waiting, store.pending.length], [2, 1]);
-  assert.deepEqual(recorded.reports, ["disk I/O error"]);
+  assert.deepEqual(recorded.reports, ["database or disk is full"]);
   await store.writeAll();
   assert.deepEqual(outcomesOf(queued), ["stored", "stored"]);
-  assert.deepEqual(recorded.reports, ["disk I/O error", 2]);
+  assert.deepEqual(recorded.reports, ["database or disk is full", 2]);
   assert.ok(!store.plants.has(1n));
 });
 
@@ -125,10 +125,10 @@ Deno.test("a failed read answers failed, and the id can be created again", async
   store.plants.set(1n, PLANT);
   const failed = create(1);
   store.next().resolve("exists");
-  store.problem = "disk I/O error";
+  store.problem = "database or disk is full";
   await settled();
   assert.equal(failed.outcome, "failed");
-  assert.deepEqual(recorded.reports, ["disk I/O error"]);
+  assert.deepEqual(recorded.reports, ["database or disk is full"]);
   store.problem = undefined;
   const again = create(1);
   await store.writeAll();

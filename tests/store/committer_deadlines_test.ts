@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { COMMIT_MS_MAX, LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
-import { DatabaseError } from "../../src/store/files/database_error.ts";
 import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
 
 const PLANT = { name: "Monstera" };
@@ -20,14 +19,6 @@ Deno.test("expire() fails every create at its deadline, not before: in a commit,
   assert.equal(committer.waiting, 0);
   const message = `no answer within ${COMMIT_MS_MAX / 1000} s`;
   assert.deepEqual(recorded.reports, [message]);
-});
-
-Deno.test("expire() reports that another process has locked the store, if the last commit found that", async () => {
-  const { store, recorded, create, expireAt } = setUpCommitter();
-  create(1);
-  await store.next().resolve("locked");
-  await expireAt(COMMIT_MS_MAX);
-  assert.deepEqual(recorded.reports, [new DatabaseError("locked").message]);
 });
 
 Deno.test("expire() reports the store as failed once if a create has expired and another commit may start", async () => {

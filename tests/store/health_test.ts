@@ -5,28 +5,26 @@ import {
   PROBES_UNSETTLED_MAX,
   RECOVERY_MS_MIN,
 } from "../../src/limits.ts";
-import { FileError } from "../../src/files/file_error.ts";
-import { DatabaseError } from "../../src/store/files/database_error.ts";
-import { type ObservedStore, StoreHealth } from "../../src/store/health.ts";
-import type { StoreError } from "../../src/store/store_error.ts";
-import { FakeClock } from "../support/fake_store.ts";
+import { StoreHealth } from "../../src/store/health.ts";
+import { StoreError } from "../../src/store_error.ts";
+import { FakeClock, FakeStore } from "../support/fake_store.ts";
 import { eventually } from "../support/load.ts";
 
-const FULL = new FileError("full");
-const LOCKED = new DatabaseError("locked");
-const NO_ANSWER = new DatabaseError("no answer", "no answer within 1 s");
-const IO_ERROR = new FileError("other", "disk I/O error");
+const FULL = new StoreError("other", "database or disk is full");
+const LOCKED = new StoreError("locked");
+const NO_ANSWER = new StoreError("no answer", "no answer within 1 s");
+const IO_ERROR = new StoreError("other", "disk I/O error");
 
 /** A store whose probe writes have the results that the test gives them. */
-class ProbedStore implements ObservedStore {
+class ProbedStore extends FakeStore {
   error: StoreError | undefined;
   readonly probes: PromiseWithResolvers<void>[] = [];
 
-  checkFiles(): StoreError | undefined {
+  override checkFiles(): StoreError | undefined {
     return this.error;
   }
 
-  probe(): Promise<void> {
+  override probe(): Promise<void> {
     const probe = Promise.withResolvers<void>();
     this.probes.push(probe);
     return probe.promise;
@@ -48,10 +46,7 @@ function setUpHealth() {
   clock.now = 10_000;
   /** The reports that no assertion has removed yet. */
   const reports: (StoreError | undefined)[] = [];
-  const health = new StoreHealth(store, {
-    storeFailing: (error) => reports.push(error),
-    storeRecovered: () => reports.push(undefined),
-  }, clock);
+  const health = new StoreHealth(store, (it) => void reports.push(it), clock);
   return { store, clock, reports, health };
 }
 
@@ -70,7 +65,7 @@ Deno.test("a store that fails is reported once, with its first error, and once w
 });
 
 Deno.test("an error of the files is reported once, without a probe write, even while creates fail for another reason", () => {
-  const lost = new DatabaseError("lost", "it was deleted or moved");
+  const lost = new StoreError("lost", "it was deleted or moved");
   for (const earlier of [[], [FULL]]) {
     const { store, reports, health } = setUpHealth();
     for (const error of earlier) health.failed(error);
@@ -80,6 +75,34 @@ Deno.test("an error of the files is reported once, without a probe write, even w
     assert.deepEqual(reports, [...earlier, lost]);
     assert.equal(health.error, lost);
     assert.equal(store.probes.length, 0);
+  }
+});
+
+Deno.test("a probe that fails is reported if it is of another kind than the last error, or has another cause", async () => {
+  const { store, clock, reports, health } = setUpHealth();
+  const denied = ["wal", "shm"].map((it) => new StoreError("denied", it));
+  for (const error of [IO_ERROR, FULL, FULL, ...denied]) {
+    clock.now += PROBE_MS;
+    const probed = health.probe();
+    await store.endProbe(error);
+    await probed;
+  }
+  assert.deepEqual(reports, [IO_ERROR, FULL, denied[0]]);
+});
+
+Deno.test("a store that is lost or corrupt stays so", async () => {
+  for (const kind of ["lost", "corrupt"] as const) {
+    const { store, clock, reports, health } = setUpHealth();
+    const final = new StoreError(kind);
+    store.error = final;
+    health.check();
+    store.error = undefined;
+    clock.now += RECOVERY_MS_MIN;
+    health.committed(0);
+    const probed = health.probe();
+    await store.endProbe(FULL);
+    assert.equal(await probed, final);
+    assert.deepEqual(reports, [final]);
   }
 });
 
@@ -118,21 +141,6 @@ Deno.test("probe() writes once for all calls within PROBE_MS", async () => {
   await store.endProbe();
   assert.equal(await again, undefined);
   assert.deepEqual(reports, []);
-});
-
-Deno.test("probe() returns the error of a failed write, and a write RECOVERY_MS_MIN later recovers", async () => {
-  const { store, clock, reports, health } = setUpHealth();
-  const probed = [health.probe(), health.probe()];
-  await store.endProbe(FULL);
-  probed.push(health.probe());
-  assert.deepEqual(await Promise.all(probed), [FULL, FULL, FULL]);
-
-  clock.now += RECOVERY_MS_MIN;
-  const again = health.probe();
-  await store.endProbe();
-  assert.equal(await again, undefined);
-  assert.equal(health.error, undefined);
-  assert.deepEqual(reports, [FULL, undefined]);
 });
 
 Deno.test("probe() retries while another process holds the lock", async () => {

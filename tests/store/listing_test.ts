@@ -1,145 +1,270 @@
 import assert from "node:assert/strict";
-import { PAGE_CHARS, PAGE_KEYS_MAX, PAGE_KEYS_MIN } from "../../src/limits.ts";
-import { DatabaseError } from "../../src/store/files/database_error.ts";
+import { isDeepStrictEqual } from "node:util";
+import { ID_MAX, ID_MIN, PAGE_KEYS } from "../../src/limits.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
 import {
+  type Gap,
   type Listed,
   type ListedStore,
   listPlants,
-  type PageStart,
   requireReadable,
+  salvagePlants,
 } from "../../src/store/listing.ts";
-import { settled } from "../support/fake_store.ts";
+import { StoreError, type StoreErrorKind } from "../../src/store_error.ts";
 import { newPlants, range } from "../support/load.ts";
+import { settled } from "../support/fake_store.ts";
+import { Random, seedOfRun } from "../support/random.ts";
 import { storeError } from "../support/stores.ts";
+import { drawId } from "../support/transfer.ts";
 
-/** A store whose keys are listed in the order of the array. */
-class ArrayStore implements ListedStore {
-  readonly entries: readonly Listed[];
-  /** The pages that were asked for. */
-  readonly calls: (PageStart & { readonly keysMax: number })[] = [];
-  /** The error of the page with this index, if it fails. */
-  failing: { readonly index: number; readonly error: Error } | undefined;
+/** One by one up to the damage, then in growing and in halved steps. */
+const READS_A_GAP_MAX = PAGE_KEYS + 700;
 
-  constructor(entries: readonly Listed[]) {
-    this.entries = entries;
+/** A page of a database: the ids up to the first one of the next page. */
+interface Leaf {
+  readonly from: bigint;
+  readonly plants: readonly NewPlant[];
+  /** What a read of it finds. */
+  readonly damage?: StoreErrorKind | undefined;
+}
+
+/** A store as SQLite reads it: a listing searches the page of its first id. */
+class LeafStore implements ListedStore {
+  readonly leaves: readonly Leaf[];
+  reads = 0;
+  /** Called before each page, with its index. */
+  onRead: (index: number) => void = () => {};
+
+  constructor(leaves: readonly Leaf[]) {
+    this.leaves = leaves;
   }
 
-  listPage(keysMax: number, start: PageStart) {
-    const index = this.calls.push({ keysMax, ...start }) - 1;
-    if (index === this.failing?.index) {
-      return Promise.reject(this.failing.error);
+  // deno-lint-ignore require-await
+  async listPage(after: bigint, idsMax: number) {
+    const read = this.reads++;
+    this.onRead(read);
+    const start = this.leaves.findLastIndex(({ from }) => from <= after + 1n);
+    const page: NewPlant[] = [];
+    for (const [i, leaf] of this.leaves.slice(start).entries()) {
+      if (page.length === idsMax) break;
+      if (leaf.damage !== undefined) throw new StoreError(leaf.damage);
+      const found = leaf.plants.filter(({ id }) => i > 0 || id > after);
+      page.push(...found.slice(0, idsMax - page.length));
     }
-    const from = Number(start.cursor);
-    const page = this.entries.slice(from, from + keysMax);
-    return Promise.resolve({ page, cursor: `${from + page.length}` });
+    return page;
   }
 }
 
-/** Plants of the first page and of a full second one. */
-const TWO_PAGES = PAGE_KEYS_MIN + PAGE_KEYS_MAX;
+/** Returns a store of one page. */
+function storeOf(plants: readonly NewPlant[]): LeafStore {
+  return new LeafStore([{ from: ID_MIN, plants }]);
+}
 
-/** A number of plants, and the lengths of the pages that list them. */
-const LENGTHS: readonly (readonly [count: number, lengths: number[]])[] = [
-  [0, [0]],
-  [PAGE_KEYS_MIN, [PAGE_KEYS_MIN, 0]],
-  [PAGE_KEYS_MIN + 1, [PAGE_KEYS_MIN, 1]],
-  [TWO_PAGES, [PAGE_KEYS_MIN, PAGE_KEYS_MAX, 0]],
-  [
-    TWO_PAGES + PAGE_KEYS_MAX,
-    [PAGE_KEYS_MIN, PAGE_KEYS_MAX, PAGE_KEYS_MAX, 0],
-  ],
-];
+/** Returns leaves with the plants of ids, so many in each. */
+function toLeaves(
+  ids: readonly bigint[],
+  nextSize: () => number,
+  nextDamage: () => Leaf["damage"] = () => undefined,
+): Leaf[] {
+  const leaves: Leaf[] = [];
+  for (let i = 0; i < ids.length;) {
+    const plants = newPlants(ids.slice(i, i += nextSize()));
+    const from = leaves.length === 0 ? ID_MIN : plants[0]?.id ?? ID_MAX;
+    leaves.push({ from, plants, damage: nextDamage() });
+  }
+  return leaves;
+}
 
-Deno.test("listPlants() lists small plants in pages of PAGE_KEYS_MAX after the first", async () => {
-  for (const [count, lengths] of LENGTHS) {
-    for (const name of ["", "Monstera"]) {
-      const plants = range(-70n, count).map((id) => ({ id, plant: { name } }));
-      const pages = await Array.fromAsync(listPlants(new ArrayStore(plants)));
-      assert.deepEqual(pages.flat(), plants);
-      assert.deepEqual(pages.map(({ length }) => length), lengths);
+/** Salvages a store: its plants in order, and the gaps. */
+async function salvage(store: ListedStore) {
+  const plants: Listed[] = [];
+  const gaps: Gap[] = [];
+  for await (const part of salvagePlants(store)) {
+    if ("upTo" in part) gaps.push(part);
+    else plants.push(...part);
+  }
+  return { plants, gaps };
+}
+
+/** Returns the plants outside damaged leaves, and a gap for each run of those. */
+function expectedOf(leaves: readonly Leaf[]) {
+  const plants: NewPlant[] = [];
+  const gaps: Gap[] = [];
+  for (const [i, leaf] of leaves.entries()) {
+    const after = plants.at(-1)?.id ?? ID_MIN - 1n;
+    const upTo = (leaves[i + 1]?.from ?? ID_MAX + 1n) - 1n;
+    if (leaf.damage === undefined) plants.push(...leaf.plants);
+    else {
+      if (gaps.at(-1)?.after === after) gaps.pop();
+      gaps.push({ after, upTo });
     }
   }
-});
+  return { plants, gaps };
+}
 
-Deno.test("listPlants() lists fewer entries in a page if those of the page before are large", async () => {
-  const few = 64;
-  const lengths = [PAGE_KEYS_MIN, PAGE_KEYS_MAX, few, few, PAGE_KEYS_MAX, 1];
-  const large = "x".repeat(PAGE_CHARS / few);
-  for (const isPlant of [true, false]) {
-    const entries = lengths.flatMap((length, page) => {
-      const text = page === 1 || page === 2 ? large : "Monstera";
-      return range(BigInt(1_000 * page), length)
-        .map((id) => isPlant ? { id, plant: { name: text } } : text);
-    });
-    const pages = await Array.fromAsync(listPlants(new ArrayStore(entries)));
-    assert.deepEqual(pages.map(({ length }) => length), lengths);
+/**
+ * Asserts that no plant is listed twice or out of order, and that those that are
+ * missing are in gaps; returns their number.
+ */
+async function assertHonest(leaves: readonly Leaf[], ids: readonly bigint[]) {
+  const { plants, gaps } = await salvage(new LeafStore(leaves));
+  const listed = new Set(plants.map(({ id }) => id));
+  assert.deepEqual(
+    plants.map(({ id }) => id),
+    ids.filter((id) => listed.has(id)),
+  );
+  const missing = ids.filter((id) => !listed.has(id));
+  for (const id of missing) {
+    assert.ok(gaps.some((gap) => gap.after < id && id <= gap.upTo), `${id}`);
   }
-});
+  return missing.length;
+}
 
-Deno.test("listPlants() lists plants above an id", async () => {
-  const store = new ArrayStore(newPlants(range(8n, PAGE_KEYS_MIN)));
-  await Array.fromAsync(listPlants(store, 7n));
-  assert.deepEqual(store.calls, [
-    { keysMax: PAGE_KEYS_MIN, after: 7n, cursor: "" },
-    { keysMax: PAGE_KEYS_MAX, after: 7n, cursor: `${PAGE_KEYS_MIN}` },
-  ]);
+/** Returns ids in order: rising ones as most clients send, or random ones. */
+function drawIds(random: Random): bigint[] {
+  const count = random.pick([1, PAGE_KEYS, 2_000]);
+  if (random.chance(0.5)) return range(random.pick([ID_MIN, -20n, 1n]), count);
+  const ids = Array.from({ length: count }, () => drawId(random));
+  return [...new Set([ID_MIN, ...ids, ID_MAX])].sort((a, b) => a < b ? -1 : 1);
+}
+
+function drawDamage(random: Random, share: number): Leaf["damage"] {
+  if (!random.chance(share)) return undefined;
+  return random.pick(["corrupt", "newer format"] as const);
+}
+
+Deno.test("listPlants() lists every plant above an id, in pages of PAGE_KEYS until one is shorter", async () => {
+  for (const count of [0, 1, PAGE_KEYS - 1, PAGE_KEYS, 3 * PAGE_KEYS + 1]) {
+    const plants = newPlants(range(-70n, count));
+    const store = storeOf(plants);
+    const pages = await Array.fromAsync(listPlants(store));
+    assert.deepEqual(pages.flat(), plants);
+    assert.equal(pages.length, Math.floor(count / PAGE_KEYS) + 1);
+    assert.equal(store.reads, pages.length);
+    const above = (await Array.fromAsync(listPlants(store, -69n))).flat();
+    assert.deepEqual(above, plants.slice(2));
+  }
 });
 
 Deno.test("listPlants() prefetches one page", async () => {
-  const store = new ArrayStore(newPlants(range(1n, 2 * TWO_PAGES)));
+  const store = storeOf(newPlants(range(1n, 4 * PAGE_KEYS)));
   const pages = listPlants(store);
   for (let page = 1; page <= 2; page++) {
     await pages.next();
     await settled();
-    assert.equal(store.calls.length, page + 1);
+    assert.equal(store.reads, page + 1);
   }
   await pages.return(undefined);
 });
 
+/** Makes the page with an index fail. */
+function failAt(store: LeafStore, failing: number): void {
+  store.onRead = (index) => {
+    if (index === failing) throw new StoreError("locked");
+  };
+}
+
 Deno.test("listPlants() has the plants of every page before one that fails", async () => {
-  const plants = newPlants(range(1n, TWO_PAGES + 1));
-  const store = new ArrayStore(plants);
-  store.failing = { index: 2, error: new DatabaseError("locked") };
+  const plants = newPlants(range(1n, 2 * PAGE_KEYS + 1));
+  const store = storeOf(plants);
+  failAt(store, 2);
   const found: Listed[] = [];
   await assert.rejects(async () => {
     for await (const page of listPlants(store)) found.push(...page);
   }, storeError("locked"));
-  assert.deepEqual(found, plants.slice(0, TWO_PAGES));
+  assert.deepEqual(found, plants.slice(0, 2 * PAGE_KEYS));
 });
 
 Deno.test("listPlants() that is stopped early ignores the failure of the prefetched page", async () => {
-  const store = new ArrayStore(newPlants(range(1n, TWO_PAGES)));
-  store.failing = { index: 1, error: new DatabaseError("locked") };
+  const store = storeOf(newPlants(range(1n, 2 * PAGE_KEYS)));
+  failAt(store, 1);
   // The test fails if a rejection is not handled.
   for await (const _page of listPlants(store)) break;
-  assert.equal(store.calls.length, 2);
+  assert.equal(store.reads, 2);
   await settled();
 });
 
-/** Entries whose ids do not ascend, and the id that a listing starts after. */
-const CIRCLES: readonly (readonly [readonly Listed[], after?: bigint])[] = [
-  [newPlants([1n, 1n])],
-  [newPlants([2n, 1n])],
-  [[...newPlants([2n]), '[ "plants", "x" ]', ...newPlants([2n])]],
-  [newPlants([7n, 8n]), 7n],
-  [newPlants([...range(1n, PAGE_KEYS_MIN), ...range(1n, PAGE_KEYS_MIN)])],
-];
-
 Deno.test("listPlants() and requireReadable() take ids that do not ascend for a corrupt database", async () => {
-  for (const [entries, after] of CIRCLES) {
-    const store = new ArrayStore(entries);
-    const listed = Array.fromAsync(listPlants(store, after));
+  for (const ids of [[2n, 1n], [1n, 3n, 2n, 4n]]) {
+    const store = storeOf(newPlants(ids));
+    const listed = Array.fromAsync(listPlants(store));
     await assert.rejects(listed, storeError("corrupt"));
-    if (after !== undefined) continue;
     await assert.rejects(requireReadable(store), storeError("corrupt"));
+  }
+  // Longer keys of another program have the same id.
+  const [plant = assert.fail()] = newPlants([1n]);
+  const page = [plant, { id: 1n, plant: null }, { id: 1n, plant: null }];
+  const store = { listPage: () => Promise.resolve(page) };
+  await requireReadable(store);
+  // A page must be behind the one before.
+  const circle = Array.fromAsync(listPlants(store, 1n));
+  await assert.rejects(circle, storeError("corrupt"));
+});
+
+Deno.test("requireReadable() reads one page, and fails if this Deno cannot", async () => {
+  const store = storeOf(newPlants(range(1n, 2 * PAGE_KEYS)));
+  await requireReadable(store);
+  assert.equal(store.reads, 1);
+  const newer = new LeafStore(
+    [{ from: ID_MIN, plants: [], damage: "newer format" }],
+  );
+  await assert.rejects(requireReadable(newer), storeError("newer format"));
+});
+
+Deno.test("salvagePlants() lists every plant outside of damaged pages, names each gap exactly, and ends", async () => {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  for (let i = 0; i < 200; i++) {
+    const sizeMax = random.int(20, 100);
+    const share = random.pick([0, 0.01, 0.05, 0.1]);
+    const leaves = toLeaves(
+      drawIds(random),
+      () => random.int(sizeMax / 2, sizeMax),
+      () => drawDamage(random, share),
+    );
+    const store = new LeafStore(leaves);
+    const { plants, gaps } = await salvage(store);
+    const expected = expectedOf(leaves);
+    const message = `SEED=${seed}, store ${i}`;
+    assert.deepEqual(gaps, expected.gaps, message);
+    assert.ok(isDeepStrictEqual(plants, expected.plants), message);
+    const reads = plants.length / PAGE_KEYS + gaps.length * READS_A_GAP_MAX;
+    assert.ok(store.reads <= reads + 2, message);
   }
 });
 
-Deno.test("requireReadable() reads PAGE_KEYS_MAX keys, and accepts those of other programs", async () => {
-  const entries: Listed[] = ['[ "plants", "text" ]', ...newPlants([-1n, 2n])];
-  const store = new ArrayStore(entries);
-  await requireReadable(store);
-  assert.deepEqual(store.calls, [{ keysMax: PAGE_KEYS_MAX, cursor: "" }]);
-  store.failing = { index: 1, error: new DatabaseError("newer format") };
-  await assert.rejects(requireReadable(store), storeError("newer format"));
+Deno.test("salvagePlants() of a store with more damage than plants lists none twice, and every other one is in a gap", async () => {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  for (let i = 0; i < 50; i++) {
+    const ids = drawIds(random);
+    const leaves = toLeaves(
+      ids,
+      () => random.int(1, 20),
+      () => drawDamage(random, 0.7),
+    );
+    await assertHonest(leaves, ids).catch((cause) => {
+      throw new Error(`SEED=${seed}, store ${i}`, { cause });
+    });
+  }
+});
+
+Deno.test("salvagePlants() names a gap where a page is in the place of another one, and lists no plant twice", async () => {
+  const size = PAGE_KEYS / 4;
+  const ids = range(1n, 10 * size);
+  for (const [from, to] of [[2, 7], [7, 2]] as const) {
+    const leaves = toLeaves(ids, () => size);
+    const [source = assert.fail(), target = assert.fail()] = [from, to]
+      .map((index) => leaves[index]);
+    leaves[to] = { ...target, plants: source.plants };
+    assert.ok(await assertHonest(leaves, ids) >= size);
+  }
+});
+
+Deno.test("salvagePlants() ends with an error that is no damage, in a page and in a search", async () => {
+  for (const damage of [undefined, "corrupt"] as const) {
+    const store = new LeafStore(toLeaves([1n], () => 1, () => damage));
+    failAt(store, damage === undefined ? 0 : 3);
+    await assert.rejects(salvage(store), storeError("locked"));
+  }
 });

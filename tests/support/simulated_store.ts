@@ -1,11 +1,10 @@
 import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import type { CommitResult, CommitStore } from "../../src/store/committer.ts";
-import type { ObservedStore } from "../../src/store/health.ts";
+import type { CommitResult, Store } from "../../src/store/store.ts";
+import { toStoreError } from "../../src/store_error.ts";
 import { LONGEST_PLANTS } from "./plants.ts";
 import type { InstanceModel, Operation } from "./model.ts";
 import type { World } from "./simulated_world.ts";
-import { toStoreError } from "../../src/store/store_error.ts";
 
 /** Time for an operation that ends at all. */
 export const OPERATION_MS_MAX = COMMIT_MS_MAX + 3_000;
@@ -43,9 +42,11 @@ const COMMIT: readonly Course[] = [
 ];
 
 /** A store that one process has open, and that fails in every known way. */
-export class SimulatedStore implements CommitStore, ObservedStore {
+export class SimulatedStore implements Store {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
+  readonly isNew = false;
+  readonly databaseBytes = undefined;
   readonly #world: World;
   readonly #model: InstanceModel;
   /** Whether the process has ended. */

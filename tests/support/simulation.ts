@@ -181,10 +181,11 @@ class SimulatedInstance {
     this.#world = world;
     this.model = new InstanceModel(world);
     this.#store = new SimulatedStore(world, this.model);
-    this.#health = new StoreHealth(this.#store, {
-      storeFailing: ({ problem }) => this.model.reported(problem),
-      storeRecovered: () => this.model.reported(undefined),
-    }, clock);
+    this.#health = new StoreHealth(
+      this.#store,
+      (error) => this.model.reported(error?.message),
+      clock,
+    );
     this.#committer = new Committer(this.#store, {
       committed: (seconds) => this.#health.committed(seconds),
       commitFailed: (error) => this.#health.failed(error),

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
-import type { CommitResult } from "../../src/store/committer.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
+import type { StoreLocation } from "../../src/store/location.ts";
 import { openStore } from "../../src/store/open.ts";
-import { ProblemError } from "../../src/files/problem.ts";
-import type { StoreError } from "../../src/store/store_error.ts";
+import type { CommitResult } from "../../src/store/store.ts";
+import { StoreError, type StoreErrorKind } from "../../src/store_error.ts";
 import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
 import { eventually, inParallel } from "./load.ts";
 import { test } from "./tests.ts";
@@ -16,6 +16,11 @@ interface OpenedStore {
   readonly kv: Deno.Kv;
 }
 
+/** Returns the location of a store in a file. */
+export function fileAt(path: string): StoreLocation & { kind: "file" } {
+  return { kind: "file", path, configured: path };
+}
+
 /** Tests of a new store in a file. */
 export const fileStore = {
   test(
@@ -23,7 +28,7 @@ export const fileStore = {
     run: (opened: { store: KvStore; path: string }) => Promise<void>,
   ): void {
     test(name, async ({ store: path }) => {
-      const store = await openStore({ kind: "file", path });
+      const store = await openStore(fileAt(path));
       try {
         await run({ store, path });
       } finally {
@@ -58,12 +63,12 @@ export const eachStore = {
 
 /** Returns a check of an error, for `assert.throws()` and `assert.rejects()`. */
 export function storeError(
-  problem: StoreError["problem"],
+  kind: StoreErrorKind,
   message: string | RegExp = /./,
 ): (error: unknown) => true {
   return (error) => {
-    assert.ok(error instanceof ProblemError, String(error));
-    assert.equal(error.problem, problem);
+    assert.ok(error instanceof StoreError, String(error));
+    assert.equal(error.kind, kind);
     if (typeof message === "string") assert.equal(error.message, message);
     else assert.match(error.message, message);
     return true;

@@ -1,13 +1,15 @@
 import assert from "node:assert/strict";
-import { basename } from "node:path";
-import { toFileError } from "../../../src/files/file_error.ts";
+import { DatabaseSync } from "node:sqlite";
 import {
   filesOf,
   inspect,
+  isIntact,
   requireStore,
+  requireUsable,
 } from "../../../src/store/files/inspect.ts";
+import { toStoreError } from "../../../src/store_error.ts";
+import { execute, overwrite } from "../../support/damage.ts";
 import {
-  eachPlace,
   KEY,
   makeBackup,
   makeLog,
@@ -15,165 +17,190 @@ import {
   PLANT,
 } from "../../support/places.ts";
 import { storeError } from "../../support/stores.ts";
-import { runTool } from "../../support/tools.ts";
+import { TemporaryDirectory } from "../../support/temporary.ts";
 import { test } from "../../support/tests.ts";
+import { runTool } from "../../support/tools.ts";
 
-eachPlace.test("inspect() refuses a missing or an empty file beside a log", async ({ path, real }) => {
-  for (const found of ["nothing", "empty"] as const) {
-    if (found === "empty") Deno.createSync(real).close();
+const NOT_A_STORE = storeError("path", "not a Deno KV store");
+
+test("inspect() refuses a log beside a missing file, an empty one, or a backup", async ({ store: path }) => {
+  const foreign = storeError(
+    "foreign log",
+    `${path}-wal belongs to another database, or to one that is gone`,
+  );
+  for (
+    const [found, make] of [
+      ["nothing", () => {}],
+      ["empty", (path) => Deno.createSync(path).close()],
+      ["store", makeBackup],
+    ] satisfies [string, (path: string) => void | Promise<void>][]
+  ) {
+    await make(path);
     assert.equal(inspect(path), found);
-    await makeLog(`${real}-wal`);
-    storeError(
-      "missing database",
-      `${basename(real)} is missing or empty, but its log is here: ${real}-wal`,
-    )(inspect(path));
-    Deno.removeSync(`${real}-wal`);
+    await makeLog(`${path}-wal`);
+    assert.throws(() => inspect(path), foreign);
+    assert.throws(() => requireStore(path), foreign);
+    // One without content has nothing to replay.
+    Deno.truncateSync(`${path}-wal`);
     assert.equal(inspect(path), found);
-    assert.deepEqual(filesOf(path), found === "empty" ? [real] : []);
-  }
-});
-
-eachPlace.test("inspect() refuses a backup beside a log", async ({ path, real }) => {
-  await makeBackup(real);
-  assert.equal(inspect(path), "store");
-  await makeLog(`${real}-wal`);
-  const content = Deno.readFileSync(real);
-  const message = `${real}-wal belongs to another database`;
-  storeError("foreign log", message)(inspect(path));
-  assert.deepEqual(Deno.readFileSync(real), content);
-});
-
-test("inspect() refuses a link with the log of its database beside it, and accepts a link to that log", async ({ directory, store: path }) => {
-  const real = directory.file("real.db");
-  await makeStore(real);
-  Deno.symlinkSync("real.db", path);
-  assert.equal(inspect(path), "store");
-  const makeEmpty = (path: string) => Deno.createSync(path).close();
-  for (const make of [makeLog, makeEmpty]) {
-    await make(`${path}-wal`);
-    const message =
-      `it is a link, but the log of its database is beside the link: ${path}-wal`;
-    storeError("log beside link", message)(inspect(path));
     Deno.removeSync(`${path}-wal`);
   }
-  Deno.createSync(`${real}-wal`).close();
-  Deno.symlinkSync("real.db-wal", `${path}-wal`);
-  assert.equal(inspect(path), "store");
 });
 
-eachPlace.test("inspect() accepts a store and its own log, and keeps its files", async ({ path, real }) => {
-  using kv = await Deno.openKv(real);
+test("inspect() accepts a store and its own log, and keeps its files", async ({ directory, store: path }) => {
+  using kv = await Deno.openKv(path);
   await kv.set(KEY, PLANT);
-  assert.ok(Deno.statSync(`${real}-wal`).size > 0);
+  assert.ok(Deno.statSync(`${path}-wal`).size > 0);
   assert.equal(inspect(path), "store");
-  const files = ["", "-wal", "-shm"].map((suffix) => real + suffix);
-  assert.deepEqual(filesOf(path), files);
+  assert.deepEqual(
+    directory.names(),
+    ["plants.db", "plants.db-shm", "plants.db-wal"],
+  );
 });
 
-eachPlace.test("filesOf() finds the files of a database, and no others beside it", ({ path, real }) => {
+test("filesOf() finds the files of a database, and no others beside it", ({ store: path }) => {
   for (const other of ["-wal2", ".wal", "wal"]) {
-    Deno.createSync(real + other).close();
+    Deno.createSync(path + other).close();
   }
-  assert.deepEqual(filesOf(path), []);
-  const files = ["", "-wal", "-shm", "-journal"].map((it) => real + it);
-  for (const file of files) {
+  const files = ["", "-wal", "-shm", "-journal"].map((it) => path + it);
+  for (const [i, file] of files.entries()) {
+    assert.deepEqual(filesOf(path), files.slice(0, i));
     Deno.createSync(file).close();
-    assert.deepEqual(filesOf(path), [file]);
-    Deno.removeSync(file);
   }
-  for (const file of files) Deno.createSync(file).close();
   assert.deepEqual(filesOf(path), files);
 });
 
-test("inspect() accepts an empty log beside a missing file or a backup", async ({ store: path }) => {
-  Deno.createSync(`${path}-wal`).close();
-  assert.equal(inspect(path), "nothing");
-  Deno.removeSync(`${path}-wal`);
-  await makeBackup(path);
-  Deno.createSync(`${path}-wal`).close();
-  assert.equal(inspect(path), "store");
-});
-
-test("inspect() reports what it cannot examine, and opens no pipe", async ({ directory }) => {
-  const link = (target: string, name: string) =>
-    Deno.symlinkSync(target, directory.file(name));
-  link("loop.db", "loop.db");
-  link("log.db-wal", "log.db-wal");
-  // The header of a directory cannot be read.
-  Deno.mkdirSync(directory.file("headless.db"));
-  Deno.writeTextFileSync(directory.file("headless.db-wal"), "a");
-  for (
-    const [name, problem] of [
-      ["loop.db", "bad path"],
-      ["log.db", "bad path"],
-      ["headless.db", "directory"],
-    ] as const
-  ) {
-    assert.throws(
-      () => inspect(directory.file(name)),
-      (error) => storeError(problem)(toFileError(error)),
-    );
-  }
-  storeError("directory", "it is a directory")(inspect(directory.path));
+test("inspect() refuses what is no file, and opens no pipe, also beside a log", async ({ directory }) => {
   const pipe = directory.file("pipe.db");
   await runTool("mkfifo", [pipe]);
-  storeError("not a store", "not a Deno KV store")(inspect(pipe));
+  Deno.symlinkSync("loop.db", directory.file("loop.db"));
+  Deno.symlinkSync("log.db-wal", directory.file("log.db-wal"));
+  const refuse = (name: string, expected: ReturnType<typeof storeError>) =>
+    assert.throws(
+      () => inspect(directory.file(name)),
+      (error) => expected(toStoreError(error)),
+    );
+  refuse("", storeError("path", "it is a directory"));
+  refuse("pipe.db", NOT_A_STORE);
+  refuse("loop.db", NOT_A_STORE);
+  refuse("loop.db/plants.db", storeError("path", /^Too many levels/));
+  await makeLog(`${pipe}-wal`);
+  refuse("pipe.db", storeError("foreign log"));
 });
 
-test("inspect() refuses a store whose log is missing if its index shows plants that only the log has", async ({ directory, store: path }) => {
-  const kv = await Deno.openKv(path);
-  await kv.set(KEY, PLANT);
-  const killed = directory.file("killed.db");
-  Deno.copyFileSync(path, killed);
-  Deno.copyFileSync(`${path}-shm`, `${killed}-shm`);
-  kv.close();
-  const log = `${Deno.realPathSync(directory.path)}/killed.db-wal`;
-  storeError("missing log", `its log is missing: ${log}`)(inspect(killed));
-  // All plants are in the database of a store that was closed.
-  const index = Deno.readFileSync(`${killed}-shm`);
-  const numbers = new DataView(index.buffer);
-  const frames = numbers.getUint32(16, true);
-  assert.ok(frames > 1);
-  for (const copied of [frames - 1, frames]) {
-    numbers.setUint32(96, copied, true);
-    Deno.writeFileSync(`${path}-shm`, index);
-    if (copied < frames) storeError("missing log")(inspect(path));
-    else assert.equal(inspect(path), "store");
-  }
-  for (const content of [new Uint8Array(32_768), new Uint8Array()]) {
-    Deno.writeFileSync(`${path}-shm`, content);
-    assert.equal(inspect(path), "store");
-  }
-});
-
-test("inspect() reads all of a header, even a byte at a time", async ({ store: path }) => {
-  await makeStore(path);
-  await makeLog(`${path}-wal`);
-  const { prototype } = Deno.FsFile;
-  const { readSync } = prototype;
-  prototype.readSync = function (bytes) {
-    return readSync.call(this, bytes.subarray(0, 1));
-  };
-  try {
-    assert.equal(inspect(path), "store");
-  } finally {
-    prototype.readSync = readSync;
-  }
-});
-
-test("requireStore() throws what is at a path without a store", async ({ store: path }) => {
-  const missing = storeError("missing", "no such file");
+test("requireStore() names what is at a path without a store", async ({ store: path }) => {
+  const missing = storeError("path", "no such file");
   assert.throws(() => requireStore(path), missing);
   // SQLite sees nothing in one byte either.
   for (const text of ["", "a"]) {
     Deno.writeTextFileSync(path, text);
     assert.equal(inspect(path), "empty");
-    const empty = storeError("missing", "it is empty");
+    const empty = storeError("path", "it is empty");
     assert.throws(() => requireStore(path), empty);
   }
-  await makeLog(`${path}-wal`);
-  assert.throws(() => requireStore(path), storeError("foreign log"));
-  Deno.removeSync(`${path}-wal`);
+  Deno.removeSync(path);
   await makeStore(path);
   requireStore(path);
+});
+
+test("requireUsable() accepts a store, and names a file of it, or the directory, that cannot be written", async ({ directory, store: path }) => {
+  await makeStore(path);
+  requireUsable(path);
+  assert.deepEqual(directory.names(), ["plants.db"]);
+  for (const suffix of ["-wal", "-shm", "-journal"]) {
+    // Not for root either.
+    Deno.mkdirSync(path + suffix);
+    const message = `Is a directory (os error 21): ${path}${suffix}`;
+    assert.throws(() => requireUsable(path), storeError("path", message));
+    Deno.removeSync(path + suffix);
+  }
+});
+
+test("requireUsable() ignores a file that another process deletes meanwhile", async ({ directory, store: path }) => {
+  await makeStore(path);
+  const { openSync } = Deno;
+  Deno.openSync = (path, options) => {
+    Deno.removeSync(path);
+    return openSync(path, options);
+  };
+  try {
+    requireUsable(path);
+  } finally {
+    Deno.openSync = openSync;
+  }
+  assert.deepEqual(directory.names(), []);
+});
+
+const FIRST_TABLE = `CREATE TABLE migration_state (
+  k integer not null primary key,
+  version integer not null
+)`;
+
+/** What statements make of a database without a store. */
+const NO_STORES = [
+  ["empty", "PRAGMA user_version = 1"],
+  ["empty", FIRST_TABLE],
+  ["refused", "CREATE TABLE plants (id INTEGER)"],
+  ["refused", `${FIRST_TABLE}; CREATE TABLE plants (id)`],
+] as const;
+
+Deno.test("inspect() accepts the start of a store where one can be created, and refuses any other database unchanged", async () => {
+  for (const [found, statements] of NO_STORES) {
+    for (const mode of ["WAL", "DELETE"]) {
+      using directory = new TemporaryDirectory();
+      const path = directory.file("plants.db");
+      execute(path, `PRAGMA journal_mode = ${mode}; ${statements}`);
+      const content = Deno.readFileSync(path);
+      if (found === "refused") assert.throws(() => inspect(path), NOT_A_STORE);
+      else assert.equal(inspect(path), found);
+      assert.deepEqual(Deno.readFileSync(path), content);
+      assert.deepEqual(directory.names(), ["plants.db"]);
+      if (found === "refused") continue;
+      (await Deno.openKv(path)).close();
+      assert.equal(inspect(path), "store");
+    }
+  }
+});
+
+test("inspect() refuses a store with a trigger or a view, which could drop what is written", async ({ store: path }) => {
+  await makeStore(path);
+  for (
+    const [type, rest] of [
+      ["TRIGGER", "AFTER INSERT ON kv BEGIN DELETE FROM kv; END"],
+      ["VIEW", "AS SELECT * FROM kv"],
+    ] as const
+  ) {
+    execute(path, `CREATE ${type} other ${rest}`);
+    assert.throws(() => inspect(path), NOT_A_STORE);
+    execute(path, `DROP ${type} other`);
+    assert.equal(inspect(path), "store");
+  }
+});
+
+test("inspect() accepts a store whose first start was killed, and its log, which it keeps", async ({ directory, store: path }) => {
+  const killed = directory.file("killed.db");
+  {
+    using database = new DatabaseSync(path);
+    database.exec(`PRAGMA journal_mode = WAL; ${FIRST_TABLE}`);
+    Deno.copyFileSync(path, killed);
+    Deno.copyFileSync(`${path}-wal`, `${killed}-wal`);
+  }
+  const log = Deno.readFileSync(`${killed}-wal`);
+  assert.ok(log.length > 0);
+  assert.equal(inspect(killed), "empty");
+  assert.deepEqual(Deno.readFileSync(`${killed}-wal`), log);
+  (await Deno.openKv(killed)).close();
+  assert.equal(inspect(killed), "store");
+});
+
+test("isIntact() finds damage of a store that no plant is in, also while it is open", async ({ store: path }) => {
+  const kv = await Deno.openKv(path);
+  await kv.set(KEY, PLANT);
+  assert.equal(isIntact(path), true);
+  kv.close();
+  // The number of free pages, in the header.
+  overwrite(path, 36, 4);
+  assert.equal(isIntact(path), false);
+  overwrite(path, 4_096, 4_096);
+  assert.equal(isIntact(path), false);
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
-import { makeFile } from "../../src/files/publish.ts";
-import { storeError } from "../support/stores.ts";
-import { test } from "../support/tests.ts";
+import { makeFile } from "../../../src/store/files/publish.ts";
+import { storeError } from "../../support/stores.ts";
+import { test } from "../../support/tests.ts";
 
 const CONTENT = "Monstera";
 
@@ -55,7 +55,7 @@ test("makeFile() keeps what has the name by the end, also a link that leads nowh
       make();
       return fill(partial);
     });
-    await assert.rejects(made, storeError("exists", "it already exists"));
+    await assert.rejects(made, Deno.errors.AlreadyExists);
     assert.deepEqual(directory.names(), ["new"]);
     if (Deno.lstatSync(path).isFile) {
       assert.equal(Deno.readTextFileSync(path), "other");
@@ -64,10 +64,25 @@ test("makeFile() keeps what has the name by the end, also a link that leads nowh
   }
 });
 
+test("makeFile() does not publish another file in the place of its own, nor the target of a link", async ({ directory }) => {
+  const other = directory.file("other");
+  Deno.writeTextFileSync(other, "other");
+  for (const put of [Deno.linkSync, Deno.symlinkSync]) {
+    const made = makeFile(directory.file("new"), async (partial) => {
+      await fill(partial);
+      Deno.removeSync(partial);
+      put(other, partial);
+    });
+    const message = /^another program has replaced \S+new$/;
+    await assert.rejects(made, storeError("other", message));
+    assert.deepEqual(directory.names(), ["other"]);
+  }
+  assert.equal(Deno.readTextFileSync(other), "other");
+});
+
 test("makeFile() refuses a missing directory", async ({ directory }) => {
   const made = makeFile(directory.file("missing/new"), fill);
-  const message = `no directory ${directory.path}/missing`;
-  await assert.rejects(made, storeError("no directory", message));
+  await assert.rejects(made, Deno.errors.NotFound);
   assert.deepEqual(directory.names(), []);
 });
 
@@ -85,7 +100,10 @@ test("makeFile() renames the file on a file system without links, and keeps one 
     assert.equal(Deno.readTextFileSync(path), CONTENT);
     Deno.removeSync(path);
     isTaken = true;
-    await assert.rejects(makeFile(path, fill), storeError("exists"));
+    await assert.rejects(
+      makeFile(path, fill),
+      Deno.errors.PermissionDenied,
+    );
     assert.deepEqual(directory.names(), ["new"]);
     assert.equal(Deno.readTextFileSync(path), "other");
   } finally {
@@ -112,7 +130,7 @@ test("makeFile() syncs the file before it has its name, and its directory after 
     const message =
       "it is complete, but a power cut may remove it: cannot sync its " +
       "directory: Input/output error";
-    const notSynced = storeError("not synced", message);
+    const notSynced = storeError("other", message);
     await assert.rejects(makeFile(path, fill), notSynced);
   } finally {
     prototype.syncSync = syncSync;

@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { importRescued } from "../../src/commands/heal.ts";
+import { Log } from "../../src/telemetry/log.ts";
+import { FakeStore } from "../support/fake_store.ts";
+import { storeError } from "../support/stores.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { testsWith } from "../support/tests.ts";
+import { toLine, writeLines } from "../support/transfer.ts";
+
+const TIME = "2026-01-02T030405.678Z";
+const RESCUED = `plants.db.rescued-${TIME}.jsonl`;
+const IMPORTED = `plants.db.imported-${TIME}.jsonl`;
+
+/** A directory with a store that starts, and what the start logs. */
+class Start extends TemporaryDirectory {
+  readonly store = new FakeStore();
+  readonly logged: string[] = [];
+
+  /** Writes a file in which plants of a lost store were saved. */
+  write(lines: readonly string[]): void {
+    writeLines(this.file(RESCUED), lines);
+  }
+
+  import(): Promise<void> {
+    const log = new Log("journal", (text) => {
+      this.logged.push(text.replaceAll(`${this.path}/`, ""));
+    });
+    return importRescued(this.store, this.file("plants.db"), log);
+  }
+}
+
+const start = testsWith(() => new Start());
+
+start.test("importRescued() imports every file beside the store, and renames it so that none is imported twice", async (place) => {
+  const others = [
+    "other.db.rescued-1.jsonl",
+    "plants.db.imported-0.jsonl",
+    "plants.db.rescued.jsonl",
+  ];
+  for (const name of others) Deno.createSync(place.file(name)).close();
+  place.write([toLine(1n, "Monstera"), toLine(-2n, "Ficus", "tree")]);
+  Deno.createSync(place.file("plants.db.rescued-2.jsonl")).close();
+  place.store.plants.set(1n, { name: "Monstera" });
+  await place.import();
+  const plants = [[1n, { name: "Monstera" }], [
+    -2n,
+    { name: "Ficus", tag: "tree" },
+  ]];
+  assert.deepEqual([...place.store.plants], plants);
+  const renamed = [IMPORTED, "plants.db.imported-2.jsonl"];
+  assert.deepEqual(place.names(), [...others, ...renamed].toSorted());
+  const message = "plants of a lost store from";
+  assert.deepEqual(place.logged.toSorted(), [
+    `<4>imported 0 ${message} plants.db.imported-2.jsonl`,
+    `<4>imported 2 ${message} ${IMPORTED}`,
+  ]);
+  // A removal after the import stays one.
+  place.store.plants.clear();
+  await place.import();
+  assert.equal(place.store.plants.size, 0);
+});
+
+start.test("importRescued() counts the plants whose ids are taken in one error, and renames their file, too", async (place) => {
+  place.write([1n, 2n, 3n].map((id) => toLine(id, "Monstera")));
+  for (const id of [1n, 3n]) place.store.plants.set(id, { name: "Ficus" });
+  await place.import();
+  assert.deepEqual(place.store.plants.get(1n), { name: "Ficus" });
+  assert.deepEqual(place.store.plants.get(2n), { name: "Monstera" });
+  assert.deepEqual(place.names(), [IMPORTED]);
+  const [imported, conflicts = "", ...others] = place.logged;
+  assert.equal(
+    imported,
+    `<4>imported 1 plant of a lost store from ${IMPORTED}`,
+  );
+  assert.ok(
+    conflicts.startsWith(`<3>2 plants in ${IMPORTED} not imported: `),
+    conflicts,
+  );
+  assert.deepEqual(others, []);
+});
+
+start.test("importRescued() fails if the store fails, and keeps the file for the next start", async (place) => {
+  place.write([toLine(1n, "Monstera")]);
+  place.store.problem = "database or disk is full";
+  await assert.rejects(place.import(), storeError("other"));
+  assert.deepEqual(place.names(), [RESCUED]);
+  place.store.problem = undefined;
+  await place.import();
+  assert.deepEqual(place.names(), [IMPORTED]);
+  assert.equal(place.logged.length, 1);
+});
+
+start.test("importRescued() by two starts at once imports a file once", async (place) => {
+  place.write([toLine(1n, "Monstera")]);
+  await Promise.all([place.import(), place.import()]);
+  assert.deepEqual([...place.store.plants.keys()], [1n]);
+  assert.deepEqual(place.names(), [IMPORTED]);
+  assert.equal(place.logged.length, 1, place.logged.join("\n"));
+});
+
+start.test("importRescued() names what a killed save has left, and a file that it cannot read, and imports the others", async (place) => {
+  const partial = `${RESCUED}.0123abcd.partial`;
+  const unreadable = "plants.db.rescued-1.jsonl";
+  for (const name of [partial, unreadable]) Deno.mkdirSync(place.file(name));
+  place.write([toLine(1n, "Monstera")]);
+  await place.import();
+  assert.deepEqual(
+    place.names(),
+    [IMPORTED, unreadable, partial].toSorted(),
+  );
+  assert.deepEqual([...place.store.plants.keys()], [1n]);
+  const errors = place.logged.filter((text) => text.startsWith("<3>"));
+  assert.deepEqual(errors.toSorted(), [
+    `<3>cannot read ${unreadable}: it is a directory`,
+    `<3>${partial} is incomplete: it is being written, or the service was killed`,
+  ]);
+});

@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { realPathOf } from "../../../src/store/files/file_system.ts";
+import { test } from "../../support/tests.ts";
+
+test("realPathOf() follows links to a file that exists or is missing", ({ directory }) => {
+  const real = directory.file("data/plants.db");
+  Deno.mkdirSync(directory.file("data"));
+  Deno.symlinkSync("data/second.db", directory.file("first.db"));
+  Deno.symlinkSync("../data/plants.db", directory.file("data/second.db"));
+  Deno.symlinkSync("data", directory.file("linked"));
+  for (const isThere of [false, true]) {
+    if (isThere) Deno.createSync(real).close();
+    for (
+      const name of [
+        "data/plants.db",
+        "first.db",
+        "linked/plants.db",
+        "linked/second.db",
+        "linked/../data/./plants.db",
+      ]
+    ) assert.equal(realPathOf(directory.file(name)), real, name);
+  }
+});
+
+test("realPathOf() keeps a path that cannot be examined, as an absolute one", ({ directory }) => {
+  Deno.symlinkSync("loop", directory.file("loop"));
+  Deno.symlinkSync("missing/plants.db", directory.file("dangling"));
+  for (const name of ["loop", "loop/plants.db", "missing/plants.db"]) {
+    assert.equal(realPathOf(directory.file(name)), directory.file(name));
+  }
+  assert.equal(
+    realPathOf(directory.file("dangling")),
+    directory.file("missing/plants.db"),
+  );
+  assert.equal(realPathOf("missing/../x"), `${Deno.realPathSync(".")}/x`);
+});

@@ -1,0 +1,212 @@
+import assert from "node:assert/strict";
+import { DatabaseSync } from "node:sqlite";
+import {
+  StoreError,
+  type StoreErrorKind,
+  toStoreError,
+} from "../src/store_error.ts";
+import { execute, makeNewer, writeText } from "./support/damage.ts";
+import { makeStore, PLANT } from "./support/places.ts";
+import { canMount, SmallDisk } from "./support/small_disk.ts";
+import { storeError } from "./support/stores.ts";
+import { StoreLock, TemporaryDirectory } from "./support/temporary.ts";
+import { testsIf } from "./support/tests.ts";
+
+const NEWER = "a newer Deno stored plants in it, or they are damaged";
+
+/** Returns an operation that lists the plants after a change of the tables. */
+function listAfter(sql: string): (path: string) => Promise<void> {
+  return async (path) => {
+    execute(path, sql);
+    using kv = await Deno.openKv(path);
+    await Array.fromAsync(kv.list({ prefix: [] }));
+  };
+}
+
+/** Returns an operation that throws an error that not every machine has. */
+function throwing(error: unknown): () => never {
+  return () => {
+    throw error;
+  };
+}
+
+const { NotCapable, PermissionDenied } = Deno.errors;
+
+/** Operations on a store with one plant that fail, by what they find. */
+const FAILURES: readonly (readonly [
+  kind: StoreErrorKind,
+  message: string | RegExp,
+  operations: Readonly<Record<string, (path: string) => unknown>>,
+])[] = [
+  ["path", /^No such file or directory \(os error 2\)$/, {
+    "a missing file": (path) => Deno.statSync(`${path}-wal`),
+  }],
+  ["path", /^Not a directory/, {
+    "a path below a file": (path) => Deno.statSync(`${path}/a`),
+  }],
+  ["path", /^Is a directory/, { "a directory": () => Deno.readFileSync("/") }],
+  ["path", /^Too many levels of symbolic links/, {
+    "links in a loop"(path) {
+      Deno.symlinkSync("loop", path.replace("plants.db", "loop"));
+      Deno.statSync(path.replace("plants.db", "loop"));
+    },
+  }],
+  ["path", /^File name too long/, {
+    "a long name": (path) => Deno.statSync(path + "x".repeat(256)),
+  }],
+  ["path", "file is not a database", {
+    "a text"(path) {
+      writeText(path);
+      return Deno.openKv(path);
+    },
+  }],
+  ["path", /^Deno cannot open special files/, {
+    "a special file": throwing(new NotCapable("Requires all access to x")),
+  }],
+  ["denied", "Permission denied (os error 13)", {
+    "a file of another user": throwing(
+      new PermissionDenied("Permission denied (os error 13), open '/x'"),
+    ),
+  }],
+  ["corrupt", "the database is corrupt, or its disk fails", {
+    "a database that was cut"(path) {
+      Deno.truncateSync(path, 4_096);
+      execute(path, "SELECT * FROM kv");
+    },
+    "a store without its version": listAfter("DELETE FROM migration_state"),
+    "a value of another type": listAfter("UPDATE kv SET v = 5"),
+    "a key of an unknown kind": listAfter(
+      "UPDATE kv SET k = CAST(k || x'2a' AS BLOB)",
+    ),
+    "a short key": listAfter(
+      "UPDATE kv SET k = substr(k, 1, length(k) - 1)",
+    ),
+  }],
+  ["newer format", NEWER, {
+    "a value of a newer Deno"(path) {
+      makeNewer(path);
+      return listAfter("")(path);
+    },
+    "a newer encoding": listAfter("UPDATE kv SET v_encoding = 9"),
+  }],
+  [
+    "locked",
+    /^another process has locked it, or its file system has no locks$/,
+    {
+      async "a lock of another process"(path) {
+        using kv = await Deno.openKv(path);
+        // Deno's first writes would wait for the lock.
+        await kv.set(["other"], 1);
+        using _lock = new StoreLock(path);
+        const key = ["plants", 2n];
+        await kv.atomic().check({ key, versionstamp: null }).set(key, PLANT)
+          .commit();
+      },
+    },
+  ],
+  ["other", "database or disk is full", {
+    "a full disk": (path) =>
+      execute(
+        path,
+        "PRAGMA max_page_count = 1; UPDATE kv SET v = zeroblob(100000)",
+      ),
+  }],
+  ["other", "the disk is full or fails", {
+    "a disk that fails": throwing(new Error("disk I/O error")),
+  }],
+  // A path is no problem.
+  ["other", "unable to open database file", {
+    "a path of SQLite": (path) => new DatabaseSync(`${path}/malformed`),
+  }],
+  ["other", "Input/output error (os error 5)", {
+    "a path of Deno": throwing(
+      new Error("Input/output error (os error 5): stat '/malformed'"),
+    ),
+  }],
+  ["other", "Requires read access", {
+    "a permission of Deno": throwing(new NotCapable("Requires read access")),
+  }],
+  ["other", "a text", { "a text": throwing("a text") }],
+];
+
+Deno.test("toStoreError() recognizes what is wrong by the errors of Deno and SQLite", async () => {
+  for (const [kind, message, operations] of FAILURES) {
+    for (const [what, operation] of Object.entries(operations)) {
+      using directory = new TemporaryDirectory();
+      const path = directory.file("plants.db");
+      await makeStore(path);
+      await assert.rejects(
+        async () => await operation(path),
+        (thrown) => storeError(kind, message)(toStoreError(thrown)),
+        what,
+      );
+    }
+  }
+});
+
+testsIf(canMount()).test(
+  "toStoreError() takes a read-only file system for a denied file",
+  () => {
+    using disk = new SmallDisk(1);
+    disk.remount("ro");
+    assert.throws(
+      () => Deno.createSync(disk.file("a")),
+      (thrown) => storeError("denied", /^Read-only/)(toStoreError(thrown)),
+    );
+  },
+);
+
+const TOKEN = "a-token/for-tests";
+
+/** Returns the message for an error of a KV Connect server. */
+function serverMessage(text: string): string {
+  return toStoreError(new Error(text), TOKEN).message;
+}
+
+Deno.test("toStoreError() masks the token in the message of a server, also where it is truncated", () => {
+  const message = serverMessage(`${TOKEN} is not ${TOKEN}${TOKEN}`);
+  assert.equal(message, "[token] is not [token][token]");
+  for (let length = 150; length < 250; length++) {
+    const message = serverMessage("x".repeat(length) + TOKEN);
+    assert.doesNotMatch(message, /a-token|for-tests/);
+  }
+});
+
+Deno.test("toStoreError() puts the message of a server on one line of 200 UTF-16 code units, with escapes", () => {
+  const message = serverMessage(" one\r\n\r\n  two\n\x1b[2J ");
+  assert.equal(message, String.raw`one two \u{1b}[2J`);
+  // It is truncated after the escapes.
+  assert.equal(serverMessage("\x1b".repeat(10_000)).length, 201);
+});
+
+Deno.test("toStoreError() recognizes of the errors of a server only that its plants are newer", () => {
+  const malformed = new TypeError("database disk image is malformed");
+  storeError("other", malformed.message)(toStoreError(malformed, TOKEN));
+  const newer = new RangeError("could not deserialize value");
+  storeError("newer format", NEWER)(toStoreError(newer, TOKEN));
+});
+
+Deno.test("toStoreError() returns a StoreError unchanged, also of a server", () => {
+  const error = new StoreError("lost", "malformed");
+  assert.equal(toStoreError(error, TOKEN), error);
+});
+
+Deno.test("a StoreError can pass, is damage, or is final, by its kind", () => {
+  const kinds: [kind: StoreErrorKind, ...properties: string[]][] = [
+    ["path"],
+    ["denied"],
+    ["foreign log"],
+    ["corrupt", "isDamage", "isFinal"],
+    ["newer format", "isDamage"],
+    ["lost", "isFinal"],
+    ["locked", "isPassing"],
+    ["no answer", "isPassing"],
+    ["other", "isPassing"],
+  ];
+  for (const [kind, ...properties] of kinds) {
+    const error = new StoreError(kind);
+    const found = (["isDamage", "isFinal", "isPassing"] as const)
+      .filter((property) => error[property]);
+    assert.deepEqual(found, properties, kind);
+  }
+});
