@@ -1,131 +1,209 @@
 /**
- * A command renames, replaces, cuts, links, deletes and re-owns no file that it
- * has not made itself in that run.
+ * What commands do to files: they change none that they have not made, and a kill
+ * at any moment leaves no incomplete one under its name.
  */
 import assert from "node:assert/strict";
-import { isStored, PLANT, send } from "../support/load.ts";
-import { type Ended, Program } from "../support/program.ts";
+import { dirname } from "node:path";
+import { inParallel, PLANT, range } from "../support/load.ts";
+import { assertSucceeded, Program } from "../support/program.ts";
+import { numberFromEnv } from "../support/random.ts";
 import {
   type Call,
   parseTrace,
   traced,
   withStrace,
 } from "../support/strace.ts";
-import { createAndKill, toLine, writeLines } from "../support/transfer.ts";
+import { TestPlace } from "../support/tests.ts";
+import {
+  backUp,
+  createAndKill,
+  exportLines,
+  toLine,
+  writeLines,
+} from "../support/transfer.ts";
 
-/** The calls that create files, and those that change more than a content. */
+/** Maximum number of kills of each command. */
+const KILL_POINTS = numberFromEnv("KILL_POINTS", 2);
+
+/** The calls that create files, write, sync them, or change names and modes. */
 const CALLS = "trace=?open,openat,?openat2,?creat,?mkdir,mkdirat," +
   "?rename,?renameat,renameat2,?link,linkat,?symlink,symlinkat," +
-  "?unlink,unlinkat,?rmdir,?truncate,ftruncate," +
-  "?chmod,fchmod,fchmodat,?chown,fchown,?lchown,fchownat";
+  "?unlink,unlinkat,?rmdir,?truncate,ftruncate,write,pwrite64,fsync,fdatasync," +
+  "?chmod,fchmod,fchmodat,?chown,fchown,?lchown,fchownat,exit_group";
+
+/** Kills come before and after these calls. */
+const KILLED = /sync$|^link|^rename/;
 
 /** What SQLite does to the files beside an open store, and to a store itself. */
 const BY_SQLITE =
-  /^(?:(?:unlink|ftruncate|fchown) \S+\.db-(?:wal|shm|journal)|ftruncate \S+\.db)$/;
+  /^(?:(?:open|unlink|ftruncate|fchown) \S+\.db-(?:wal|shm|journal)|ftruncate \S+\.db)$/;
 
-const decoder = new TextDecoder();
+/** A file system without hard links, owners and permissions, such as FAT. */
+const WITHOUT_LINKS = "inject=?link,linkat,?chmod,fchmod,fchmodat," +
+  "?chown,fchown,fchownat:error=EPERM";
 
-/** Returns the paths of a call: those that it names, or that of a descriptor. */
-function pathsOf({ args, strings }: Call): string[] {
-  const [, opened = ""] = /<([^>]*)>/.exec(args) ?? [];
-  const texts = strings.map((it) => decoder.decode(it));
-  return texts.length === 0
-    ? [opened]
-    : texts.map((it) => it.startsWith("/") ? it : `${opened}/${it}`);
-}
+const linesOf = (ids: readonly bigint[]) =>
+  ids.map((id) => toLine(id, PLANT.name, PLANT.tag));
 
-/**
- * Returns the changes of files that the program has not made itself.
- * @param before the files that were there before it started
- */
-function changesOfOthers(
-  calls: readonly Call[],
-  before: ReadonlySet<string>,
-): string[] {
+/** The plants of a store that was killed, and of a file that a start imports. */
+const STORED = linesOf(range(1n, 100));
+const SAVED = linesOf(range(200n, 10));
+
+/** A command, and its changes of files that it has not made. */
+type Command = readonly [words: string, ...changes: string[]];
+
+const SERVE = "serve --port 0 --kv plants.db";
+const HEALED = "rename plants.db.rescued-2026.jsonl";
+const COMMANDS: readonly Command[] = [
+  ["backup new.db --kv plants.db"],
+  ["restore copy.db --kv new.db"],
+  ["export --kv plants.db"],
+  ["export 2 --kv plants.db"],
+  ["import lines --kv plants.db"],
+  ["remove 1 --kv plants.db"],
+  ["check --kv plants.db"],
+  ["healthcheck --port 1"],
+  ["openapi"],
+  ["serve --port 0 --kv new.db"],
+  [SERVE, HEALED],
+  // The store is deleted while it runs.
+  [SERVE, HEALED, "rename plants.db-shm", "rename plants.db-wal"],
+];
+
+/** Returns the changes of files that a command has not made itself. */
+function changesOfOthers(calls: readonly Call[], before: string[]): string[] {
   const made: string[] = [];
   const isOwn = (path: string) =>
     made.some((own) => `${path}/`.startsWith(`${own}/`));
   const changes: string[] = [];
-  for (const call of calls) {
-    if (/^(-1|\?)/.test(call.result)) continue;
-    const name = call.name.replace(/at2?$/, "");
-    const paths = pathsOf(call);
-    if (/^(open|creat|mkdir)/.test(name)) {
-      const creates = name !== "open" || call.args.includes("O_CREAT");
-      if (creates && !before.has(paths[0] ?? "")) made.push(...paths);
-      if (!call.args.includes("O_TRUNC")) continue;
-    }
-    if (/^(link|symlink|rename)/.test(name) && !before.has(paths[1] ?? "")) {
-      made.push(...paths.slice(1));
-    }
-    changes.push(
-      ...paths.filter((it) => !isOwn(it)).map((it) => `${name} ${it}`),
-    );
+  for (const { name: call, args, paths, result } of calls) {
+    if (/^(-1|\?)/.test(result) || /sync|write/.test(call)) continue;
+    const name = call.replace(/at2?$/, "");
+    const to = paths.at(-1) ?? "";
+    const isOld = before.includes(to) || isOwn(to);
+    const truncates = args.includes("O_TRUNC");
+    const creates = args.includes("O_CREAT") && !isOld;
+    if (name === "open" && !truncates && !creates) continue;
+    const isNew = /^(mkdir|link|symlink|rename)/.test(name) && !isOld;
+    if (isNew || creates && args.includes("O_EXCL")) made.push(to);
+    const others = paths.filter((it) => !isOwn(it));
+    changes.push(...others.map((it) => `${name} ${it}`));
   }
   return changes.filter((change) => !BY_SQLITE.test(change));
 }
 
-/** Returns the files in a directory. */
-function filesIn(directory: string): string[] {
-  return [...Deno.readDirSync(directory)].map(({ name }) =>
-    `${directory}/${name}`
-  );
+/** Asserts that files are synced before they get a name, and names after it. */
+function assertSynced(calls: readonly Call[]): void {
+  for (const [i, { name, paths: [from = "", to = ""] }] of calls.entries()) {
+    if (!/^(link|rename)/.test(name) || !from.includes(".partial/")) continue;
+    const ofFile = calls.slice(0, i).filter(({ paths }) => paths[0] === from);
+    const last = ofFile.findLast(({ name }) => /sync|write/.test(name));
+    assert.match(last?.name ?? "", /sync$/, from);
+    const next = calls.slice(i).find(({ name }) => name.endsWith("sync"));
+    assert.equal(next?.paths[0], dirname(to));
+  }
 }
 
-withStrace.test("no command changes a file that it has not made itself, but the open store, as SQLite does", async ({ directory, store }) => {
+/** Returns where strace kills a command: before and after some calls. */
+function killPoints(calls: readonly Call[]): string[] {
+  const counts = new Map<string, number>();
+  const points = new Set<string>();
+  let isAfter = false;
+  for (const { thread, name, result } of calls) {
+    if (/^(open|write)/.test(name)) continue;
+    const nth = (counts.get(thread + name) ?? 0) + 1;
+    counts.set(thread + name, nth);
+    const isBefore = KILLED.test(name) && !result.startsWith("-1");
+    if (isBefore || isAfter) {
+      points.add(`inject=${name}:signal=SIGKILL:when=${nth}`);
+    }
+    isAfter = isBefore;
+  }
+  const share = (i: number) => Math.floor(i * KILL_POINTS / points.size);
+  return [...points].filter((_, i) => share(i + 1) > share(i));
+}
+
+/** Runs a command in a copy of a directory, and checks what it leaves there. */
+async function run(
+  template: string,
+  [words, ...changes]: Command,
+  injections: readonly string[],
+  isKilled: boolean,
+): Promise<Call[]> {
+  using place = new TestPlace();
+  const { directory } = place;
+  const data = directory.file("data");
+  new Deno.Command("cp", { args: ["-a", template, data] }).outputSync();
+  const before = directory.names("data");
   const trace = directory.file("trace");
-  const options = traced(trace, CALLS);
-  const away = directory.file("away");
-  Deno.mkdirSync(away);
-  await createAndKill(store, 100);
-  const [copy, lines] = [`${away}/copy.db`, `${away}/lines`];
-  writeLines(lines, [toLine(-1n, "One")]);
-
-  /** Runs a command and what uses it; returns its changes of other files. */
-  async function changesBy(
-    args: readonly string[],
-    use: (program: Program) => Promise<Ended> = (program) => program.ended(),
-  ): Promise<string[]> {
-    const before = new Set([...filesIn(directory.path), ...filesIn(away)]);
-    await using program = Program.spawn(args, options);
-    const ended = await use(program);
-    assert.equal(ended.status, 0, `${args.join(" ")}: ${ended.stderr}`);
-    return changesOfOthers(parseTrace(trace, 0), before);
+  const options = { ...traced(trace, CALLS, ...injections), cwd: data };
+  await using program = Program.spawn(words.split(" "), options);
+  const isService = words.startsWith("serve");
+  try {
+    if (isService) await program.printed(/listens on/);
+    if (changes.length > 1) {
+      Deno.removeSync(`${data}/plants.db`);
+      await program.printed(/saved all plants/);
+    }
+  } catch (error) {
+    if (!isKilled) throw error;
   }
-  async function createAndStop(program: Program): Promise<Ended> {
-    [, program.origin = ""] = await program.printed(/listens on (\S+)\n/);
-    const newPlant = { id: 1_000n, plant: PLANT };
-    assert.ok(isStored(await send(program, newPlant)));
-    return await program.stop();
-  }
-
-  await using service = await Program.start(["--kv", `${away}/other.db`]);
-  for (
-    const args of [
-      ["backup", copy, "--kv", store],
-      ["export", "--kv", store],
-      ["export", "1", "--kv", store],
-      ["import", lines, "--kv", store],
-      ["remove", "1", "--kv", store],
-      ["restore", copy, "--kv", `${away}/restored.db`],
-      ["check", "--kv", store],
-      ["healthcheck", "--port", `${service.port}`],
-      ["openapi"],
-    ]
-  ) assert.deepEqual(await changesBy(args), [], args.join(" "));
-  for (const path of [store, `${away}/new.db`]) {
-    const args = ["--port", "0", "--kv", path];
-    assert.deepEqual(await changesBy(args, createAndStop), []);
+  const ended = await (isService ? program.stop() : program.ended());
+  const how = `${words} ${injections}: ${ended.stderr}`;
+  const status = words.startsWith("healthcheck") ? 1 : 0;
+  const outcome = isKilled ? "SIGKILL" : status;
+  assert.equal(ended.signal ?? ended.status, outcome, how);
+  const calls = parseTrace(trace);
+  if (!isKilled) {
+    const paths = before.map((name) => `${data}/${name}`);
+    const found = changesOfOthers(calls, paths);
+    assert.deepEqual(found.map((it) => it.replace(`${data}/`, "")), changes);
+    assertSynced(calls);
   }
 
-  // The exception: the log of a lost store, when its plants are saved.
-  const lost = `${away}/lost.db`;
-  await createAndKill(lost, 1);
-  const changes = await changesBy(["--port", "0", "--kv", lost], async (it) => {
-    await it.printed(/listens on/);
-    Deno.removeSync(lost);
-    await it.printed(/saved all plants/);
-    return await it.stop();
-  });
-  assert.deepEqual(changes, [`rename ${lost}-shm`, `rename ${lost}-wal`]);
-});
+  const names = directory.names("data");
+  const made = names.filter((name) => !before.includes(name));
+  if (made.includes("new.db") && !isService) {
+    assert.deepEqual(await exportLines(`${data}/new.db`), STORED, how);
+  }
+  const rescued = made.filter((name) => /rescued-.*\.jsonl$/.test(name));
+  for (const name of rescued) {
+    const text = Deno.readTextFileSync(`${data}/${name}`);
+    assert.deepEqual(text.trimEnd().split("\n"), [...STORED, ...SAVED], how);
+  }
+  for (const name of made.filter((name) => name.endsWith(".partial"))) {
+    const { mode } = Deno.statSync(`${data}/${name}`);
+    assert.equal((mode ?? 0) & 0o077, 0, name);
+  }
+  // The plants of a store that was deleted, but not saved, are nowhere.
+  const isSaved = rescued.length > 0 && !names.includes("plants.db-wal");
+  if (names.includes("plants.db") || isSaved) {
+    const name = isService ? words.replace(/.* /, "") : "plants.db";
+    const args = ["--kv", `${data}/${name}`];
+    await using service = await Program.start(args);
+    assertSucceeded(await service.stop());
+    const found = new Set(await exportLines(`${data}/${name}`));
+    const expected = name === "new.db" ? [] : [...STORED.slice(1), ...SAVED];
+    assert.deepEqual(expected.filter((line) => !found.has(line)), [], how);
+  }
+  return calls;
+}
+
+for (const command of COMMANDS) {
+  const [words, ...changes] = command;
+  const isCopy = /^(backup|restore)/.test(words);
+  for (const injections of isCopy ? [[], [WITHOUT_LINKS]] : [[]]) {
+    const where = injections.length > 0 ? " without hard links" : "";
+    const when = changes.length > 1 ? " when its store is deleted" : "";
+    withStrace.test(`"${words}"${where}${when} changes no file that it has not made, and a kill leaves no incomplete one`, async ({ directory, store }) => {
+      await createAndKill(store, STORED.length);
+      assertSucceeded(await backUp(store, directory.file("copy.db")));
+      writeLines(directory.file("lines"), linesOf([-1n]));
+      writeLines(directory.file(HEALED.replace("rename ", "")), SAVED);
+      const { path } = directory;
+      const calls = await run(path, command, injections, false);
+      const kills = killPoints(calls).map((kill) => [...injections, kill]);
+      await inParallel(kills, (it) => run(path, command, it, true), 2);
+    });
+  }
+}

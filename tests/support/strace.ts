@@ -1,20 +1,21 @@
 /** Runs programs under strace, and reads what it wrote. */
 import assert from "node:assert/strict";
+import { resolve } from "node:path";
 import { needs } from "./needs.ts";
 import type { ProgramOptions } from "./program.ts";
 
 export const withStrace = needs("strace");
 
-/** More than any write has. */
-const STRING_BYTES_MAX = 4_000_000;
-
 /** A system call of a traced program. */
 export interface Call {
+  readonly thread: string;
+  /** Its line, or two that belong together. */
+  readonly text: string;
   readonly name: string;
-  /** Its arguments; strings are empty here. */
+  /** Its arguments; strings are empty here, and in `paths` or `data`. */
   readonly args: string;
-  /** The strings among the arguments, in order. */
-  readonly strings: readonly Uint8Array<ArrayBuffer>[];
+  readonly paths: readonly string[];
+  readonly data: Uint8Array<ArrayBuffer>;
   /** Its result, `-1` and a name if it failed; `?` without one. */
   readonly result: string;
   /** The lines where it started and returned: their order is that of time. */
@@ -22,9 +23,10 @@ export interface Call {
   readonly returnedAt: number;
 }
 
-const LINE = /^(\d+) +(.*)$/;
-const UNFINISHED = /,? *<unfinished \.\.\.>$/;
-const RESUMED = /^<\.\.\. \w+ resumed>/;
+type Line = Pick<Call, "thread" | "startedAt" | "returnedAt" | "text">;
+
+const LINE = /^(\d+) +(<\.\.\. \w+ resumed>)?(.*?)( *<unfinished \.\.\.>)?$/gm;
+const STRING = /"([^"]*)"/g;
 const CALL = /^(\w+)\((.*)\) += (.*)$/;
 
 /**
@@ -36,8 +38,8 @@ export function traced(file: string, ...expressions: readonly string[]) {
   const quoted = expressions.map((expression) => `-e '${expression}'`);
   // Other system calls do not stop the program, unless strace injects.
   const speed = `${expressions}`.includes("inject=") ? "" : "--seccomp-bpf";
-  // -D: signals to the process reach the program, not strace.
-  const options = `${speed} -D -f -qq -y -xx -s ${STRING_BYTES_MAX} -o ${file}`;
+  // -D: signals reach the program, not strace; -s: more than any write has.
+  const options = `${speed} -D -f -qq -y -xx -s 4000000 -o ${file}`;
   return {
     // Deno's caches make calls of their own.
     env: { DENO_DIR: "/dev/null" },
@@ -60,45 +62,42 @@ export function assertInjected(file: string): void {
   assert.match(Deno.readTextFileSync(file), /\((INJECTED|DELAYED)\)$/m);
 }
 
-/**
- * Returns the calls of a trace in the order in which they returned.
- * @param begin the time of the first line
- */
-export function parseTrace(file: string, begin: number): Call[] {
-  const calls: Call[] = [];
-  const unfinished = new Map<string, [startedAt: number, text: string]>();
-  const lines = Deno.readTextFileSync(file).trimEnd().split("\n");
-  const end = begin + lines.length;
-  for (const [i, line] of lines.entries()) {
-    const now = begin + i;
-    const [, thread = "", rest = ""] = LINE.exec(line) ?? [];
-    assert.ok(thread !== "", `not a line of strace: ${line}`);
-    // Signals, exits, and calls that were killed before they were read.
-    if (/^(---|\+\+\+|\?\?\?)/.test(rest)) continue;
-    if (UNFINISHED.test(rest)) {
-      unfinished.set(thread, [now, rest.replace(UNFINISHED, "")]);
-      continue;
-    }
-    const [startedAt, first] = unfinished.get(thread) ?? [now, ""];
-    unfinished.delete(thread);
-    calls.push(parseCall(first + rest.replace(RESUMED, ""), startedAt, now));
+/** Returns the calls of a trace in the order in which they returned. */
+export function parseTrace(file: string, begin = 0): Call[] {
+  const lines: Line[] = [];
+  const unfinished = new Map<string, Line>();
+  let returnedAt = begin;
+  for (const match of Deno.readTextFileSync(file).matchAll(LINE)) {
+    const [, thread = "", isResumed, rest = "", isUnfinished] = match;
+    const begun = isResumed && unfinished.get(thread);
+    const { startedAt, text } = begun || { startedAt: returnedAt, text: "" };
+    const line = { thread, startedAt, returnedAt, text: text + rest };
+    if (isResumed) unfinished.delete(thread);
+    if (isUnfinished) unfinished.set(thread, line);
+    else lines.push(line);
+    returnedAt++;
   }
-  for (const [startedAt, first] of unfinished.values()) {
-    calls.push(parseCall(`${first}) = ?`, startedAt, end));
-  }
-  return calls;
+  return lines.flatMap(parseCall);
 }
 
-function parseCall(text: string, startedAt: number, returnedAt: number): Call {
-  const strings: Uint8Array<ArrayBuffer>[] = [];
-  const rest = text.replace(/"([^"]*)"/g, (_, escaped: string) => {
-    strings.push(Uint8Array.fromHex(escaped.replaceAll("\\x", "")));
-    return '""';
-  }).replace(
-    /\\x(..)/g,
-    (_, hex: string) => String.fromCharCode(parseInt(hex, 16)),
-  );
-  const [, name = "", args = "", result = ""] = CALL.exec(rest) ?? [];
-  assert.ok(name !== "", `not a system call: ${rest}`);
-  return { name, args, strings, result, startedAt, returnedAt };
+/** Returns a call; nothing for lines about signals and ends. */
+function parseCall(line: Line): Call[] {
+  const strings = line.text.matchAll(STRING).map(([, it = ""]) => it).toArray();
+  const text = line.text.replace(STRING, '""').replace(/(?:\\x..)+/g, toText);
+  const [, name, args = "", result = ""] = CALL.exec(text) ?? [];
+  if (name === undefined) return [];
+  const [, opened = "/"] = /<([^>]*)>/.exec(args) ?? [];
+  const isAboutOpened = strings.length === 0 || /write|send/.test(name);
+  const paths = (isAboutOpened ? [""] : strings.map(toText))
+    .map((it) => resolve(opened, it));
+  const data = toBytes(strings.join(""));
+  return [{ ...line, text, name, args, paths, data, result }];
+}
+
+function toBytes(escaped: string): Uint8Array<ArrayBuffer> {
+  return Uint8Array.fromHex(escaped.replaceAll("\\x", ""));
+}
+
+function toText(escaped: string): string {
+  return new TextDecoder().decode(toBytes(escaped));
 }
