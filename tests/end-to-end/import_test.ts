@@ -97,7 +97,9 @@ test("import reports the lines before a failure to read stdin", async ({ directo
   });
   assert.equal(
     stderr,
-    `${summary({})}plant-store: cannot read stdin: it is a directory\n`,
+    `${
+      summary({})
+    }plant-store: cannot read stdin: Is a directory (os error 21)\n`,
   );
   assert.equal(status, 2);
 });
