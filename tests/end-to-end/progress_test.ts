@@ -1,7 +1,6 @@
 /** The progress of import and export on a terminal. */
 import assert from "node:assert/strict";
 import { READ_BYTES } from "../../src/plant/lines.ts";
-import { PAGE_KEYS } from "../../src/limits.ts";
 import { needs } from "../support/needs.ts";
 import { runProgram } from "../support/program.ts";
 import { createStore, toLine, writeLines } from "../support/transfer.ts";
@@ -66,7 +65,7 @@ onTerminal.test("export shows the plants so far, unless it writes the plants to 
   const text = lines.map((line) => `${line}\n`).join("");
   const out = directory.file("out");
   const shown = await show(["export", "--kv", store], `> ${out}`);
-  assertStart(shown, `${ERASE}${PAGE_KEYS} plants`);
+  assertStart(shown, `${ERASE}100 plants`);
   assert.ok(shown.endsWith(ERASE), JSON.stringify(shown));
   assert.equal(Deno.readTextFileSync(out), text);
   assert.equal(await show(["export", "--kv", store]), text);
