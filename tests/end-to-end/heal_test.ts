@@ -3,16 +3,13 @@
  * alone, every acknowledged plant is stored.
  */
 import assert from "node:assert/strict";
-import { Instance } from "../support/instances.ts";
+import { createDuring, Instance } from "../support/instances.ts";
 import {
   eventually,
-  inParallel,
   Ledger,
   newPlants,
   occurrences,
-  pause,
   range,
-  settleAll,
 } from "../support/load.ts";
 import {
   assertOneLine,
@@ -32,29 +29,8 @@ const PLANTS = numberFromEnv("HEAL_PLANTS", 10_000);
 
 /** Acknowledged creates before an accident, and after the restart. */
 const CREATES = 200;
-const CLIENTS = 8;
-const RETRY_MS = 20;
 
 const SAVED = /error: saved all plants \(\d+\) in \S+: restart the service\n/;
-
-/** Sends creates to the instances in turn until an event is over. */
-async function createDuring(
-  instances: readonly Instance[],
-  ledger: Ledger,
-  event: () => Promise<void>,
-): Promise<void> {
-  let isOver = false;
-  function* creates() {
-    for (let id = 1n; !isOver; id++) yield* newPlants([id]);
-  }
-  const clients = inParallel(creates(), async (newPlant) => {
-    const instance = instances[Number(newPlant.id) % instances.length];
-    assert.ok(instance !== undefined);
-    const { status } = await ledger.send(instance, newPlant);
-    if (status !== 200) await pause(RETRY_MS);
-  }, CLIENTS);
-  await settleAll([clients, event().finally(() => isOver = true)]);
-}
 
 /** Waits until further creates are acknowledged. */
 async function acknowledges({ acknowledged }: Ledger): Promise<void> {
@@ -244,7 +220,7 @@ test("a start counts saved plants that conflict with stored ones in one error, w
   assertImported(directory, 1);
 });
 
-withStrace.test("a start names what a kill during the save of a moved store has left, and the store moved back is complete", async ({ directory, store, start, ledger }) => {
+withStrace.test("a start names what a kill during the save of a moved store has left, and the store moved back is complete", async ({ store, start, ledger }) => {
   using away = new TemporaryDirectory();
   {
     const kill = "inject=linkat:error=EPERM:signal=SIGKILL";

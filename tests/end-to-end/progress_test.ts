@@ -53,13 +53,6 @@ onTerminal.test("import shows a bar and the plants so far, and erases them for i
   assert.ok(shown.endsWith(`${ERASE}${end}`), JSON.stringify(shown));
 });
 
-onTerminal.test("import from stdin shows the plants so far without a bar", async ({ directory, store }) => {
-  const file = writeInput(directory.file("in"));
-  const shown = await show(["import", "-", "--kv", store], `< ${file}`);
-  assertStart(shown, `${ERASE}${LINES_A_READ.toLocaleString("en")} plants`);
-  assert.doesNotMatch(shown, /\[[#.]/);
-});
-
 onTerminal.test("export shows the plants so far, unless it writes the plants to the terminal", async ({ directory, store }) => {
   const lines = await createStore(store, 100);
   const text = lines.map((line) => `${line}\n`).join("");
