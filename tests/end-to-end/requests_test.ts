@@ -24,7 +24,7 @@ const ACCEPTED: readonly (readonly [string, Differences])[] = [
   ...["/plants?/plants/", "http://a.test/plants"].map((target) =>
     [`the target ${target}`, { line: `POST ${target} HTTP/1.1` }] as const
   ),
-  ...["", "[::", "a?b", "é"].map(
+  ...["", "[::", "é"].map(
     (host) => [`the Host "${host}"`, { headers: [`host: ${host}`] }] as const,
   ),
   [
