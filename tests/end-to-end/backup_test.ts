@@ -19,20 +19,6 @@ import {
   exportLines,
 } from "../support/transfer.ts";
 
-test("backup writes every plant of a store to one file, for its user only, and leaves no other", async ({ directory, store }) => {
-  const lines = await createStore(store, 3_000);
-  const copy = directory.file("copy.db");
-  assert.deepEqual(await backUp(store, copy), {
-    status: 0,
-    signal: null,
-    stdout: "",
-    stderr: `${copy} is a complete copy, 3000 entries\n`,
-  });
-  assert.deepEqual(directory.names(), ["copy.db", "plants.db"]);
-  assert.equal((Deno.statSync(copy).mode ?? 0) & 0o777, 0o600);
-  assertSameLines(await exportLines(copy), lines);
-});
-
 test("backup needs no lock that another process has", async ({ directory, store }) => {
   await createStore(store, 10);
   using _lock = new StoreLock(store);

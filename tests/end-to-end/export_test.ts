@@ -1,67 +1,10 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
 import { eventually, inParallel, newPlants, range } from "../support/load.ts";
 import { assertOneLine, runProgram } from "../support/program.ts";
 import { test } from "../support/tests.ts";
-import {
-  createStore,
-  exportLines,
-  storeLines,
-  toLine,
-} from "../support/transfer.ts";
-
-/** Plants at the bounds of int64, and beside each other. */
-const EDGES: readonly string[] = [
-  toLine(ID_MIN, "least"),
-  ...range(-2n, 7).map((id) => toLine(id, `Plant ${id}`)),
-  toLine(2n ** 53n + 1n, "no double"),
-  toLine(ID_MAX, "greatest"),
-];
-
-/** The ids to export, the plants that are written, and the messages. */
-const SELECTIONS: readonly [
-  ids: readonly string[],
-  plants: readonly string[],
-  messages: readonly string[],
-][] = [
-  [[], EDGES, [
-    '[ "plants", "six" ]: not a plant of this service',
-    '[ "plants", 77n ]: not a plant of this service',
-  ]],
-  [[`${ID_MIN}`, `${ID_MAX}`], [EDGES[0] ?? "", EDGES[9] ?? ""], []],
-  [["9007199254740993", "9007199254740992"], EDGES.slice(8, 9), [
-    "id 9007199254740992: no such plant",
-  ]],
-  [["1", "-2", "01", "-2"], [EDGES[4] ?? "", EDGES[1] ?? ""], []],
-  [["77", "78"], [], [
-    "id 77: not a plant of this service",
-    "id 78: no such plant",
-  ]],
-];
-
-test("export writes all plants, or those of ids once, and names what is absent or not a plant", async ({ store }) => {
-  await storeLines(store, EDGES);
-  const kv = await Deno.openKv(store);
-  for (const key of [["plants", 77n], ["plants", "six"], ["others", 1n]]) {
-    // Every version of Deno can read bytes.
-    await kv.set(key, new Uint8Array(1));
-  }
-  kv.close();
-  for (const [ids, plants, messages] of SELECTIONS) {
-    const { status, stdout, stderr } = await runProgram(
-      ["export", "--kv", store, ...ids],
-    );
-    const lines = (texts: readonly string[]) =>
-      texts.map((text) => `${text}\n`).join("");
-    assert.equal(stdout, lines(plants), ids.join());
-    const isComplete = messages.length === 0;
-    const counts = `${plants.length} exported, ${messages.length} skipped`;
-    assert.equal(stderr, lines(isComplete ? [] : [...messages, counts]));
-    assert.equal(status, isComplete ? 0 : 1);
-  }
-});
+import { createStore, exportLines } from "../support/transfer.ts";
 
 test("export changes nothing in the store but the counters in its header", async ({ store }) => {
   await createStore(store, 500);

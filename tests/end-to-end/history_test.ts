@@ -40,7 +40,7 @@ async function assertExact(
   const accidents: string[] = [];
   const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
   const store = server === undefined
-    ? { kind: "file", path: file } as const
+    ? { kind: "file", path: file, configured: file } as const
     : { kind: "server", url: server.url, token } as const;
   await using stack = new AsyncDisposableStack();
   try {

@@ -54,15 +54,3 @@ withTools.test("healthcheck accepts a self-signed certificate that is for the pu
   assertOneLine(await run(tls), 1, withoutBase);
   assertOneLine(await run({}), 1, /^plant-store: no answer from /);
 });
-
-withTools.test("a certificate that has expired is a warning at the start", async ({ directory, start }) => {
-  const { cert, key } = await makeCertificate(directory, "plants");
-  await runTool("openssl", [
-    ...["x509", "-in", cert, "-signkey", key, "-days", "-1", "-out", cert],
-  ]);
-  await using program = await start(["--tls-cert", cert, "--tls-key", key]);
-  assert.match(
-    program.stderr,
-    /Z warning: the certificate in \/.*\/plants\.crt has expired on /,
-  );
-});

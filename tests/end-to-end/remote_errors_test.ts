@@ -1,13 +1,7 @@
 /** A KV Connect server that cannot be used, and what its errors may contain. */
 import assert from "node:assert/strict";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
-import { PLANT, send } from "../support/load.ts";
-import {
-  assertOneLine,
-  assertSucceeded,
-  Program,
-  runProgram,
-} from "../support/program.ts";
+import { assertOneLine, runProgram } from "../support/program.ts";
 import { test } from "../support/tests.ts";
 
 const TOKEN = KV_ENV.DENO_KV_ACCESS_TOKEN;
@@ -50,20 +44,4 @@ test("an error text of a KV Connect server is one harmless line when a start or 
     );
     assertHarmless(ended.stderr);
   }
-});
-
-test("an error text of a KV Connect server is one harmless line in the log", async () => {
-  await using server = new FakeKvServer();
-  await using program = await Program.start(["--kv", server.url], {
-    env: KV_ENV,
-  });
-  server.data = () => new Response(HOSTILE, { status: 403 });
-  const { status } = await send(program, { id: 1n, plant: PLANT });
-  assert.equal(status, 503);
-  const [line] = await program.printed(/^.*the store fails: .*$/m);
-  assertHarmless(line);
-  server.data = () => undefined;
-  await program.printed(/the store has recovered/);
-  assertSucceeded(await program.stop());
-  assert.doesNotMatch(program.stderr, /forged\n/);
 });

@@ -15,30 +15,6 @@ function withHeaders(...headers: string[]): Uint8Array {
   return request(VALID, { headers });
 }
 
-/** Requests that are refused: the error, and the message or a part of it. */
-const REFUSED: readonly (readonly [
-  name: string,
-  bytes: Uint8Array,
-  error: number,
-  message: string | RegExp,
-])[] = [
-  [
-    "the path /x/../plants",
-    request(VALID, { line: "POST /x/../plants HTTP/1.1" }),
-    40401,
-    /^path not found: \/x\/\.\.\/plants: /,
-  ],
-  [
-    "a Host header that contains the path",
-    request(VALID, {
-      line: "POST /ferns HTTP/1.1",
-      headers: ["host: plants.test/plants?"],
-    }),
-    40401,
-    "path not found: /ferns",
-  ],
-];
-
 const MANY_HEADERS = Array.from({ length: 128 }, (_, i) => `x-${i}: 1`);
 
 /** How creates differ from an ordinary one, and are stored all the same. */
@@ -48,7 +24,7 @@ const ACCEPTED: readonly (readonly [string, Differences])[] = [
   ...["/plants?/plants/", "http://a.test/plants"].map((target) =>
     [`the target ${target}`, { line: `POST ${target} HTTP/1.1` }] as const
   ),
-  ...["", "[::", "a?b", "é"].map(
+  ...["", "[::", "é"].map(
     (host) => [`the Host "${host}"`, { headers: [`host: ${host}`] }] as const,
   ),
   [
@@ -83,12 +59,13 @@ const MALFORMED: Readonly<Record<string, Uint8Array>> = {
 
 const { test } = testsOfOneService();
 
-for (const [name, bytes, error, message] of REFUSED) {
-  test(`a request with ${name} is refused with ${error}`, async (program) => {
-    const reply = await exchange(program.port, bytes);
-    assertRefusal(reply, { error, message });
-  });
-}
+test("a request with the path /x/../plants is refused with 40401", async (program) => {
+  const line = "POST /x/../plants HTTP/1.1";
+  assertRefusal(
+    await exchange(program.port, request(VALID, { line })),
+    { error: 40401, message: /^path not found: \/x\/\.\.\/plants: / },
+  );
+});
 
 for (const [i, [name, differences]] of ACCEPTED.entries()) {
   test(`a create with ${name} is stored`, async (program) => {

@@ -1,30 +1,30 @@
 /**
- * Starts that are refused, as only the real program can show it. The tests in
- * `config`, `console` and `store/open_test.ts` have everything that is refused.
+ * Refusals and failures of commands, as only the real program can show them. The
+ * tests in `config`, `console` and `store` have everything that is refused.
  */
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
 import { needs } from "../support/needs.ts";
 import {
   assertOneLine,
+  assertSucceeded,
   type Ended,
   has,
   type ProgramOptions,
   runProgram,
 } from "../support/program.ts";
+import { snapshot } from "../support/snapshot.ts";
 import { assertInjected, tracedOn, withStrace } from "../support/strace.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
+import { createAndKill } from "../support/transfer.ts";
 
 function startOn(store: string, options?: ProgramOptions): Promise<Ended> {
   return runProgram(["--port", "0", "--kv", store], options);
 }
 
 test("serve refuses an invalid command line with one object in the JSON format, even before that flag", async () => {
-  const { stderr, status } = await runProgram([
-    "--frob",
-    "--log-format=json",
-  ]);
+  const { stderr, status } = await runProgram(["--frob", "--log-format=json"]);
   assert.match(stderr, /^[^\n]+\n$/);
   const { time, ...entry } = JSON.parse(stderr);
   assert.equal(new Date(time).toISOString(), time);
@@ -46,6 +46,26 @@ withStrace.test("serve refuses a directory that cannot be listed with one line, 
   assertInjected(trace);
   assertOneLine(ended, 1, /: cannot store plants in \S+: Input\/output error/);
   assert.deepEqual(directory.names(), []);
+});
+
+withStrace.test("serve names each file of a killed store that it may not open, changes nothing, and starts later", async ({ directory, store, start }) => {
+  using away = new TemporaryDirectory();
+  const ledger = await createAndKill(store, 10);
+  const before = snapshot(directory.path);
+  for (const suffix of ["", "-wal", "-shm"]) {
+    const denied = "inject=openat:error=EACCES";
+    const trace = away.file(`trace${suffix}`);
+    const ended = await startOn(store, tracedOn(store + suffix, trace, denied));
+    assertOneLine(
+      ended,
+      2,
+      new RegExp(`[Pp]ermission denied.*: ${store}${suffix}: `),
+    );
+    assert.deepEqual(snapshot(directory.path), before);
+  }
+  await using program = await start();
+  assertSucceeded(await program.stop());
+  await ledger.assertFile(store);
 });
 
 test("serve fails with one line if its port is taken, and creates no store", async ({ directory, store }) => {
@@ -83,16 +103,24 @@ test("serve waits 9 s for a KV Connect server, or while another process has lock
     startOn(url, { env: { DENO_KV_ACCESS_TOKEN: "a-token" } }),
     startOn(store),
   ]);
+  const seconds = STORE_OPEN_MS_MAX / 1_000;
   assertOneLine(
     unanswered,
     1,
-    `cannot store plants in ${url}: no answer within ` +
-      `${STORE_OPEN_MS_MAX / 1_000} s: check its address, and its token in ` +
-      "DENO_KV_ACCESS_TOKEN",
+    `cannot store plants in ${url}: no answer within ${seconds} s: check its ` +
+      "address, and its token in DENO_KV_ACCESS_TOKEN",
   );
-  assertOneLine(
-    locked,
-    1,
-    /: another process has locked it, or its file system has no locks: stop /,
-  );
+  assertOneLine(locked, 1, /: another process (has|may have) locked it, /);
 });
+
+needs("Linux").test(
+  "a command fails with one line if stdout cannot be written, and keeps its exit status if stderr cannot",
+  async () => {
+    const stdout = { shell: '"$0" "$@" > /dev/full' };
+    const ended = await runProgram(["--help"], stdout);
+    assertOneLine(ended, 1, /cannot write to stdout: No space left on device/);
+    const stderr = { shell: '"$0" "$@" 2> /dev/full' };
+    const silent = await runProgram(["--frob"], stderr);
+    assert.deepEqual([silent.status, silent.stderr], [2, ""]);
+  },
+);

@@ -1,17 +1,9 @@
 import assert from "node:assert/strict";
-import { BackgroundProcess } from "../support/background.ts";
-import { eventually } from "../support/load.ts";
 import { needs } from "../support/needs.ts";
-import {
-  assertSucceeded,
-  Program,
-  statusOf,
-  writeScript,
-} from "../support/program.ts";
-import { read } from "../support/readme.ts";
+import { assertSucceeded, statusOf } from "../support/program.ts";
 import { assertInjected, traced, withStrace } from "../support/strace.ts";
 import { test } from "../support/tests.ts";
-import { freePort, runTool } from "../support/tools.ts";
+import { runTool } from "../support/tools.ts";
 import { createStore } from "../support/transfer.ts";
 
 for (const tokens of ["", "first,second"]) {
@@ -51,60 +43,6 @@ needs("bash").test(
       shell: `exec bash -c '"$0" "$@" --token-file <(echo a-token)' "$0" "$@"`,
     });
     assert.equal(await statusOf(program.get("/metrics", "a-token")), 200);
-  },
-);
-
-const [, POST = ""] = /^ExecStartPost=\/bin\/sh -c '(.+)'$/m
-  .exec(read("src/deploy/plant-store.service")) ?? [];
-// systemd makes one dollar sign of two.
-const START_POST = POST.replaceAll("$$", () => "$");
-
-needs("Linux").test(
-  "the unit's ExecStartPost succeeds when the service is ready, and fails if another one answers at its port",
-  async ({ directory, start }) => {
-    const file = directory.file("plant-store");
-    writeScript(file);
-    const script = START_POST.replaceAll("/usr/local/bin/plant-store", file);
-    assert.notEqual(script, START_POST);
-    await using program = await start();
-    const PORT = `${program.port}`;
-    const startPost = ({ pid }: Deno.ChildProcess) =>
-      runTool("sh", ["-c", script], { env: { PORT, MAINPID: `${pid}` } });
-    await startPost(program.process);
-    const store = directory.file("other.db");
-    await using other = Program.spawn(["--port", PORT, "--kv", store]);
-    assert.equal((await other.ended()).status, 1);
-    await assert.rejects(startPost(other.process));
-  },
-);
-
-needs("Linux").test(
-  "the unit's ExecStartPost logs why the service is not ready when its time is over",
-  async ({ directory, start }) => {
-    const file = directory.file("plant-store");
-    writeScript(file);
-    await using program = await start();
-    // In the loop, a second check follows what the first one has answered.
-    const log = directory.file("checks");
-    const check = directory.file("check");
-    const script = `#!/bin/sh\necho >> ${log}; exec ${file} "$@"\n`;
-    Deno.writeTextFileSync(check, script, { mode: 0o755 });
-    await using waiting = new BackgroundProcess("sh", {
-      args: [
-        "-c",
-        START_POST.replaceAll("/usr/local/bin/plant-store", check),
-      ],
-      env: { PORT: `${freePort()}`, MAINPID: `${program.process.pid}` },
-    });
-    await waiting.causes(eventually(
-      (lines) => lines.length > 1,
-      () => Deno.readTextFile(log).catch(() => ""),
-    ));
-    const { stdout } = await waiting.stop("SIGTERM");
-    assert.match(
-      stdout,
-      /^<3>plant-store: no answer from 127\.0\.0\.1 port \d+: .*\n$/,
-    );
   },
 );
 

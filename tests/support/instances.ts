@@ -1,19 +1,15 @@
-/** Several instances of the service on one store, and a load on all of them. */
+/** Several instances of the service on one store, and clients of all of them. */
 import assert from "node:assert/strict";
-import type { NewPlant } from "../../src/plant/plant.ts";
 import {
-  type Answer,
-  drawPlant,
   eventually,
+  inParallel,
   type Ledger,
+  newPlants,
   pause,
-  Tally,
+  settleAll,
 } from "./load.ts";
-import type { Nginx } from "./nginx.ts";
 import { Program } from "./program.ts";
-import type { Random } from "./random.ts";
 import { freePort } from "./tools.ts";
-import { drawId } from "./transfer.ts";
 
 /** An instance of the service, on a port that it keeps over restarts. */
 export class Instance implements AsyncDisposable {
@@ -41,6 +37,16 @@ export class Instance implements AsyncDisposable {
   async start(): Promise<void> {
     const options = { env: this.#env, port: this.port };
     this.#program = await Program.start(["--kv", this.#store], options);
+  }
+
+  /** What the current process has logged. */
+  get logged(): string {
+    return this.#program?.stderr ?? "";
+  }
+
+  /** Waits until the current process has logged something. */
+  async printed(pattern: RegExp): Promise<void> {
+    await this.#program?.printed(pattern);
   }
 
   /** Waits until the current process has made some commits. */
@@ -71,62 +77,36 @@ export class Instance implements AsyncDisposable {
   }
 }
 
-/** How long a client pauses between two creates. */
-const PAUSE_MS = 40;
+const CLIENTS = 8;
+const CLIENT_RETRY_MS = 20;
 
-/** Clients that send creates through nginx, each on its own connection. */
-export class Load implements Disposable {
-  readonly #nginx: Nginx;
-  readonly #ledger: Ledger;
-  readonly #random: Random;
-  readonly #clients: readonly Deno.HttpClient[];
-  readonly #inFlight = new Set<Promise<Answer>>();
+/** Where clients send creates; each client with its own connection, or all. */
+type Target = Pick<Program, "origin"> & { readonly client?: Deno.HttpClient };
 
-  constructor(
-    nginx: Nginx,
-    { connections, ledger, random }: {
-      readonly connections: number;
-      readonly ledger: Ledger;
-      readonly random: Random;
-    },
-  ) {
-    this.#nginx = nginx;
-    this.#ledger = ledger;
-    this.#random = random;
-    this.#clients = Array.from({ length: connections }, () => nginx.client());
+/** Sends creates to each target in turn until an event is over. */
+export async function createDuring(
+  targets: readonly Target[],
+  ledger: Ledger,
+  event: () => Promise<void>,
+): Promise<void> {
+  let isOver = false;
+  function* creates() {
+    for (let id = 1n; !isOver; id++) yield* newPlants([id]);
   }
+  const clients = inParallel(creates(), async (newPlant) => {
+    const target = targets[Number(newPlant.id) % targets.length];
+    assert.ok(target !== undefined);
+    const { status } = await ledger.send(target, newPlant, target);
+    if (status !== 200) await pause(CLIENT_RETRY_MS);
+  }, CLIENTS);
+  await settleAll([clients, event().finally(() => isOver = true)]);
+}
 
-  /** Sends creates of new plants while something happens; counts replies. */
-  async during(event: (tally: Tally) => Promise<unknown>): Promise<Tally> {
-    const tally = new Tally();
-    let isOver = false;
-    const loads = this.#clients.map(async (client) => {
-      while (!isOver) {
-        const id = drawId(this.#random);
-        const plant = drawPlant(this.#random);
-        tally.add(await this.#create({ id, plant }, client));
-        await pause(PAUSE_MS);
-      }
-    });
-    await Promise.all([...loads, event(tally).finally(() => isOver = true)]);
-    return tally;
-  }
-
-  /** Sends a create and records it with its reply. */
-  #create(newPlant: NewPlant, client: Deno.HttpClient): Promise<Answer> {
-    const reply = this.#ledger.send(this.#nginx, newPlant, { client });
-    this.#inFlight.add(reply);
-    const end = () => this.#inFlight.delete(reply);
-    reply.then(end, end);
-    return reply;
-  }
-
-  /** Waits until every create sent so far is answered. */
-  async settled(): Promise<void> {
-    await Promise.allSettled(this.#inFlight);
-  }
-
-  [Symbol.dispose](): void {
-    for (const client of this.#clients) client.close();
-  }
+/** Waits until every create that was sent so far has a reply or none. */
+export async function settled({ sent }: Ledger): Promise<void> {
+  const creates = [...sent.values()].flat();
+  await eventually(
+    (it) => it,
+    () => creates.every(({ answeredAt }) => !Number.isNaN(answeredAt)),
+  );
 }

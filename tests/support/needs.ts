@@ -47,8 +47,6 @@ const TOOLS = {
     byCommand("script -qec 'test -t 2' /dev/null"),
     "progress and signals on a terminal",
   ],
-  setpriv: [byCommand("setpriv --version"), "files of another user"],
-  sshd: [byCommand("command -v sshd"), "Litestream over SFTP"],
   strace: [
     byCommand("strace -f -o /dev/null true"),
     "power cuts, failing disks, and kills at system calls",

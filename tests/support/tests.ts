@@ -2,44 +2,6 @@ import { Ledger } from "./load.ts";
 import { Program, type ProgramOptions } from "./program.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
-/**
- * The tests that the binary of the gate skips, by the start of their names: it is
- * compiled with Deno 2.6.10, the newest runtime part that a registry has.
- */
-const SKIPPED_BY_BINARY:
-  readonly (readonly [why: string, ...names: string[]])[] = [
-    [
-      "its runtime listens no more once it was out of descriptors",
-      "a service over http",
-    ],
-    [
-      "its runtime accepts requests that later ones refuse",
-      "a request with two transfer codings",
-      "a request with a length before a transfer coding",
-      "a request with a length after a transfer coding",
-      "a request with an offer to upgrade",
-      "a request with a header of 64 KiB",
-      "a request with 128 headers",
-    ],
-    [
-      "its runtime announces no close of a connection",
-      "a connection whose body follows its refusal",
-      "a body that has not arrived within 10 s",
-    ],
-    ["its client cannot do without `ca`", "healthcheck accepts a self-signed"],
-    [
-      "its SQLite can corrupt a store, of which the log warns",
-      "the log has one line for each event",
-    ],
-    ["it loads no other module", "a programmer error is logged whole"],
-  ];
-
-/** Returns whether the program under test cannot pass a test. */
-export function isSkipped(name: string): boolean {
-  return Deno.env.has("PLANT_STORE") && SKIPPED_BY_BINARY
-    .some(([, ...starts]) => starts.some((start) => name.startsWith(start)));
-}
-
 /** What a test of the real program gets. */
 export class TestPlace implements Disposable {
   /** Empty, and removed after the test. */
@@ -77,7 +39,7 @@ export function testsWith<T extends Disposable>(
     test: (name, run) =>
       Deno.test({
         name,
-        ignore: !isPossible || isSkipped(name),
+        ignore: !isPossible,
         fn: async () => {
           using resource = acquire();
           await run(resource);

@@ -1,0 +1,88 @@
+/** Every command of the program once; with the compiled binary in PLANT_STORE. */
+import assert from "node:assert/strict";
+import { descriptionText } from "../../src/reference/openapi.ts";
+import { VERSION } from "../../src/version.ts";
+import {
+  assertOneLine,
+  assertSucceeded,
+  type Ended,
+  runProgram,
+  statusOf,
+  TOKEN,
+} from "../support/program.ts";
+import { test } from "../support/tests.ts";
+import { backUp, importFile, restore } from "../support/transfer.ts";
+
+const LINE = '{"id":9223372036854775807,"name":"Monstera","tag":"climber"}\n';
+const REPLY = '{"name":"Monstera","tag":"climber"}';
+
+/** Asserts that a command has succeeded, and what it has printed. */
+function assertPrinted(ended: Ended, stdout: string, stderr = ""): void {
+  assert.deepEqual(ended, { status: 0, signal: null, stdout, stderr });
+}
+
+test("serve stores a plant, refuses another token and an invalid body, and ends with SIGTERM; healthcheck succeeds meanwhile", async ({ store, start }) => {
+  await using program = await start();
+  for (let i = 0; i < 2; i++) {
+    const reply = await program.create(LINE);
+    assert.deepEqual([reply.status, await reply.text()], [200, REPLY]);
+  }
+  const refused = [program.create(LINE, "guess"), program.create("{}")];
+  assert.deepEqual(await Promise.all(refused.map(statusOf)), [401, 400]);
+  const paths = ["/", "/openapi.json", "/livez", "/readyz", "/metrics"];
+  for (const path of paths) {
+    assert.equal(await statusOf(program.get(path, TOKEN)), 200, path);
+  }
+  const healthcheck = ["healthcheck", "--port", `${program.port}`];
+  assertPrinted(await runProgram(healthcheck), "");
+  assertSucceeded(await program.stop());
+  assertPrinted(await runProgram(["export", "--kv", store]), LINE);
+  assertOneLine(await runProgram(healthcheck), 1, /: no answer from /);
+});
+
+test("import, backup, remove, restore and export move the plants of a store", async ({ directory, store }) => {
+  const [file, backup] = [directory.file("in"), directory.file("backup.db")];
+  const restored = directory.file("restored.db");
+  Deno.writeTextFileSync(file, LINE);
+  const counts = ", 0 conflicting, 0 refused\n";
+  assertPrinted(
+    await importFile(store, file),
+    "",
+    `1 created, 0 already stored${counts}`,
+  );
+  assertPrinted(
+    await backUp(store, backup),
+    "",
+    `${backup} is a complete copy, 1 entry\n`,
+  );
+  const remove = ["remove", "9223372036854775807", "--kv", store];
+  assertPrinted(await runProgram(remove), "", "1 plant removed\n");
+  assertPrinted(
+    await restore(restored, backup),
+    "",
+    `restored 1 entry from ${backup} to ${restored}\n`,
+  );
+  assertPrinted(await runProgram(["export", "--kv", restored]), LINE);
+  assertPrinted(await runProgram(["export", "--kv", store]), "");
+  const names = ["backup.db", "in", "plants.db", "restored.db"];
+  assert.deepEqual(directory.names(), names);
+});
+
+test("check, openapi, --version and --help print without a store, and an unknown flag is refused", async ({ directory }) => {
+  const run = (...args: string[]) =>
+    runProgram(args, {
+      cwd: directory.path,
+      env: { ACCESS_TOKEN: TOKEN, HOST: "::1" },
+    });
+  const { stdout, stderr, status } = await run("check");
+  assert.deepEqual([stderr, status], ["", 0]);
+  assert.match(stdout, /^listens on ::1 \(HOST\)\n/);
+  assert.ok(!stdout.includes(TOKEN), stdout);
+  const description = descriptionText("http://[::1]:8000");
+  assertPrinted(await run("openapi"), description);
+  const version = await run("--version");
+  assert.ok(version.stdout.startsWith(`plant-store ${VERSION} (deno `));
+  assert.match((await run("--help")).stdout, /^ {2}restore FILE/m);
+  assertOneLine(await run("--frob"), 2, "unknown flag --frob: see --help");
+  assert.deepEqual(directory.names(), []);
+});
