@@ -9,28 +9,34 @@ import type { Log } from "../telemetry/log.ts";
 import { Import, openInput } from "./import.ts";
 
 /**
- * Imports the plants of lost stores that were saved beside a store, and renames
- * their files, so that none is imported twice.
+ * Returns the files beside a store with the plants of lost ones, also the
+ * incomplete ones.
  * @param path of the store, as configured
+ * @throws the error of Deno if the directory cannot be read
+ */
+export function findRescued(path: string): string[] {
+  const names = Array.from(Deno.readDirSync(dirname(path)), ({ name }) => name);
+  return names.filter((name) => name.startsWith(basename(path) + RESCUED))
+    .map((name) => join(dirname(path), name));
+}
+
+/**
+ * Imports such files, and renames them, so that none is imported twice.
  * @throws {StoreError} if the store fails, and then the file keeps its name
  */
 export async function importRescued(
   store: Store,
-  path: string,
+  files: readonly string[],
   log: Log,
 ): Promise<void> {
-  const prefix = basename(path) + RESCUED;
-  for (const { name } of Deno.readDirSync(dirname(path))) {
-    if (!name.startsWith(prefix)) continue;
-    const file = join(dirname(path), name);
-    if (name.endsWith(".partial")) {
+  for (const file of files) {
+    if (file.endsWith(".partial")) {
       const why = "it is being written, or the service was killed";
       log.error("plants not saved", `${file} is incomplete: ${why}`);
     }
-    if (!name.endsWith(".jsonl")) continue;
+    if (!file.endsWith(".jsonl")) continue;
     try {
-      const imported = path + IMPORTED + name.slice(prefix.length);
-      await importFile(store, file, imported, log);
+      await importFile(store, file, log);
     } catch (error) {
       if (error instanceof StoreError) throw error;
       // Another start has imported and renamed it.
@@ -43,13 +49,15 @@ export async function importRescued(
 async function importFile(
   store: Store,
   file: string,
-  imported: string,
   log: Log,
 ): Promise<void> {
   const run = new Import(store, { print() {}, update() {} }, SYSTEM_CLOCK);
   await run.addInput(openInput(file), file);
   const { stored, replayed, conflict, failed, refused } = run.counts;
   if (failed > 0) throw run.storeError;
+  const at = file.lastIndexOf(RESCUED);
+  const imported = file.slice(0, at) + IMPORTED +
+    file.slice(at + RESCUED.length);
   Deno.renameSync(file, imported);
   log.warn(
     "plants imported",

@@ -15,7 +15,7 @@ import { openStore } from "../store/open.ts";
 import { savePlants } from "../store/rescue.ts";
 import { type StoreError, toStoreError } from "../store_error.ts";
 import { Log } from "../telemetry/log.ts";
-import { importRescued } from "./heal.ts";
+import { findRescued, importRescued } from "./heal.ts";
 
 /**
  * Runs the service until a signal stops it.
@@ -54,10 +54,12 @@ async function open(config: Config, log: Log): Promise<KvStore> {
   const { store: location } = config;
   let store: KvStore | undefined;
   try {
+    // Before the store is created: a start that fails leaves none.
+    const files = location.kind === "file"
+      ? findRescued(location.configured)
+      : [];
     store = await openStore(location);
-    if (location.kind === "file") {
-      await importRescued(store, location.configured, log);
-    }
+    await importRescued(store, files, log);
     return store;
   } catch (error) {
     if (store !== undefined) {

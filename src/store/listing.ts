@@ -92,34 +92,47 @@ export async function* salvagePlants(
   }
 }
 
-/** Finds an id close to another one so that the plants above it can be read. */
+/**
+ * Finds an id above another one so that the plants above it can be read. It tries
+ * distances that grow by an eighth, upwards from the damage, and then downwards
+ * from what it has found: between damaged pages there may be others.
+ */
 async function findReadable(
   store: ListedStore,
   after: bigint,
 ): Promise<bigint> {
-  let damaged = after;
   let readable = ID_MAX;
-  // Ids are close to each other, and those that clients count are close to 0.
-  for (let id = after + 1n; id < ID_MAX; id += stepAt(id, after)) {
-    if (await readNext(store, id) !== undefined) {
-      readable = id;
-      break;
-    }
-    damaged = id;
+  let isFound = false;
+  for (let step = 1n; !isFound && after + step < ID_MAX; step = grow(step)) {
+    isFound = await readNext(store, after + step) !== undefined;
+    if (isFound) readable = await findFirst(store, after, after + step);
   }
+  for (let step = 1n; readable - step > after; step = grow(step)) {
+    const below = readable - step;
+    if (await readNext(store, below) === undefined) continue;
+    readable = await findFirst(store, after, below);
+    step = 0n;
+  }
+  return readable;
+}
+
+function grow(step: bigint): bigint {
+  return step + step / 8n + 1n;
+}
+
+/** Finds an id between a damaged and a readable one that is next to damage. */
+async function findFirst(
+  store: ListedStore,
+  after: bigint,
+  upTo: bigint,
+): Promise<bigint> {
+  let [damaged, readable] = [after, upTo];
   while (readable - damaged > 1n) {
     const middle = (readable + damaged) / 2n;
     if (await readNext(store, middle) === undefined) damaged = middle;
     else readable = middle;
   }
   return readable;
-}
-
-/** Returns a quarter of the distance to an id or to 0, whichever is closer. */
-function stepAt(id: bigint, after: bigint): bigint {
-  const fromZero = id < 0n ? -id : id;
-  const distance = fromZero < id - after ? fromZero : id - after;
-  return distance / 4n + 1n;
 }
 
 /** Reads the first plant above an id; `undefined` if it is damaged. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { importRescued } from "../../src/commands/heal.ts";
+import { findRescued, importRescued } from "../../src/commands/heal.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { FakeStore } from "../support/fake_store.ts";
 import { storeError } from "../support/stores.ts";
@@ -25,7 +25,11 @@ class Start extends TemporaryDirectory {
     const log = new Log("journal", (text) => {
       this.logged.push(text.replaceAll(`${this.path}/`, ""));
     });
-    return importRescued(this.store, this.file("plants.db"), log);
+    return importRescued(
+      this.store,
+      findRescued(this.file("plants.db")),
+      log,
+    );
   }
 }
 

@@ -154,8 +154,8 @@ export function isIntact(path: string): boolean {
     using database = openToRead(path);
     // Another process may lock the database for a moment.
     database.exec(`PRAGMA busy_timeout = ${STORE_OPEN_MS_MAX}`);
-    const check = database.prepare("PRAGMA quick_check(1)").get();
-    return check?.quick_check === "ok";
+    const check = database.prepare("PRAGMA integrity_check(1)").get();
+    return check?.integrity_check === "ok";
   } catch (error) {
     const converted = toStoreError(error);
     if (converted.isDamage) return false;
