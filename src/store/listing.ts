@@ -94,30 +94,36 @@ export async function* salvagePlants(
 
 /**
  * Finds an id above another one so that the plants above it can be read. It tries
- * distances that grow by an eighth, upwards from the damage, and then downwards
- * from what it has found: between damaged pages there may be others.
+ * ids upwards from the damage, and then downwards from what it has found: between
+ * damaged pages there may be others.
  */
 async function findReadable(
   store: ListedStore,
   after: bigint,
 ): Promise<bigint> {
   let readable = ID_MAX;
-  let isFound = false;
-  for (let step = 1n; !isFound && after + step < ID_MAX; step = grow(step)) {
-    isFound = await readNext(store, after + step) !== undefined;
-    if (isFound) readable = await findFirst(store, after, after + step);
+  for (let id = after + 1n; id < ID_MAX; id += stepAt(id, after)) {
+    if (await readNext(store, id) === undefined) continue;
+    readable = await findFirst(store, after, id);
+    break;
   }
-  for (let step = 1n; readable - step > after; step = grow(step)) {
-    const below = readable - step;
-    if (await readNext(store, below) === undefined) continue;
-    readable = await findFirst(store, after, below);
-    step = 0n;
+  for (let id = readable - 1n; id > after; id -= stepAt(id, readable)) {
+    if (await readNext(store, id) === undefined) continue;
+    readable = await findFirst(store, after, id);
+    id = readable;
   }
   return readable;
 }
 
-function grow(step: bigint): bigint {
-  return step + step / 8n + 1n;
+/**
+ * Returns a part of the distance from an id to another one, or to 0 if that is
+ * closer: ids are close to each other, and those that clients count close to 0.
+ */
+function stepAt(id: bigint, other: bigint): bigint {
+  const toOther = id < other ? other - id : id - other;
+  const toZero = id < 0n ? -id : id;
+  const distance = toOther < toZero ? toOther : toZero;
+  return distance / 4n + 1n;
 }
 
 /** Finds an id between a damaged and a readable one that is next to damage. */

@@ -18,7 +18,7 @@ import { storeError } from "../support/stores.ts";
 import { drawId } from "../support/transfer.ts";
 
 /** One by one up to the damage, then in growing steps up and down, and halved ones. */
-const READS_A_LEAF_MAX = PAGE_KEYS + 900;
+const READS_A_LEAF_MAX = PAGE_KEYS + 1_500;
 
 /** A page of a database: the ids up to the first one of the next page. */
 interface Leaf {
