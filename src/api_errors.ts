@@ -67,7 +67,8 @@ const ROWS = {
   },
   notJson: {
     error: 40002,
-    when: "The body is not one JSON text (RFC 8259).",
+    when:
+      "The body is not one JSON text (RFC 8259), or only a part of it arrived.",
     remedy: "Fix the JSON as the message says.",
     message: (problem) => problem,
     example: 'line 1, column 16: expected a value, found "}"',

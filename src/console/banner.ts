@@ -37,7 +37,7 @@ export function printBanner(
     (logFormat === "journal" && generatedToken === undefined);
   // A person reads it in the text below.
   if (isNewStore && logFormat !== "text") {
-    log.warn("new store", `created a new, empty store in ${store}`);
+    log.warn("new store", `created a new store in ${store}`);
   }
   if (isEntry) {
     log.info("started", listens, {
@@ -51,7 +51,7 @@ export function printBanner(
     return;
   }
   const aboutStore = isNewStore
-    ? `Created a new, empty store in ${store}`
+    ? `Created a new store in ${store}`
     : `The plants are stored in ${store}`;
   const aboutToken = generatedToken === undefined
     ? ""

@@ -126,7 +126,7 @@ export const LIMITS: readonly (readonly [
   ],
   [
     "Encoding of the body",
-    "UTF-8; a `charset` in the content type is ignored",
+    "UTF-8 without a byte order mark; a `charset` in the content type is ignored",
     notUtf8,
   ],
   [
@@ -156,7 +156,7 @@ export const LIMITS: readonly (readonly [
   ],
   [
     "Headers of a request",
-    "at most 64 KiB in 100 headers, and without TLS no `Connection: Upgrade`. The runtime may answer a request beyond this with a bare 400 or 431, and a proxy with error 40000 or a body of its own. `curl --http2` sends this header, and so does Java's HttpClient, which asks for HTTP/2 in this way: without https, set `version(HTTP_1_1)`",
+    "at most 64 KiB in 100 headers, and without TLS no `Connection: Upgrade`. The runtime may answer a request beyond this, or one that is not well-formed HTTP, with a bare 400 or 431, and a proxy with error 40000 or a body of its own. `curl --http2` sends this header, and so does Java's HttpClient, which asks for HTTP/2 in this way: without https, set `version(HTTP_1_1)`",
   ],
   [
     "Connections",
@@ -182,7 +182,7 @@ export const AUTHENTICATION =
 
 /** How clients in JavaScript and TypeScript send ids beyond ±2^53. */
 export const LARGE_IDS =
-  'JavaScript numbers are exact from -2^53 to 2^53. An id beyond may be rounded before it is sent: the plant is created under the rounded id, and the 200 does not show it. Keep such an id in a bigint, and write the body as text: `{"id":${id},` and the other members, as in the TypeScript sample of the API reference.';
+  'JavaScript numbers are exact from -2^53 to 2^53. An id beyond may be rounded before it is sent: the plant is created under the rounded id, and the 200 does not show it. Keep such an id in a bigint, and write the body as text: `{"id":${id},` and the other members, as in the TypeScript sample of the API reference; with openapi-fetch or Hey API, use the option `bodySerializer: () => text`.';
 
 /**
  * Time that a client waits for a reply: more than the service takes for the

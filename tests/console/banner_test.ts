@@ -39,7 +39,7 @@ function banner(...args: Parameters<typeof entries>): string {
 const LISTENS = `Plant Store ${VERSION} listens on http://0.0.0.0:8000`;
 
 Deno.test("printBanner() announces a new store, in JSON and in the journal as a warning", () => {
-  const created = "reated a new, empty store in /srv/plants.db";
+  const created = "reated a new store in /srv/plants.db";
   assert.ok(banner("text", { isNewStore: true }).includes(`\nC${created}\n`));
   const [first = "", second = "", ...others] = entries("json", {
     isNewStore: true,
