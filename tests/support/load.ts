@@ -153,6 +153,20 @@ export class Ledger extends History {
       assert.ok(typeof id === "bigint");
       stored.set(id, value);
     }
+    return this.#assertStored(stored);
+  }
+
+  /** Does the same with the lines of an export. */
+  assertLines(text: string): number {
+    const stored = new Map<bigint, unknown>();
+    for (const line of text.trimEnd().split("\n")) {
+      const [, id = "", plant = ""] = /^{"id":(-?\d+),(.*)$/.exec(line) ?? [];
+      stored.set(BigInt(id), JSON.parse(`{${plant}`));
+    }
+    return this.#assertStored(stored);
+  }
+
+  #assertStored(stored: ReadonlyMap<bigint, unknown>): number {
     const violations = this.violations(stored);
     assert.deepEqual(violations.slice(0, VIOLATIONS_SHOWN_MAX), []);
     return stored.size;
