@@ -12,12 +12,26 @@ import {
 } from "./load.ts";
 import { needs, NSPAWN } from "./needs.ts";
 import { STACK, TOKEN, writeScript } from "./program.ts";
-import { blockOf, ROOT } from "./readme.ts";
+import { blocksIn, ROOT } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { freePort } from "./tools.ts";
 
 /** For tests of the commands of the handbook. */
 export const onMachine = needs("MACHINE");
+
+/**
+ * Returns a block of the handbook, or of a page beside it.
+ * @param heading the start of its heading
+ * @param index its place below that
+ */
+export function block(heading: string, index = 0, page = ""): string {
+  const blocks = blocksIn(`src/deploy/${page}README.md`);
+  const found = blocks.find((it) =>
+    it.heading.startsWith(heading) && it.index === index
+  );
+  assert.ok(found !== undefined, `no block ${index} below ${heading}`);
+  return found.text;
+}
 
 /** What a login of root has. */
 const LOGIN = {
@@ -70,7 +84,7 @@ export class Machine implements AsyncDisposable {
     const token = `echo ${TOKEN} > /etc/plant-store.token`;
     await machine.succeed(
       before,
-      blockOf("## Deploy"),
+      block("Deploy"),
       `${token} && systemctl reload plant-store`,
     );
     await machine.printed(/^reloaded 1 token /m);
@@ -118,7 +132,7 @@ export class Machine implements AsyncDisposable {
     const load = inParallel(ids(), async (id) => {
       const plant = { name: `Ficus ${id}` };
       const { status } = await this.ledger.send(this.service, { id, plant });
-      if (status !== 200) await pause(20);
+      await pause(status === 200 ? 5 : 50);
     }, 4);
     try {
       return await work();
