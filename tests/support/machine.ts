@@ -97,6 +97,11 @@ export class Machine implements AsyncDisposable {
     return this.#journal?.stderr ?? "";
   }
 
+  /** Returns where a file of the machine is for the tests. */
+  path(path: string): string {
+    return `/proc/${this.#leader}/root${path}`;
+  }
+
   /** Lets clients on other machines reach a port, as if it listened there, too. */
   async connect(port: number): Promise<{ readonly origin: string }> {
     const address = `127.0.0.1:${freePort()}`;
