@@ -13,8 +13,8 @@ const KILL =
 
 /** Holds SQLite's lock on the database, as another program. */
 const LOCK =
-  `perl -MFcntl -e 'open F, "+<", shift; fcntl F, F_SETLK, pack "ssx4qqix4",
-    F_WRLCK, 0, 1 << 30, 512 or die; sleep 600' ${STORE} >&- 2>&- &`;
+  `perl -MFcntl -e '$lock = pack "ssx4qqix4", F_WRLCK, 0, 1 << 30, 512, 0;
+    open F, "+<", shift; fcntl F, F_SETLK, $lock or die; sleep 600' ${STORE} >&- 2>&- &`;
 
 /** Waits for a message in the journal of a machine that has it once more. */
 async function fails(machine: Machine, message: RegExp): Promise<void> {
