@@ -9,12 +9,13 @@ import {
   newPlants,
   pause,
   range,
+  type Target,
 } from "./load.ts";
 import { needs, NSPAWN } from "./needs.ts";
 import { STACK, TOKEN, writeScript } from "./program.ts";
 import { blocksIn, ROOT } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
-import { freePort } from "./tools.ts";
+import { freePort, makeTls } from "./tools.ts";
 
 /** For tests of the commands of the handbook. */
 export const onMachine = needs("MACHINE");
@@ -57,8 +58,11 @@ export class Machine implements AsyncDisposable {
   /** For what is sent to the services. */
   readonly ledger = new Ledger();
   readonly #parts = new AsyncDisposableStack();
+  readonly #copies = this.#parts.use(new TemporaryDirectory());
   /** The service, for clients on other machines. */
-  service = { origin: "" };
+  service: Target = { origin: "" };
+  /** The creates of {@link underLoad} that were not answered 200. */
+  failures = 0;
   /** The process 1 of the machine. */
   #leader = "";
   #journal: BackgroundProcess | undefined;
@@ -102,15 +106,22 @@ export class Machine implements AsyncDisposable {
     return `/proc/${this.#leader}/root${path}`;
   }
 
-  /** Lets clients on other machines reach a port, as if it listened there, too. */
-  async connect(port: number): Promise<{ readonly origin: string }> {
+  /**
+   * Returns an address at which clients on other machines reach a port.
+   * @param cert that of a server with https
+   */
+  async connect(port: number, cert?: string): Promise<Target> {
     const address = `127.0.0.1:${freePort()}`;
     const proxy = ["/lib/systemd/systemd-socket-proxyd", `127.0.0.1:${port}`];
     const enter = ["nsenter", "-n", "-t", this.#leader, ...proxy];
     const args = ["-l", address, ...enter];
     const process = new BackgroundProcess("systemd-socket-activate", { args });
     await this.#parts.use(process).printed(/^Listening /);
-    return { origin: `http://${address}` };
+    if (cert === undefined) return { origin: `http://${address}` };
+    const client = this.#parts.use(
+      Deno.createHttpClient({ caCerts: [cert] }),
+    );
+    return { origin: `https://${address}`, client };
   }
 
   /** Runs commands in one shell of root, as if they were pasted. */
@@ -137,6 +148,7 @@ export class Machine implements AsyncDisposable {
     const load = inParallel(ids(), async (id) => {
       const plant = { name: `Ficus ${id}` };
       const { status } = await this.ledger.send(this.service, { id, plant });
+      if (status !== 200) this.failures++;
       await pause(status === 200 ? 5 : 50);
     }, 4);
     try {
@@ -160,6 +172,20 @@ export class Machine implements AsyncDisposable {
     await this.ledger.settle(this.service);
   }
 
+  /** Copies a program beside the others. */
+  copy(path: string): void {
+    Deno.copyFileSync(path, this.path(`/root/${basename(path)}`));
+  }
+
+  /** Puts a certificate where the configurations have it; returns it. */
+  async certify(): Promise<string> {
+    const { cert, key } = await makeTls(this.#copies, "nginx");
+    const path = this.path("/etc/ssl/plants.example.com");
+    Deno.writeTextFileSync(`${path}.crt`, cert);
+    Deno.writeTextFileSync(`${path}.key`, key);
+    return cert;
+  }
+
   /** Cuts the power. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#parts.disposeAsync();
@@ -176,7 +202,7 @@ export class Machine implements AsyncDisposable {
   }
 
   async #boot(): Promise<void> {
-    const copies = this.#parts.use(new TemporaryDirectory());
+    const copies = this.#copies;
     const name = basename(copies.path);
     this.#parts.defer(async () => {
       const groups = `find /sys/fs/cgroup -depth -path '*/${name}*' -type d`;
