@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { newPlants, range } from "../support/load.ts";
 import { block, Machine, onMachine } from "../support/machine.ts";
 import { needs } from "../support/needs.ts";
-import { blocksIn, DOCUMENTS, read } from "../support/readme.ts";
+import { blocksIn, read } from "../support/readme.ts";
 
 const RESTORE = block("Restore");
 
@@ -48,14 +48,13 @@ onMachine.test("the service answers over https without a proxy, and a missing ce
 onMachine.test("two instances lose no request in a rolling restart, are restored, and become one again", async () => {
   await using machine = await Machine.start();
   const cert = await machine.certify();
-  const page = "instances/";
   await machine.underLoad(() =>
-    machine.succeed(block("Two instances", 0, page))
+    machine.succeed(block("Two instances", 0, "instances/"))
   );
   machine.service = await machine.connect(443, cert);
   machine.failures = 0;
   await machine.underLoad(() =>
-    machine.succeed(block("Two instances", 1, page))
+    machine.succeed(block("Two instances", 1, "instances/"))
   );
   assert.equal(machine.failures, 0);
   const tokens = await machine.succeed("EDITOR=true", block("Tokens"));
@@ -70,7 +69,7 @@ onMachine.test("two instances lose no request in a rolling restart, are restored
   await machine.succeed("plants stop", `! ${count}`, "plants start");
 
   await machine.underLoad(() =>
-    machine.succeed(block("Two instances", 2, page))
+    machine.succeed(block("Two instances", 2, "instances/"))
   );
   await machine.succeed(`plants healthcheck; ! ${count}`);
   await machine.assertHasAll();
@@ -109,8 +108,7 @@ onMachine.test("a new machine has the settings, the certificate and every plant 
 
 onMachine.test("Debian's Prometheus reads the metrics, each of which says what it means", async () => {
   await using machine = await Machine.start();
-  const page = "prometheus/";
-  const add = block("Plant Store with", 0, page);
+  const add = block("Plant Store with", 0, "prometheus/");
   const added = await machine.succeed(
     "sed -i 's/scrape_interval: 15s/scrape_interval: 1s/' /etc/prometheus/prometheus.yml",
     add,
@@ -119,7 +117,9 @@ onMachine.test("Debian's Prometheus reads the metrics, each of which says what i
     "until curl -s '127.0.0.1:9090/api/v1/query?query=plant_store_up' | grep '\"1\"'; do sleep 0.1; done",
   );
   assert.match(added, /SUCCESS: \d+ rules found[^]*^1\n/m);
-  const help = await machine.succeed(block("Plant Store with", 1, page));
+  const help = await machine.succeed(
+    block("Plant Store with", 1, "prometheus/"),
+  );
   assert.match(help, /^# HELP plant_store_up /m);
 });
 
@@ -128,18 +128,21 @@ needs("MACHINE", "LITESTREAM").test(
   async () => {
     await using machine = await Machine.start();
     const { ledger, service } = machine;
-    const page = "litestream/";
+    const check = [
+      "until [ -S /run/plant-store-litestream/socket ]; do sleep 0.1; done",
+      block("Check", 0, "litestream/"),
+    ];
     machine.copy(Deno.env.get("LITESTREAM") ?? "");
-    await machine.succeed(block("Install", 0, page));
+    await machine.succeed(block("Install", 0, "litestream/"));
     await machine.succeed(
-      block("Install", 1, page),
+      block("Install", 1, "litestream/"),
       "systemd-analyze verify /etc/systemd/system/plant-store-litestream.service",
       "grep -c 'plant-store@8001.service plant-store@8002' /etc/systemd/system/plant-store-litestream.service | grep -x 2",
-      block("Install", 0, page),
+      block("Install", 0, "litestream/"),
     );
-    await machine.succeed(block("Install", 2, page));
+    await machine.succeed(block("Install", 2, "litestream/"));
     await machine.underLoad(() => machine.succeed("sleep 2"));
-    await machine.succeed(block("Check", 0, page));
+    await machine.succeed(block("Check", 0, "litestream/"));
     const { events } = ledger;
     await machine.underLoad(() =>
       machine.succeed(
@@ -149,16 +152,16 @@ needs("MACHINE", "LITESTREAM").test(
     );
     ledger.forgetSince(events);
     await machine.underLoad(() =>
-      machine.succeed(block("Restore", 0, page), RESTORE)
+      machine.succeed(block("Restore", 0, "litestream/"), RESTORE)
     );
     await machine.assertHasAll();
     // The new store is copied, also after a stop, and after a loss.
-    await machine.succeed("plants restart", block("Check", 0, page));
+    await machine.succeed("plants restart", ...check);
     await ledger.store(service, newPlants(range(200n, 100)));
-    await machine.succeed("rm /var/lib/plant-store/plants.db*");
+    await machine.succeed("rm /var/lib/plant-store/plants.db{,-wal,-shm}");
     await machine.printed(/^saved all plants /m);
-    await machine.succeed("plants restart", block("Check", 0, page));
-    await machine.succeed(block("Restore", 0, page), RESTORE);
+    await machine.succeed("plants restart", ...check);
+    await machine.succeed(block("Restore", 0, "litestream/"), RESTORE);
     await machine.assertHasAll();
   },
 );
@@ -166,17 +169,16 @@ needs("MACHINE", "LITESTREAM").test(
 Deno.test("every block of the handbook and of these pages is run by a walk", () => {
   const walks = ["", "_accidents", "_pages"]
     .map((name) => read(`tests/end-to-end/handbook${name}_test.ts`)).join("");
-  const used = [...walks.matchAll(
-    /\bblock\(\s*"([^"]+)"(?:,\s*(\d+))?(?:,\s*page)?,?\s*\)/g,
-  )];
-  const pages = DOCUMENTS.filter((path) =>
-    path.startsWith("src/deploy/") && !/container|kv-connect/.test(path)
-  );
-  assert.ok(pages.length > 3);
-  for (const { heading, index } of pages.flatMap(blocksIn)) {
-    const isUsed = used.some(([, start = "", number = "0"]) =>
-      heading.startsWith(start) && Number(number) === index
-    );
-    assert.ok(isUsed, `block ${index} below ${heading}`);
+  const calls = walks.matchAll(
+    /\bblock\(\s*"([^"]+)"(?:,\s*(\d+))?(?:,\s*"([^"]+)")?,?\s*\)/g,
+  ).toArray();
+  const pages = ["", "instances/", "litestream/", "prometheus/"];
+  for (const page of pages) {
+    for (const { heading, index } of blocksIn(`src/deploy/${page}README.md`)) {
+      const isRun = calls.some(([, start = "", number = "0", of = ""]) =>
+        of === page && heading.startsWith(start) && Number(number) === index
+      );
+      assert.ok(isRun, `block ${index} below ${page} ${heading}`);
+    }
   }
 });

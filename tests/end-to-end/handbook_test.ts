@@ -3,8 +3,6 @@ import assert from "node:assert/strict";
 import { block, Machine, onMachine } from "../support/machine.ts";
 import { TOKEN } from "../support/program.ts";
 
-const DAY_MS = 24 * 60 * 60 * 1000;
-
 onMachine.test("the commands that deploy the service start it, and change nothing the second time", async () => {
   await using machine = await Machine.boot();
   const deploy = block("Deploy");
@@ -18,9 +16,6 @@ onMachine.test("the commands that deploy the service start it, and change nothin
   );
   await machine.succeed(deploy);
   assert.equal(await machine.succeed(look), before);
-  await machine.succeed(
-    "systemctl reboot --dry-run; systemctl is-enabled plant-store.target",
-  );
 });
 
 onMachine.test("settings are checked before a restart, and the store moves to another disk", async () => {
@@ -139,4 +134,29 @@ onMachine.test("a backup is complete, named by its time, tested by a store of it
   const test = await machine.succeed(block("Back up", 1));
   assert.match(test, new RegExp(`^${count}$`, "m"));
   await machine.succeed(`! ls ${directory}/test-*`);
+});
+
+onMachine.test("a plant is corrected and removed while the service runs, and a correction that fails keeps it", async () => {
+  await using machine = await Machine.start();
+  const correct = block("Correct or remove a plant");
+  const edit = (script: string) => `export EDITOR='sed -i ${script}'`;
+  await machine.underLoad(() =>
+    machine.succeed(edit("s/Monstera/Ficus/"), correct)
+  );
+  const corrected = '{"id":42,"name":"Ficus 42"}\n';
+  assert.equal(await machine.succeed("plants export 42"), corrected);
+  const refused = await machine.run(edit("s/}//"), correct);
+  assert.match(refused.stderr, /^line 1: column \d+: [^]*, 1 refused\n$/m);
+  // Pasted again, without a plant: the copy is still there.
+  assert.notEqual((await machine.run(edit("d"), correct)).status, 0);
+  await machine.succeed("sed '/}$/d; s/$/}/' plant-*.jsonl | plants import -");
+  assert.equal(await machine.succeed("plants export 42"), corrected);
+  // A full disk: nothing is removed without a copy.
+  const full =
+    "mount -t tmpfs -o size=4k none /mnt; cd /mnt; head -c 1M /dev/zero > full";
+  assert.notEqual(
+    (await machine.run(full, edit("s/Ficus//"), correct)).status,
+    0,
+  );
+  assert.equal(await machine.succeed("plants export 42"), corrected);
 });

@@ -1,5 +1,4 @@
 /** The documents, and their blocks of commands. */
-import assert from "node:assert/strict";
 
 /** The folder of the project. */
 export const ROOT = new URL("../../", import.meta.url);
