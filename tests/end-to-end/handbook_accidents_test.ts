@@ -177,7 +177,7 @@ onMachine.test("plants of a lost store whose ids are taken, and a part of them, 
     "plants restart",
   );
   const [, file] = await machine.printed(
-    /^\d+ plants in (\S+) are not in the store: their ids are taken by different plants/m,
+    /^\d+ plants? in (\S+) not imported: the ids are taken by different plants/m,
   );
   const named = await machine.run(`plants import - < ${file}`);
   assert.match(named.stderr, /^line 50: id: 50 is already taken/m);

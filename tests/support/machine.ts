@@ -149,7 +149,7 @@ export class Machine implements AsyncDisposable {
       const plant = { name: `Ficus ${id}` };
       const { status } = await this.ledger.send(this.service, { id, plant });
       if (status !== 200) this.failures++;
-      await pause(status === 200 ? 5 : 50);
+      await pause(status === 200 ? 20 : 50);
     }, 4);
     try {
       return await work();
