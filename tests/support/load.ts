@@ -17,7 +17,7 @@ export interface Answer {
 export interface Target {
   readonly origin: string;
   /** Defaults to that of `fetch`. */
-  readonly client?: Deno.HttpClient;
+  readonly httpClient?: Deno.HttpClient;
 }
 
 /** An ordinary plant. */
@@ -50,13 +50,13 @@ export async function settleAll(
 
 /** Sends a create and reads its reply; never rejects. */
 export async function send(
-  { origin, client }: Target,
+  { origin, httpClient }: Target,
   newPlant: NewPlant,
   init: RequestInit & { client?: Deno.HttpClient } = {},
 ): Promise<Answer> {
   try {
     const response = await fetch(`${origin}/plants`, {
-      ...(client && { client }),
+      ...(httpClient && { client: httpClient }),
       ...init,
       method: "POST",
       headers: {

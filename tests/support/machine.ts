@@ -118,10 +118,10 @@ export class Machine implements AsyncDisposable {
     const process = new BackgroundProcess("systemd-socket-activate", { args });
     await this.#parts.use(process).printed(/^Listening /);
     if (cert === undefined) return { origin: `http://${address}` };
-    const client = this.#parts.use(
+    const httpClient = this.#parts.use(
       Deno.createHttpClient({ caCerts: [cert] }),
     );
-    return { origin: `https://${address}`, client };
+    return { origin: `https://${address}`, httpClient };
   }
 
   /** Runs commands in one shell of root, as if they were pasted. */
