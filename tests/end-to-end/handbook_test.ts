@@ -160,3 +160,22 @@ onMachine.test("a plant is corrected and removed while the service runs, and a c
   );
   assert.equal(await machine.succeed("plants export 42"), corrected);
 });
+
+onMachine.test("a start fails if another program answers at its port, and one that is not ready in time says why, once", async () => {
+  await using machine = await Machine.start();
+  const drop = "/etc/systemd/system/plant-store@8000.service.d";
+  const start = await machine.run(
+    "cp deploy/plant-store.service /etc/systemd/system/plant-store@.service",
+    "systemctl start plant-store@8000",
+  );
+  assert.notEqual(start.status, 0);
+  const late = await machine.run(
+    `mkdir ${drop}; printf '[Service]\nExecStart=\nExecStart=/bin/sleep 600\nTimeoutStartSec=5\n' > ${drop}/late.conf`,
+    "plants stop; systemctl daemon-reload; systemctl start plant-store@8000",
+  );
+  assert.notEqual(late.status, 0);
+  const said = await machine.succeed(
+    "systemctl stop plant-store@8000; journalctl -u plant-store@8000 -p err -o cat | grep 'no answer'",
+  );
+  assert.match(said, /^no answer from 127\.0\.0\.1 port 8000: [^<\n]*\n$/);
+});
