@@ -5,6 +5,9 @@ import { block, Machine, onMachine } from "../support/machine.ts";
 
 const STORE = "/var/lib/plant-store/plants.db";
 
+/** The size of a page of the database. */
+const PAGE_BYTES = 4096;
+
 const RESTORE = block("Restore");
 
 /** Lets the service end without closing its store, and starts no other one. */
@@ -33,14 +36,21 @@ onMachine.test("a damaged store with random ids is restored with what only it ha
   await ledger.store(service, newPlants(random()));
   await machine.underLoad(() => machine.succeed("sleep 1; plants stop"));
 
-  // Two pages of plants.
-  const file = Deno.openSync(machine.path(STORE), { write: true });
-  for (const page of [0.3, 0.6]) {
-    const { size } = file.statSync();
-    file.seekSync(4096 * Math.floor(page * size / 4096), Deno.SeekMode.Start);
-    file.writeSync(crypto.getRandomValues(new Uint8Array(4096)));
+  // Two pages with plants.
+  const bytes = Deno.readFileSync(machine.path(STORE));
+  const pages = range(0n, bytes.length / PAGE_BYTES)
+    .map((page) =>
+      bytes.subarray(Number(page) * PAGE_BYTES).subarray(0, PAGE_BYTES)
+    )
+    .filter((page) =>
+      new TextDecoder("latin1").decode(page).includes("Monstera")
+    );
+  for (const at of [0.3, 0.6]) {
+    const page = pages[Math.floor(at * pages.length)];
+    assert.ok(page !== undefined);
+    crypto.getRandomValues(page);
   }
-  file.close();
+  Deno.writeFileSync(machine.path(STORE), bytes);
   const restored = await machine.underLoad(() => machine.succeed(RESTORE));
   assert.match(restored, /cannot be read\n/);
   ledger.forgetSince(events);
