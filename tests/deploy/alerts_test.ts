@@ -1,4 +1,4 @@
-/** The alerts of Prometheus, and the table of metrics beside them. */
+/** The alerts of Prometheus. */
 import assert from "node:assert/strict";
 import { Metrics } from "../../src/telemetry/metrics.ts";
 import { needs } from "../support/needs.ts";
@@ -12,8 +12,6 @@ const METRICS = new Metrics(() => ({
   isStoreHealthy: true,
   isStoreNew: false,
   databaseBytes: 0,
-  certificateExpires: new Date(),
-  tokenRequests: new Map([["a7937b64", 0]]),
 })).text(0);
 
 const withPromtool = needs("PROMTOOL");
@@ -128,22 +126,4 @@ Deno.test("the alerts use metrics of the service", () => {
   for (const name of used) {
     assert.match(METRICS, new RegExp(`^${name}\\b`, "m"), name);
   }
-});
-
-/** Returns the rows of the table that describes the metrics. */
-function metricRows(): string[] {
-  const families = METRICS.matchAll(/^# HELP (\w+) (.*)\n# TYPE \w+ (\w+)$/gm);
-  return families.map(([, name = "", help, type]) => {
-    const [, labels = ""] = new RegExp(`^${name}{(.*)}`, "m").exec(METRICS) ??
-      [];
-    const names = labels.matchAll(/(\w+)=/g).map(([, label]) => label);
-    const suffix = labels === "" ? "" : `{${names.toArray().join(",")}}`;
-    return `| \`${name}${suffix}\` | ${type} | ${help} |`;
-  }).toArray();
-}
-
-Deno.test("the table of the metrics has each one as src/telemetry/metrics.ts has it", () => {
-  const text = Deno.readTextFileSync(new URL("README.md", FOLDER));
-  const rows = text.replaceAll(/ +(?=\|)/g, " ").match(/^\| `.*$/gm) ?? [];
-  assert.deepEqual([...rows], metricRows());
 });

@@ -13,6 +13,13 @@ export interface Answer {
   readonly error?: number;
 }
 
+/** Where creates are sent. */
+export interface Target {
+  readonly origin: string;
+  /** Defaults to that of `fetch`. */
+  readonly httpClient?: Deno.HttpClient;
+}
+
 /** An ordinary plant. */
 export const PLANT: Plant = { name: "Monstera", tag: "climber" };
 
@@ -43,12 +50,13 @@ export async function settleAll(
 
 /** Sends a create and reads its reply; never rejects. */
 export async function send(
-  { origin }: Pick<Program, "origin">,
+  { origin, httpClient }: Target,
   newPlant: NewPlant,
   init: RequestInit & { client?: Deno.HttpClient } = {},
 ): Promise<Answer> {
   try {
     const response = await fetch(`${origin}/plants`, {
+      ...(httpClient && { client: httpClient }),
       ...init,
       method: "POST",
       headers: {
@@ -84,7 +92,7 @@ export class Ledger extends History {
 
   /** Sends a create and records its reply. */
   send(
-    program: Pick<Program, "origin">,
+    program: Target,
     newPlant: NewPlant,
     init?: Parameters<typeof send>[2],
   ): Promise<Answer> {
@@ -106,7 +114,7 @@ export class Ledger extends History {
 
   /** Creates plants: each is answered 200. */
   async store(
-    program: Pick<Program, "origin">,
+    program: Target,
     newPlants: Iterable<NewPlant>,
   ): Promise<void> {
     await inParallel(newPlants, async (newPlant) => {
@@ -128,7 +136,7 @@ export class Ledger extends History {
   }
 
   /** Repeats the creates that had no reply, or a 503: each is answered 200. */
-  settle(program: Pick<Program, "origin">): Promise<void> {
+  settle(program: Target): Promise<void> {
     return this.store(program, this.ambiguous.values());
   }
 
@@ -136,7 +144,7 @@ export class Ledger extends History {
    * Repeats acknowledged creates: each is answered 200. A plant that is missing
    * would be stored, so call {@link assertFile} before.
    */
-  replay(program: Pick<Program, "origin">): Promise<void> {
+  replay(program: Target): Promise<void> {
     return this.store(program, this.acknowledged.values());
   }
 
@@ -153,6 +161,20 @@ export class Ledger extends History {
       assert.ok(typeof id === "bigint");
       stored.set(id, value);
     }
+    return this.#assertStored(stored);
+  }
+
+  /** Does the same with the lines of an export. */
+  assertLines(text: string): number {
+    const stored = new Map<bigint, unknown>();
+    for (const line of text.trimEnd().split("\n")) {
+      const [, id = "", plant = ""] = /^{"id":(-?\d+),(.*)$/.exec(line) ?? [];
+      stored.set(BigInt(id), JSON.parse(`{${plant}`));
+    }
+    return this.#assertStored(stored);
+  }
+
+  #assertStored(stored: ReadonlyMap<bigint, unknown>): number {
     const violations = this.violations(stored);
     assert.deepEqual(violations.slice(0, VIOLATIONS_SHOWN_MAX), []);
     return stored.size;

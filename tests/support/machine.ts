@@ -1,265 +1,249 @@
-/** A machine with the service as the handbook deploys it, but without systemd. */
+/** A Debian with its own systemd, and the service as the handbook deploys it. */
 import assert from "node:assert/strict";
+import { basename } from "node:path";
 import { BackgroundProcess, type Ended } from "./background.ts";
-import { Ledger, newPlants, range } from "./load.ts";
-import { needs } from "./needs.ts";
 import {
-  Program,
-  type ProgramOptions,
-  STACK,
-  TOKEN,
-  writeScript,
-} from "./program.ts";
-import { blockOf, read } from "./readme.ts";
+  eventually,
+  inParallel,
+  Ledger,
+  newPlants,
+  pause,
+  range,
+  type Target,
+} from "./load.ts";
+import { needs, NSPAWN } from "./needs.ts";
+import { STACK, TOKEN, writeScript } from "./program.ts";
+import { blocksIn, ROOT } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
-import { freePort } from "./tools.ts";
-
-/** The tools of a server. */
-export const SERVER_TOOLS = ["Linux", "bash", "curl"] as const;
+import { freePort, makeTls } from "./tools.ts";
 
 /** For tests of the commands of the handbook. */
-export const onMachine = needs(...SERVER_TOOLS);
+export const onMachine = needs("MACHINE");
 
-const SERVICE_UNIT = read("src/deploy/plant-store.service");
-const BACKUP_UNIT = read("src/deploy/plant-store-backup.service");
-
-interface MachineOptions {
-  /** The file system of everything. */
-  readonly disk?: TemporaryDirectory;
-  /** Whether the path of the store is a link to `real.db`. */
-  readonly isLink?: boolean;
-  /** How to start the first service. */
-  readonly first?: ProgramOptions;
+/**
+ * Returns a block of the handbook, or of a page beside it.
+ * @param heading the start of its heading
+ * @param index its place below that
+ */
+export function block(heading: string, index = 0, page = ""): string {
+  const blocks = blocksIn(`src/deploy/${page}README.md`);
+  const found = blocks.find((it) =>
+    it.heading.startsWith(heading) && it.index === index
+  );
+  assert.ok(found !== undefined, `no block ${index} below ${heading}`);
+  return found.text;
 }
 
-/** A directory in place of the root directory, and the services in it. */
+/** What a login of root has. */
+const LOGIN = {
+  HOME: "/root",
+  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+};
+
+/** Where the machine has the program: the service sees no home. */
+const PROGRAM = "/opt/plant-store";
+
+/**
+ * Boots a machine that ends with its first process, beside others: nspawn puts all
+ * machines into its own control group.
+ */
+const BOOT = `mount -t tmpfs tmpfs /run
+  for top in /sys/fs/cgroup{,/systemd,/unified}; do
+    [ ! -e $top/cgroup.procs ] || { mkdir $top/$0 && echo 0 > $top/$0/cgroup.procs; }
+  done
+  exec systemd-nspawn --machine "$0" "$@"`;
+
+/** A container whose changes are in memory: nothing remains after its end. */
 export class Machine implements AsyncDisposable {
   /** For what is sent to the services. */
   readonly ledger = new Ledger();
-  /** What runs, by its unit. */
-  readonly #running = new Map<string, Program>();
-  /** Everything that has written to the journal. */
-  readonly #journal: { readonly stderr: string }[] = [];
-  readonly #disk: TemporaryDirectory;
-  readonly #root: string;
-  readonly #port = freePort();
-  readonly #systemd: Deno.HttpServer<Deno.NetAddr>;
-  /** How to start the next service. */
-  #options: ProgramOptions | undefined;
+  readonly #parts = new AsyncDisposableStack();
+  readonly #copies = this.#parts.use(new TemporaryDirectory());
+  /** The service, for clients on other machines. */
+  service: Target = { origin: "" };
+  /** The creates of {@link underLoad} that were not answered 200. */
+  failures = 0;
+  /** The process 1 of the machine. */
+  #leader = "";
+  #journal: BackgroundProcess | undefined;
 
-  constructor(
-    { disk = new TemporaryDirectory(), isLink, first }: MachineOptions = {},
-  ) {
-    this.#disk = disk;
-    this.#root = Deno.realPathSync(disk.path);
-    this.#options = first;
-    for (
-      const path of [
-        ...["bin", "etc/systemd/system", "usr/local/bin"],
-        ...["var/lib/plant-store", "var/lib/plant-store-backups"],
-      ]
-    ) Deno.mkdirSync(this.path(path), { recursive: true });
-    Deno.writeTextFileSync(this.path("etc/plant-store.env"), "");
-    Deno.writeTextFileSync(this.path("etc/plant-store.token"), `${TOKEN}\n`);
-    writeScript(this.path("usr/local/bin/plant-store"));
-    if (isLink) Deno.symlinkSync("real.db", this.store);
-
-    this.#systemd = Deno.serve(
-      { hostname: "127.0.0.1", port: 0, onListen() {} },
-      async (request) => {
-        const command = await request.text();
-        if (command.startsWith("journalctl")) {
-          return new Response(this.#read(command));
-        }
-        const status = await this.#control(command) ? 200 : 500;
-        return new Response(null, { status });
-      },
-    );
-    const url = `http://127.0.0.1:${this.#systemd.addr.port}/`;
-    for (const tool of ["systemctl", "journalctl"]) {
-      this.addTool(tool, `exec curl -sf -d "${tool} $*" ${url}`);
+  /** Boots a machine with the copies of the section "Deploy". */
+  static async boot(): Promise<Machine> {
+    const machine = new Machine();
+    try {
+      await machine.#boot();
+    } catch (error) {
+      await machine[Symbol.asyncDispose]();
+      throw error;
     }
-    // The user is known.
-    this.addTool("getent", ":");
+    return machine;
   }
 
-  /** Returns a machine with a service that has acknowledged 100 plants. */
-  static async start(options?: MachineOptions): Promise<Machine> {
-    const machine = new Machine(options);
-    await machine.succeed("systemctl start $service");
+  /**
+   * Returns a machine with a service that has acknowledged 100 plants.
+   * @param before commands before the deployment
+   */
+  static async start(before = ":"): Promise<Machine> {
+    const machine = await Machine.boot();
+    const token = `echo ${TOKEN} > /etc/plant-store.token`;
+    await machine.succeed(
+      before,
+      block("Deploy"),
+      `${token} && systemctl reload plant-store`,
+    );
+    await machine.printed(/^reloaded 1 token /m);
     await machine.ledger.store(machine.service, newPlants(range(1n, 100)));
     return machine;
   }
 
-  /** Returns where a path of the handbook is, without its first slash. */
-  path(path: string): string {
-    return `${this.#root}/${path}`;
-  }
-
-  /** The path of the store. */
-  get store(): string {
-    return this.path("var/lib/plant-store/plants.db");
-  }
-
-  /** Everything in the journal, with the levels. */
+  /** Everything that the services and the backups have logged. */
   get journal(): string {
-    return this.#journal.map(({ stderr }) => stderr).join("");
+    return this.#journal?.stderr ?? "";
   }
 
-  /** The services that run. */
-  get services(): Program[] {
-    return [...this.#running.values()];
+  /** Returns where a file of the machine is for the tests. */
+  path(path: string): string {
+    return `/proc/${this.#leader}/root${path}`;
   }
 
-  /** The first of them. */
-  get service(): Program {
-    const [service] = this.services;
-    assert.ok(service !== undefined, this.journal);
-    return service;
+  /**
+   * Returns an address at which clients on other machines reach a port.
+   * @param cert that of a server with https
+   */
+  async connect(port: number, cert?: string): Promise<Target> {
+    const address = `127.0.0.1:${freePort()}`;
+    const proxy = ["/lib/systemd/systemd-socket-proxyd", `127.0.0.1:${port}`];
+    const enter = ["nsenter", "-n", "-t", this.#leader, ...proxy];
+    const args = ["-l", address, ...enter];
+    const process = new BackgroundProcess("systemd-socket-activate", { args });
+    await this.#parts.use(process).printed(/^Listening /);
+    if (cert === undefined) return { origin: `http://${address}` };
+    const httpClient = this.#parts.use(
+      Deno.createHttpClient({ caCerts: [cert] }),
+    );
+    return { origin: `https://${address}`, httpClient };
   }
 
-  /** Adds a program to the path of the shell. */
-  addTool(name: string, script: string): void {
-    const text = `#!/bin/sh\n${script}\n`;
-    Deno.writeTextFileSync(this.path(`bin/${name}`), text, { mode: 0o755 });
-  }
-
-  /** Runs commands in one shell, after the block of the section "Commands". */
+  /** Runs commands in one shell of root, as if they were pasted. */
   async run(...commands: string[]): Promise<Ended> {
-    const bins = [this.path("bin"), this.path("usr/local/bin")];
-    const ended = await new BackgroundProcess("bash", {
-      args: ["-c", this.#toHere([blockOf("## Commands"), ...commands])],
-      cwd: this.#root,
-      clearEnv: true,
-      env: { PATH: [...bins, Deno.env.get("PATH")].join(":") },
-    }).ended();
+    const ended = await this.#spawn(commands.join("\n")).ended();
     assert.doesNotMatch(ended.stderr, STACK);
     return ended;
   }
 
-  /** Runs commands, of which the last one succeeds. */
-  async succeed(...commands: string[]): Promise<Ended> {
-    const ended = await this.run(...commands);
-    const output = ended.stderr + this.journal;
-    assert.equal(ended.status, 0, `${commands.join("\n")}\n${output}`);
-    return ended;
+  /** Runs commands, of which the last one succeeds; returns what they print. */
+  async succeed(...commands: string[]): Promise<string> {
+    const { status, stdout, stderr } = await this.run(...commands);
+    const output = stdout + stderr + this.journal;
+    assert.equal(status, 0, `${commands.join("\n")}\n${output}`);
+    return stdout + stderr;
   }
 
-  /** Runs the command at the end of a message. */
-  obey(message: string): Promise<Ended> {
-    const [, command] = /.*: ((?:plant-store|mv) .+)\n?$/.exec(message) ?? [];
-    assert.ok(command !== undefined, `no command in: ${message}`);
-    return this.run(command);
-  }
-
-  /** Starts a service; returns why that is refused, if it is. */
-  async refusal(unit = "plant-store"): Promise<string | undefined> {
-    if (await this.#start(unit)) return undefined;
-    return this.#journal.at(-1)?.stderr;
-  }
-
-  /** Kills every service. */
-  kill(): Promise<void> {
-    return this.#end([...this.#running.keys()], "SIGKILL");
-  }
-
-  /** Asserts that every service has every acknowledged plant. */
-  async assertHasAll(): Promise<void> {
-    await this.ledger.assertFile(this.store);
-    assert.ok(this.services.length > 0, this.journal);
-    for (const service of this.services) {
-      await this.ledger.replay(service);
-      await this.ledger.settle(service);
+  /** Does something while clients send creates with random ids. */
+  async underLoad<T>(work: () => Promise<T>): Promise<T> {
+    let isOver = false;
+    function* ids(): Generator<bigint> {
+      while (!isOver) yield* crypto.getRandomValues(new BigInt64Array(1));
     }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.kill();
-    await this.#systemd.shutdown();
-    this.#disk[Symbol.dispose]();
-  }
-
-  /**
-   * Returns commands with the paths and the port of this machine, for the user
-   * of the tests.
-   */
-  #toHere(commands: readonly string[]): string {
-    return commands.join("\n")
-      .replaceAll(/(?<=\binstall .*) -[og] \S+/g, "")
-      .replaceAll(/\brunuser -u \S+ -- /g, "")
-      .replaceAll(/(?<!\w)\/(?=(?:etc|usr\/local|var\/lib)\/)/g, this.path(""))
-      .replaceAll("127.0.0.1:8000", `127.0.0.1:${this.#port}`);
-  }
-
-  /** Returns lines of the journal, without their levels. */
-  #read(command: string): string {
-    const levels = command.includes(" -p err") ? "3" : "346";
-    const [, count = Infinity] = / -n (\d+)/.exec(command) ?? [];
-    const lines = this.journal.match(new RegExp(`^<[${levels}]>.*\n`, "gm"));
-    const last = (lines ?? []).slice(-count);
-    return last.map((line) => line.slice(3)).join("");
-  }
-
-  /** Does what systemd does; returns whether that succeeds. */
-  async #control(command: string): Promise<boolean> {
-    if (/ plant-store-backup$/.test(command)) return await this.#backUp();
-    const units = command.match(/(?<= )plant-store(@\d+)?(?= |$)/g) ?? [];
-    const [, verb = ""] = command.split(" ");
-    if (verb === "reload") {
-      for (const unit of units) await this.#running.get(unit)?.reload();
-    }
-    if (verb === "kill") await this.#end(units, "SIGKILL");
-    if (/stop|restart|disable/.test(verb)) await this.#end(units, "SIGTERM");
-    if (!/start|enable/.test(verb)) return true;
-    const started = await Promise.all(units.map((unit) => this.#start(unit)));
-    return started.every((it) => it);
-  }
-
-  /** Starts a service, unless it runs; returns whether it runs. */
-  async #start(unit: string): Promise<boolean> {
-    if (this.#running.has(unit)) return true;
-    const { shell = 'exec "$0" "$@"', env = {} } = this.#options ?? {};
-    this.#options = undefined;
-    const port = unit === "plant-store" ? this.#port : 0;
-    const settings = this.#settingsOf(SERVICE_UNIT).replace("%i", `${port}`);
-    const script = `${settings}\n${shell}`;
-    const service = Program.spawn([], { env, shell: script, ownToken: true });
-    this.#journal.push(service);
+    const load = inParallel(ids(), async (id) => {
+      const plant = { name: `Ficus ${id}` };
+      const { status } = await this.ledger.send(this.service, { id, plant });
+      if (status !== 200) this.failures++;
+      await pause(status === 200 ? 20 : 50);
+    }, 4);
     try {
-      [, service.origin = ""] = await service.printed(/listens on (\S+)\n/);
-      this.#running.set(unit, service);
-      return true;
-    } catch {
-      const { status, stderr } = await service.ended();
-      assert.match(stderr, /^<3>[^\n]+\n$/);
-      assert.ok(status === 1 || status === 2, stderr);
-      return false;
+      return await work();
+    } finally {
+      isOver = true;
+      await load;
     }
   }
 
-  async #end(units: readonly string[], signal: Deno.Signal): Promise<void> {
-    await Promise.all(units.map(async (unit) => {
-      const ended = await this.#running.get(unit)?.stop(signal);
-      this.#running.delete(unit);
-      if (signal === "SIGTERM") assert.equal(ended?.status ?? 0, 0);
-    }));
+  /** Waits for something in the journal. */
+  printed(pattern: RegExp, from = 0): Promise<RegExpExecArray> {
+    assert.ok(this.#journal !== undefined);
+    return this.#journal.printed(pattern, from);
   }
 
-  /** Runs the commands of the unit of the nightly backup. */
-  async #backUp(): Promise<boolean> {
-    const commands = [...BACKUP_UNIT.matchAll(/^ExecStart=(-?)(.+)$/gm)]
-      .map(([, mayFail, command = ""]) =>
-        `${command.replaceAll("%%", "%")} || ${mayFail ? "true" : "exit"}`
-      );
-    const ended = await this.run(this.#settingsOf(BACKUP_UNIT), ...commands);
-    this.#journal.push(ended);
-    return ended.status === 0;
+  /** Asserts that the service has every acknowledged plant, and no other one. */
+  async assertHasAll(): Promise<void> {
+    this.ledger.assertLines(await this.succeed("plants export"));
+    await this.ledger.replay(this.service);
+    await this.ledger.settle(this.service);
   }
 
-  /** Returns commands that set the variables of a unit. */
-  #settingsOf(unit: string): string {
-    const variables = unit.match(/(?<=^Environment=).*/gm) ?? [];
-    const file = ". /etc/plant-store.env";
-    return this.#toHere(["set -a", ...variables, file]);
+  /** Copies a program beside the others. */
+  copy(path: string): void {
+    Deno.copyFileSync(path, this.path(`/root/${basename(path)}`));
+  }
+
+  /** Puts a certificate where the configurations have it; returns it. */
+  async certify(): Promise<string> {
+    const { cert, key } = await makeTls(this.#copies, "nginx");
+    const path = this.path("/etc/ssl/plants.example.com");
+    Deno.writeTextFileSync(`${path}.crt`, cert);
+    Deno.writeTextFileSync(`${path}.key`, key);
+    return cert;
+  }
+
+  /** Cuts the power. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#parts.disposeAsync();
+  }
+
+  #spawn(script: string): BackgroundProcess {
+    const enter = ["-a", "-t", this.#leader, "--wdns=/root"];
+    const args = [...enter, "bash", "-c", script];
+    return new BackgroundProcess("nsenter", {
+      args,
+      clearEnv: true,
+      env: LOGIN,
+    });
+  }
+
+  async #boot(): Promise<void> {
+    const copies = this.#copies;
+    const name = basename(copies.path);
+    this.#parts.defer(async () => {
+      const groups = `find /sys/fs/cgroup -depth -path '*/${name}*' -type d`;
+      const script = `while ${groups} | grep -q .; do ${groups} -delete; done`;
+      await new BackgroundProcess("sh", { args: ["-c", script] }).ended();
+    });
+    const binary = Deno.env.get("PLANT_STORE");
+    writeScript(copies.file("plant-store"), {
+      [Deno.execPath()]: "/opt/program",
+      [ROOT.pathname]: `${PROGRAM}/`,
+    });
+    const process = this.#parts.use(
+      new BackgroundProcess("unshare", {
+        args: [
+          ...["--fork", "--pid", "--mount-proc", "--kill-child"],
+          ...["bash", "-c", BOOT, name, ...NSPAWN],
+          ...["--boot", "--console=pipe", "--private-network"],
+          `--bind-ro=${copies.path}:/mnt`,
+          `--bind-ro=${ROOT.pathname}:${PROGRAM}`,
+          `--bind-ro=${binary ?? Deno.execPath()}:/opt/program`,
+        ],
+        env: { SYSTEMD_NSPAWN_UNIFIED_HIERARCHY: "1" },
+      }),
+    );
+    const find =
+      `leader=$(pgrep -x systemd -P $(pgrep -P ${process.process.pid})) &&
+      nsenter -a -t $leader systemctl is-system-running && echo $leader`;
+    const { stdout } = await process.causes(eventually(
+      ({ status }) => status === 0,
+      () => new BackgroundProcess("bash", { args: ["-c", find] }).ended(),
+    ));
+    [, this.#leader = ""] = stdout.trimEnd().split("\n");
+    const units = ["", "-backup", "@8001", "@8002"]
+      .map((end) => `-t plant-store${end}`).join(" ");
+    this.#journal = this.#spawn(
+      `exec journalctl -f --no-tail -o cat ${units} >&2`,
+    );
+    this.service = await this.connect(8000);
+    const program = binary === undefined ? "/mnt/plant-store" : "/opt/program";
+    await this.succeed(
+      `cp ${program} plant-store; cp -r ${PROGRAM}/src/deploy .`,
+    );
   }
 }

@@ -16,10 +16,19 @@ function inVariable(name: string): () => boolean {
 /** A tool that a command of the shell finds. */
 function byCommand(command: string): () => boolean {
   return () => {
-    const shell = new Deno.Command("sh", { args: ["-c", command] });
+    const shell = new Deno.Command("sh", {
+      args: ["-c", command],
+      stdin: "null",
+    });
     return shell.outputSync().success;
   };
 }
+
+/** How to run something in a copy of Debian whose changes are in memory. */
+export const NSPAWN: readonly string[] = [
+  ...["--quiet", "--register=no", "--keep-unit", "--volatile=overlay"],
+  ...["--directory", Deno.env.get("MACHINE") ?? "/nonexistent"],
+];
 
 const TOOLS = {
   DENOKV: [inVariable("DENOKV"), "a store on a KV Connect server"],
@@ -27,6 +36,10 @@ const TOOLS = {
   NGINX: [inVariable("NGINX"), "instances behind nginx"],
   CHROMIUM: [inVariable("CHROMIUM"), "the API reference in a browser"],
   AXE_CORE: [inVariable("AXE_CORE"), "the accessibility of the API reference"],
+  MACHINE: [
+    byCommand(`systemd-nspawn ${NSPAWN.join(" ")} true`),
+    "the commands of the handbook, on a Debian with systemd",
+  ],
   PROMTOOL: [
     inVariable("PROMTOOL"),
     "metrics and alerts as Prometheus reads them",

@@ -92,10 +92,19 @@ export function runProgram(
   return new BackgroundProcess(...command(args, options)).ended();
 }
 
-/** Writes a script that runs the program, for texts that name it by a path. */
-export function writeScript(path: string): void {
+/**
+ * Writes a script that runs the program, for texts that name it by a path.
+ * @param places where another machine has Deno and the project
+ */
+export function writeScript(
+  path: string,
+  places: Readonly<Record<string, string>> = {},
+): void {
   const [first, { args = [], env = {} }] = command([], {});
-  const words = [first, ...args].map(quoteForShell).join(" ");
+  let words = [first, ...args].map(quoteForShell).join(" ");
+  for (const [here, there] of Object.entries(places)) {
+    words = words.replace(here, there);
+  }
   const variables = Object.entries(env)
     .map(([name, value]) => `export ${name}=${quoteForShell(value)}\n`);
   const script = `#!/bin/sh\n${variables.join("")}exec ${words} "$@"\n`;

@@ -1,5 +1,4 @@
 /** The documents, and their blocks of commands. */
-import assert from "node:assert/strict";
 
 /** The folder of the project. */
 export const ROOT = new URL("../../", import.meta.url);
@@ -28,19 +27,20 @@ function documentsIn(folder: string): string[] {
   );
 }
 
-/**
- * Returns a block of commands in a section of a document, as it is printed.
- * @param index its place among the blocks of the section
- */
-export function blockOf(
-  heading: string,
-  index = 0,
-  path = HANDBOOK,
-): string {
-  const [, rest = ""] = `\n${read(path)}`.split(`\n${heading}\n`);
-  const [section = ""] = rest.split(/^#/m);
-  // The text of a numbered list is indented less.
-  const block = section.match(/(?<=\n\n)( {4}.*\n)+/g)?.[index];
-  assert.ok(block !== undefined, `no block ${index} below ${heading}`);
-  return block;
+/** A block of commands in a document. */
+export interface Block {
+  readonly heading: string;
+  /** Its place among the blocks below the heading. */
+  readonly index: number;
+  /** As it is printed. */
+  readonly text: string;
+}
+
+/** Returns the blocks of commands in a document. */
+export function blocksIn(path: string): Block[] {
+  return read(path).split(/^#+ /m).flatMap((section) => {
+    const [heading = ""] = section.split("\n", 1);
+    const texts = section.match(/(?<=\n\n)( {4}.*\n)+/g) ?? [];
+    return texts.map((text, index) => ({ heading, index, text }));
+  });
 }
