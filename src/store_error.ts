@@ -71,8 +71,13 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-/** Kinds that can pass without a change of the configuration or the files. */
-const PASSING: readonly StoreErrorKind[] = ["locked", "no answer", "other"];
+/** Kinds that a restart, or time, can end. */
+const PASSING: readonly StoreErrorKind[] = [
+  "lost",
+  "locked",
+  "no answer",
+  "other",
+];
 
 /** Maximum length of a message of a KV Connect server, in UTF-16 code units. */
 const SERVER_MESSAGE_CHARS_MAX = 200;
@@ -92,7 +97,7 @@ export class StoreError extends Error {
     return this.kind === "corrupt" || this.kind === "lost";
   }
 
-  /** Whether it can pass without a change of the configuration or the files. */
+  /** Whether a restart, or time, can end it. */
   get isPassing(): boolean {
     return PASSING.includes(this.kind);
   }

@@ -198,7 +198,7 @@ Deno.test("a StoreError can pass, is damage, or is final, by its kind", () => {
     ["foreign log"],
     ["corrupt", "isDamage", "isFinal"],
     ["newer format", "isDamage"],
-    ["lost", "isFinal"],
+    ["lost", "isFinal", "isPassing"],
     ["locked", "isPassing"],
     ["no answer", "isPassing"],
     ["other", "isPassing"],

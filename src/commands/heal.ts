@@ -1,8 +1,9 @@
 import { basename, dirname, join } from "node:path";
 import { SYSTEM_CLOCK } from "../clock.ts";
-import { countOf, errorMessage } from "../messages.ts";
+import { fileFailure } from "../console/failures.ts";
+import { countOf } from "../messages.ts";
 import { StoreError } from "../store_error.ts";
-import { statOrUndefined } from "../store/files/file_system.ts";
+import { statOrUndefined, sync } from "../store/files/file_system.ts";
 import { IMPORTED, RESCUED } from "../store/rescue.ts";
 import type { Store } from "../store/store.ts";
 import type { Log } from "../telemetry/log.ts";
@@ -17,12 +18,13 @@ import { Import, openInput } from "./import.ts";
 export function findRescued(path: string): string[] {
   const names = Array.from(Deno.readDirSync(dirname(path)), ({ name }) => name);
   return names.filter((name) => name.startsWith(basename(path) + RESCUED))
-    .map((name) => join(dirname(path), name));
+    .sort().map((name) => join(dirname(path), name));
 }
 
 /**
  * Imports such files, and renames them, so that none is imported twice.
  * @throws {StoreError} if the store fails, and then the file keeps its name
+ * @throws {OperatorError} if a file cannot be read or renamed
  */
 export async function importRescued(
   store: Store,
@@ -32,16 +34,15 @@ export async function importRescued(
   for (const file of files) {
     if (file.endsWith(".partial")) {
       const why = "it is being written, or the service was killed";
-      log.error("plants not saved", `${file} is incomplete: ${why}`);
+      log.error("rescued file incomplete", `${file} is incomplete: ${why}`);
     }
     if (!file.endsWith(".jsonl")) continue;
     try {
       await importFile(store, file, log);
     } catch (error) {
-      if (error instanceof StoreError) throw error;
-      // Another start has imported and renamed it.
-      if (statOrUndefined(file) === undefined) continue;
-      log.error("plants not imported", errorMessage(error));
+      // Unless another start has imported and renamed it.
+      const isThere = statOrUndefined(file) !== undefined;
+      if (error instanceof StoreError || isThere) throw error;
     }
   }
 }
@@ -58,7 +59,12 @@ async function importFile(
   const at = file.lastIndexOf(RESCUED);
   const imported = file.slice(0, at) + IMPORTED +
     file.slice(at + RESCUED.length);
-  Deno.renameSync(file, imported);
+  try {
+    Deno.renameSync(file, imported);
+    sync(dirname(file));
+  } catch (error) {
+    throw fileFailure("rename", file, error);
+  }
   log.warn(
     "plants imported",
     `imported ${plants(stored + replayed)} of a lost store from ${imported}`,
@@ -68,7 +74,7 @@ async function importFile(
   log.error(
     "plants not imported",
     `${plants(rest)} in ${imported} not imported: the ids are taken by ` +
-      "different plants; an import of the file names them",
+      "different plants, or lines are refused; an import of the file says why",
   );
 }
 

@@ -49,11 +49,8 @@ export async function importPlants(
   return run.isComplete ? 0 : EXIT_FAILURE;
 }
 
-/** What an import reads; the size is 0 if it is unknown. */
-interface Input {
-  readonly file: Pick<Deno.FsFile, "read" | "close">;
-  readonly size: number;
-}
+/** What an import reads. */
+type Input = Pick<Deno.FsFile, "read" | "close">;
 
 /** Where an import shows its progress. */
 type ImportProgress = Pick<Progress, "print" | "update">;
@@ -91,27 +88,23 @@ export class Import {
   }
 
   /** Creates the plants of an input until the store fails, and closes it. */
-  async addInput({ file, size }: Input, path: string): Promise<void> {
-    let bytes = 0;
-    async function read(buffer: Uint8Array): Promise<number | null> {
-      const count = await file.read(buffer).catch((error) => {
+  async addInput(input: Input, path: string): Promise<void> {
+    function read(buffer: Uint8Array): Promise<number | null> {
+      return input.read(buffer).catch((error) => {
         throw readFailure(path, error);
       });
-      bytes += count ?? 0;
-      return count;
     }
     const checking = setInterval(() => this.expire(), CHECK_MS);
     try {
       for await (const lines of readLines(read)) {
         await this.add(lines);
-        const fraction = size > 0 ? bytes / size : undefined;
         const { stored, replayed, conflict, failed } = this.counts;
-        this.#progress.update(stored + replayed + conflict, fraction);
+        this.#progress.update(stored + replayed + conflict);
         if (failed > 0) break;
       }
     } finally {
       clearInterval(checking);
-      file.close();
+      input.close();
     }
   }
 
@@ -201,12 +194,13 @@ function parseLine(line: string | LineProblem): NewPlant | LineProblem {
 
 /** Opens the input of an import. */
 export function openInput(path: string): Input {
-  if (path === "-") return { file: Deno.stdin, size: 0 };
+  if (path === "-") return Deno.stdin;
   try {
     const file = Deno.openSync(path);
-    const { isDirectory, size } = file.statSync();
-    if (isDirectory) throw new StoreError("path", "it is a directory");
-    return { file, size };
+    if (file.statSync().isDirectory) {
+      throw new StoreError("path", "it is a directory");
+    }
+    return file;
   } catch (error) {
     throw readFailure(path, error);
   }

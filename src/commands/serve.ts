@@ -34,11 +34,7 @@ export async function serve(config: Config): Promise<number> {
 
   // Before the store: a start that cannot listen creates none.
   orListenFailure(config, () => tryToListen(config));
-  const store = await Promise.race([
-    open(config, log),
-    stop.then(() => undefined),
-  ]);
-  // The signal came first.
+  const store = await open(config, log, stop);
   if (store === undefined) return 0;
   try {
     await run(config, { store, tokens, log, generatedToken }, stop);
@@ -49,25 +45,35 @@ export async function serve(config: Config): Promise<number> {
   return 0;
 }
 
-/** Opens the store, and imports the plants that were saved when it was lost. */
-async function open(config: Config, log: Log): Promise<KvStore> {
+/**
+ * Opens the store, and imports the plants that were saved when it was lost.
+ * @returns `undefined` if the signal came before the store was open
+ */
+async function open(
+  config: Config,
+  log: Log,
+  stop: Promise<unknown>,
+): Promise<KvStore | undefined> {
   const { store: location } = config;
+  const stopped = stop.then(() => undefined);
   let store: KvStore | undefined;
   try {
     // Before the store is created: a start that fails leaves none.
     const files = location.kind === "file"
       ? findRescued(location.configured)
       : [];
-    store = await openStore(location);
-    await importRescued(store, files, log);
+    store = await Promise.race([openStore(location), stopped]);
+    if (store === undefined) return undefined;
+    await Promise.race([importRescued(store, files, log), stopped]);
     return store;
-  } catch (error) {
-    if (store !== undefined) {
-      // It may be lost during the import.
-      if (toStoreError(error).kind === "lost") await save(store, config, log);
-      store.close();
+  } catch (thrown) {
+    const error = toStoreError(thrown);
+    if (error.kind === "lost" && store !== undefined) {
+      report(error, config, log);
+      await save(store, config, log);
     }
-    throw storeFailure("store plants in", location, error);
+    store?.close();
+    throw storeFailure("store plants in", location, thrown);
   }
 }
 
@@ -145,27 +151,24 @@ async function save(
   log: Log,
 ): Promise<void> {
   if (location.kind !== "file") return;
-  function failed({ message, isDamage }: StoreError): void {
-    const next = isDamage
-      ? "restore a backup"
-      : `fix this, it is tried again every ${RESCUE_RETRY_MS / 1000} s`;
+  const { configured } = location;
+  function failed({ message }: StoreError): void {
+    const next = `it is tried again every ${RESCUE_RETRY_MS / 1000} s`;
     log.error(
       "plants not saved",
-      `cannot save the plants: ${message}: ${next}`,
+      `cannot save the plants: ${message}: fix this beside ${configured}, ${next}`,
     );
   }
-  const rescued = await savePlants(
+  const { file, plants, gaps } = await savePlants(
     store,
-    location.configured,
+    configured,
     SYSTEM_CLOCK,
     failed,
   );
-  if (rescued === undefined) return;
-  const { file, plants } = rescued;
-  log.error(
-    "plants saved",
-    `saved all plants (${plants}) in ${file}: restart the service`,
-  );
+  const saved = gaps === 0
+    ? `saved all plants (${plants}) in ${file}: restart the service`
+    : `saved the plants that can be read (${plants}) in ${file}: restore a backup`;
+  log.error("plants saved", saved);
 }
 
 /** Logs unhandled errors, which would otherwise end the process. */

@@ -3,8 +3,6 @@ import { writeStderr } from "../telemetry/log.ts";
 /** Interval between two updates of the line. */
 const UPDATE_MS = 100;
 
-const BAR_CHARS = 24;
-
 /** Returns to the start of the line and erases it (ECMA-48, CR and EL). */
 const ERASE = "\r\x1b[K";
 
@@ -25,18 +23,15 @@ export class Progress {
   /**
    * Shows the progress.
    * @param count plants processed
-   * @param fraction of the input, from 0 to 1, if it is known
    */
-  update(count: number, fraction?: number): void {
+  update(count: number): void {
     if (!this.#isShown) return;
     const nowMs = performance.now();
     if (nowMs - this.#updatedMs < UPDATE_MS) return;
     this.#updatedMs = nowMs;
     const perSecond = count / (nowMs - this.#startMs) * 1000;
-    const bar = fraction === undefined ? "" : `${drawBar(fraction)} `;
     write(
-      `${ERASE}${bar}${number.format(count)} plants, ` +
-        `${number.format(perSecond)}/s`,
+      `${ERASE}${number.format(count)} plants, ${number.format(perSecond)}/s`,
     );
   }
 
@@ -51,12 +46,6 @@ export class Progress {
     if (this.#updatedMs > -Infinity) write(ERASE);
     this.#updatedMs = -Infinity;
   }
-}
-
-function drawBar(fraction: number): string {
-  const part = Math.min(fraction, 1);
-  const bar = "#".repeat(Math.floor(part * BAR_CHARS)).padEnd(BAR_CHARS, ".");
-  return `[${bar}] ${String(Math.floor(part * 100)).padStart(3)} %`;
 }
 
 /** Writes without a line break; ignores errors, such as a closed terminal. */

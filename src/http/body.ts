@@ -9,15 +9,15 @@ import {
 import { decodeUtf8 } from "../plant/utf8.ts";
 
 /** The client disconnected before the end of its body. */
-export const DISCONNECTED = Symbol("disconnected");
+export const DISCONNECTED = new ApiError(
+  "notJson",
+  "body: expected all of it, got a part",
+);
 
 const TOO_LARGE = new ApiError("bodyTooLarge");
 
-/** Why the bytes of a body are not there. */
-type Refusal = ApiError | typeof DISCONNECTED;
-
 /** The bytes of a body, or why there are none. */
-type Received = Uint8Array | Refusal;
+type Received = Uint8Array | ApiError;
 
 /** Ends the arrival of a body; only the first call has an effect. */
 type Settle = (received: Received) => void;
@@ -39,7 +39,7 @@ export class BodyReader {
    * @returns the text, or why there is none: the body is too large, too slow, not
    * complete or not UTF-8, or {@link refuseAll} was called
    */
-  read(request: Request, startMs: number): Promise<string | Refusal> {
+  read(request: Request, startMs: number): Promise<string | ApiError> {
     const length = contentLength(request);
     if (length !== undefined && length > BODY_BYTES_MAX) {
       return Promise.resolve(TOO_LARGE);
@@ -147,7 +147,7 @@ export class BodyReader {
   }
 }
 
-function toText(received: Received): string | Refusal {
+function toText(received: Received): string | ApiError {
   return received instanceof Uint8Array
     ? decodeUtf8(received) ?? new ApiError("notUtf8")
     : received;

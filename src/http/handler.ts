@@ -37,7 +37,7 @@ export interface HandlerParts {
 }
 
 /** A reply, or why the request was refused. */
-type Answer = Response | ApiError | typeof DISCONNECTED;
+type Answer = Response | ApiError;
 
 /** A path that exists, below the base URL. */
 interface Route {
@@ -59,12 +59,6 @@ export const READY_PATH = "/readyz";
 
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
-
-/** The reply to a client that disconnected. */
-const REPLY_TO_DISCONNECTED = new ApiError(
-  "notJson",
-  "body: expected all of it, got a part",
-);
 
 /** The reply while the service is busy; a clone costs less than a new one. */
 const BUSY = toResponse(new ApiError("busy"));
@@ -100,7 +94,7 @@ export class RequestHandler {
   readonly #routes: ReadonlyMap<string, Route>;
   readonly #page: ReturnType<typeof renderPage>;
   readonly #description: string;
-  /** Requests without a reply, and the creates among them. */
+  /** Requests without a reply, and the creates, or other POSTs, among them. */
   #running = 0;
   #runningCreates = 0;
   /** Set when the service stops; resolves when no request is running. */
@@ -307,9 +301,7 @@ function ok(): Response {
 
 function toResponse(answer: Answer): Response {
   if (answer instanceof Response) return answer;
-  const { name, message } = answer === DISCONNECTED
-    ? REPLY_TO_DISCONNECTED
-    : answer;
+  const { name, message } = answer;
   const { error, headers = {} } = API_ERRORS[name];
   return Response.json({ error, message }, {
     status: statusOf(error),

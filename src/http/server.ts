@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config/settings.ts";
+import { errorMessage } from "../messages.ts";
 import type { Log } from "../telemetry/log.ts";
 import { localOriginOf, originOf } from "./origin.ts";
 
@@ -53,9 +54,10 @@ export function listen(
         }
         await server.finished;
         return;
-      } catch {
+      } catch (error) {
         if (isListening) {
-          log.error("listener lost", "the runtime stopped listening");
+          const lost = `the runtime stopped listening: ${errorMessage(error)}`;
+          log.error("listener lost", lost);
         }
         isListening = false;
         await sleep(RETRY_MS);

@@ -209,7 +209,15 @@ export class Committer {
   async #settleExisting(
     writes: readonly Write[],
   ): Promise<readonly Write[]> {
-    const found = await this.#store.read(writes.map(({ id }) => id));
+    let found: ReadonlyMap<bigint, Plant | null>;
+    try {
+      found = await this.#store.read(writes.map(({ id }) => id));
+    } catch (error) {
+      const isValue = error instanceof StoreError &&
+        error.kind === "newer format";
+      if (!isValue) throw error;
+      return await this.#settleOneByOne(writes);
+    }
     const absent = writes.filter((write) => {
       const stored = found.get(write.id);
       if (stored === undefined) return true;
@@ -217,6 +225,21 @@ export class Committer {
       return false;
     });
     this.#expectsExisting = absent.length < writes.length;
+    return absent;
+  }
+
+  /** Does the same if a value cannot be read: only the creates of its id fail. */
+  async #settleOneByOne(writes: readonly Write[]): Promise<readonly Write[]> {
+    const [write, ...others] = writes;
+    if (write === undefined) return [];
+    if (others.length === 0) {
+      this.#answer(write, () => "failed");
+      return [];
+    }
+    const absent: Write[] = [];
+    for (const write of writes) {
+      absent.push(...await this.#settleExisting([write]));
+    }
     return absent;
   }
 

@@ -209,7 +209,7 @@ export class KvStore implements Store, ListedStore {
     this.#files?.renameLog(name, isSaved);
   }
 
-  /** Closes the store; no operation may be pending. */
+  /** Closes the store. The outcomes of pending operations are lost. */
   close(): void {
     this.#kv.close();
   }
@@ -218,7 +218,7 @@ export class KvStore implements Store, ListedStore {
     if (this.#end !== undefined) throw this.#end;
   }
 
-  /** Checks the database, of which a corrupt one may still be read. */
+  /** A corrupt store can still be read; nothing of a lost one is acknowledged. */
   #checkDatabase(): void {
     if (this.#end?.kind === "lost") throw this.#end;
     this.#files?.checkDatabase();

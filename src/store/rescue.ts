@@ -6,58 +6,65 @@ import { StoreError, toStoreError } from "../store_error.ts";
 import { statOrUndefined } from "./files/file_system.ts";
 import { makeFile } from "./files/publish.ts";
 import type { KvStore } from "./kv_store.ts";
-import { listPlants } from "./listing.ts";
+import { salvagePlants } from "./listing.ts";
 
 /** What follows the name of a store in the name of a file with its plants. */
 export const RESCUED = ".rescued-";
 export const IMPORTED = ".imported-";
 
-/** A file with all plants of a lost store. */
+/** A file with the plants of a lost store. */
 export interface Rescued {
   readonly file: string;
   readonly plants: number;
+  /** Places that cannot be read, of a damaged store. */
+  readonly gaps: number;
 }
 
 /**
  * Saves the plants of a store whose files were deleted, moved or replaced, since
  * the process can still read them: an export in a file beside the store, complete
- * when it has its name. Tries until that succeeds, or until damage is found.
+ * when it has its name. Tries until that succeeds.
  * @param path of the store, as configured
  * @param failed called when an attempt fails, unless for the reason of the last
- * @returns `undefined` if the store is damaged
  */
 export async function savePlants(
   store: KvStore,
   path: string,
   clock: Clock,
   failed: (error: StoreError) => void,
-): Promise<Rescued | undefined> {
+): Promise<Rescued> {
   let reported: string | undefined;
   for (;;) {
     const time = new Date().toISOString().replaceAll(":", "");
+    const lost = `.lost-${time}`;
     try {
-      store.renameLog(`.lost-${time}`, false);
+      store.renameLog(lost, false);
       const rescued = await exportTo(`${path}${RESCUED}${time}.jsonl`, store);
-      renameLogOfSaved(store, time);
+      // Beside no database, the log of a damaged store refuses a start.
+      if (rescued.gaps === 0) renameLogOfSaved(store, lost);
       return rescued;
     } catch (thrown) {
       const error = toStoreError(thrown);
       if (error.message !== reported) failed(error);
-      if (error.isDamage) return undefined;
       reported = error.message;
       await clock.sleep(RESCUE_RETRY_MS);
     }
   }
 }
 
-/** Exports all plants to a new file. */
+/** Exports all plants that can be read to a new file. */
 async function exportTo(file: string, store: KvStore): Promise<Rescued> {
   let plants = 0;
+  let gaps = 0;
   try {
     await makeFile(file, async (partial) => {
-      for await (const page of listPlants(store)) {
+      for await (const part of salvagePlants(store)) {
+        if ("upTo" in part) {
+          gaps++;
+          continue;
+        }
         let lines = "";
-        for (const { id, plant } of page) {
+        for (const { id, plant } of part) {
           if (plant === null) continue;
           lines += `${formatNewPlant({ id, plant })}\n`;
           plants++;
@@ -70,12 +77,12 @@ async function exportTo(file: string, store: KvStore): Promise<Rescued> {
     const isMade = error instanceof StoreError && statOrUndefined(file);
     if (!isMade) throw error;
   }
-  return { file, plants };
+  return { file, plants, gaps };
 }
 
-function renameLogOfSaved(store: KvStore, time: string): void {
+function renameLogOfSaved(store: KvStore, name: string): void {
   try {
-    store.renameLog(`.lost-${time}`, true);
+    store.renameLog(name, true);
   } catch {
     // Beside no database, it refuses a start, which names it.
   }

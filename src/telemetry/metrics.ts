@@ -8,24 +8,11 @@ export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 /** The status, as in nginx, of a request whose client disconnected. */
 export const DISCONNECTED_STATUS = 499;
 
-/** Bounds of durations: the first is for commits only, the last for bodies. */
-const SECONDS = [
-  0.00025,
-  0.0005,
-  0.001,
-  0.0025,
-  0.005,
-  0.01,
-  0.025,
-  0.05,
-  0.1,
-  0.25,
-  0.5,
-  1,
-  2.5,
-  5,
-  10,
-];
+/** Bounds of durations: of commits, and of requests. */
+const SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25];
+const LONG_SECONDS = [0.5, 1, 2.5, 5];
+const COMMIT_SECONDS = [0.00025, ...SECONDS, ...LONG_SECONDS];
+const REQUEST_SECONDS = [...SECONDS, ...LONG_SECONDS, 10];
 
 /** Bounds up to the largest commit: 10 plants to a server, 100 to a file. */
 const COMMIT_PLANTS = [1, 2, 5, 10, 20, 50, 100];
@@ -81,9 +68,9 @@ export class Metrics {
   readonly #startSeconds = performance.timeOrigin / 1000;
   /** Requests by status; those of the API are shown before they occur. */
   readonly #requests = new Map([[200, 0], [DISCONNECTED_STATUS, 0]]);
-  readonly #requestSeconds = new Histogram(SECONDS.slice(1));
+  readonly #requestSeconds = new Histogram(REQUEST_SECONDS);
   readonly #commitPlants = new Histogram(COMMIT_PLANTS);
-  readonly #commitSeconds = new Histogram(SECONDS.slice(0, -1));
+  readonly #commitSeconds = new Histogram(COMMIT_SECONDS);
   readonly #creates: Record<Outcome, number> = {
     stored: 0,
     replayed: 0,

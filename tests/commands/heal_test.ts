@@ -102,20 +102,26 @@ start.test("importRescued() by two starts at once imports a file once", async (p
   assert.equal(place.logged.length, 1, place.logged.join("\n"));
 });
 
-start.test("importRescued() names what a killed save has left, and a file that it cannot read, and imports the others", async (place) => {
+start.test("importRescued() names what a killed save has left, and imports the others", async (place) => {
   const partial = `${RESCUED}.0123abcd.partial`;
-  const unreadable = "plants.db.rescued-1.jsonl";
-  for (const name of [partial, unreadable]) Deno.mkdirSync(place.file(name));
+  Deno.mkdirSync(place.file(partial));
   place.write([toLine(1n, "Monstera")]);
   await place.import();
-  assert.deepEqual(
-    place.names(),
-    [IMPORTED, unreadable, partial].toSorted(),
-  );
+  assert.deepEqual(place.names(), [IMPORTED, partial].toSorted());
   assert.deepEqual([...place.store.plants.keys()], [1n]);
   const errors = place.logged.filter((text) => text.startsWith("<3>"));
-  assert.deepEqual(errors.toSorted(), [
-    `<3>cannot read ${unreadable}: it is a directory`,
+  assert.deepEqual(errors, [
     `<3>${partial} is incomplete: it is being written, or the service was killed`,
   ]);
+});
+
+start.test("importRescued() fails if it cannot read a file, or not rename it, since its plants were acknowledged", async (place) => {
+  const unreadable = "plants.db.rescued-1.jsonl";
+  Deno.mkdirSync(place.file(unreadable));
+  await assert.rejects(place.import(), /cannot read .*: it is a directory/);
+  Deno.removeSync(place.file(unreadable));
+  place.write([toLine(1n, "Monstera")]);
+  Deno.mkdirSync(place.file(IMPORTED));
+  await assert.rejects(place.import(), /cannot rename .*: Is a directory/);
+  assert.deepEqual(place.names(), [IMPORTED, RESCUED].toSorted());
 });

@@ -165,3 +165,17 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
   // A read is no success: it needs no room on the disk.
   assert.deepEqual(recorded.reports, [1, 1, 1]);
 });
+
+Deno.test("a value that cannot be read fails the creates of its id, and no others, and the store is not failing", async () => {
+  const { store, recorded, create } = setUpCommitter();
+  store.plants.set(1n, PLANT).set(2n, PLANT);
+  store.unreadable = 2n;
+  const first = create(4);
+  const creates = [1, 2, 3].map((id) => create(id));
+  await store.writeAll();
+  assert.deepEqual(
+    outcomesOf([first, ...creates]),
+    ["stored", "replayed", "failed", "stored"],
+  );
+  assert.deepEqual(recorded.reports, [1, 1]);
+});

@@ -12,7 +12,7 @@ import {
   type Outcome,
 } from "../../src/store/committer.ts";
 import type { CommitResult, Store } from "../../src/store/store.ts";
-import { type StoreError, toStoreError } from "../../src/store_error.ts";
+import { StoreError, toStoreError } from "../../src/store_error.ts";
 
 /** A commit that has no result until the test gives it one. */
 interface PendingCommit {
@@ -35,6 +35,8 @@ export class FakeStore implements Store {
   readonly plants = new Map<bigint, Plant | null>();
   /** Every operation fails with this problem, if there is one. */
   problem: string | undefined;
+  /** An id whose value cannot be read. */
+  unreadable: bigint | undefined;
   #isPaused = false;
 
   constructor(
@@ -81,6 +83,9 @@ export class FakeStore implements Store {
   ): Promise<ReadonlyMap<bigint, Plant | null>> {
     this.operations.push(["read", ...ids]);
     await this.probe();
+    if (ids.some((id) => id === this.unreadable)) {
+      throw new StoreError("newer format");
+    }
     return new Map(this.plants);
   }
 
