@@ -97,7 +97,7 @@ export const LIST_MS_MAX = 10_000;
 /** Time for the store to open and to accept a first write. */
 export const STORE_OPEN_MS_MAX = 9_000;
 
-/** Interval between two attempts to save the plants of a lost store. */
+/** Interval between two attempts to rescue the plants of a lost store. */
 export const RESCUE_RETRY_MS = 10_000;
 
 /** Time for a probe write, and the minimum interval between two of them. */

@@ -12,7 +12,7 @@ import { CHECK_MS, REPLIES_MS_MAX, RESCUE_RETRY_MS } from "../limits.ts";
 import { createService } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
-import { savePlants } from "../store/rescue.ts";
+import { rescuePlants } from "../store/rescue.ts";
 import { type StoreError, toStoreError } from "../store_error.ts";
 import { Log } from "../telemetry/log.ts";
 import { findRescued, importRescued } from "./heal.ts";
@@ -46,7 +46,7 @@ export async function serve(config: Config): Promise<number> {
 }
 
 /**
- * Opens the store, and imports the plants that were saved when it was lost.
+ * Opens the store, and imports the plants that were rescued when it was lost.
  * @returns `undefined` if the signal came before the store was open
  */
 async function open(
@@ -70,7 +70,7 @@ async function open(
     const error = toStoreError(thrown);
     if (error.kind === "lost" && store !== undefined) {
       report(error, config, log);
-      await save(store, config, log);
+      await rescue(store, config, log);
     }
     store?.close();
     throw storeFailure("store plants in", location, thrown);
@@ -101,14 +101,14 @@ async function run(
     () => listen(config, (request) => service.handler.handle(request), log),
   );
   const baseUrl = config.baseUrl ?? server.origin;
-  let saving: Promise<void> | undefined;
+  let rescuing: Promise<void> | undefined;
   const service = createService(store, {
     tokens,
     log,
     baseUrl,
     report(error) {
       report(error, config, log);
-      if (error?.kind === "lost") saving = save(store, config, log);
+      if (error?.kind === "lost") rescuing = rescue(store, config, log);
     },
   }, SYSTEM_CLOCK);
   const checking = setInterval(() => service.check(), CHECK_MS);
@@ -126,7 +126,7 @@ async function run(
   await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
   service.check();
   clearInterval(checking);
-  await saving;
+  await rescuing;
 }
 
 /** Logs that the store has started to fail, or that it works again. */
@@ -139,13 +139,13 @@ function report(
     log.info("store recovered", "the store has recovered");
   } else {
     const problem = `${nameOf(store)}: ${explain(error, store)}`;
-    const next = error.kind === "lost" ? ": saving its plants" : "";
+    const next = error.kind === "lost" ? ": rescuing its plants" : "";
     log.error("store failing", `the store fails: ${problem}${next}`);
   }
 }
 
-/** Saves the plants of a lost store, and logs how that ends. */
-async function save(
+/** Rescues the plants of a lost store, and logs how that ends. */
+async function rescue(
   store: KvStore,
   { store: location }: Config,
   log: Log,
@@ -155,20 +155,20 @@ async function save(
   function failed({ message }: StoreError): void {
     const next = `it is tried again every ${RESCUE_RETRY_MS / 1000} s`;
     log.error(
-      "plants not saved",
-      `cannot save the plants: ${message}: fix this beside ${configured}, ${next}`,
+      "plants not rescued",
+      `cannot rescue the plants: ${message}: fix this beside ${configured}, ${next}`,
     );
   }
-  const { file, plants, gaps } = await savePlants(
+  const { file, plants, gaps } = await rescuePlants(
     store,
     configured,
     SYSTEM_CLOCK,
     failed,
   );
-  const saved = gaps === 0
-    ? `saved all plants (${plants}) in ${file}: restart the service`
-    : `saved the plants that can be read (${plants}) in ${file}: restore a backup`;
-  log.error("plants saved", saved);
+  const rescued = gaps === 0
+    ? `rescued all plants (${plants}) in ${file}: restart the service`
+    : `rescued the plants that can be read (${plants}) in ${file}: restore a backup`;
+  log.error("plants rescued", rescued);
 }
 
 /** Logs unhandled errors, which would otherwise end the process. */

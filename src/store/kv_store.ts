@@ -205,8 +205,8 @@ export class KvStore implements Store, ListedStore {
   }
 
   /** See {@link WatchedFiles}. */
-  renameLog(name: string, isSaved: boolean): void {
-    this.#files?.renameLog(name, isSaved);
+  renameLog(name: string, isRescued: boolean): void {
+    this.#files?.renameLog(name, isRescued);
   }
 
   /** Closes the store. The outcomes of pending operations are lost. */

@@ -1,4 +1,4 @@
-/** Saves the plants of a store that was lost while it is open. */
+/** Rescues the plants of a store that was lost while it is open. */
 import type { Clock } from "../clock.ts";
 import { RESCUE_RETRY_MS } from "../limits.ts";
 import { formatNewPlant } from "../plant/plant.ts";
@@ -21,13 +21,13 @@ export interface Rescued {
 }
 
 /**
- * Saves the plants of a store whose files were deleted, moved or replaced, since
+ * Rescues the plants of a store whose files were deleted, moved or replaced, since
  * the process can still read them: an export in a file beside the store, complete
  * when it has its name. Tries until that succeeds.
  * @param path of the store, as configured
  * @param failed called when an attempt fails, unless for the reason of the last
  */
-export async function savePlants(
+export async function rescuePlants(
   store: KvStore,
   path: string,
   clock: Clock,
@@ -41,7 +41,7 @@ export async function savePlants(
       store.renameLog(lost, false);
       const rescued = await exportTo(`${path}${RESCUED}${time}.jsonl`, store);
       // Beside no database, the log of a damaged store refuses a start.
-      if (rescued.gaps === 0) renameLogOfSaved(store, lost);
+      if (rescued.gaps === 0) renameLogOfRescued(store, lost);
       return rescued;
     } catch (thrown) {
       const error = toStoreError(thrown);
@@ -80,7 +80,7 @@ async function exportTo(file: string, store: KvStore): Promise<Rescued> {
   return { file, plants, gaps };
 }
 
-function renameLogOfSaved(store: KvStore, name: string): void {
+function renameLogOfRescued(store: KvStore, name: string): void {
   try {
     store.renameLog(name, true);
   } catch {

@@ -78,9 +78,9 @@ onMachine.test("a lost store whose directory is gone is saved as soon as that is
   await using machine = await Machine.start();
   await machine.underLoad(async () => {
     await machine.succeed("rm -r /var/lib/plant-store");
-    await machine.printed(/^cannot save the plants: /m);
-    await machine.succeed(block("`saving its plants`"));
-    await machine.printed(/^saved all plants .*: restart the service$/m);
+    await machine.printed(/^cannot rescue the plants: /m);
+    await machine.succeed(block("`rescuing its plants`"));
+    await machine.printed(/^rescued all plants .*: restart the service$/m);
     await machine.succeed("plants restart");
   });
   await machine.assertHasAll();
@@ -95,8 +95,8 @@ onMachine.test("what a process that cannot save still has is restored", async ()
       "mount -t tmpfs -o ro none /var/lib/plant-store",
       "rm /under/plant-store/plants.db*",
     );
-    await machine.printed(/^cannot save the plants: /m);
-    await machine.succeed(block("`saving its plants`", 1));
+    await machine.printed(/^cannot rescue the plants: /m);
+    await machine.succeed(block("`rescuing its plants`", 1));
     await machine.succeed(
       "systemctl stop --no-block plant-store; systemctl kill -s KILL plant-store",
       "umount /var/lib/plant-store",
@@ -180,7 +180,7 @@ onMachine.test("plants of a lost store whose ids are taken, and a part of them, 
     `echo '{"id":50,"name":"Other"}' | plants import - --kv /var/lib/plant-store/other.db`,
     "mv /var/lib/plant-store/other.db /var/lib/plant-store/plants.db",
   );
-  await machine.printed(/^saved all plants /m);
+  await machine.printed(/^rescued all plants /m);
   await machine.succeed(
     "part=/var/lib/plant-store/plants.db.rescued-1.jsonl.1a2b3c4d.partial",
     'runuser -u plant-store -- mkdir $part; echo \'{"id":500,"name":"Ficus"}\' > $part/lines',

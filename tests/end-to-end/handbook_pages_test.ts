@@ -159,7 +159,7 @@ needs("MACHINE", "LITESTREAM").test(
     await machine.succeed("plants restart", ...check);
     await ledger.store(service, newPlants(range(200n, 100)));
     await machine.succeed("rm /var/lib/plant-store/plants.db{,-wal,-shm}");
-    await machine.printed(/^saved all plants /m);
+    await machine.printed(/^rescued all plants /m);
     await machine.succeed("plants restart", ...check);
     await machine.succeed(block("Restore", 0, "litestream/"), RESTORE);
     await machine.assertHasAll();

@@ -30,7 +30,7 @@ const PLANTS = numberFromEnv("HEAL_PLANTS", 10_000);
 /** Acknowledged creates before an accident, and after the restart. */
 const CREATES = 200;
 
-const SAVED = /error: saved all plants \(\d+\) in \S+: restart the service\n/;
+const SAVED = /error: rescued all plants \(\d+\) in \S+: restart the service\n/;
 
 /** Waits until further creates are acknowledged. */
 async function acknowledges({ acknowledged }: Ledger): Promise<void> {
@@ -85,7 +85,7 @@ const ACCIDENTS: Readonly<
     { place: { directory }, instance },
   ) {
     Deno.removeSync(directory.file("data"), { recursive: true });
-    await instance.printed(/error: cannot save the plants: /);
+    await instance.printed(/error: cannot rescue the plants: /);
     Deno.mkdirSync(directory.file("data"));
   },
   async "is moved away and back"({ store, other, instance }) {
@@ -253,7 +253,7 @@ onSmallDisk.test("a stop waits on a full disk until the plants of a deleted stor
     );
     const ballast = disk.fill("ballast");
     Deno.removeSync(store);
-    await program.printed(/error: cannot save the plants: .*(full|space)/);
+    await program.printed(/error: cannot rescue the plants: .*(full|space)/);
     program.process.kill("SIGTERM");
     await program.printed(/draining/);
     Deno.removeSync(ballast);

@@ -46,7 +46,7 @@ needs("LITESTREAM").test(
     assertSucceeded(await backUp(store, directory.file("backup.db")));
     await createAndRestore();
     for (const suffix of ["", "-wal", "-shm"]) Deno.removeSync(store + suffix);
-    await service.printed(/saved all plants/);
+    await service.printed(/rescued all plants/);
     await copy.kill();
     await service.end("SIGTERM");
     await service.start();

@@ -23,7 +23,7 @@ test("the log has one line for each event, and none for an ordinary request", as
   Deno.writeTextFileSync(tokens, "");
   await program.reload();
   Deno.removeSync(store);
-  await program.printed(/saved all plants/);
+  await program.printed(/rescued all plants/);
 
   const { stdout, stderr } = await program.stop();
   assert.equal(stdout, "");
@@ -41,7 +41,7 @@ test("the log has one line for each event, and none for an ordinary request", as
     "info tokens reloaded",
     "error tokens kept",
     "error store failing",
-    "error plants saved",
+    "error plants rescued",
     "info stopping",
     "info stopped",
   ]);

@@ -143,7 +143,7 @@ async function run(
     if (isService) await program.printed(/listens on/);
     if (changes.length > 1) {
       Deno.removeSync(`${data}/plants.db`);
-      await program.printed(/saved all plants/);
+      await program.printed(/rescued all plants/);
     }
   } catch (error) {
     if (!isKilled) throw error;
@@ -176,8 +176,8 @@ async function run(
     assert.equal((mode ?? 0) & 0o077, 0, name);
   }
   // The plants of a store that was deleted, but not saved, are nowhere.
-  const isSaved = rescued.length > 0 && !names.includes("plants.db-wal");
-  if (names.includes("plants.db") || isSaved) {
+  const isRescued = rescued.length > 0 && !names.includes("plants.db-wal");
+  if (names.includes("plants.db") || isRescued) {
     const name = isService ? words.replace(/.* /, "") : "plants.db";
     const args = ["--kv", `${data}/${name}`];
     await using service = await Program.start(args);

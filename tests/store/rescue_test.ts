@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { PAGE_KEYS, RESCUE_RETRY_MS } from "../../src/limits.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import { openStore } from "../../src/store/open.ts";
-import { savePlants } from "../../src/store/rescue.ts";
+import { rescuePlants } from "../../src/store/rescue.ts";
 import type { StoreError } from "../../src/store_error.ts";
 import { FakeClock } from "../support/fake_store.ts";
 import { eventually, newPlants, range, toBody } from "../support/load.ts";
@@ -36,7 +36,7 @@ class LostStore extends TemporaryDirectory {
     };
     Deno.removeSync(this.#path);
     if (isReplaced) Deno.createSync(this.#path).close();
-    return await savePlants(store, this.#path, this.clock, this.#failed);
+    return await rescuePlants(store, this.#path, this.clock, this.#failed);
   }
 
   readonly #failed = ({ message }: StoreError) => {
@@ -73,7 +73,7 @@ const LOG = ["plants.db-shm", "plants.db-wal"];
 const RENAMED = ["plants.db.lost-TIME-shm", "plants.db.lost-TIME-wal"];
 const SAVED = "plants.db.rescued-TIME.jsonl";
 
-lost.test("savePlants() saves every plant in a file for its user only, and then renames the log beside no database", async (place) => {
+lost.test("rescuePlants() saves every plant in a file for its user only, and then renames the log beside no database", async (place) => {
   let before: string[] = [];
   place.onRead = () => before = place.kinds();
   const rescued = await place.save();
@@ -86,7 +86,7 @@ lost.test("savePlants() saves every plant in a file for its user only, and then 
   assert.deepEqual([place.failures, place.clock.sleeps], [[], []]);
 });
 
-lost.test("savePlants() renames the log before it reads, if another file has the place of the database", async (place) => {
+lost.test("rescuePlants() renames the log before it reads, if another file has the place of the database", async (place) => {
   let before: string[] = [];
   place.onRead = () => before = place.kinds();
   await place.save(true);
@@ -94,7 +94,7 @@ lost.test("savePlants() renames the log before it reads, if another file has the
   assert.deepEqual(place.kinds(), ["plants.db", ...RENAMED, SAVED]);
 });
 
-lost.test("savePlants() tries again every RESCUE_RETRY_MS, reports each other reason once, and leaves no incomplete file", async (place) => {
+lost.test("rescuePlants() tries again every RESCUE_RETRY_MS, reports each other reason once, and leaves no incomplete file", async (place) => {
   place.onRead = () => {
     throw new TypeError("database or disk is full");
   };
@@ -117,7 +117,7 @@ lost.test("savePlants() tries again every RESCUE_RETRY_MS, reports each other re
   assert.deepEqual(place.failures, ["database or disk is full", missing]);
 });
 
-lost.test("savePlants() of a damaged store saves what can be read, counts the gaps, and keeps the log", async (place) => {
+lost.test("rescuePlants() of a damaged store saves what can be read, counts the gaps, and keeps the log", async (place) => {
   place.onRead = () => {
     throw new TypeError("database disk image is malformed");
   };
@@ -127,7 +127,7 @@ lost.test("savePlants() of a damaged store saves what can be read, counts the ga
   assert.deepEqual([place.failures, place.clock.sleeps], [[], []]);
 });
 
-lost.test("savePlants() ends when the file is complete, even if its directory cannot be synced or the log not renamed", async (place) => {
+lost.test("rescuePlants() ends when the file is complete, even if its directory cannot be synced or the log not renamed", async (place) => {
   const { prototype } = Deno.FsFile;
   const { syncSync } = prototype;
   const { renameSync } = Deno;
@@ -150,7 +150,7 @@ lost.test("savePlants() ends when the file is complete, even if its directory ca
   assert.deepEqual(place.failures, []);
 });
 
-lost.test("savePlants() reads nothing while the log beside another database cannot be renamed", async (place) => {
+lost.test("rescuePlants() reads nothing while the log beside another database cannot be renamed", async (place) => {
   const { renameSync } = Deno;
   Deno.renameSync = () => {
     throw new Error("Input/output error");
