@@ -156,7 +156,11 @@ export const LIMITS: readonly (readonly [
   ],
   [
     "Headers of a request",
-    "at most 64 KiB in 100 headers, and without TLS no `Connection: Upgrade`. The runtime may answer a request beyond this, or one that is not well-formed HTTP, with a bare 400 or 431, and a proxy with error 40000 or a body of its own. `curl --http2` sends this header, and so does Java's HttpClient, which asks for HTTP/2 in this way: without https, set `version(HTTP_1_1)`",
+    "at most 64 KiB in 100 headers. The runtime may answer a request beyond this, or malformed HTTP, with a bare 400 or 431, and a proxy with error 40000 or a body of its own",
+  ],
+  [
+    "`Connection: Upgrade` without TLS",
+    "not supported: a bare 400. `curl --http2` sends it, and so does Java's HttpClient, to ask for HTTP/2: set `version(HTTP_1_1)`",
   ],
   [
     "Connections",
@@ -182,7 +186,7 @@ export const AUTHENTICATION =
 
 /** How clients in JavaScript and TypeScript send ids beyond ±2^53. */
 export const LARGE_IDS =
-  'JavaScript numbers are exact from -2^53 to 2^53. An id beyond may be rounded before it is sent: the plant is created under the rounded id, and the 200 does not show it. Keep such an id in a bigint, and write the body as text: `{"id":${id},` and the other members, as in the TypeScript sample of the API reference; with openapi-fetch or Hey API, use the option `bodySerializer: () => text`.';
+  'JavaScript numbers are exact from -2^53 to 2^53. An id beyond may be rounded before it is sent: the plant is created under the rounded id, and the 200 does not show it. Keep such an id in a bigint, and write the body as text: `{"id":${id},` and the other members, as in the TypeScript sample below; with openapi-fetch or Hey API, use the option `bodySerializer: () => text`.';
 
 /**
  * Time that a client waits for a reply: more than the service takes for the
@@ -204,7 +208,7 @@ export const REPEATING =
     STATUSES.format(RETRYABLE_STATUSES.map(String))
   }, send the same request again, up to ${PAUSES_S.length} times. Before these tries wait ${
     PAUSES_S.join(", ")
-  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. Statuses 429, 502 and 504 come from a proxy. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe.`;
+  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe.`;
 
 /** What a client with many creates does in an outage. */
 export const MANY_CREATES =
@@ -212,4 +216,4 @@ export const MANY_CREATES =
 
 /** The form of a reply other than 200. */
 export const REFUSING =
-  "The body of every reply other than 200 is an Error, except for the bare replies under Limits.";
+  "The body of a refusal by the service is an Error. The runtime and proxies may answer in other forms (Limits).";

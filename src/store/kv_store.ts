@@ -266,7 +266,7 @@ function toRuns(ids: readonly bigint[]): bigint[][] {
   return runs;
 }
 
-/** Returns the id in the key of a plant, or `undefined` for a foreign key. */
+/** Returns the id in the key of a plant, or `undefined` for a key that is not of a plant. */
 function idOf(key: Deno.KvKey): bigint | undefined {
   return key.length === 2 && typeof key[1] === "bigint" ? key[1] : undefined;
 }
