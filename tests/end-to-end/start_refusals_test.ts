@@ -4,20 +4,20 @@
  */
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
+import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
 import { needs } from "../support/needs.ts";
 import {
   assertOneLine,
-  assertSucceeded,
   type Ended,
   has,
   type ProgramOptions,
   runProgram,
 } from "../support/program.ts";
-import { snapshot } from "../support/snapshot.ts";
 import { assertInjected, tracedOn, withStrace } from "../support/strace.ts";
-import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
-import { createAndKill } from "../support/transfer.ts";
+
+const CHECK = "check its address, and its token in DENO_KV_ACCESS_TOKEN";
 
 function startOn(store: string, options?: ProgramOptions): Promise<Ended> {
   return runProgram(["--port", "0", "--kv", store], options);
@@ -48,26 +48,6 @@ withStrace.test("serve refuses a directory that cannot be listed with one line, 
   assert.deepEqual(directory.names(), []);
 });
 
-withStrace.test("serve names each file of a killed store that it may not open, changes nothing, and starts later", async ({ directory, store, start }) => {
-  using away = new TemporaryDirectory();
-  const ledger = await createAndKill(store, 10);
-  const before = snapshot(directory.path);
-  for (const suffix of ["", "-wal", "-shm"]) {
-    const denied = "inject=openat:error=EACCES";
-    const trace = away.file(`trace${suffix}`);
-    const ended = await startOn(store, tracedOn(store + suffix, trace, denied));
-    assertOneLine(
-      ended,
-      2,
-      new RegExp(`[Pp]ermission denied.*: ${store}${suffix}: `),
-    );
-    assert.deepEqual(snapshot(directory.path), before);
-  }
-  await using program = await start();
-  assertSucceeded(await program.stop());
-  await ledger.assertFile(store);
-});
-
 test("serve fails with one line if its port is taken, and creates no store", async ({ directory, store }) => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
@@ -93,24 +73,35 @@ needs("Linux").test(
   },
 );
 
-test("serve waits 9 s for a KV Connect server, or while another process has locked the store, then fails with one line", async ({ store }) => {
-  (await Deno.openKv(store)).close();
-  using _lock = new StoreLock(store);
+test("serve waits 9 s for a KV Connect server that does not answer, then fails with one line", async () => {
   // Its clients get no reply.
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const url = `http://127.0.0.1:${silent.addr.port}/`;
-  const [unanswered, locked] = await Promise.all([
-    startOn(url, { env: { DENO_KV_ACCESS_TOKEN: "a-token" } }),
-    startOn(store),
-  ]);
-  const seconds = STORE_OPEN_MS_MAX / 1_000;
   assertOneLine(
-    unanswered,
+    await startOn(url, { env: KV_ENV }),
     1,
-    `cannot store plants in ${url}: no answer within ${seconds} s: check its ` +
-      "address, and its token in DENO_KV_ACCESS_TOKEN",
+    `cannot store plants in ${url}: no answer within ` +
+      `${STORE_OPEN_MS_MAX / 1_000} s: ${CHECK}`,
   );
-  assertOneLine(locked, 1, /: another process (has|may have) locked it, /);
+});
+
+test("a start and an export show the text of a KV Connect server that refuses them on one harmless line", async () => {
+  const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
+  const text = `wrong token: ${token} \x1b[31mred\r\n\u2028${"x".repeat(1e5)}`;
+  for (
+    const [kind, ...args] of [
+      ["metadata", "serve", "--port", "0"],
+      ["data", "export"],
+    ] as const
+  ) {
+    await using server = new FakeKvServer();
+    server[kind] = () => new Response(text, { status: 403 });
+    const run = [...args, "--kv", server.url];
+    const ended = await runProgram(run, { env: KV_ENV });
+    assertOneLine(ended, 1, new RegExp(`: cannot .*: ${CHECK}$`, "m"));
+    assert.match(ended.stderr, /wrong token: \[token\] \\u\{1b\}\[31mred x+…/);
+    assert.ok(ended.stderr.length < 600, ended.stderr);
+  }
 });
 
 needs("Linux").test(

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { needs } from "../support/needs.ts";
 import { assertSucceeded, statusOf } from "../support/program.ts";
 import { assertInjected, traced, withStrace } from "../support/strace.ts";
-import { test } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
 import { createStore } from "../support/transfer.ts";
 
@@ -22,27 +21,17 @@ for (const tokens of ["", "first,second"]) {
   );
 }
 
-test("serve reads its tokens from a FIFO at the start", async ({ directory, start }) => {
-  const fifo = directory.file("fifo");
-  await runTool("mkfifo", [fifo]);
-  const starting = start(["--token-file", fifo], { ownToken: true });
-  // Opening a FIFO to write waits for its reader, who needs several reads.
-  const text = `first\n${"\n".repeat(500_000)}second\n`;
-  await Deno.writeTextFile(fifo, text, { create: false });
-  await using program = await starting;
-  for (const token of ["first", "second"]) {
-    assert.equal(await statusOf(program.get("/metrics", token)), 200);
-  }
-});
-
 needs("bash").test(
-  "serve reads its tokens from a process substitution at the start",
+  "serve reads its tokens from a process substitution, with several reads",
   async ({ start }) => {
     await using program = await start([], {
       ownToken: true,
-      shell: `exec bash -c '"$0" "$@" --token-file <(echo a-token)' "$0" "$@"`,
+      shell:
+        `exec bash -c '"$0" "$@" --token-file <(echo first; yes "" | head -500000; echo second)' "$0" "$@"`,
     });
-    assert.equal(await statusOf(program.get("/metrics", "a-token")), 200);
+    for (const token of ["first", "second"]) {
+      assert.equal(await statusOf(program.get("/metrics", token)), 200);
+    }
   },
 );
 
