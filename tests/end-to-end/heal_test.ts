@@ -194,32 +194,6 @@ test("a stop during the save of many plants waits for it, a start after a kill d
   assert.deepEqual(await exportLines(store), lines.slice(1));
 });
 
-test("a start counts saved plants that conflict with stored ones in one error, which names the file, and later starts import nothing again", async ({ directory, store, start }) => {
-  const lines = await createStore(store, 3);
-  const time = "2026-01-01T000000.000Z";
-  const saved = [
-    '{"id":2,"name":"another"}',
-    ...lines.slice(2),
-    '{"id":4,"name":"new"}',
-  ];
-  Deno.writeTextFileSync(
-    `${store}.rescued-${time}.jsonl`,
-    saved.map((line) => `${line}\n`).join(""),
-  );
-  for (const errors of [1, 0]) {
-    await using program = await start();
-    const { stderr } = await program.stop();
-    const found = stderr.split("\n").filter((line) => /error:/.test(line));
-    assert.equal(found.length, errors, stderr);
-    for (const line of found) {
-      assert.match(line, /: 1 plants? in /);
-      assert.ok(line.includes(`${store}.imported-${time}.jsonl`), line);
-    }
-  }
-  assert.deepEqual(await exportLines(store), [...lines, ...saved.slice(2)]);
-  assertImported(directory, 1);
-});
-
 withStrace.test("a start names what a kill during the save of a moved store has left, and the store moved back is complete", async ({ store, start, ledger }) => {
   using away = new TemporaryDirectory();
   {
