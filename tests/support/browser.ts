@@ -126,13 +126,6 @@ export class Tab implements AsyncDisposable {
     );
   }
 
-  /** Returns whether an element is rendered. */
-  async isVisible(id: string): Promise<unknown> {
-    return await this.evaluate(
-      `document.getElementById("${id}").checkVisibility()`,
-    );
-  }
-
   /** Types a text at the cursor. */
   async type(text: string): Promise<void> {
     await this.send("Input.insertText", { text });
@@ -146,13 +139,6 @@ export class Tab implements AsyncDisposable {
     for (const type of ["keyDown", "keyUp"]) {
       await this.send("Input.dispatchKeyEvent", { ...event, type });
     }
-  }
-
-  /** Returns the ids of the inputs that match a selector. */
-  async inputs(selector: string): Promise<unknown> {
-    return await this.evaluate(
-      `[...document.querySelectorAll("input${selector}")].map(({ id }) => id)`,
-    );
   }
 
   /** Returns a part of the page, at its full width, as a PNG. */
