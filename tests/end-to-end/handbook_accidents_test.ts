@@ -1,12 +1,11 @@
 /** The ways back of the handbook, run as they are printed, on a Debian with systemd. */
 import assert from "node:assert/strict";
+import { destroyPages } from "../support/damage.ts";
 import { newPlants, range } from "../support/load.ts";
 import { block, Machine, onMachine } from "../support/machine.ts";
+import { Random, seedOfRun } from "../support/random.ts";
 
 const STORE = "/var/lib/plant-store/plants.db";
-
-/** The size of a page of the database. */
-const PAGE_BYTES = 4096;
 
 const RESTORE = block("Restore");
 
@@ -36,21 +35,9 @@ onMachine.test("a damaged store with random ids is restored with what only it ha
   await ledger.store(service, newPlants(random()));
   await machine.underLoad(() => machine.succeed("sleep 1; plants stop"));
 
-  // Two pages with plants.
-  const bytes = Deno.readFileSync(machine.path(STORE));
-  const pages = range(0n, bytes.length / PAGE_BYTES)
-    .map((page) =>
-      bytes.subarray(Number(page) * PAGE_BYTES).subarray(0, PAGE_BYTES)
-    )
-    .filter((page) =>
-      new TextDecoder("latin1").decode(page).includes("Monstera")
-    );
-  for (const at of [0.3, 0.6]) {
-    const page = pages[Math.floor(at * pages.length)];
-    assert.ok(page !== undefined);
-    crypto.getRandomValues(page);
-  }
-  Deno.writeFileSync(machine.path(STORE), bytes);
+  await machine.succeed(`cp ${STORE} /mnt/damaged`);
+  destroyPages(machine.file("damaged"), 2, new Random(seedOfRun()));
+  await machine.succeed(`cat /mnt/damaged > ${STORE}`);
   const restored = await machine.underLoad(() => machine.succeed(RESTORE));
   assert.match(restored, /cannot be read\n/);
   ledger.forgetSince(events);

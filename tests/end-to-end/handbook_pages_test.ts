@@ -88,12 +88,11 @@ onMachine.test("a new machine has the settings, the certificate and every plant 
   await machine.succeed(block("Back up"));
   const { stdout } = await machine.run(cronJobs(block("Back up", 3)));
   assert.equal(stdout, "");
-  // Each of both machines is this one.
-  const ssh = '#!/bin/sh\nshift 3; exec sh -c "$*"\n';
-  Deno.writeTextFileSync(machine.path("/usr/local/bin/ssh"), ssh);
-  await machine.succeed("chmod +x /usr/local/bin/ssh");
-  await machine.succeed(cronJobs(block("Back up", 2)));
   await machine.succeed(
+    // Each of both machines is this one.
+    `install -m 755 /dev/stdin /usr/local/bin/ssh <<< '#!/bin/sh
+shift 3; exec sh -c "$*"'`,
+    cronJobs(block("Back up", 2)),
     "plants stop; systemctl disable plant-store plant-store.target",
     "rm -r /var/lib/plant-store* /etc/plant-store* /etc/systemd/system/plant-store*",
     "rm /usr/local/bin/plant* /etc/ssl/plants*; userdel plant-store",
@@ -132,17 +131,27 @@ needs("MACHINE", "LITESTREAM").test(
       "until [ -S /run/plant-store-litestream/socket ]; do sleep 0.1; done",
       block("Check", 0, "litestream/"),
     ];
-    machine.copy(Deno.env.get("LITESTREAM") ?? "");
-    await machine.succeed(block("Install", 0, "litestream/"));
+    const binary = Deno.env.get("LITESTREAM") ?? "";
+    Deno.copyFileSync(binary, machine.file("litestream"));
     await machine.succeed(
+      "cp /mnt/litestream .",
+      block("Install", 0, "litestream/"),
       block("Install", 1, "litestream/"),
       "systemd-analyze verify /etc/systemd/system/plant-store-litestream.service",
       "grep -c 'plant-store@8001.service plant-store@8002' /etc/systemd/system/plant-store-litestream.service | grep -x 2",
       block("Install", 0, "litestream/"),
     );
     await machine.succeed(block("Install", 2, "litestream/"));
-    await machine.underLoad(() => machine.succeed("sleep 2"));
-    await machine.succeed(block("Check", 0, "litestream/"));
+    await machine.underLoad(() =>
+      machine.succeed(
+        ...["sleep 1", "systemctl kill -s KILL plant-store-litestream"],
+        ...[block("Back up"), "systemctl kill -s KILL plant-store; sleep 1"],
+      )
+    );
+    await machine.succeed(
+      "systemctl start plant-store{,-litestream}",
+      ...check,
+    );
     const { events } = ledger;
     await machine.underLoad(() =>
       machine.succeed(

@@ -1,39 +1,60 @@
-/** What nginx itself answers, as src/deploy/ configures it. */
+/** nginx in front of instances, as src/deploy/ configures it. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
-import { Instance } from "../support/instances.ts";
+import { createDuring, Instance, settled } from "../support/instances.ts";
 import { needs } from "../support/needs.ts";
 import { Nginx } from "../support/nginx.ts";
-import { TOKEN } from "../support/program.ts";
+import { statusOf, TOKEN } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 
 const behindNginx = needs("NGINX");
 
+/** Commits that an instance makes under load before it is ended. */
+const COMMITS = 100;
+
 /** The error number of nginx for a request that it cannot read. */
 const BAD_REQUEST = 40000;
 
-/** Returns a create whose body has a length in bytes. */
-function bodyOf(length: number): string {
-  const [start, end] = ['{"id":1,"name":"', '"}'];
-  return start + "x".repeat(length - start.length - end.length) + end;
-}
+behindNginx.test("two instances on one file restart and are killed under load without a failed request, and lose nothing", async ({ store, ledger }) => {
+  await using first = await Instance.start(store);
+  await using second = await Instance.start(store);
+  const instances = [first, second];
+  await using nginx = await Nginx.start(instances.map(({ port }) => port));
+  using clients = new DisposableStack();
+  const targets = Array.from({ length: 16 }, () => ({
+    origin: nginx.origin,
+    client: clients.use(nginx.client()),
+  }));
+  await createDuring(targets, ledger, async () => {
+    for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+      for (const instance of instances) {
+        await instance.commits(COMMITS);
+        await instance.end(signal);
+        await instance.start();
+        // A create that nginx has retried may wait at the next instance to stop.
+        await settled(ledger);
+      }
+    }
+    for (const instance of instances) await instance.commits(COMMITS);
+  });
+  const failed = [...ledger.sent.values()].flat()
+    .map(({ answer }) => answer).filter((answer) => answer !== 200);
+  assert.deepEqual(failed, [], nginx.stderr);
+  for (const instance of instances) await instance.end("SIGTERM");
+  await ledger.assertFile(store);
+});
 
-/** Asserts that a reply is a refusal, as those of the service are. */
-async function assertError(response: Response, error: number): Promise<void> {
-  const { status, headers } = response;
-  assertRefusal({ status, headers, text: await response.text() }, { error });
-}
-
-behindNginx.test("nginx accepts the largest body, and refuses larger bodies, headers and URLs, and plain HTTP, with an Error", async ({ store }) => {
+behindNginx.test("nginx accepts the largest body, and refuses larger bodies, headers and URLs, plain HTTP, and requests while no instance runs, with an Error", async ({ store }) => {
   await using instance = await Instance.start(store);
   await using nginx = await Nginx.start([instance.port]);
   using client = nginx.client();
-  const post = (
-    body: BodyInit,
-    headers: Readonly<Record<string, string>> = {},
-  ) =>
-    fetch(`${nginx.origin}/plants`, {
+  const { origin } = nginx;
+  const [start, end] = ['{"id":1,"name":"', '"}'];
+  const largest = start.padEnd(BODY_BYTES_MAX - end.length, "x") + end;
+  const header = { "x-large": "x".repeat(16 * 1024) };
+  const post = (body: BodyInit, headers = {}) =>
+    fetch(`${origin}/plants`, {
       method: "POST",
       headers: {
         "authorization": `Bearer ${TOKEN}`,
@@ -43,36 +64,25 @@ behindNginx.test("nginx accepts the largest body, and refuses larger bodies, hea
       body,
       client,
     });
+  const get = (url: string) => fetch(url, { client });
 
-  const stored = await post(bodyOf(BODY_BYTES_MAX));
-  assert.equal(stored.status, 200);
-  await stored.body?.cancel();
-  const tooLarge = bodyOf(BODY_BYTES_MAX + 1);
-  for (const body of [tooLarge, new Blob([tooLarge]).stream()]) {
-    await assertError(await post(body), API_ERRORS.bodyTooLarge.error);
-  }
-  const header = { "x-large": "x".repeat(16 * 1024) };
-  await assertError(await post("{}", header), BAD_REQUEST);
-  const { origin } = nginx;
-  for (
-    const url of [
-      `${origin}/${"x".repeat(16 * 1024)}`,
-      origin.replace("https:", "http:"),
-    ]
-  ) {
-    await assertError(await fetch(url, { client }), BAD_REQUEST);
-  }
+  assert.equal(await statusOf(post(largest)), 200);
+  const tooLarge = `${largest} `;
+  const { bodyTooLarge, storeFailed } = API_ERRORS;
+  const refuses = async (error: number, reply: Promise<Response>) => {
+    const { status, headers } = await reply;
+    const text = await (await reply).text();
+    assertRefusal({ status, headers, text }, { error });
+  };
+  await refuses(bodyTooLarge.error, post(tooLarge));
+  await refuses(bodyTooLarge.error, post(new Blob([tooLarge]).stream()));
+  await refuses(BAD_REQUEST, post("{}", header));
+  await refuses(BAD_REQUEST, get(`${origin}/${header["x-large"]}`));
+  await refuses(BAD_REQUEST, get(origin.replace("https:", "http:")));
   // Warnings mean a directive that does not fit, such as a small buffer.
   assert.doesNotMatch(nginx.stderr, /\[warn\]/);
-});
-
-behindNginx.test("nginx answers 503 with an Error and Retry-After while no instance runs", async () => {
-  // Ports that nothing listens on.
-  await using nginx = await Nginx.start([1, 2]);
-  using client = nginx.client();
-  const url = `${nginx.origin}/plants`;
-  for (const method of ["POST", "GET"]) {
-    const reply = await fetch(url, { method, client });
-    await assertError(reply, API_ERRORS.storeFailed.error);
+  await instance.end("SIGTERM");
+  for (const reply of [post(largest), get(`${origin}/plants`)]) {
+    await refuses(storeFailed.error, reply);
   }
 });

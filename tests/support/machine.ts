@@ -58,7 +58,7 @@ export class Machine implements AsyncDisposable {
   /** For what is sent to the services. */
   readonly ledger = new Ledger();
   readonly #parts = new AsyncDisposableStack();
-  readonly #copies = this.#parts.use(new TemporaryDirectory());
+  readonly #shared = this.#parts.use(new TemporaryDirectory());
   /** The service, for clients on other machines. */
   service: Target = { origin: "" };
   /** The creates of {@link underLoad} that were not answered 200. */
@@ -101,9 +101,9 @@ export class Machine implements AsyncDisposable {
     return this.#journal?.stderr ?? "";
   }
 
-  /** Returns where a file of the machine is for the tests. */
-  path(path: string): string {
-    return `/proc/${this.#leader}/root${path}`;
+  /** Returns where the tests have a file of the machine's directory `/mnt`. */
+  file(name: string): string {
+    return this.#shared.file(name);
   }
 
   /**
@@ -172,17 +172,12 @@ export class Machine implements AsyncDisposable {
     await this.ledger.settle(this.service);
   }
 
-  /** Copies a program beside the others. */
-  copy(path: string): void {
-    Deno.copyFileSync(path, this.path(`/root/${basename(path)}`));
-  }
-
   /** Puts a certificate where the configurations have it; returns it. */
   async certify(): Promise<string> {
-    const { cert, key } = await makeTls(this.#copies, "nginx");
-    const path = this.path("/etc/ssl/plants.example.com");
-    Deno.writeTextFileSync(`${path}.crt`, cert);
-    Deno.writeTextFileSync(`${path}.key`, key);
+    const { cert } = await makeTls(this.#shared, "nginx");
+    await this.succeed(
+      "for end in crt key; do cp /mnt/nginx.$end /etc/ssl/plants.example.com.$end; done",
+    );
     return cert;
   }
 
@@ -202,15 +197,15 @@ export class Machine implements AsyncDisposable {
   }
 
   async #boot(): Promise<void> {
-    const copies = this.#copies;
-    const name = basename(copies.path);
+    const shared = this.#shared;
+    const name = basename(shared.path);
     this.#parts.defer(async () => {
       const groups = `find /sys/fs/cgroup -depth -path '*/${name}*' -type d`;
       const script = `while ${groups} | grep -q .; do ${groups} -delete; done`;
       await new BackgroundProcess("sh", { args: ["-c", script] }).ended();
     });
     const binary = Deno.env.get("PLANT_STORE");
-    writeScript(copies.file("plant-store"), {
+    writeScript(shared.file("plant-store"), {
       [Deno.execPath()]: "/opt/program",
       [ROOT.pathname]: `${PROGRAM}/`,
     });
@@ -220,7 +215,7 @@ export class Machine implements AsyncDisposable {
           ...["--fork", "--pid", "--mount-proc", "--kill-child"],
           ...["bash", "-c", BOOT, name, ...NSPAWN],
           ...["--boot", "--console=pipe", "--private-network"],
-          `--bind-ro=${copies.path}:/mnt`,
+          `--bind=${shared.path}:/mnt`,
           `--bind-ro=${ROOT.pathname}:${PROGRAM}`,
           `--bind-ro=${binary ?? Deno.execPath()}:/opt/program`,
         ],

@@ -61,6 +61,7 @@ export class Nginx extends BackgroundProcess {
     directory: TemporaryDirectory,
   ) {
     const args = ["-c", directory.file("nginx.conf")];
+    // nginx itself uses the variable NGINX.
     super(NGINX, { args, clearEnv: true });
     this.origin = `https://127.0.0.1:${port}`;
     this.#cert = cert;
@@ -68,7 +69,7 @@ export class Nginx extends BackgroundProcess {
   }
 
   /**
-   * Checks the configuration, and starts on a free port.
+   * Starts on a free port.
    * @param edit changes the configuration in src/deploy/
    */
   static async start(
@@ -86,7 +87,6 @@ export class Nginx extends BackgroundProcess {
       directory.file("nginx.conf"),
       SURROUNDINGS.replaceAll("DIRECTORY", directory.path),
     );
-    await checkConfiguration(directory.file("nginx.conf"));
     const nginx = new Nginx(port, files.cert, directory);
     await nginx.causes(listens(port));
     return nginx;
@@ -103,15 +103,4 @@ export class Nginx extends BackgroundProcess {
     await this.stop();
     this.#directory[Symbol.dispose]();
   }
-}
-
-/** Runs `nginx -t`; warnings count as errors. */
-async function checkConfiguration(file: string): Promise<void> {
-  const check = new BackgroundProcess(NGINX, {
-    args: ["-t", "-c", file],
-    // nginx itself uses the variable NGINX.
-    clearEnv: true,
-  });
-  const { status, stderr } = await check.ended();
-  assert.ok(status === 0 && !/\[(warn|error|emerg)\]/.test(stderr), stderr);
 }
