@@ -1,15 +1,9 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { LINE_BYTES_MAX, VALUE_BYTES_MAX } from "../../src/limits.ts";
-import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import { eventually, range } from "../support/load.ts";
-import {
-  Program,
-  type ProgramOptions,
-  runProgram,
-} from "../support/program.ts";
+import { Program, runProgram } from "../support/program.ts";
 import { Random, seedOfRun } from "../support/random.ts";
-import type { TemporaryDirectory } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
 import {
   assertSameLines,
@@ -26,34 +20,20 @@ function summary({ created = 0, stored = 0, conflicting = 0, refused = 0 }) {
     `${conflicting} conflicting, ${refused} refused\n`;
 }
 
-/** Imports random plants twice, and exports them. */
-async function testRoundTrip(
-  directory: TemporaryDirectory,
-  store: string,
-  options: ProgramOptions = {},
-): Promise<void> {
+test("an import that is exported again gives the same bytes, in the order of ids, and can be repeated", async ({ directory, store }) => {
   const seed = seedOfRun();
   const random = new Random(seed);
   try {
     const lines = drawLines(random, 3_000);
     const file = writeLines(directory.file("in"), shuffle(random, lines));
     for (const counts of [{ created: 3_000 }, { stored: 3_000 }]) {
-      const { status, stdout, stderr } = await importFile(store, file, options);
+      const { status, stdout, stderr } = await importFile(store, file);
       assert.deepEqual([status, stdout, stderr], [0, "", summary(counts)]);
-      assertSameLines(await exportLines(store, options), lines);
+      assertSameLines(await exportLines(store), lines);
     }
   } catch (cause) {
     throw new Error(`with SEED=${seed}`, { cause });
   }
-}
-
-test("an import that is exported again gives the same bytes, in the order of ids, and can be repeated", async ({ directory, store }) => {
-  await testRoundTrip(directory, store);
-});
-
-withServer.test("an import into a KV Connect server that is exported again gives the same bytes, in the order of ids, and can be repeated", async ({ directory }) => {
-  await using server = await KvServer.start(directory.file("kv.db"));
-  await testRoundTrip(directory, server.url, { env: KV_ENV });
 });
 
 test("import names each refused line and its reason, skips empty lines, and stores the others", async ({ directory, store }) => {
