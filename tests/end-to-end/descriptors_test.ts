@@ -19,33 +19,19 @@ const STAYING = 5;
 /** A limit of file descriptors, for a shell that starts the program. */
 const FEW_FILES = 'ulimit -n 256; exec "$0" "$@"';
 
-/** Opens a connection and sends bytes on it. */
-async function connectAndSend(
-  port: number,
-  bytes: Uint8Array,
-): Promise<Deno.TcpConn> {
-  const connection = await Deno.connect({ hostname: "127.0.0.1", port });
-  try {
-    await connection.write(bytes);
-  } catch (error) {
-    connection.close();
-    throw error;
-  }
-  return connection;
-}
-
 /** Opens connections until the service has no descriptors left. */
 async function exhaust(
   { port }: Program,
   bytes: Uint8Array,
 ): Promise<Deno.TcpConn[]> {
   const connections: Deno.TcpConn[] = [];
-  const open = () =>
-    connectAndSend(port, bytes).then(
-      (connection) => connections.push(connection),
-      // Refused while nothing listens.
-      () => {},
-    );
+  const open = async () => {
+    // Refused while nothing listens.
+    const connection = await Deno.connect({ port }).catch(() => undefined);
+    if (connection === undefined) return;
+    connections.push(connection);
+    await connection.write(bytes).catch(() => {});
+  };
   await inParallel(Array.from({ length: 1_000 }), open);
   assert.ok(connections.length > 100, `${connections.length} connected`);
   // Connections continue to arrive meanwhile.

@@ -4,13 +4,7 @@ import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { Read } from "../../src/plant/lines.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import { eventually, Ledger, PLANT, range, toBody } from "./load.ts";
-import {
-  assertSucceeded,
-  type Ended,
-  Program,
-  type ProgramOptions,
-  runProgram,
-} from "./program.ts";
+import { assertSucceeded, type Ended, Program, runProgram } from "./program.ts";
 import type { Random } from "./random.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 
@@ -84,11 +78,8 @@ export function readOf(
 
 /** Returns a function that runs a command with a store and a file. */
 function runner(command: "import" | "backup" | "restore") {
-  return (
-    store: string,
-    file: string,
-    options: ProgramOptions = {},
-  ): Promise<Ended> => runProgram([command, file, "--kv", store], options);
+  return (store: string, file: string): Promise<Ended> =>
+    runProgram([command, file, "--kv", store]);
 }
 
 export const importFile = runner("import");
@@ -111,11 +102,8 @@ export async function copyBegun(directory: TemporaryDirectory): Promise<void> {
 }
 
 /** Exports a store, which must succeed without a message. */
-export async function exportLines(
-  store: string,
-  options: ProgramOptions = {},
-): Promise<string[]> {
-  const ended = await runProgram(["export", "--kv", store], options);
+export async function exportLines(store: string): Promise<string[]> {
+  const ended = await runProgram(["export", "--kv", store]);
   assert.equal(ended.stderr, "");
   assert.equal(ended.status, 0);
   const lines = ended.stdout.split("\n");
