@@ -213,26 +213,11 @@ export function drawPlant(random: Random): Plant {
   return tag === undefined ? { name } : { name, tag };
 }
 
-/** Counts replies by error number or status: `{ "200": 5, "50303": 2 }`. */
-export class Tally {
-  readonly counts: Record<string, number> = {};
-
-  add({ status, error }: Answer): void {
-    const name = String(error ?? status);
-    this.counts[name] = this.of(name) + 1;
-  }
-
-  of(name: string | number): number {
-    return this.counts[name] ?? 0;
-  }
-}
-
-/** Returns the resident memory of a program, or its peak; 0 without /proc. */
+/** Returns the resident memory of a program, or its peak (Linux only). */
 export async function residentBytes(
   { process }: Program,
   field: "VmRSS" | "VmHWM" = "VmRSS",
 ): Promise<number> {
-  if (Deno.build.os !== "linux") return 0;
   // With another process: Deno itself needs all permissions to read /proc.
   const args = [`/proc/${process.pid}/status`];
   const { stdout } = await new BackgroundProcess("cat", { args }).ended();
