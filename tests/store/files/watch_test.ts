@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { WatchedFiles } from "../../../src/store/files/watch.ts";
 import { KEY, makeBackup, PLANT } from "../../support/places.ts";
-import { canMount, SmallDisk } from "../../support/small_disk.ts";
 import { storeError } from "../../support/stores.ts";
-import { test, testsIf } from "../../support/tests.ts";
+import { test } from "../../support/tests.ts";
 
 /** Opens a store with one plant, and returns its files. */
 async function openFiles(path: string) {
@@ -34,27 +33,6 @@ test("WatchedFiles finds that a database was deleted, replaced, or moved with a 
   Deno.renameSync(`${path}.away`, path);
   files.check();
 });
-
-testsIf(canMount()).test(
-  "WatchedFiles finds that a database was replaced by one with its inode number on another file system",
-  async ({ directory }) => {
-    using one = new SmallDisk(4);
-    using other = new SmallDisk(4);
-    const link = directory.file("linked");
-    Deno.symlinkSync(one.path, link);
-    const kv = await Deno.openKv(one.file("plants.db"));
-    using _ = kv;
-    const path = `${link}/plants.db`;
-    const files = new WatchedFiles(path, Deno.statSync(path));
-    files.check();
-    const { ino } = Deno.statSync(path);
-    Deno.createSync(other.file("plants.db")).close();
-    Deno.removeSync(link);
-    Deno.symlinkSync(other.path, link);
-    assert.equal(Deno.statSync(path).ino, ino);
-    assert.throws(() => files.checkDatabase(), REPLACED);
-  },
-);
 
 test("WatchedFiles finds that the log of the database, or its index, was deleted or replaced", async ({ store: path }) => {
   const { kv, files } = await openFiles(path);
