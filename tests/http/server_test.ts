@@ -26,21 +26,14 @@ function portOf({ address }: ReturnType<typeof start>): number {
 }
 
 Deno.test("listen() returns its address, and an origin that reaches it", async () => {
-  for (
-    const [host, origin] of [
-      ["127.0.0.1", "http://127.0.0.1"],
-      ["0.0.0.0", "http://localhost"],
-    ] as const
-  ) {
-    const server = start({ host });
-    const port = portOf(server);
-    assert.ok(port > 0);
-    assert.equal(server.address, `http://${host}:${port}`);
-    assert.equal(server.origin, `${origin}:${port}`);
-    const response = await fetch(server.origin);
-    assert.equal(await response.text(), "hello");
-    await server.shutdown();
-  }
+  const server = start({ host: "0.0.0.0" });
+  const port = portOf(server);
+  assert.ok(port > 0);
+  assert.equal(server.address, `http://0.0.0.0:${port}`);
+  assert.equal(server.origin, `http://localhost:${port}`);
+  const response = await fetch(server.origin);
+  assert.equal(await response.text(), "hello");
+  await server.shutdown();
 });
 
 withOpenssl.test("listen() with a certificate has an https address and origin", async ({ directory }) => {
