@@ -47,17 +47,12 @@ Deno.test("parseArguments() refuses an unknown or a repeated flag, and one witho
     const [args, problem] of [
       [["--frob=1"], "unknown flag --frob: see --help"],
       [["-p", "1"], "unknown flag -p: see --help"],
-      [["export", "-x1"], "unknown flag -x1: see --help"],
       [["--"], "unknown flag --: see --help"],
-      [["--undefined"], "unknown flag --undefined: see --help"],
       [["--port", "1", "--kv"], "--kv needs a value: see --help"],
       [["--kv", "--port", "1"], "--kv needs a value, got the flag --port"],
-      [["--kv", "--odd"], "--kv needs a value, got the flag --odd"],
       [["--port=", "--port=1"], "--port is given twice: give it once"],
       [["--frob", "--kv"], "unknown flag --frob: see --help"],
-      [["--port=", "--port=1", "-p"], "--port is given twice: give it once"],
       [["-p", "--port=", "--port=1"], "unknown flag -p: see --help"],
-      [["-p", "--kv", "--port", "1"], "unknown flag -p: see --help"],
     ] as const
   ) assert.equal(parse(...args).problem, problem);
 });
@@ -151,7 +146,6 @@ Deno.test("main() refuses an unknown flag, and missing and unexpected operands, 
       [["--\x1b[31m\nred"], "unknown flag --\\u{1b}[31m red: see --help"],
       [["frob"], "unknown command frob: see --help"],
       [["serve", "now"], "unexpected argument now: see --help"],
-      [["check", "now"], "unexpected argument now: see --help"],
       [["import"], "import needs FILE: see --help"],
       [["import", ""], "import needs FILE: see --help"],
       [["import", "a", "b"], "unexpected argument b: see --help"],

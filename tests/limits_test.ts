@@ -1,17 +1,15 @@
 /**
  * The limits that depend on those of Deno KV, tried with Deno KV itself;
- * kv_store_test.ts tries those of a commit.
+ * kv_store_test.ts tries those of a commit, and the largest plant.
  */
 import assert from "node:assert/strict";
 import { serialize } from "node:v8";
 import {
-  BODY_BYTES_MAX,
   BODY_MS_MAX,
   CHECK_MS,
   COMMIT_CHARS_MAX,
   COMMIT_MS_MAX,
   COMMIT_PLANTS_MAX_FILE,
-  ID_MIN,
   LIST_KEYS_MAX,
   READ_KEYS_MAX,
   REPLIES_MS_MAX,
@@ -20,24 +18,6 @@ import {
 } from "../src/limits.ts";
 import { countChars, type NewPlant, type Plant } from "../src/plant/plant.ts";
 import { REPLY_S_MAX } from "../src/reference/api.ts";
-import { acceptNewPlant } from "./support/new_plant.ts";
-import { STRING_MEMBERS } from "./support/plants.ts";
-import { toBytes } from "./support/wire.ts";
-
-/** Returns plants of the largest body, of one, two and three bytes a character. */
-function largestPlants(): NewPlant[] {
-  // V8 stores all characters with two bytes if one of them needs two.
-  const fills = [["", "x"], ["", "é"], ["", "観"], ["観", "x"], ["é", "x"]];
-  return STRING_MEMBERS.flatMap((member) =>
-    fills.map(([start = "", letter = ""]) => {
-      const bodyOf = (text: string) =>
-        JSON.stringify({ id: 0, name: "", [member]: text });
-      const room = BODY_BYTES_MAX - toBytes(bodyOf(start)).length;
-      const count = Math.floor(room / toBytes(letter).length);
-      return acceptNewPlant(bodyOf(start + letter.repeat(count)));
-    })
-  );
-}
 
 /** Commits plants as the store does. */
 function commit(
@@ -51,15 +31,6 @@ function commit(
   }
   return operation.commit();
 }
-
-Deno.test("Deno KV stores a plant of the largest body", async () => {
-  using kv = await Deno.openKv(":memory:");
-  for (const [i, { plant }] of largestPlants().entries()) {
-    const id = ID_MIN + BigInt(i);
-    assert.ok((await commit(kv, [{ id, plant }])).ok);
-    assert.deepEqual((await kv.get(["plants", id])).value, plant);
-  }
-});
 
 /** Returns a plant of ASCII characters that has a size in the store. */
 function plantOfValue(bytes: number): Plant {

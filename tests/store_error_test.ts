@@ -7,10 +7,8 @@ import {
 } from "../src/store_error.ts";
 import { execute, makeNewer, writeText } from "./support/damage.ts";
 import { makeStore, PLANT } from "./support/places.ts";
-import { canMount, SmallDisk } from "./support/small_disk.ts";
 import { storeError } from "./support/stores.ts";
 import { StoreLock, TemporaryDirectory } from "./support/temporary.ts";
-import { testsIf } from "./support/tests.ts";
 
 const NEWER = "a newer Deno stored plants in it, or they are damaged";
 
@@ -143,18 +141,6 @@ Deno.test("toStoreError() recognizes what is wrong by the errors of Deno and SQL
     }
   }
 });
-
-testsIf(canMount()).test(
-  "toStoreError() takes a read-only file system for a denied file",
-  () => {
-    using disk = new SmallDisk(1);
-    disk.remount("ro");
-    assert.throws(
-      () => Deno.createSync(disk.file("a")),
-      (thrown) => storeError("denied", /^Read-only/)(toStoreError(thrown)),
-    );
-  },
-);
 
 const TOKEN = "a-token/for-tests";
 

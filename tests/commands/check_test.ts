@@ -28,6 +28,7 @@ Deno.test("check() prints a line for each setting, with the flag or the variable
         },
         {
           HOST: "localhost",
+          PORT: "1",
           ACCESS_TOKEN: `${SECRET},${SECRET},b`,
           DENO_KV_ACCESS_TOKEN: SECRET,
           LOG_FORMAT: "json",

@@ -138,22 +138,14 @@ Deno.test("Settings.store() and address() ignore settings they do not need", () 
 
 Deno.test("Settings.namedStore() reads the store that a flag or a variable names, and refuses the default", () => {
   for (
-    const [given, path] of [
-      [settings({ "--kv": "a.db" }, { KV_PATH: "b.db" }), "a.db"],
-      [settings({}, { KV_PATH: "b.db" }), "b.db"],
-    ] as const
-  ) assert.deepEqual(given.namedStore(), fileStore(path));
+    const [flags, env] of [[{ "--kv": "a.db" }, {}], [{}, { KV_PATH: "a.db" }]]
+  ) {
+    assert.deepEqual(settings(flags, env).namedStore(), fileStore("a.db"));
+  }
   for (const env of [{}, { KV_PATH: "" }]) {
     const refused = configError(/^name the store with --kv or KV_PATH$/);
     assert.throws(() => settings({}, env).namedStore(), refused);
   }
-});
-
-Deno.test("Settings.sourceOf() names the flag or the variable that has a value, or the default", () => {
-  const given = settings({ "--kv": "a.db" }, { KV_PATH: "b.db", PORT: "1" });
-  assert.equal(given.sourceOf("kv"), "--kv");
-  assert.equal(given.sourceOf("port"), "PORT");
-  assert.equal(given.sourceOf("host"), "default");
 });
 
 test("Settings.store() resolves the links in a path, and keeps the configured one", ({ directory }) => {

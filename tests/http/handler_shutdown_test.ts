@@ -29,18 +29,6 @@ Deno.test("drain() resolves when the running creates have their replies, and not
   assert.equal(service.stored().length, count);
 });
 
-Deno.test("drain() does not wait for a request after which the log failed", async () => {
-  const service = new TestService();
-  const error = new Error("a bug of this test");
-  const fail = () => {
-    throw error;
-  };
-  service.committer.create = fail;
-  service.logged.push = fail;
-  await assert.rejects(service.create(VALID), error);
-  await service.handler.drain();
-});
-
 Deno.test("drain() refuses a body that is still arriving with 50301", async () => {
   const service = new TestService();
   const arriving = service.create(new ReadableStream());

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/limits.ts";
-import { Committer } from "../../src/store/committer.ts";
 import { endlessStream, streamOf } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService, VALID } from "../support/service.ts";
@@ -135,7 +134,6 @@ for (
       "while a body is read",
       () => breakOnce(ReadableStream.prototype, "getReader"),
     ],
-    ["in the committer", () => breakOnce(Committer.prototype, "create")],
     [
       "in the conversion to a reply",
       () => breakOnce(Response, "json"),

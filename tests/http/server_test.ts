@@ -26,42 +26,22 @@ function portOf({ address }: ReturnType<typeof start>): number {
 }
 
 Deno.test("listen() returns its address, and an origin that reaches it", async () => {
-  for (
-    const [host, origin] of [
-      ["127.0.0.1", "http://127.0.0.1"],
-      ["0.0.0.0", "http://localhost"],
-    ] as const
-  ) {
-    const server = start({ host });
-    const port = portOf(server);
-    assert.ok(port > 0);
-    assert.equal(server.address, `http://${host}:${port}`);
-    assert.equal(server.origin, `${origin}:${port}`);
-    const response = await fetch(server.origin);
-    assert.equal(await response.text(), "hello");
-    await server.shutdown();
-  }
+  const server = start({ host: "0.0.0.0" });
+  const port = portOf(server);
+  assert.ok(port > 0);
+  assert.equal(server.address, `http://0.0.0.0:${port}`);
+  assert.equal(server.origin, `http://localhost:${port}`);
+  const response = await fetch(server.origin);
+  assert.equal(await response.text(), "hello");
+  await server.shutdown();
 });
 
-Deno.test("listen() and tryToListen() throw if they cannot listen, and tryToListen() leaves the address free", () => {
-  const other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = other.addr;
-  const listening = { host: "127.0.0.1", port, tls: undefined };
-  assert.throws(() => start(listening), Deno.errors.AddrInUse);
-  assert.throws(() => tryToListen(listening), Deno.errors.AddrInUse);
-  other.close();
-  for (let i = 0; i < 2; i++) tryToListen(listening);
-});
-
-withOpenssl.test("listen() with a certificate has an https address and origin, and tryToListen() refuses the key of another one", async ({ directory }) => {
+withOpenssl.test("listen() with a certificate has an https address and origin", async ({ directory }) => {
   const tls = await makeTls(directory, "plants");
   const server = start({ tls });
   assert.equal(server.address, `https://127.0.0.1:${portOf(server)}`);
   assert.equal(server.origin, server.address);
   await server.shutdown();
-  const { key } = await makeTls(directory, "other");
-  const listening = { host: "127.0.0.1", port: 0, tls: { ...tls, key } };
-  assert.throws(() => tryToListen(listening), /KeyMismatch/);
 });
 
 Deno.test("shutdown() ends idle connections, refuses new ones, and resolves when running requests have their replies", async () => {
@@ -93,5 +73,7 @@ Deno.test("shutdown() ends idle connections, refuses new ones, and resolves when
   assert.equal((await running.reply())?.text, "late");
   assert.equal(await running.rest(), "");
   await done;
+  // It leaves the address free.
   tryToListen({ host: "127.0.0.1", port, tls: undefined });
+  await start({ port }).shutdown();
 });

@@ -90,16 +90,12 @@ Deno.test("readMembers() refuses texts that RFC 8259 does not allow, with positi
   }
 });
 
-Deno.test("readMembers() refuses the empty text", () => {
+Deno.test("readMembers() refuses the empty text, and a byte order mark", () => {
   assert.equal(refuseJson(""), "expected a JSON text, got nothing");
-});
-
-Deno.test("readMembers() refuses a byte order mark", () => {
+  const message =
+    "expected a JSON text without a byte order mark (U+FEFF) before it";
   for (const text of ["\ufeff", "\ufeff{}", "\ufeff\ufeff{}", "\ufeff?"]) {
-    assert.equal(
-      refuseJson(text),
-      "expected a JSON text without a byte order mark (U+FEFF) before it",
-    );
+    assert.equal(refuseJson(text), message);
   }
 });
 

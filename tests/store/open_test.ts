@@ -13,7 +13,7 @@ import {
 import { eventually, range } from "../support/load.ts";
 import { makeStore, PLANT } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
-import { fileAt, fileStore, storeError } from "../support/stores.ts";
+import { commitAll, fileAt, fileStore, storeError } from "../support/stores.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import { test, testsWith } from "../support/tests.ts";
 
@@ -24,17 +24,11 @@ const PLANTS = [{ id: 1n, plant: PLANT }];
 
 const PAGE_BYTES = 4_096;
 
-/** Asserts that a store is not opened, and why. */
-async function assertRefused(
-  opening: Promise<KvStore>,
-  ...expected: Parameters<typeof storeError>
-): Promise<void> {
-  await assert.rejects(opening, storeError(...expected));
-}
-
-/** Damage of a store with one plant, and the kind of the error. */
+/** What is wrong with a store of one plant, and the kind of the error. */
 const DAMAGE: readonly [kind: StoreErrorKind, (path: string) => void][] = [
   ["path", writeText],
+  // Deno panics if it cannot write the file.
+  ["path", (path) => Deno.mkdirSync(`${path}-shm`)],
   ["newer format", makeNewer],
   ["corrupt", (path) => overwrite(path, 1_024)],
   // Deno reads these pages, and panics.
@@ -44,18 +38,20 @@ const DAMAGE: readonly [kind: StoreErrorKind, (path: string) => void][] = [
   ]),
 ];
 
-Deno.test("openStore() and openExistingStore() refuse what is no store, or corrupt, and keep it; plants of a newer Deno can be listed", async () => {
+Deno.test("openStore() and openExistingStore() refuse what is no store, or corrupt, or has a file that cannot be written, and keep it; plants of a newer Deno can be listed", async () => {
   for (const [kind, damage] of DAMAGE) {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
     await makeStore(path);
     damage(path);
     const content = Deno.readFileSync(path);
+    const names = directory.names();
+    const refused = storeError(kind);
     if (kind !== "newer format") {
-      await assertRefused(openExistingStore(fileAt(path)), kind);
+      await assert.rejects(openExistingStore(fileAt(path)), refused);
     }
-    await assertRefused(openStore(fileAt(path)), kind);
-    assert.deepEqual(directory.names(), ["plants.db"]);
+    await assert.rejects(openStore(fileAt(path)), refused);
+    assert.deepEqual(directory.names(), names);
     if (kind === "newer format") {
       (await openExistingStore(fileAt(path))).close();
     } else assert.deepEqual(Deno.readFileSync(path), content);
@@ -65,7 +61,8 @@ Deno.test("openStore() and openExistingStore() refuse what is no store, or corru
 test("openStore() refuses a missing directory, and openExistingStore() a missing file; both create nothing", async ({ directory }) => {
   const path = directory.file("missing/plants.db");
   for (const open of [openStore, openExistingStore]) {
-    await assertRefused(open(fileAt(path)), "path", /^no such file/i);
+    const missing = storeError("path", /^no such file/i);
+    await assert.rejects(open(fileAt(path)), missing);
   }
   assert.deepEqual(directory.names(), []);
 });
@@ -113,10 +110,7 @@ fileStore.test("commit() is locked and probe() fails while another process holds
   {
     using _lock = new StoreLock(path);
     assert.equal(await store.commit(PLANTS), "locked");
-    await assert.rejects(
-      store.probe(),
-      storeError("locked"),
-    );
+    await assert.rejects(store.probe(), storeError("locked"));
   }
   assert.deepEqual(await store.read([1n]), new Map());
   await store.probe();
@@ -169,40 +163,18 @@ fileStore.test("probe() fails if checkFiles() finds the log gone meanwhile", asy
   await probed;
 });
 
-test("openStore() and openExistingStore() refuse a store with a file that cannot be written, without opening it", async ({ directory, store: path }) => {
-  await makeStore(path);
-  // Deno panics if it cannot write the file.
-  Deno.mkdirSync(`${path}-shm`);
-  for (const open of [openStore, openExistingStore]) {
-    const message = /^Is a directory .*: \S+plants\.db-shm$/;
-    await assertRefused(open(fileAt(path)), "path", message);
-    assert.deepEqual(directory.names(), ["plants.db", "plants.db-shm"]);
-  }
-});
-
-/** The plants of a store of many pages, without pages of long values. */
-const MANY = range(1n, 1_000)
-  .map((id) => ({ id, plant: { name: "x".repeat(500) } }));
-
-/** Makes a store with these plants, and damages a part of it. */
-async function makeDamaged(path: string): Promise<void> {
-  const store = await openStore(fileAt(path));
-  for (let i = 0; i < MANY.length; i += 100) {
-    await store.commit(MANY.slice(i, i + 100));
-  }
-  store.close();
-  overwrite(path, 100 * PAGE_BYTES, PAGE_BYTES);
-}
-
 test("a store that was found corrupt accepts no further write, and does not recover", async ({ store: path }) => {
-  await makeDamaged(path);
+  const plants = range(1n, 1_000)
+    .map((id) => ({ id, plant: { name: "x".repeat(500) } }));
+  const whole = await openStore(fileAt(path));
+  await commitAll(whole, plants);
+  whole.close();
+  // A page with plants, which only a listing reads.
+  overwrite(path, 100 * PAGE_BYTES, PAGE_BYTES);
   const store = await openStore(fileAt(path));
   assert.equal(await store.commit([{ id: 2_000n, plant: PLANT }]), "committed");
-  await assert.rejects(
-    Array.fromAsync(listPlants(store)),
-    storeError("corrupt"),
-  );
   const corrupt = storeError("corrupt");
+  await assert.rejects(Array.fromAsync(listPlants(store)), corrupt);
   const created = store.commit([{ id: 2_001n, plant: PLANT }]);
   await assert.rejects(created, corrupt);
   await assert.rejects(store.probe(), corrupt);
@@ -255,12 +227,12 @@ onSmallDisk.test("openStore() names what cannot be written: a file on a read-onl
   disk.remount("ro");
   for (const open of [openStore, openExistingStore]) {
     const message = /^Read-only file system .*: \S+plants\.db$/;
-    await assertRefused(open(fileAt(path)), "denied", message);
+    await assert.rejects(open(fileAt(path)), storeError("denied", message));
   }
   // The root and the store.
   disk.remount("rw,nr_inodes=2");
   const full = /^No space left on device \(os error 28\): \S+/;
-  await assertRefused(openStore(fileAt(path)), "other", full);
+  await assert.rejects(openStore(fileAt(path)), storeError("other", full));
   disk.remount("nr_inodes=10");
   (await openStore(fileAt(path))).close();
 });

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
-import { realPathOf } from "../../../src/store/files/file_system.ts";
+import {
+  isSameFile,
+  realPathOf,
+} from "../../../src/store/files/file_system.ts";
 import { test } from "../../support/tests.ts";
 
 test("realPathOf() follows links to a file that exists or is missing", ({ directory }) => {
@@ -33,4 +36,13 @@ test("realPathOf() keeps a path that cannot be examined, as an absolute one", ({
     directory.file("missing/plants.db"),
   );
   assert.equal(realPathOf("missing/../x"), `${Deno.realPathSync(".")}/x`);
+});
+
+test("isSameFile() compares the inode, and its file system", ({ store: path }) => {
+  Deno.createSync(path).close();
+  const file = Deno.statSync(path);
+  assert.ok(isSameFile(Deno.statSync(path), file));
+  for (const other of [{ ino: 0 }, { dev: 0 }]) {
+    assert.ok(!isSameFile({ ...file, ...other }, file));
+  }
 });

@@ -80,12 +80,6 @@ test("makeFile() does not publish another file in the place of its own, nor the 
   assert.equal(Deno.readTextFileSync(other), "other");
 });
 
-test("makeFile() refuses a missing directory", async ({ directory }) => {
-  const made = makeFile(directory.file("missing/new"), fill);
-  await assert.rejects(made, Deno.errors.NotFound);
-  assert.deepEqual(directory.names(), []);
-});
-
 test("makeFile() renames the file on a file system without links, and keeps one that has the name meanwhile", async ({ directory }) => {
   const path = directory.file("new");
   const { linkSync } = Deno;

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { WatchedFiles } from "../../../src/store/files/watch.ts";
 import { KEY, makeBackup, PLANT } from "../../support/places.ts";
-import { canMount, SmallDisk } from "../../support/small_disk.ts";
 import { storeError } from "../../support/stores.ts";
-import { test, testsIf } from "../../support/tests.ts";
+import { test } from "../../support/tests.ts";
 
 /** Opens a store with one plant, and returns its files. */
 async function openFiles(path: string) {
@@ -34,27 +33,6 @@ test("WatchedFiles finds that a database was deleted, replaced, or moved with a 
   Deno.renameSync(`${path}.away`, path);
   files.check();
 });
-
-testsIf(canMount()).test(
-  "WatchedFiles finds that a database was replaced by one with its inode number on another file system",
-  async ({ directory }) => {
-    using one = new SmallDisk(4);
-    using other = new SmallDisk(4);
-    const link = directory.file("linked");
-    Deno.symlinkSync(one.path, link);
-    const kv = await Deno.openKv(one.file("plants.db"));
-    using _ = kv;
-    const path = `${link}/plants.db`;
-    const files = new WatchedFiles(path, Deno.statSync(path));
-    files.check();
-    const { ino } = Deno.statSync(path);
-    Deno.createSync(other.file("plants.db")).close();
-    Deno.removeSync(link);
-    Deno.symlinkSync(other.path, link);
-    assert.equal(Deno.statSync(path).ino, ino);
-    assert.throws(() => files.checkDatabase(), REPLACED);
-  },
-);
 
 test("WatchedFiles finds that the log of the database, or its index, was deleted or replaced", async ({ store: path }) => {
   const { kv, files } = await openFiles(path);
@@ -99,34 +77,12 @@ test("WatchedFiles reports what it cannot examine, which is no loss", async ({ d
   files.check();
 });
 
-for (const isReplaced of [false, true]) {
-  const place = isReplaced ? "with another file" : "with nothing";
-  test(`renameLog() renames the log and its index ${place} in the place of the database, ${isReplaced ? "at once" : "when the plants are saved"}`, async ({ directory, store: path }) => {
-    const { kv, files } = await openFiles(path);
-    using _ = kv;
-    files.renameLog(".lost", true);
-    const names = directory.names();
-    assert.deepEqual(names, ["plants.db", "plants.db-shm", "plants.db-wal"]);
-    const log = Deno.readFileSync(`${path}-wal`);
-    Deno.removeSync(path);
-    if (isReplaced) Deno.createSync(path).close();
-    const database = isReplaced ? ["plants.db"] : [];
-    const renamed = ["plants.db.lost-shm", "plants.db.lost-wal"];
-    files.renameLog(".lost", false);
-    assert.deepEqual(
-      directory.names(),
-      isReplaced ? [...database, ...renamed] : names.slice(1),
-    );
-    files.renameLog(".lost", true);
-    assert.deepEqual(directory.names(), [...database, ...renamed]);
-    assert.deepEqual(Deno.readFileSync(`${path}.lost-wal`), log);
-  });
-}
-
-test("renameLog() keeps the files of another store", async ({ directory, store: path }) => {
+test("renameLog() keeps the log beside its database, and the files of another store", async ({ directory, store: path }) => {
   const { kv, files } = await openFiles(path);
   using _ = kv;
   const names = directory.names();
+  files.renameLog(".lost", true);
+  assert.deepEqual(directory.names(), names);
   for (const name of names) {
     Deno.renameSync(directory.file(name), directory.file(`old-${name}`));
     Deno.createSync(directory.file(name)).close();
