@@ -37,7 +37,38 @@ export async function serve(config: Config): Promise<number> {
   const store = await open(config, log, stop);
   if (store === undefined) return 0;
   try {
-    await run(config, { store, tokens, log, generatedToken }, stop);
+    const server = orListenFailure(
+      config,
+      // No request arrives before this function waits.
+      () => listen(config, (request) => service.handler.handle(request), log),
+    );
+    const baseUrl = config.baseUrl ?? server.origin;
+    let rescuing: Promise<void> | undefined;
+    const service = createService(store, {
+      tokens,
+      log,
+      baseUrl,
+      report(error) {
+        report(error, config, log);
+        if (error?.kind === "lost") rescuing = rescue(store, config, log);
+      },
+    }, SYSTEM_CLOCK);
+    const checking = setInterval(() => service.check(), CHECK_MS);
+    printBanner(log, config, {
+      address: server.address,
+      baseUrl,
+      isNewStore: store.isNew,
+      generatedToken,
+    });
+
+    log.info("stopping", `${await stop}: draining`);
+    const closed = server.shutdown();
+    await service.handler.drain();
+    // A client that never completes its request keeps its connection open.
+    await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
+    service.check();
+    clearInterval(checking);
+    await rescuing;
   } finally {
     store.close();
   }
@@ -75,58 +106,6 @@ async function open(
     store?.close();
     throw storeFailure("store plants in", location, thrown);
   }
-}
-
-/** The parts that a start has prepared. */
-interface Prepared {
-  readonly store: KvStore;
-  readonly tokens: AcceptedTokens;
-  readonly log: Log;
-  /** `undefined` if tokens are configured. */
-  readonly generatedToken: string | undefined;
-}
-
-/**
- * Answers requests until a signal, and then those that are running.
- * @throws {OperatorError} if it cannot start
- */
-async function run(
-  config: Config,
-  { store, tokens, log, generatedToken }: Prepared,
-  stop: Promise<Deno.Signal>,
-): Promise<void> {
-  const server = orListenFailure(
-    config,
-    // No request arrives before this function waits.
-    () => listen(config, (request) => service.handler.handle(request), log),
-  );
-  const baseUrl = config.baseUrl ?? server.origin;
-  let rescuing: Promise<void> | undefined;
-  const service = createService(store, {
-    tokens,
-    log,
-    baseUrl,
-    report(error) {
-      report(error, config, log);
-      if (error?.kind === "lost") rescuing = rescue(store, config, log);
-    },
-  }, SYSTEM_CLOCK);
-  const checking = setInterval(() => service.check(), CHECK_MS);
-  printBanner(log, config, {
-    address: server.address,
-    baseUrl,
-    isNewStore: store.isNew,
-    generatedToken,
-  });
-
-  log.info("stopping", `${await stop}: draining`);
-  const closed = server.shutdown();
-  await service.handler.drain();
-  // A client that never completes its request keeps its connection open.
-  await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
-  service.check();
-  clearInterval(checking);
-  await rescuing;
 }
 
 /** Logs that the store has started to fail, or that it works again. */
