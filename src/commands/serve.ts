@@ -4,7 +4,7 @@ import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
 import { explain, nameOf, storeFailure } from "../console/failures.ts";
 import { orListenFailure } from "../console/listen_failure.ts";
-import { reloadOnHangup } from "../console/reload.ts";
+import { reload } from "../console/reload.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { listen, tryToListen } from "../http/server.ts";
@@ -30,7 +30,11 @@ export async function serve(config: Config): Promise<number> {
   const tokens = new AcceptedTokens(
     generatedToken === undefined ? config.tokens : [generatedToken],
   );
-  reloadOnHangup(config.tokenFile, tokens, log);
+  // Needed without a file too: the default action of SIGHUP ends the process.
+  Deno.addSignalListener(
+    "SIGHUP",
+    () => reload(config.tokenFile, tokens, log),
+  );
 
   // Before the store: a start that cannot listen creates none.
   orListenFailure(config, () => tryToListen(config));

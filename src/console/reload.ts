@@ -6,16 +6,6 @@ import { OperatorError } from "../operator_error.ts";
 import type { AcceptedTokens } from "../http/auth.ts";
 import type { Log } from "../telemetry/log.ts";
 
-/** Calls {@link reload} on SIGHUP. */
-export function reloadOnHangup(
-  file: Config["tokenFile"],
-  tokens: AcceptedTokens,
-  log: Log,
-): void {
-  // Needed without a file too: the default action of SIGHUP ends the process.
-  Deno.addSignalListener("SIGHUP", () => reload(file, tokens, log));
-}
-
 /** Reloads the token file; an invalid file changes nothing. */
 export function reload(
   file: Config["tokenFile"],

@@ -3,9 +3,6 @@ import { StoreError } from "../../store_error.ts";
 import { isSameFile, statOrUndefined } from "./file_system.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 
-/** Files that belong to an open database, beside it. */
-const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX];
-
 /**
  * The files of an open embedded store, checked for deletion and replacement:
  * SQLite continues to write to a deleted file. A store is lost until a restart if
@@ -27,7 +24,9 @@ export class WatchedFiles {
     this.#path = path;
     this.#database = database;
     this.#sidecars = new Map(
-      SUFFIXES.map((suffix) => [path + suffix, statOrUndefined(path + suffix)]),
+      [WAL_SUFFIX, SHM_SUFFIX].map((
+        suffix,
+      ) => [path + suffix, statOrUndefined(path + suffix)]),
     );
   }
 
