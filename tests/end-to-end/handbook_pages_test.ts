@@ -61,6 +61,8 @@ onMachine.test("two instances lose no request in a rolling restart, are restored
   assert.equal(tokens.match(/: reloaded 1 token from /g)?.length, 2);
   await machine.assertHasAll();
 
+  const copied = await machine.succeed(block("`rescuing its plants`", 1));
+  assert.match(copied, /-copied\.db\n.*-copied\.db-wal\n/);
   await machine.succeed(block("Back up"));
   await machine.underLoad(() => machine.succeed(RESTORE));
   await machine.assertHasAll();

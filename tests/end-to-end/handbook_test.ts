@@ -182,7 +182,7 @@ onMachine.test("a start fails if another program answers at its port, and one th
     "systemctl stop plant-store@8000; journalctl -u plant-store@8000 -p err -o cat | grep 'no answer'",
   );
   assert.match(said, /^no answer from 127\.0\.0\.1 port 8000: [^<\n]*\n$/);
-  // It answers 503, of whatever time.
+  // The port answers 503.
   const { status, stderr } = await machine.run(
     "sed -i 's/TimeoutStartSec=5/TimeoutStartSec=infinity/' " +
       `${drop}/late.conf; systemctl daemon-reload`,
@@ -191,4 +191,8 @@ onMachine.test("a start fails if another program answers at its port, and one th
     "timeout 30 systemctl start plant-store@8000",
   );
   assert.equal(status, 1, stderr);
+  const unready = await machine.succeed(
+    "systemctl stop plant-store@8000; journalctl -u plant-store@8000 -o cat | grep -c 'with 503'",
+  );
+  assert.equal(unready, "1\n");
 });
