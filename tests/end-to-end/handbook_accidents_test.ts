@@ -93,6 +93,19 @@ onMachine.test("what a process that cannot save still has is restored", async ()
   await machine.assertHasAll();
 });
 
+onMachine.test("the plants of a failing disk are exported, and restored on a new one that belongs to root", async () => {
+  await using machine = await Machine.start();
+  await machine.succeed(block("Back up"));
+  await machine.underLoad(() => machine.succeed("sleep 1"));
+  await machine.succeed(
+    "plants export > plants.jsonl; plants stop",
+    "mount -t tmpfs -o mode=755 none /var/lib/plant-store",
+    RESTORE,
+    "plants import - < plants.jsonl",
+  );
+  await machine.assertHasAll();
+});
+
 onMachine.test("an empty store in place of one on a disk that was not mounted loses no plant", async () => {
   await using machine = await Machine.start(
     "mkdir /disk /var/lib/plant-store; mount --bind /disk /var/lib/plant-store",
@@ -109,6 +122,8 @@ onMachine.test("an empty store in place of one on a disk that was not mounted lo
       block("`created a new store`"),
     )
   );
+  // The disk is mounted: nothing to do.
+  assert.equal((await machine.run(block("`created a new store`"))).status, 1);
   await machine.assertHasAll();
 });
 

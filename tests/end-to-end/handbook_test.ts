@@ -1,13 +1,12 @@
 /** The blocks of the handbook, run as they are printed, on a Debian with systemd. */
 import assert from "node:assert/strict";
-import { PLANT } from "../support/load.ts";
 import { block, Machine, onMachine } from "../support/machine.ts";
 import { TOKEN } from "../support/program.ts";
 
 onMachine.test("the commands that deploy the service start it, and change nothing the second time", async () => {
   await using machine = await Machine.boot();
   const deploy = block("Deploy");
-  assert.match(await machine.succeed(deploy), /^HTTP\/1\.1 200 /m);
+  assert.match(await machine.succeed(deploy), /^ready$/m);
   const look = `stat -c '%a %U:%G' /etc/plant-store.* /usr/local/bin/plant-store
     cat /etc/plant-store.token; systemctl show -P MainPID plant-store`;
   const before = await machine.succeed(look);
@@ -63,9 +62,13 @@ onMachine.test("a token is replaced, and a file that is invalid changes nothing"
   await machine.assertHasAll();
   const deleted = await machine.succeed(edit(`/${TOKEN}/d`), tokens);
   assert.match(deleted, /: reloaded 1 token from /);
-  const newPlant = { id: 1n, plant: PLANT };
-  const { status } = await machine.ledger.send(machine.service, newPlant);
-  assert.equal(status, 401);
+  assert.equal(
+    (await machine.ledger.send(machine.service, {
+      id: 1n,
+      plant: { name: "" },
+    })).status,
+    401,
+  );
 });
 
 onMachine.test("an upgrade restarts the service with the new binary, keeps the old one, and can go back", async () => {
@@ -85,20 +88,26 @@ onMachine.test("an upgrade restarts the service with the new binary, keeps the o
     await machine.succeed(block("Upgrade", 1), `cmp old ${binary}`);
   });
   await machine.assertHasAll();
-  const pid = "systemctl show -P MainPID plant-store";
-  const backups = "/var/lib/plant-store-backups";
   for (
     const [before, after] of [
       [
         "echo HOST=[] >> /etc/plant-store.env",
         "sed -i /HOST/d /etc/plant-store.env",
       ],
-      [`mv ${backups}{,.away}; touch ${backups}`, ":"],
+      ["mv plant-store good; echo exit 1 > plant-store", "mv good plant-store"],
+      [
+        "mv /var/lib/plant-store-backups{,.away}; touch /var/lib/plant-store-backups",
+        ":",
+      ],
     ] as const
   ) {
-    const running = await machine.succeed(pid);
+    const pid = await machine.succeed("systemctl show -P MainPID plant-store");
     assert.notEqual((await machine.run(before, upgrade)).status, 0);
-    assert.equal(await machine.succeed(after, pid), running);
+    await machine.succeed(after);
+    assert.equal(
+      await machine.succeed("systemctl show -P MainPID plant-store"),
+      pid,
+    );
   }
 });
 
@@ -108,7 +117,7 @@ onMachine.test("a backup is complete, named by its time, tested by a store of it
   const backup = block("Back up");
   await machine.succeed(
     `install -d -o plant-store ${directory} && cd ${directory} &&
-    touch -d '31 days ago' plants-2020-01-01-033000-123.db before-the-upgrade.db &&
+    touch -d '31 days ago' plants-2020-01-01-033000-{123.db,copied.db-wal} before-the-upgrade.db &&
     mkdir plants-killed.db.1234abcd.partial plants-running.db.1234abcd.partial &&
     touch -d '49 hours ago' plants-killed.db.1234abcd.partial
     chown plant-store *`,
@@ -141,13 +150,18 @@ onMachine.test("a plant is corrected and removed while the service runs, and a c
   assert.match(refused.stderr, /^line 1: column \d+: [^]*, 1 refused\n$/m);
   // Pasted again, without a plant: the copy is still there.
   assert.notEqual((await machine.run(edit("d"), correct)).status, 0);
-  await machine.succeed("sed '/}$/d; s/$/}/' plant-*.jsonl | plants import -");
+  await machine.succeed(
+    `file=$(grep -l '42"$' plant-*.jsonl); sed -i 's/$/}/' $file`,
+    correct.trimEnd().split("\n").at(-1) ?? "",
+  );
   assert.equal(await machine.succeed("plants export 42"), corrected);
   // A full disk: nothing is removed without a copy.
   const full =
     "mount -t tmpfs -o size=4k none /mnt; cd /mnt; head -c 1M /dev/zero > full";
-  const unsaved = await machine.run(full, edit("s/Ficus//"), correct);
-  assert.notEqual(unsaved.status, 0);
+  assert.notEqual(
+    (await machine.run(full, edit("s/Ficus//"), correct)).status,
+    0,
+  );
   assert.equal(await machine.succeed("plants export 42"), corrected);
 });
 
@@ -168,4 +182,17 @@ onMachine.test("a start fails if another program answers at its port, and one th
     "systemctl stop plant-store@8000; journalctl -u plant-store@8000 -p err -o cat | grep 'no answer'",
   );
   assert.match(said, /^no answer from 127\.0\.0\.1 port 8000: [^<\n]*\n$/);
+  // The port answers 503.
+  const { status, stderr } = await machine.run(
+    "sed -i 's/TimeoutStartSec=5/TimeoutStartSec=infinity/' " +
+      `${drop}/late.conf; systemctl daemon-reload`,
+    "sed -i 's/-lt 60/-lt 1/' /usr/local/bin/plant-store-ready",
+    "echo 'echo it answers /readyz with 503: see >&2; exit 1' > /usr/local/bin/plant-store",
+    "timeout 30 systemctl start plant-store@8000",
+  );
+  assert.equal(status, 1, stderr);
+  const unready = await machine.succeed(
+    "systemctl stop plant-store@8000; journalctl -u plant-store@8000 -o cat | grep -c 'with 503'",
+  );
+  assert.equal(unready, "1\n");
 });
