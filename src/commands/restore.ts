@@ -2,7 +2,7 @@ import { fileFailure } from "../console/failures.ts";
 import { countOf, toLine } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
 import { copyStore } from "../store/files/copy.ts";
-import { realPathOf } from "../store/files/file_system.ts";
+import { realPathOf, statOrUndefined } from "../store/files/file_system.ts";
 import { filesOf } from "../store/files/inspect.ts";
 import { makeFile } from "../store/files/publish.ts";
 import type { StoreLocation } from "../store/location.ts";
@@ -48,6 +48,9 @@ export async function restore(
 
 /** Refuses to restore where files of a store are. @throws {StoreError} */
 function refuseExisting(path: string): void {
+  if (statOrUndefined(path)?.isDirectory) {
+    throw new StoreError("path", "it is a directory");
+  }
   const files = filesOf(path);
   if (files.length === 0) return;
   throw new StoreError(

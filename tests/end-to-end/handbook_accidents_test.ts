@@ -158,7 +158,7 @@ for (
 
 onMachine.test("a start waits for the end of a lock, and for room on the disk", async () => {
   await using machine = await Machine.start(
-    "mkdir /var/lib/plant-store; mount -t tmpfs -o size=1m none /var/lib/plant-store",
+    "mkdir /var/lib/plant-store; mount -t tmpfs -o size=8m none /var/lib/plant-store",
   );
   await machine.succeed("plants stop", LOCK);
   await fails(machine, /another process has locked it/);
