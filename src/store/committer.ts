@@ -216,7 +216,9 @@ export class Committer {
       const isValue = error instanceof StoreError &&
         error.kind === "newer format";
       if (!isValue) throw error;
-      return await this.#settleOneByOne(writes);
+      if (writes.length > 1) return await this.#settleOneByOne(writes);
+      for (const write of writes) this.#answer(write, () => "failed");
+      return [];
     }
     const absent = writes.filter((write) => {
       const stored = found.get(write.id);
@@ -228,14 +230,8 @@ export class Committer {
     return absent;
   }
 
-  /** Does the same if a value cannot be read: only the creates of its id fail. */
+  /** Does the same, so that a value that cannot be read fails only its own id. */
   async #settleOneByOne(writes: readonly Write[]): Promise<readonly Write[]> {
-    const [write, ...others] = writes;
-    if (write === undefined) return [];
-    if (others.length === 0) {
-      this.#answer(write, () => "failed");
-      return [];
-    }
     const absent: Write[] = [];
     for (const write of writes) {
       absent.push(...await this.#settleExisting([write]));
