@@ -56,7 +56,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
     }],
     ["restore", {
       operands: "FILE",
-      help: "make a new store from a backup",
+      help: "make a new store, named by --kv or KV_PATH, from a backup",
       run: (settings, [file = ""]) => restore(settings.namedStore(), file),
     }],
     ["check", {

@@ -208,7 +208,7 @@ export const REPEATING =
     STATUSES.format(RETRYABLE_STATUSES.map(String))
   }, send the same request again, up to ${PAUSES_S.length} times. Before these tries wait ${
     PAUSES_S.join(", ")
-  } s (or \`Retry-After\`, if longer), plus a random time of at most as long, so that clients that were refused together do not retry together. \`Retry-After\` is in seconds; the service sends no date. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe.`;
+  } s (or \`Retry-After\`, if longer), plus a random time up to the same length, so that clients do not retry at the same moment. \`Retry-After\` is in seconds; the service sends no date. After the last try, keep the create and send it later: it may have been stored, and repeating it is safe.`;
 
 /** What a client with many creates does in an outage. */
 export const MANY_CREATES =
