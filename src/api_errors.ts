@@ -101,16 +101,14 @@ const ROWS = {
   unknownPath: {
     error: 40401,
     when: "The path does not exist.",
-    remedy:
-      "Check the address: creates go to `/plants` below the base URL. Only the operator can read plants.",
+    remedy: "Check the address: creates go to `/plants` below the base URL.",
     message: (path) => `path not found: ${path}`,
     example: `/plant: ${adviseToCreate("")}`,
   },
   methodNotAllowed: {
     error: 40501,
     when: "The path exists, but does not support this method.",
-    remedy:
-      "Use a method in the header `Allow`: `POST` for `/plants`. Only the operator can read plants.",
+    remedy: "Use a method in the header `Allow`: `POST` for `/plants`.",
     message: (method) => `method not allowed: ${method}`,
     example: `GET: ${adviseToCreate("")}`,
   },
@@ -191,28 +189,19 @@ const ROWS = {
   },
 } satisfies Readonly<Record<string, ErrorRow>>;
 
-type Rows = typeof ROWS;
-
 /** The name of an error of the API. */
-export type ErrorName = keyof Rows;
+export type ErrorName = keyof typeof ROWS;
 
 /** Every error of the API. */
 export const API_ERRORS: Readonly<Record<ErrorName, ErrorRow>> = ROWS;
-
-/** The name of an error, and the detail of its message if it takes one. */
-type Arguments = {
-  [Name in ErrorName]: [
-    name: Name,
-    ...detail: Parameters<Rows[Name]["message"]>,
-  ];
-}[ErrorName];
 
 /** Why a request is refused; returned, never thrown. */
 export class ApiError {
   readonly name: ErrorName;
   readonly message: string;
 
-  constructor(...[name, detail = ""]: Arguments) {
+  /** @param detail completes the message of most errors */
+  constructor(name: ErrorName, detail = "") {
     this.name = name;
     this.message = API_ERRORS[name].message(detail);
   }

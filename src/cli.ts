@@ -15,10 +15,17 @@ import { descriptionText } from "./reference/openapi.ts";
 import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
 import { VERSION } from "./version.ts";
 
+/** The operands of a command as in its help, with their minimum and maximum. */
+const OPERANDS = {
+  "": [0, 0],
+  "FILE": [1, 1],
+  "ID...": [1, Infinity],
+  "[ID...]": [0, Infinity],
+} as const;
+
 /** A command of the program. */
 interface Command {
-  /** In the help: those in brackets are optional, and dots mean any number. */
-  readonly operands?: "FILE" | "ID..." | "[ID...]";
+  readonly operands?: keyof typeof OPERANDS;
   readonly help: string;
   /** Returns the exit status. */
   readonly run: (
@@ -179,14 +186,13 @@ function readCommand([name = "serve", ...operands]: readonly string[]) {
   if (command === undefined) {
     throw new OperatorError(`unknown command ${name}: see --help`);
   }
-  const { operands: rule = "[]", run } = command;
-  const [first = "", second] = operands;
-  if (first === "" && !rule.startsWith("[")) {
-    throw new OperatorError(`${name} needs ${rule}: see --help`);
+  const { operands: usage = "", run } = command;
+  const [min, max] = OPERANDS[usage];
+  if (operands.filter((operand) => operand !== "").length < min) {
+    throw new OperatorError(`${name} needs ${usage}: see --help`);
   }
-  const unexpected = rule === "[]" ? operands[0] : second;
-  if (unexpected !== undefined && !rule.includes("...")) {
-    throw new OperatorError(`unexpected argument ${unexpected}: see --help`);
+  if (operands.length > max) {
+    throw new OperatorError(`unexpected argument ${operands[max]}: see --help`);
   }
   return { run, operands };
 }

@@ -10,8 +10,10 @@ type ExitStatus = typeof EXIT_CONFIGURATION | typeof EXIT_FAILURE;
  * Returns the exit status of a problem: 1 if it can pass by itself, so that a
  * supervisor should try again, and 2 if an operator must act first.
  */
-export function exitStatusOf({ isPassing }: { readonly isPassing: boolean }) {
-  return isPassing ? EXIT_FAILURE : EXIT_CONFIGURATION;
+export function exitStatusOf(
+  { isTransient }: { readonly isTransient: boolean },
+) {
+  return isTransient ? EXIT_FAILURE : EXIT_CONFIGURATION;
 }
 
 /** A failure that the operator can act on: one line, and no stack trace. */

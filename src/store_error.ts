@@ -72,7 +72,7 @@ const ROWS: readonly Row[] = [
 ];
 
 /** Kinds that a restart, or time, can end. */
-const PASSING: readonly StoreErrorKind[] = [
+const TRANSIENT: readonly StoreErrorKind[] = [
   "lost",
   "locked",
   "no answer",
@@ -98,8 +98,8 @@ export class StoreError extends Error {
   }
 
   /** Whether a restart, or time, can end it. */
-  get isPassing(): boolean {
-    return PASSING.includes(this.kind);
+  get isTransient(): boolean {
+    return TRANSIENT.includes(this.kind);
   }
 
   /**

@@ -184,14 +184,14 @@ Deno.test("a StoreError can pass, is damage, or is final, by its kind", () => {
     ["foreign log"],
     ["corrupt", "isDamage", "isFinal"],
     ["newer format", "isDamage"],
-    ["lost", "isFinal", "isPassing"],
-    ["locked", "isPassing"],
-    ["no answer", "isPassing"],
-    ["other", "isPassing"],
+    ["lost", "isFinal", "isTransient"],
+    ["locked", "isTransient"],
+    ["no answer", "isTransient"],
+    ["other", "isTransient"],
   ];
   for (const [kind, ...properties] of kinds) {
     const error = new StoreError(kind);
-    const found = (["isDamage", "isFinal", "isPassing"] as const)
+    const found = (["isDamage", "isFinal", "isTransient"] as const)
       .filter((property) => error[property]);
     assert.deepEqual(found, properties, kind);
   }

@@ -37,7 +37,7 @@ export async function importPlants(
     throw storeFailure("store plants in", location, error);
   });
   const progress = new Progress();
-  const run = new Import(store, progress, SYSTEM_CLOCK);
+  const run = new Import(store, SYSTEM_CLOCK, progress);
   try {
     await run.addInput(input, path);
   } finally {
@@ -52,19 +52,17 @@ export async function importPlants(
 /** What an import reads. */
 type Input = Pick<Deno.FsFile, "read" | "close">;
 
-/** Where an import shows its progress. */
-type ImportProgress = Pick<Progress, "print" | "update">;
-
 /** An import in progress. */
 export class Import {
   readonly #committer: Committer;
-  readonly #progress: ImportProgress;
+  readonly #progress: Progress | undefined;
   readonly #clock: Clock;
   /** Lines by outcome; those without a plant are refused. */
   readonly counts: Record<Outcome | "refused", number> = {
     stored: 0,
     replayed: 0,
     conflict: 0,
+    unreadable: 0,
     failed: 0,
     refused: 0,
   };
@@ -73,7 +71,8 @@ export class Import {
   #settledMs = -Infinity;
   #storeError: StoreError | undefined;
 
-  constructor(store: Store, progress: ImportProgress, clock: Clock) {
+  /** @param progress where it shows its progress and prints problems */
+  constructor(store: Store, clock: Clock, progress?: Progress) {
     this.#progress = progress;
     this.#clock = clock;
     this.#committer = new Committer(store, {
@@ -99,7 +98,7 @@ export class Import {
       for await (const lines of readLines(read)) {
         await this.add(lines);
         const { stored, replayed, conflict, failed } = this.counts;
-        this.#progress.update(stored + replayed + conflict);
+        this.#progress?.update(stored + replayed + conflict);
         if (failed > 0) break;
       }
     } finally {
@@ -117,7 +116,7 @@ export class Import {
       const newPlant = parseLine(line);
       if ("problem" in newPlant) {
         this.counts.refused++;
-        this.#progress.print(`line ${this.#lines}: ${newPlant.problem}`);
+        this.#print(`line ${this.#lines}: ${newPlant.problem}`);
       } else {
         creates.push(this.#create(newPlant, this.#lines));
       }
@@ -136,16 +135,17 @@ export class Import {
 
   /** Whether the plant of every line is stored. */
   get isComplete(): boolean {
-    const { conflict, failed, refused } = this.counts;
-    return conflict + failed + refused === 0;
+    const { conflict, unreadable, failed, refused } = this.counts;
+    return conflict + unreadable + failed + refused === 0;
   }
 
   /** Prints the outcome. */
   report(): void {
-    const { stored, replayed, conflict, failed, refused } = this.counts;
+    const { stored, replayed, conflict, unreadable, failed, refused } =
+      this.counts;
     writeStderr(
       `${stored} created, ${replayed} already stored, ${conflict} ` +
-        `conflicting, ${refused} refused`,
+        `conflicting, ${refused + unreadable} refused`,
     );
     if (failed === 0) return;
     writeStderr(
@@ -160,17 +160,25 @@ export class Import {
     this.counts[outcome]++;
     if (outcome === "failed") return;
     this.#settledMs = this.#clock.nowMs();
-    if (outcome !== "conflict") return;
-    this.#progress.print(
-      `line ${line}: id: ${newPlant.id} is already taken by a different plant`,
-    );
+    const { id } = newPlant;
+    if (outcome === "conflict") {
+      this.#print(
+        `line ${line}: id: ${id} is already taken by a different plant`,
+      );
+    } else if (outcome === "unreadable") {
+      this.#print(`line ${line}: id: the stored plant ${id} cannot be read`);
+    }
   }
 
   /** Prints a problem once, although every commit of a read may have it. */
   #reportFailure(error: StoreError): void {
     if (error.kind === this.#storeError?.kind) return;
     this.#storeError = error;
-    this.#progress.print(`the store fails: ${error.message}`);
+    this.#print(`the store fails: ${error.message}`);
+  }
+
+  #print(line: string): void {
+    this.#progress?.print(line);
   }
 }
 

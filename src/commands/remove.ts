@@ -35,10 +35,10 @@ export async function removePlants(
         if (wasThere) removed++;
         else writeStderr(`id ${id}: no such plant`);
       } catch (thrown) {
-        const { kind, message, isPassing } = toStoreError(thrown);
+        const { kind, message, isTransient } = toStoreError(thrown);
         // Corruption concerns the whole store: no write may follow.
         if (kind !== "newer format") {
-          if (isPassing && kind !== "locked") {
+          if (isTransient && kind !== "locked") {
             writeStderr(`id ${id}: the plant may have been removed`);
           }
           throw storeFailure(`remove the plant ${id} from`, store, thrown);

@@ -8,14 +8,14 @@ import { reload } from "../console/reload.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { listen, tryToListen } from "../http/server.ts";
-import { CHECK_MS, REPLIES_MS_MAX, RESCUE_RETRY_MS } from "../limits.ts";
+import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
-import { rescuePlants } from "../store/rescue.ts";
+import { findRescued } from "../store/rescue.ts";
 import { type StoreError, toStoreError } from "../store_error.ts";
 import { Log } from "../telemetry/log.ts";
-import { findRescued, importRescued } from "./heal.ts";
+import { importRescued, rescue } from "./rescued_plants.ts";
 
 /**
  * Runs the service until a signal stops it.
@@ -53,7 +53,7 @@ export async function serve(config: Config): Promise<number> {
       log,
       baseUrl,
       report(error) {
-        report(error, config, log);
+        logHealth(error, config, log);
         if (error?.kind === "lost") rescuing = rescue(store, config, log);
       },
     }, SYSTEM_CLOCK);
@@ -82,7 +82,8 @@ export async function serve(config: Config): Promise<number> {
 
 /**
  * Opens the store, and imports the plants that were rescued when it was lost.
- * @returns `undefined` if the signal came before the store was open
+ * @returns `undefined` if the signal came before that: files that were not imported
+ * keep their names
  */
 async function open(
   config: Config,
@@ -99,12 +100,14 @@ async function open(
       : [];
     store = await Promise.race([openStore(location), stopped]);
     if (store === undefined) return undefined;
-    await Promise.race([importRescued(store, files, log), stopped]);
-    return store;
+    const imported = importRescued(store, files, log).then(() => true);
+    if (await Promise.race([imported, stopped])) return store;
+    store.close();
+    return undefined;
   } catch (thrown) {
     const error = toStoreError(thrown);
     if (error.kind === "lost" && store !== undefined) {
-      report(error, config, log);
+      logHealth(error, config, log);
       await rescue(store, config, log);
     }
     store?.close();
@@ -113,7 +116,7 @@ async function open(
 }
 
 /** Logs that the store has started to fail, or that it works again. */
-function report(
+function logHealth(
   error: StoreError | undefined,
   { store }: Config,
   log: Log,
@@ -125,33 +128,6 @@ function report(
     const next = error.kind === "lost" ? ": rescuing its plants" : "";
     log.error("store failing", `the store fails: ${problem}${next}`);
   }
-}
-
-/** Rescues the plants of a lost store, and logs how that ends. */
-async function rescue(
-  store: KvStore,
-  { store: location }: Config,
-  log: Log,
-): Promise<void> {
-  if (location.kind !== "file") return;
-  const { configured } = location;
-  function failed({ message }: StoreError): void {
-    const next = `it is tried again every ${RESCUE_RETRY_MS / 1000} s`;
-    log.error(
-      "plants not rescued",
-      `cannot rescue the plants: ${message}: fix this beside ${configured}, ${next}`,
-    );
-  }
-  const { file, plants, gaps } = await rescuePlants(
-    store,
-    configured,
-    SYSTEM_CLOCK,
-    failed,
-  );
-  const rescued = gaps === 0
-    ? `rescued all plants (${plants}) in ${file}: restart the service`
-    : `rescued the plants that can be read (${plants}) in ${file}: restore a backup`;
-  log.error("plants rescued", rescued);
 }
 
 /** Logs unhandled errors, which would otherwise end the process. */

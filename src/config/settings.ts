@@ -1,10 +1,10 @@
 /** The configuration: a table of all settings, and their evaluation. */
 import { OperatorError } from "../operator_error.ts";
 import { realPathOf } from "../store/files/file_system.ts";
-import type { StoreLocation } from "../store/location.ts";
+import { KV_TOKEN, type StoreLocation } from "../store/location.ts";
 import type { LogFormat } from "../telemetry/log.ts";
 import { type FileSetting, readFile } from "./files.ts";
-import { KV_TOKEN, readKvToken, readTokenFile, readTokens } from "./tokens.ts";
+import { readKvToken, readTokenFile, readTokens } from "./tokens.ts";
 import {
   type RawValue,
   readBaseUrl,
@@ -152,11 +152,13 @@ export class Settings {
   /** Reads the location of the store. @throws {OperatorError} */
   store(): StoreLocation {
     const store = this.#readOrDefault(SETTINGS.kv);
+    const setting = this.#nameOf(SETTINGS.kv);
     if (store instanceof URL) {
       const token = readKvToken(this.#variable(KV_TOKEN));
-      return { kind: "server", url: store.href, token };
+      return { kind: "server", setting, url: store.href, token };
     }
-    return { kind: "file", path: realPathOf(store), configured: store };
+    const path = realPathOf(store);
+    return { kind: "file", setting, path, configured: store };
   }
 
   /**

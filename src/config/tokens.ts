@@ -1,10 +1,8 @@
 /** Tokens: their grammar and their readers. */
 import { TOKENS_MAX } from "../limits.ts";
 import { OperatorError } from "../operator_error.ts";
+import { KV_TOKEN } from "../store/location.ts";
 import { type FileSetting, readFile } from "./files.ts";
-
-/** The variable with the token of a KV Connect server: Deno's own. */
-export const KV_TOKEN = "DENO_KV_ACCESS_TOKEN";
 
 /** The grammar of a bearer token (RFC 6750, section 2.1: `b64token`). */
 export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;

@@ -4,7 +4,7 @@ import { resolve } from "node:path";
 import { OperatorError } from "../operator_error.ts";
 import { LOG_FORMATS, type LogFormat } from "../telemetry/log.ts";
 import type { FileSetting } from "./files.ts";
-import { KV_TOKEN } from "./tokens.ts";
+import { KV_TOKEN } from "../store/location.ts";
 
 /** A configured value, and the flag or variable that contained it. */
 export interface RawValue {

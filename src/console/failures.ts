@@ -1,38 +1,39 @@
 /** Failures of stores and files, with advice for the operator. */
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import type { StoreLocation } from "../store/location.ts";
+import { KV_TOKEN, type StoreLocation } from "../store/location.ts";
 import {
   type StoreError,
   type StoreErrorKind,
   toStoreError,
 } from "../store_error.ts";
 
-/** What to do about a problem of a store. */
-const ADVICE: Readonly<Record<StoreErrorKind, string>> = {
-  "path": "name another file with --kv or KV_PATH",
-  "denied":
-    "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
-  "foreign log":
-    "stop the service, and restore a backup, or move that log away to start without the plants that only it has",
-  "corrupt": "check the disk, try again, and if this stays, restore a backup",
-  "newer format": "run the plant-store that stored them, or restore a backup",
-  "lost": "",
-  "locked": "stop that process, or use a local file system",
-  "no answer": "another process may have locked it, or its disk hangs",
-  "other": "",
-};
+/** Returns what to do about a problem of a store, which a setting names. */
+function adviceFor(kind: StoreErrorKind, setting: string): string {
+  return {
+    "path": `name another file with ${setting}`,
+    "denied":
+      "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
+    "foreign log":
+      "stop the service, and restore a backup, or move that log away to start without the plants that only it has",
+    "corrupt": "check the disk, try again, and if this stays, restore a backup",
+    "newer format": "run the plant-store that stored them, or restore a backup",
+    "lost": "",
+    "locked": "stop that process, or use a local file system",
+    "no answer": "another process may have locked it, or its disk hangs",
+    "other": "",
+  }[kind];
+}
 
-const SERVER_ADVICE =
-  "check its address, and its token in DENO_KV_ACCESS_TOKEN";
+const SERVER_ADVICE = `check its address, and its token in ${KV_TOKEN}`;
 
 /** Says what is wrong with a store, and what to do. */
 export function explain(
-  { kind, message, isPassing }: StoreError,
+  { kind, message, isTransient }: StoreError,
   store: StoreLocation,
 ): string {
-  const advice = store.kind === "server" && isPassing
+  const advice = store.kind === "server" && isTransient
     ? SERVER_ADVICE
-    : ADVICE[kind];
+    : adviceFor(kind, store.setting);
   return advice === "" ? message : `${message}: ${advice}`;
 }
 

@@ -65,7 +65,7 @@ export function orListenFailure<Result>(
     const advice = problem === undefined ? "" : `: ${problem.advice(names)}`;
     throw new OperatorError(
       `cannot listen on ${host} port ${port}: ${message}${advice}`,
-      exitStatusOf({ isPassing: !problem?.isPermanent }),
+      exitStatusOf({ isTransient: !problem?.isPermanent }),
     );
   }
 }

@@ -35,15 +35,17 @@ export class AcceptedTokens {
   check(header: string | null): ApiError | undefined {
     const credentials = header ?? "";
     const token = CREDENTIALS.exec(credentials)?.[1];
-    if (token === undefined) return new ApiError("noToken", name(credentials));
+    if (token === undefined) {
+      return new ApiError("noToken", describe(credentials));
+    }
     // No early exit: the time does not reveal which token is equal.
     const equal = this.#tokens.filter((accepted) => isEqual(token, accepted));
     return equal.length > 0 ? undefined : NOT_ACCEPTED;
   }
 }
 
-/** Names what a header has instead, without a quotation: it may be a token. */
-function name(credentials: string): string {
+/** Describes what a header has instead, without a quotation: it may be a token. */
+function describe(credentials: string): string {
   if (credentials === "") return "nothing";
   return OTHER_SCHEME.test(credentials) ? "another scheme" : "something else";
 }

@@ -51,7 +51,8 @@ export class BodyReader {
       };
       this.#arriving.set(settle, startMs + BODY_MS_MAX);
       if (length === undefined) {
-        this.#receiveChunks(request, settle).then(settle, reject);
+        const isArriving = () => this.#arriving.has(settle);
+        this.#receiveChunks(request, isArriving).then(settle, reject);
         return;
       }
       // A tenth faster than reading chunks. It is not ended by a deadline: until
@@ -95,7 +96,10 @@ export class BodyReader {
    * Receives a body of unknown length. It copies the bytes as they arrive,
    * because a chunk of one byte may occupy 64 KiB.
    */
-  async #receiveChunks(request: Request, settle: Settle): Promise<Received> {
+  async #receiveChunks(
+    request: Request,
+    isArriving: () => boolean,
+  ): Promise<Received> {
     let bytes = new Uint8Array();
     let length = 0;
     const reader = request.body?.getReader();
@@ -109,8 +113,8 @@ export class BodyReader {
       }
       if (chunk === undefined) return bytes.subarray(0, length);
       const end = length + chunk.length;
-      // An answered request does not count as running: keep none of its body.
-      if (end > BODY_BYTES_MAX || !this.#arriving.has(settle)) {
+      // A body that was refused already is not kept; its result has no effect.
+      if (end > BODY_BYTES_MAX || !isArriving()) {
         this.#discardRest(reader);
         return TOO_LARGE;
       }

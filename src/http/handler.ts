@@ -200,7 +200,7 @@ export class RequestHandler {
     const newPlant = parseNewPlant(text);
     if (newPlant instanceof InvalidText) return toApiError(newPlant);
 
-    const { committer, health, metrics } = this.#parts;
+    const { committer, health, log, metrics } = this.#parts;
     if (health.error?.isFinal) {
       metrics.create("failed");
       return new ApiError("storeFailed", NOT_STORED);
@@ -213,6 +213,13 @@ export class RequestHandler {
         return Response.json(newPlant.plant);
       case "conflict":
         return new ApiError("idTaken", String(newPlant.id));
+      case "unreadable":
+        log.error(
+          "plant unreadable",
+          `the plant ${newPlant.id} cannot be read, and creates of it fail: a newer ` +
+            "Deno stored it, or it is damaged: upgrade, or restore a backup",
+        );
+        return new ApiError("storeFailed", NOT_STORED);
       case "failed":
         return new ApiError("storeFailed", MAY_BE_STORED);
     }

@@ -198,7 +198,7 @@ export const REPLY_S_MAX = 20;
  * Minimum pauses before the second and every later try. A client survives an
  * outage of up to their sum.
  */
-export const PAUSES_S: readonly number[] = [1, 2, 4, 8];
+export const PAUSES_S = Array.from({ length: 4 }, (_, tries) => 2 ** tries);
 
 const STATUSES = new Intl.ListFormat("en", { type: "disjunction" });
 

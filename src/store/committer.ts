@@ -16,10 +16,16 @@ import { StoreError } from "../store_error.ts";
 
 /**
  * The outcome of a create. `stored` and `replayed`: the plant is on disk.
- * `conflict`: the id is taken by a different plant. `failed`: the store failed
- * or timed out; the commit may still land.
+ * `conflict`: the id is taken by a different plant. `unreadable`: the value of the
+ * id cannot be read. `failed`: the store failed or timed out, which is reported;
+ * the commit may still land.
  */
-export type Outcome = "stored" | "replayed" | "conflict" | "failed";
+export type Outcome =
+  | "stored"
+  | "replayed"
+  | "conflict"
+  | "unreadable"
+  | "failed";
 
 /** What the committer reports, after the creates of a commit are answered. */
 export interface CommitReports {
@@ -97,13 +103,13 @@ export class Committer {
 
   /**
    * Fails the creates that have reached their deadline. Call it regularly. A
-   * commit in flight may still land, which a repeated create then finds. While
-   * none of them ends, no commit can start, which is a failure too.
+   * commit in flight may still land, which a repeated create then finds. If commits
+   * without creates occupy every slot, it reports a failure, too.
    */
   expire(): void {
     const latestMs = this.#clock.nowMs() - COMMIT_MS_MAX;
     const expired = [...this.#inFlight].flat().concat(...this.#queue.values())
-      .filter((write) => write.arrivedMs <= latestMs && isWaiting(write));
+      .filter((write) => write.arrivedMs <= latestMs && isUnanswered(write));
     for (const write of expired) {
       this.#answer(write, () => "failed");
       // Another write of this id may be queued by now.
@@ -154,7 +160,7 @@ export class Committer {
 
   /** Whether a create waits for a commit in flight. */
   #isAwaitingCommit(): boolean {
-    return this.#inFlight.values().some((batch) => batch.some(isWaiting));
+    return this.#inFlight.values().some((batch) => batch.some(isUnanswered));
   }
 
   /** Whether no commit can start, and those in flight have lost their creates. */
@@ -172,7 +178,7 @@ export class Committer {
       }
       for (;;) {
         // Ends at the latest when expire() has answered all of them.
-        remaining = remaining.filter(isWaiting);
+        remaining = remaining.filter(isUnanswered);
         if (remaining.length === 0) return;
         const startMs = this.#clock.nowMs();
         const result = await this.#store.commit(remaining);
@@ -217,7 +223,7 @@ export class Committer {
         error.kind === "newer format";
       if (!isValue) throw error;
       if (writes.length > 1) return await this.#settleOneByOne(writes);
-      for (const write of writes) this.#answer(write, () => "failed");
+      for (const write of writes) this.#answer(write, () => "unreadable");
       return [];
     }
     const absent = writes.filter((write) => {
@@ -244,14 +250,14 @@ export class Committer {
     write: Write,
     outcomeOf: (create: Create) => Outcome,
   ): void {
-    if (!isWaiting(write)) return;
+    if (!isUnanswered(write)) return;
     this.#waiting -= write.creates.length;
     for (const create of write.creates) create.answer(outcomeOf(create));
     write.creates = [];
   }
 }
 
-function isWaiting({ creates }: Write): boolean {
+function isUnanswered({ creates }: Write): boolean {
   return creates.length > 0;
 }
 

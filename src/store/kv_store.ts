@@ -11,7 +11,7 @@ import { statOrUndefined } from "./files/file_system.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
 import { WatchedFiles } from "./files/watch.ts";
 import type { Listed, ListedStore } from "./listing.ts";
-import type { StoreLocation } from "./location.ts";
+import { KV_TOKEN, type StoreLocation } from "./location.ts";
 import type { CommitResult, Store } from "./store.ts";
 import { StoreError, toStoreError } from "../store_error.ts";
 
@@ -77,7 +77,7 @@ export class KvStore implements Store, ListedStore {
     }
     const { url, token } = location;
     // Deno reads the token from the environment only.
-    Deno.env.set("DENO_KV_ACCESS_TOKEN", token);
+    Deno.env.set(KV_TOKEN, token);
     try {
       return new KvStore(await Deno.openKv(url), isNew, undefined, token);
     } catch (error) {
@@ -91,7 +91,7 @@ export class KvStore implements Store, ListedStore {
 
   /** See {@link Store}. @throws {StoreError} */
   async commit(plants: readonly NewPlant[]): Promise<CommitResult> {
-    // The files may belong to another process by now.
+    // A lost or corrupt store must not be written to.
     this.#throwIfEnded();
     const operation = this.#kv.atomic();
     for (const { id, plant } of plants) {

@@ -1,4 +1,7 @@
-/** Where plants are stored. */
+/** The variable with the token of a KV Connect server: Deno's own. */
+export const KV_TOKEN = "DENO_KV_ACCESS_TOKEN";
+
+/** Where plants are stored, and the flag or variable that says so. */
 export type StoreLocation =
   /**
    * An embedded database; the path is absolute, without links: since 2.9.7, Deno
@@ -6,9 +9,15 @@ export type StoreLocation =
    */
   | {
     readonly kind: "file";
+    readonly setting: string;
     readonly path: string;
     /** The same with links, which may lead elsewhere at the next start. */
     readonly configured: string;
   }
   /** A KV Connect server, and the token that Deno sends to it. */
-  | { readonly kind: "server"; readonly url: string; readonly token: string };
+  | {
+    readonly kind: "server";
+    readonly setting: string;
+    readonly url: string;
+    readonly token: string;
+  };

@@ -1,18 +1,38 @@
-/** Rescues the plants of a store that was lost while it is open. */
+/** Rescued files: they have the plants of a store that was lost while it was open. */
+import { basename, dirname, join } from "node:path";
 import type { Clock } from "../clock.ts";
 import { RESCUE_RETRY_MS } from "../limits.ts";
 import { formatNewPlant } from "../plant/plant.ts";
 import { StoreError, toStoreError } from "../store_error.ts";
 import { statOrUndefined } from "./files/file_system.ts";
-import { makeFile } from "./files/publish.ts";
+import { makeFile, PARTIAL } from "./files/publish.ts";
 import type { KvStore } from "./kv_store.ts";
 import { salvagePlants } from "./listing.ts";
 
-/** What follows the name of a store in the name of a file with its plants. */
-export const RESCUED = ".rescued-";
-export const IMPORTED = ".imported-";
+/** What follows the path of a store in the path of a rescued file, and a time. */
+const RESCUED = ".rescued-";
+const SUFFIX = ".jsonl";
 
-/** A file with the plants of a lost store. */
+/**
+ * Returns the rescued files beside a store, and the directories of incomplete ones.
+ * @param path of the store, as configured
+ * @throws the error of Deno if the directory cannot be read
+ */
+export function findRescued(path: string): string[] {
+  const names = Array.from(Deno.readDirSync(dirname(path)), ({ name }) => name);
+  return names.filter((name) =>
+    name.startsWith(basename(path) + RESCUED) &&
+    (name.endsWith(SUFFIX) || name.endsWith(PARTIAL))
+  ).sort().map((name) => join(dirname(path), name));
+}
+
+/** Returns the name of a rescued file after its import. */
+export function importedNameOf(file: string): string {
+  const at = file.lastIndexOf(RESCUED);
+  return `${file.slice(0, at)}.imported-${file.slice(at + RESCUED.length)}`;
+}
+
+/** A new rescued file. */
 export interface Rescued {
   readonly file: string;
   readonly plants: number;
@@ -39,7 +59,10 @@ export async function rescuePlants(
     const lost = `.lost-${time}`;
     try {
       store.renameLog(lost, false);
-      const rescued = await exportTo(`${path}${RESCUED}${time}.jsonl`, store);
+      const rescued = await exportTo(
+        `${path}${RESCUED}${time}${SUFFIX}`,
+        store,
+      );
       // Beside no database, the log of a damaged store refuses a start.
       if (rescued.gaps === 0) renameLogOfRescued(store, lost);
       return rescued;
@@ -84,6 +107,6 @@ function renameLogOfRescued(store: KvStore, name: string): void {
   try {
     store.renameLog(name, true);
   } catch {
-    // Beside no database, it refuses a start, which names it.
+    // A log without a database makes the next start fail, and name it.
   }
 }

@@ -23,27 +23,25 @@ export async function withTimeout<T>(
 /**
  * Repeats an operation for a time while another process has the lock. Rejects in
  * time, even if the operation does not settle, which may then continue.
- * @throws the last error of the operation, or "no answer" if it has had none
+ * @throws {StoreError} "no answer" if the last try does not settle in time
+ * @throws the error of the last try
  */
 export async function retryWhileLocked<T>(
   timeoutMs: number,
   operation: () => Promise<T>,
 ): Promise<T> {
   const endMs = performance.now() + timeoutMs;
-  let problem: unknown = noAnswer(timeoutMs);
-  do {
+  for (;;) {
     try {
-      const leftMs = endMs - performance.now();
-      return await withTimeout(operation(), leftMs);
+      return await withTimeout(operation(), endMs - performance.now());
     } catch (error) {
       const { kind } = toStoreError(error);
-      if (kind === "no answer") throw problem;
-      if (kind !== "locked") throw error;
-      problem = error;
+      if (kind === "no answer") throw noAnswer(timeoutMs);
+      const isLast = performance.now() + LOCK_RETRY_MS_MAX >= endMs;
+      if (kind !== "locked" || isLast) throw error;
     }
     await sleep(LOCK_RETRY_MS_MAX);
-  } while (performance.now() < endMs);
-  throw problem;
+  }
 }
 
 /** Returns the error of an operation that took too long. */

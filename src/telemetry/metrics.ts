@@ -75,6 +75,7 @@ export class Metrics {
     stored: 0,
     replayed: 0,
     conflict: 0,
+    unreadable: 0,
     failed: 0,
   };
 
@@ -111,7 +112,6 @@ export class Metrics {
    */
   text(requestsRunning: number): string {
     const gauges = this.#measure();
-    const { stored, replayed, conflict, failed } = this.#creates;
     return [
       family(
         "plant_store_http_requests_total",
@@ -135,12 +135,8 @@ export class Metrics {
         "plant_store_creates_total",
         "counter",
         "Creates by outcome: stored is new, replayed was stored before.",
-        [
-          ['{outcome="stored"}', stored],
-          ['{outcome="replayed"}', replayed],
-          ['{outcome="conflict"}', conflict],
-          ['{outcome="failed"}', failed],
-        ],
+        Object.entries(this.#creates)
+          .map(([outcome, count]) => [`{outcome="${outcome}"}`, count]),
       ),
       gauge(
         "plant_store_creates_waiting",

@@ -117,7 +117,7 @@ test("removePlants() removes nothing if an id is invalid, or the store is missin
   await assert.rejects(removePlants(store, ["1"]), {
     name: "OperatorError",
     message:
-      `cannot remove plants from ${path}: no such file: name another file with --kv or KV_PATH`,
+      `cannot remove plants from ${path}: no such file: name another file with --kv`,
   });
   assert.deepEqual(directory.names(), []);
 });

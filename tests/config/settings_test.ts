@@ -8,13 +8,8 @@ import {
   SECRET,
   settings,
 } from "../support/settings.ts";
+import { fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
-
-/** Returns the location of a store in a file, which no link leads to. */
-function fileStore(path: string) {
-  const absolute = resolve(path);
-  return { kind: "file", path: absolute, configured: absolute } as const;
-}
 
 /** The names of the settings of the address, if nothing is configured. */
 const NAMES = {
@@ -29,7 +24,7 @@ Deno.test("Settings.config() returns the defaults if nothing is configured", () 
   assert.deepEqual(readConfig(), {
     host: "127.0.0.1",
     port: 8000,
-    store: fileStore("plants.db"),
+    store: fileAt(resolve("plants.db")),
     tokens: [],
     tokenFile: undefined,
     baseUrl: undefined,
@@ -100,6 +95,7 @@ Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its 
   const store = settings({ "--kv": "HTTPS://KV.test/path" }, env).store();
   assert.deepEqual(store, {
     kind: "server",
+    setting: "--kv",
     url: "https://kv.test/path",
     token: SECRET,
   });
@@ -138,9 +134,13 @@ Deno.test("Settings.store() and address() ignore settings they do not need", () 
 
 Deno.test("Settings.namedStore() reads the store that a flag or a variable names, and refuses the default", () => {
   for (
-    const [flags, env] of [[{ "--kv": "a.db" }, {}], [{}, { KV_PATH: "a.db" }]]
+    const [flags, env, setting] of [
+      [{ "--kv": "a.db" }, {}, "--kv"],
+      [{}, { KV_PATH: "a.db" }, "KV_PATH"],
+    ] as const
   ) {
-    assert.deepEqual(settings(flags, env).namedStore(), fileStore("a.db"));
+    const store = fileAt(resolve("a.db"), setting);
+    assert.deepEqual(settings(flags, env).namedStore(), store);
   }
   for (const env of [{}, { KV_PATH: "" }]) {
     const refused = configError(/^name the store with --kv or KV_PATH$/);
@@ -155,6 +155,7 @@ test("Settings.store() resolves the links in a path, and keeps the configured on
   Deno.symlinkSync(place, link);
   assert.deepEqual(settings({ "--kv": join(link, "plants.db") }).store(), {
     kind: "file",
+    setting: "--kv",
     path: Deno.realPathSync(place) + "/plants.db",
     configured: join(link, "plants.db"),
   });

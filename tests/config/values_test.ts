@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { resolve } from "node:path";
 import { assertRefused, readConfig, settings } from "../support/settings.ts";
+import { fileAt } from "../support/stores.ts";
 
 Deno.test("Settings.config() accepts a host, without brackets", () => {
   for (
@@ -90,10 +91,11 @@ Deno.test("Settings.store() reads a file, and --kv wins", () => {
     const path of ["p.db", "/a/p.db", "--odd", "a/https:b", "a:b", "1s://x"]
   ) {
     const absolute = resolve(path);
-    const store = { kind: "file", path: absolute, configured: absolute };
+    const [flag, variable] = ["--kv", "KV_PATH"]
+      .map((setting) => fileAt(absolute, setting));
     const env = { KV_PATH: "other.db" };
-    assert.deepEqual(settings({ "--kv": path }, env).store(), store);
-    assert.deepEqual(settings({}, { KV_PATH: path }).store(), store);
+    assert.deepEqual(settings({ "--kv": path }, env).store(), flag);
+    assert.deepEqual(settings({}, { KV_PATH: path }).store(), variable);
   }
 });
 

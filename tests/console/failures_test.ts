@@ -5,21 +5,16 @@ import {
   storeFailure,
 } from "../../src/console/failures.ts";
 import { OperatorError } from "../../src/operator_error.ts";
-import type { StoreLocation } from "../../src/store/location.ts";
 import { StoreError } from "../../src/store_error.ts";
-import { fileAt } from "../support/stores.ts";
+import { fileAt, serverAt } from "../support/stores.ts";
 
-const FILE = fileAt("/srv/plants.db");
-const SERVER: StoreLocation = {
-  kind: "server",
-  url: "http://kv.test/",
-  token: "secret",
-};
+const FILE = fileAt("/srv/plants.db", "KV_PATH");
+const SERVER = serverAt("http://kv.test/");
 
 Deno.test("explain() advises what to do about each kind of problem", () => {
   for (
     const [kind, store, advice] of [
-      ["path", FILE, /^x: name another file with --kv or KV_PATH$/],
+      ["path", FILE, /^x: name another file with KV_PATH$/],
       ["denied", FILE, /^x: let the user .* write there; .*ReadWritePaths$/],
       ["foreign log", FILE, /^x: stop the service, and restore a backup, or/],
       ["corrupt", FILE, /^x: check the disk, .* restore a backup$/],
@@ -49,8 +44,7 @@ Deno.test("storeFailure() and fileFailure() name the store or the file; what can
   const missing = new Deno.errors.NotFound("No such file");
   assertFailure(
     storeFailure("read", FILE, missing),
-    "cannot read /srv/plants.db: No such file: name another file with --kv or " +
-      "KV_PATH",
+    "cannot read /srv/plants.db: No such file: name another file with KV_PATH",
     2,
   );
   assertFailure(

@@ -158,7 +158,7 @@ test("restarts of two instances on one file heal a store that is deleted", async
   assertImported(directory, 2);
 });
 
-test("a stop during the save of many plants waits for it, a start after a kill during their import imports the rest, and later starts import nothing again", async ({ directory, store, start }) => {
+test("a stop during the save of many plants waits for it, a start after a stop and a kill during their import imports the rest, and later starts import nothing again", async ({ directory, store, start }) => {
   const lines = await createStore(store, PLANTS);
   {
     await using program = await start();
@@ -167,8 +167,8 @@ test("a stop during the save of many plants waits for it, a start after a kill d
     assertSucceeded(ended);
     assert.match(ended.stderr, SAVED);
   }
-  {
-    await using killed = Program.spawn(["--port", "0", "--kv", store]);
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    await using stopped = Program.spawn(["--port", "0", "--kv", store]);
     const logBytes = () => {
       const names = directory.names();
       return names.includes("plants.db-wal")
@@ -176,10 +176,10 @@ test("a stop during the save of many plants waits for it, a start after a kill d
         : 0;
     };
     await eventually((bytes) => bytes > 400_000, logBytes, { everyMs: 5 });
-    const { stderr } = await killed.stop("SIGKILL");
-    assert.equal(stderr, "");
+    // It has not listened.
+    assert.equal((await stopped.stop(signal)).stderr, "");
+    assert.match(directory.names().join(), /\.rescued-\S+\.jsonl/);
   }
-  assert.match(directory.names().join(), /\.rescued-\S+\.jsonl/);
   {
     await using program = await start();
     assertSucceeded(await program.stop());

@@ -10,6 +10,7 @@ import { Instance } from "../support/instances.ts";
 import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import { Ledger } from "../support/load.ts";
 import { seedOfRun } from "../support/random.ts";
+import { fileAt, serverAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 
 test("creates through two instances on one file, and removals, are exact when the instances are killed, stopped and restarted", async ({ store }) => {
@@ -38,10 +39,7 @@ async function assertExact(
   const instances: Instance[] = [];
   const removals: number[] = [];
   const accidents: string[] = [];
-  const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
-  const store = server === undefined
-    ? { kind: "file", path: file, configured: file } as const
-    : { kind: "server", url: server.url, token } as const;
+  const store = server === undefined ? fileAt(file) : serverAt(server.url);
   await using stack = new AsyncDisposableStack();
   try {
     for (let i = 0; i < count; i++) {

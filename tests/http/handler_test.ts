@@ -116,6 +116,24 @@ Deno.test("handle() replies with 50303 that a plant may be stored, and that none
   assert.match(text, /_creates_total\{outcome="failed"\} 2\n/);
 });
 
+Deno.test("handle() replies with 50303 to creates of an id whose stored value cannot be read, and logs the id", async () => {
+  const service = new TestService();
+  service.store.plants.set(7n, { name: "Ficus" });
+  service.store.unreadable = 7n;
+  assertRefusal(await service.create(VALID), {
+    error: 50303,
+    message:
+      "the store failed or timed out, so nothing was stored: send the same request again",
+  });
+  assert.match(
+    service.logged.join(),
+    /^\S+ error: the plant 7 cannot be read.*: upgrade, or restore a backup$/,
+  );
+  const { text } = await service.get("/metrics");
+  assert.match(text, /_creates_total\{outcome="unreadable"\} 1\n/);
+  assert.match(text, /\nplant_store_up 1\n/);
+});
+
 /** Makes the next call of a method fail. */
 function breakOnce<Name extends string>(
   target: Record<Name, unknown>,

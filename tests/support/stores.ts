@@ -17,8 +17,17 @@ interface OpenedStore {
 }
 
 /** Returns the location of a store in a file. */
-export function fileAt(path: string): StoreLocation & { kind: "file" } {
-  return { kind: "file", path, configured: path };
+export function fileAt(
+  path: string,
+  setting = "--kv",
+): StoreLocation & { kind: "file" } {
+  return { kind: "file", setting, path, configured: path };
+}
+
+/** Returns the location of a store on a KV Connect server. */
+export function serverAt(url: string): StoreLocation {
+  const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
+  return { kind: "server", setting: "--kv", url, token };
 }
 
 /** Tests of a new store in a file. */
@@ -47,9 +56,8 @@ export const eachStore = {
     });
     withServer.test(`${name}, on a KV Connect server`, async ({ directory }) => {
       await using server = await KvServer.start(directory.file("kv.db"));
-      const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
       const { url } = server;
-      const store = await openStore({ kind: "server", url, token });
+      const store = await openStore(serverAt(url));
       // The store has put the token into the environment.
       using kv = await Deno.openKv(url);
       try {

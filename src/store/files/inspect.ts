@@ -147,7 +147,8 @@ export function isInWalMode(path: string): boolean {
 
 /**
  * Returns whether SQLite finds no damage in a store. A page in the place of
- * another one can hide plants from a listing without an error.
+ * another one can hide plants from a listing without an error; SQLite's `quick_check`
+ * misses a copy of a page with as many entries.
  */
 export function isIntact(path: string): boolean {
   try {

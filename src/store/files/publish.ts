@@ -7,6 +7,9 @@ import {
   sync,
 } from "./file_system.ts";
 
+/** The end of the name of a directory with an incomplete file. */
+export const PARTIAL = ".partial";
+
 /**
  * Makes a new file that is complete and on disk when it has its name. A kill at
  * any time leaves either no file of that name or the complete one, and perhaps
@@ -24,7 +27,7 @@ export async function makeFile<Result>(
   write: (partial: string) => Promise<Result>,
 ): Promise<Result> {
   const id = crypto.randomUUID().slice(0, 8);
-  const directory = `${path}.${id}.partial`;
+  const directory = `${path}.${id}${PARTIAL}`;
   // SQLite's files beside a database are removed with the directory, even if
   // the program stops while SQLite is writing.
   Deno.mkdirSync(directory, { mode: 0o700 });

@@ -1,28 +1,49 @@
-import { basename, dirname, join } from "node:path";
+/** The plants of a lost store: rescued while the service runs, imported at a start. */
+import { dirname } from "node:path";
 import { SYSTEM_CLOCK } from "../clock.ts";
+import type { Config } from "../config/settings.ts";
 import { fileFailure } from "../console/failures.ts";
+import { RESCUE_RETRY_MS } from "../limits.ts";
 import { countOf } from "../messages.ts";
 import { StoreError } from "../store_error.ts";
 import { statOrUndefined, sync } from "../store/files/file_system.ts";
-import { IMPORTED, RESCUED } from "../store/rescue.ts";
+import { PARTIAL } from "../store/files/publish.ts";
+import type { KvStore } from "../store/kv_store.ts";
+import { importedNameOf, rescuePlants } from "../store/rescue.ts";
 import type { Store } from "../store/store.ts";
 import type { Log } from "../telemetry/log.ts";
 import { Import, openInput } from "./import.ts";
 
-/**
- * Returns the files beside a store with the plants of lost ones, also the
- * incomplete ones.
- * @param path of the store, as configured
- * @throws the error of Deno if the directory cannot be read
- */
-export function findRescued(path: string): string[] {
-  const names = Array.from(Deno.readDirSync(dirname(path)), ({ name }) => name);
-  return names.filter((name) => name.startsWith(basename(path) + RESCUED))
-    .sort().map((name) => join(dirname(path), name));
+/** Rescues the plants of a lost store, and logs how that ends. */
+export async function rescue(
+  store: KvStore,
+  { store: location }: Config,
+  log: Log,
+): Promise<void> {
+  if (location.kind !== "file") return;
+  const { configured } = location;
+  function failed({ message }: StoreError): void {
+    const next = `it is tried again every ${RESCUE_RETRY_MS / 1000} s`;
+    log.error(
+      "plants not rescued",
+      `cannot rescue the plants: ${message}: fix this beside ${configured}, ${next}`,
+    );
+  }
+  const { file, plants, gaps } = await rescuePlants(
+    store,
+    configured,
+    SYSTEM_CLOCK,
+    failed,
+  );
+  const rescued = gaps === 0
+    ? `rescued all plants (${plants}) in ${file}: restart the service`
+    : `rescued the plants that can be read (${plants}) in ${file}: restore a backup`;
+  log.error("plants rescued", rescued);
 }
 
 /**
- * Imports such files, and renames them, so that none is imported twice.
+ * Imports rescued files before the service listens, and renames them, so that none
+ * is imported twice.
  * @throws {StoreError} if the store fails, and then the file keeps its name
  * @throws {OperatorError} if a file cannot be read or renamed
  */
@@ -32,11 +53,11 @@ export async function importRescued(
   log: Log,
 ): Promise<void> {
   for (const file of files) {
-    if (file.endsWith(".partial")) {
+    if (file.endsWith(PARTIAL)) {
       const why = "it is being written, or the service was killed";
       log.error("rescued file incomplete", `${file} is incomplete: ${why}`);
+      continue;
     }
-    if (!file.endsWith(".jsonl")) continue;
     try {
       await importFile(store, file, log);
     } catch (error) {
@@ -52,13 +73,12 @@ async function importFile(
   file: string,
   log: Log,
 ): Promise<void> {
-  const run = new Import(store, { print() {}, update() {} }, SYSTEM_CLOCK);
+  const run = new Import(store, SYSTEM_CLOCK);
   await run.addInput(openInput(file), file);
-  const { stored, replayed, conflict, failed, refused } = run.counts;
+  const { stored, replayed, conflict, unreadable, failed, refused } =
+    run.counts;
   if (failed > 0) throw run.storeError;
-  const at = file.lastIndexOf(RESCUED);
-  const imported = file.slice(0, at) + IMPORTED +
-    file.slice(at + RESCUED.length);
+  const imported = importedNameOf(file);
   try {
     Deno.renameSync(file, imported);
     sync(dirname(file));
@@ -69,7 +89,7 @@ async function importFile(
     "plants imported",
     `imported ${plants(stored + replayed)} of a lost store from ${imported}`,
   );
-  const rest = conflict + refused;
+  const rest = conflict + unreadable + refused;
   if (rest === 0) return;
   log.error(
     "plants not imported",

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { findRescued, importRescued } from "../../src/commands/heal.ts";
+import { importRescued } from "../../src/commands/rescued_plants.ts";
+import { findRescued } from "../../src/store/rescue.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { FakeStore } from "../support/fake_store.ts";
 import { storeError } from "../support/stores.ts";
@@ -64,9 +65,10 @@ start.test("importRescued() imports every file beside the store, and renames it 
   assert.equal(place.store.plants.size, 0);
 });
 
-start.test("importRescued() counts the plants whose ids are taken in one error, and renames their file, too", async (place) => {
+start.test("importRescued() counts the plants whose ids are taken, also by what cannot be read, in one error, and renames their file, too", async (place) => {
   place.write([1n, 2n, 3n].map((id) => toLine(id, "Monstera")));
   for (const id of [1n, 3n]) place.store.plants.set(id, { name: "Ficus" });
+  place.store.unreadable = 3n;
   await place.import();
   assert.deepEqual(place.store.plants.get(1n), { name: "Ficus" });
   assert.deepEqual(place.store.plants.get(2n), { name: "Monstera" });
