@@ -250,7 +250,6 @@ export class Committer {
     write: Write,
     outcomeOf: (create: Create) => Outcome,
   ): void {
-    if (!isUnanswered(write)) return;
     this.#waiting -= write.creates.length;
     for (const create of write.creates) create.answer(outcomeOf(create));
     write.creates = [];
