@@ -4,16 +4,6 @@ import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
 
 const PLANT = { name: "Monstera" };
 
-Deno.test("creates that arrive during a commit go into the next one, together; an idle store commits at once", async () => {
-  const { store, create } = setUpCommitter();
-  for (let id = 1; id <= 6; id++) create(id);
-  assert.deepEqual(store.operations, [["commit", 1n]]);
-  await store.write();
-  assert.deepEqual(store.operations.slice(1), [
-    ["commit", 2n, 3n, 4n, 5n, 6n],
-  ]);
-});
-
 Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
   for (
     const [chars, count] of [
@@ -71,68 +61,6 @@ Deno.test("a create that arrives during the commit of its id is answered by a la
   await store.write();
   assert.equal(second.outcome, "stored");
   assert.deepEqual(store.plants.get(1n), PLANT);
-});
-
-Deno.test("a failed commit answers failed to all creates of its ids, and the committer continues with the queue; each commit is reported with its problem or its plants", async () => {
-  const { store, recorded, committer, create } = setUpCommitter();
-  create(9);
-  const creates = [create(1), create(1), create(1, { name: "Ficus" })];
-  await store.write();
-  recorded.reports.length = 0;
-  const queued = [create(2), create(3)];
-  await store.next().fail("database or disk is full");
-  assert.deepEqual(outcomesOf(creates), ["failed", "failed", "failed"]);
-  assert.deepEqual([committer.waiting, store.pending.length], [2, 1]);
-  assert.deepEqual(recorded.reports, ["database or disk is full"]);
-  await store.writeAll();
-  assert.deepEqual(outcomesOf(queued), ["stored", "stored"]);
-  assert.deepEqual(recorded.reports, ["database or disk is full", 2]);
-  assert.ok(!store.plants.has(1n));
-});
-
-Deno.test("a commit with existing ids answers those creates and commits the others", async () => {
-  const { store, recorded, create } = setUpCommitter();
-  store.plants.set(2n, PLANT);
-  store.plants.set(3n, { name: "Ficus" });
-  store.plants.set(4n, null);
-  const blocker = create(0);
-  const creates = [1, 2, 3, 4].map((id) => create(id));
-  await store.writeAll();
-  assert.equal(blocker.outcome, "stored");
-  const outcomes = ["stored", "replayed", "conflict", "conflict"];
-  assert.deepEqual(outcomesOf(creates), outcomes);
-  assert.deepEqual(store.operations.slice(1), [
-    ["commit", 1n, 2n, 3n, 4n],
-    ["read", 1n, 2n, 3n, 4n],
-    ["commit", 1n],
-  ]);
-  assert.deepEqual(store.plants.get(3n), { name: "Ficus" });
-  assert.equal(store.plants.get(4n), null);
-  assert.deepEqual(recorded.reports, [1, 1]);
-});
-
-Deno.test("a commit whose existing ids have disappeared is retried", async () => {
-  const { store, create } = setUpCommitter();
-  const created = create(1);
-  await store.next().resolve("exists");
-  assert.equal(created.outcome, undefined);
-  await store.writeAll();
-  assert.equal(created.outcome, "stored");
-});
-
-Deno.test("a failed read answers failed, and the id can be created again", async () => {
-  const { store, recorded, create } = setUpCommitter();
-  store.plants.set(1n, PLANT);
-  const failed = create(1);
-  store.next().resolve("exists");
-  store.problem = "database or disk is full";
-  await settled();
-  assert.equal(failed.outcome, "failed");
-  assert.deepEqual(recorded.reports, ["database or disk is full"]);
-  store.problem = undefined;
-  const again = create(1);
-  await store.writeAll();
-  assert.equal(again.outcome, "replayed");
 });
 
 Deno.test("a batch reads before it commits if the last one had existing ids", async () => {
