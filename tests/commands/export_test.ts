@@ -3,12 +3,7 @@ import { exportPlants } from "../../src/commands/export.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { openStore } from "../../src/store/open.ts";
 import { capture } from "../support/console.ts";
-import {
-  destroyPages,
-  execute,
-  overwrite,
-  pagesOf,
-} from "../support/damage.ts";
+import { destroyPages, execute, overwrite } from "../support/damage.ts";
 import { newPlants, range, toBody } from "../support/load.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import { commitAll, fileAt } from "../support/stores.ts";
@@ -118,23 +113,3 @@ for (const isRising of [true, false]) {
     }
   });
 }
-
-test("exportPlants() of a file in which a page is in the place of another one fails, and writes no plant twice", async ({ store: path }) => {
-  const plants = newPlants(range(1n, 3_000));
-  await makeStore(path, plants);
-  const pages = pagesOf(path);
-  const [from = assert.fail(), to = assert.fail()] = [pages[5], pages[20]];
-  using file = Deno.openSync(path, { read: true, write: true });
-  const bytes = new Uint8Array(4_096);
-  file.seekSync(from.offset, Deno.SeekMode.Start);
-  file.readSync(bytes);
-  file.seekSync(to.offset, Deno.SeekMode.Start);
-  file.writeSync(bytes);
-  const { result, stdout, stderr } = await exportFrom(path);
-  assert.equal(result, 1);
-  assert.ok(stderr.includes(DAMAGED), stderr);
-  const lines = new Set(stdout.split("\n").slice(0, -1));
-  const kept = plants.filter((plant) => lines.has(toBody(plant)));
-  assert.equal(stdout, linesOf(kept));
-  assert.ok(kept.length > 2_000);
-});
