@@ -95,17 +95,6 @@ for (
   });
 }
 
-test("removePlants() by two processes at once counts each plant once", async ({ store: path }) => {
-  const store = await makeStore(path);
-  const ids = ["1", "2", "3"];
-  const removals = [removePlants(store, ids), removePlants(store, ids)];
-  const { stderr } = await capture(() => Promise.all(removals));
-  const counts = stderr.matchAll(/^(\d+) plants? removed$/gm);
-  const sum = counts.reduce((sum, [, count]) => sum + Number(count), 0);
-  assert.equal(sum, 3, stderr);
-  assert.deepEqual(await idsOf(path), []);
-});
-
 test("removePlants() removes nothing if an id is invalid, or the store is missing", async ({ directory, store: path }) => {
   const store = await makeStore(path);
   await assert.rejects(removePlants(store, ["1", "one"]), {
