@@ -172,11 +172,6 @@ Deno.test("toStoreError() recognizes of the errors of a server only that its pla
   storeError("newer format", NEWER)(toStoreError(newer, TOKEN));
 });
 
-Deno.test("toStoreError() returns a StoreError unchanged, also of a server", () => {
-  const error = new StoreError("lost", "malformed");
-  assert.equal(toStoreError(error, TOKEN), error);
-});
-
 Deno.test("a StoreError can pass, is damage, or is final, by its kind", () => {
   const kinds: [kind: StoreErrorKind, ...properties: string[]][] = [
     ["path"],

@@ -47,17 +47,6 @@ test("inspect() refuses a log beside a missing file, an empty one, or a backup",
   }
 });
 
-test("inspect() accepts a store and its own log, and keeps its files", async ({ directory, store: path }) => {
-  using kv = await Deno.openKv(path);
-  await kv.set(KEY, PLANT);
-  assert.ok(Deno.statSync(`${path}-wal`).size > 0);
-  assert.equal(inspect(path), "store");
-  assert.deepEqual(
-    directory.names(),
-    ["plants.db", "plants.db-shm", "plants.db-wal"],
-  );
-});
-
 test("filesOf() finds the files of a database, and no others beside it", ({ store: path }) => {
   for (const other of ["-wal2", ".wal", "wal"]) {
     Deno.createSync(path + other).close();
