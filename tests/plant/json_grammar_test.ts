@@ -46,15 +46,6 @@ Deno.test("readMembers() accepts every value at every place, and keeps the spell
   }
 });
 
-Deno.test("readMembers() accepts the four white space characters between any tokens", () => {
-  const tokens = '{ "id" : 1 , "x" : [ 2 , 3 ] }'.split(" ");
-  for (const space of [" ", "\t", "\n", "\r", "\r\n", " \t\n\r "]) {
-    const text = ["", ...tokens, ""].join(space);
-    assert.equal(acceptJson(text).members[0]?.text, "1");
-    assert.ok(isJson(text), text);
-  }
-});
-
 const ROUNDS = 6000;
 const MUTATIONS = 3;
 

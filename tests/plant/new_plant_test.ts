@@ -3,20 +3,6 @@ import { InvalidText } from "../../src/plant/invalid_text.ts";
 import { parseNewPlant } from "../../src/plant/plant.ts";
 import { acceptNewPlant, AN_ID, refuseNewPlant } from "../support/new_plant.ts";
 
-Deno.test("parseNewPlant() returns id, name and tag in any order, and no tag if there is none", () => {
-  const [id, name, tag] = ['"id":7', '"name":"a"', '"tag":"b"'];
-  for (
-    const members of [[id, name, tag], [name, tag, id], ["\n" + tag, id, name]]
-  ) {
-    const newPlant = acceptNewPlant(`{${members.join()}}`);
-    assert.deepEqual(newPlant, { id: 7n, plant: { name: "a", tag: "b" } });
-  }
-  for (const members of [[id, name], [name, id]]) {
-    const { plant } = acceptNewPlant(`{${members.join()}}`);
-    assert.deepEqual(Object.entries(plant), [["name", "a"]]);
-  }
-});
-
 Deno.test("parseNewPlant() drops other members", () => {
   const { id, plant } = acceptNewPlant(
     '{"a":[{"id":"no"}],"id":1,"ID":2,"name":"n","__proto__":{"tag":"t"},"constructor":null,"a":"\\ud83c"}',

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
-import { curlSample, samples } from "../../src/reference/samples.ts";
+import { samples } from "../../src/reference/samples.ts";
 import { isThere } from "../support/needs.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
@@ -76,15 +76,6 @@ Deno.test("samples() retries without a reply, and after every status for which t
   for (const sample of Object.values(others)) {
     assert.ok(sample.includes(statuses), sample);
   }
-});
-
-Deno.test("curlSample() takes the token from the environment unless one is given, and quotes the base URL for the shell", () => {
-  assert.match(
-    curlSample("https://plants.test/a'b&c"),
-    /^curl -i 'https:\/\/plants\.test\/a'\\''b&c\/plants' \\\n.*"Authorization: Bearer \$ACCESS_TOKEN"/,
-  );
-  const call = curlSample("https://plants.test", "a-token");
-  assert.match(call, /"Authorization: Bearer a-token"/);
 });
 
 const REQUEST = {
