@@ -22,6 +22,10 @@ Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
     await store.writeAll();
     assert.equal(Math.max(...store.batches), count);
     assert.equal(store.plants.size, 60);
+    // None is queued any more, so the second one waits for more.
+    create(60);
+    create(61);
+    assert.equal(store.pending.length, 1);
   }
 });
 
