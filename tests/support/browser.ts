@@ -1,6 +1,5 @@
 /** A real Chromium. */
 import assert from "node:assert/strict";
-import { Buffer } from "node:buffer";
 import { BackgroundProcess } from "./background.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
@@ -139,25 +138,6 @@ export class Tab implements AsyncDisposable {
     for (const type of ["keyDown", "keyUp"]) {
       await this.send("Input.dispatchKeyEvent", { ...event, type });
     }
-  }
-
-  /** Returns a part of the page, at its full width, as a PNG. */
-  async screenshot(from: string, to: string): Promise<Uint8Array> {
-    await this.send("Emulation.setScrollbarsHidden", { hidden: true });
-    const edges = await this.evaluate(`
-      document.activeElement.blur();
-      scrollTo(0, 0);
-      [
-        innerWidth,
-        document.querySelector("${from}").getBoundingClientRect().top - 24,
-        document.querySelector("${to}").getBoundingClientRect().bottom,
-      ]`);
-    const [width = 0, top = 0, bottom = 0] = Array.from(Object(edges), Number);
-    const reply = await this.send("Page.captureScreenshot", {
-      captureBeyondViewport: true,
-      clip: { x: 0, y: top, width, height: bottom - top, scale: 1 },
-    });
-    return Buffer.from(String(memberAt(reply, "data")), "base64");
   }
 
   /** Emulates a screen of a width and the color scheme of its user. */
