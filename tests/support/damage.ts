@@ -49,17 +49,19 @@ function textOf(page: Uint8Array<ArrayBuffer>): string {
   }).join();
 }
 
-/** Overwrites some pages with values of plants; returns what was in them. */
+/** Writes random bytes over pages with plants; returns what was in them. */
 export function destroyPages(
   path: string,
   count: number,
   random: Random,
 ): string[] {
   const pages = pagesOf(path);
+  using file = Deno.openSync(path, { write: true });
   return Array.from({ length: count }, () => {
     const [page] = pages.splice(random.int(0, pages.length - 1), 1);
     if (page === undefined) throw new RangeError("no page is left");
-    overwrite(path, page.offset, PAGE_BYTES);
+    file.seekSync(page.offset, Deno.SeekMode.Start);
+    file.writeSync(new Uint8Array(PAGE_BYTES).map(() => random.int(0, 255)));
     return page.text;
   });
 }

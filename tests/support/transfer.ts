@@ -118,18 +118,10 @@ export async function createStore(
   name = "Plant",
 ): Promise<string[]> {
   const lines = range(1n, count).map((id) => toLine(id, `${name} ${id}`));
-  await storeLines(path, lines);
-  return lines;
-}
-
-/** Creates a store with the plants in these lines. */
-export async function storeLines(
-  path: string,
-  lines: readonly string[],
-): Promise<void> {
   const file = writeLines(`${path}.in`, lines);
   assertSucceeded(await importFile(path, file));
   Deno.removeSync(file);
+  return lines;
 }
 
 /** Creates the plants 1 to `count` and kills the service: the log has them. */
