@@ -35,7 +35,7 @@ const LEFT = 'http_requests_total{code="499"}';
 const CHUNKED = { headers: ["transfer-encoding: chunked"] };
 
 /** Returns a create in chunks of a size. */
-function inChunks(body: string | Uint8Array, size: number): Uint8Array {
+function inChunks(body: string, size: number): Uint8Array {
   return request(chunked(body, size), CHUNKED);
 }
 
@@ -46,12 +46,6 @@ let nextId = 100;
 const FRAMINGS: Readonly<Record<string, (body: string) => Uint8Array>> = {
   "with a length": (body) => request(body),
   "in chunks that split characters": (body) => inChunks(body, 7),
-  "in chunks with an extension and a trailer": (body) => {
-    const chunks = new TextDecoder().decode(chunked(body, 1_000))
-      .replace("\r\n", ";name=value\r\n")
-      .replace(/\r\n$/, "x: y\r\n\r\n");
-    return request(chunks, CHUNKED);
-  },
 };
 
 for (const [name, frame] of Object.entries(FRAMINGS)) {
@@ -70,13 +64,14 @@ for (const [name, frame] of Object.entries(FRAMINGS)) {
   });
 }
 
+/** Requests that end before their bodies do. */
+const PARTS = [
+  request(VALID, { headers: ["content-length: 23"] }),
+  inChunks(VALID, 10).subarray(0, -5),
+];
+
 test("an incomplete body of a client that stops sending is refused", async (program) => {
-  for (
-    const bytes of [
-      request(VALID, { headers: ["content-length: 23"] }),
-      inChunks(VALID, 10).subarray(0, -5),
-    ]
-  ) {
+  for (const bytes of PARTS) {
     using wire = await Wire.connect(program.port);
     await wire.send(bytes);
     await wire.closeWrite();
@@ -89,13 +84,7 @@ test("a client that disconnects before the end of its request stores nothing, an
   const counted = (status: number) =>
     program.metric(`plant_store_http_requests_total{code="${status}"}`);
   const [bad, left] = [await counted(400), await counted(499)];
-  for (
-    const bytes of [
-      request(VALID, { headers: ["content-length: 23"] }),
-      inChunks(VALID, 10).subarray(0, -5),
-      request(VALID).subarray(0, 40),
-    ]
-  ) {
+  for (const bytes of [...PARTS, request(VALID).subarray(0, 40)]) {
     using wire = await Wire.connect(program.port);
     await wire.send(bytes);
   }

@@ -110,10 +110,7 @@ export class Wire implements Disposable {
     await this.#connection.closeWrite();
   }
 
-  /**
-   * Reads the next final reply, after any `100 Continue`; `undefined` if the
-   * connection ended first.
-   */
+  /** Reads the next reply; `undefined` if the connection ended first. */
   async reply(): Promise<Reply | undefined> {
     let head = -1;
     while ((head = this.#text().indexOf(END_OF_HEAD)) === -1) {
@@ -131,17 +128,7 @@ export class Wire implements Disposable {
     }
     const text = decoder.decode(this.#received.subarray(from, to));
     this.#received = this.#received.slice(to);
-    const status = Number(line.split(" ")[1]);
-    return status < 200 ? await this.reply() : { status, headers, text };
-  }
-
-  /** Reads until everything received ends with a text; throws at the end. */
-  async received(text: string): Promise<void> {
-    while (!this.#text().endsWith(text)) {
-      if (!await this.#receive()) {
-        throw new Error(`the connection ended after: ${this.#text()}`);
-      }
-    }
+    return { status: Number(line.split(" ")[1]), headers, text };
   }
 
   /** Reads everything until the connection ends. */
