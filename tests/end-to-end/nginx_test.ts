@@ -24,7 +24,7 @@ behindNginx.test("two instances on one file restart and are killed under load wi
   using clients = new DisposableStack();
   const targets = Array.from({ length: 16 }, () => ({
     origin: nginx.origin,
-    client: clients.use(nginx.client()),
+    httpClient: clients.use(nginx.client()),
   }));
   await createDuring(targets, ledger, async () => {
     for (const signal of ["SIGTERM", "SIGKILL"] as const) {

@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { type Read, readLines } from "../../src/plant/lines.ts";
 import { LINE_BYTES_MAX } from "../../src/limits.ts";
 import { Random, seedOfRun } from "../support/random.ts";
-import { readOf } from "../support/transfer.ts";
 import { concatenate, toBytes } from "../support/wire.ts";
 
 const MARK = new Uint8Array([0xef, 0xbb, 0xbf]);
@@ -13,6 +12,18 @@ const TOO_LONG = (bytes: number) =>
 
 /** A line, or the message of its problem in an array. */
 type Line = string | readonly [string];
+
+/** Returns a function that reads bytes, at most as many a call as are given. */
+function readOf(bytes: Uint8Array, nextSize: () => number): Read {
+  let at = 0;
+  return (buffer) => {
+    if (at === bytes.length) return Promise.resolve(null);
+    const chunk = bytes.subarray(at, at + Math.min(nextSize(), buffer.length));
+    buffer.set(chunk);
+    at += chunk.length;
+    return Promise.resolve(chunk.length);
+  };
+}
 
 async function linesOf(read: Read): Promise<Line[]> {
   const lines: Line[] = [];

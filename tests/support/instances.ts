@@ -7,6 +7,7 @@ import {
   newPlants,
   pause,
   settleAll,
+  type Target,
 } from "./load.ts";
 import { Program } from "./program.ts";
 import { freePort } from "./tools.ts";
@@ -80,9 +81,6 @@ export class Instance implements AsyncDisposable {
 const CLIENTS = 8;
 const CLIENT_RETRY_MS = 20;
 
-/** Where clients send creates; each client with its own connection, or all. */
-type Target = Pick<Program, "origin"> & { readonly client?: Deno.HttpClient };
-
 /** Sends creates to each target in turn until an event is over. */
 export async function createDuring(
   targets: readonly Target[],
@@ -96,7 +94,7 @@ export async function createDuring(
   const clients = inParallel(creates(), async (newPlant) => {
     const target = targets[Number(newPlant.id) % targets.length];
     assert.ok(target !== undefined);
-    const { status } = await ledger.send(target, newPlant, target);
+    const { status } = await ledger.send(target, newPlant);
     if (status !== 200) await pause(CLIENT_RETRY_MS);
   }, CLIENTS);
   await settleAll([clients, event().finally(() => isOver = true)]);

@@ -59,56 +59,39 @@ export class KvServer implements AsyncDisposable {
   }
 }
 
-/**
- * A reply to a request; a promise may never resolve. `undefined` means the
- * usual reply.
- */
-type FakeReply = () => Response | Promise<Response> | undefined;
-
-/** Replies of an empty store: a write succeeds, a read finds nothing. */
-const EMPTY_STORE: Readonly<Record<string, Uint8Array<ArrayBuffer>>> = {
-  // AtomicWriteOutput { status: AW_SUCCESS, versionstamp: ten zeros }
-  "atomic_write": new Uint8Array([8, 1, 18, 10, ...new Uint8Array(10)]),
-  // SnapshotReadOutput { ranges: [{}], read_is_strongly_consistent, SR_SUCCESS }
-  "snapshot_read": new Uint8Array([10, 0, 32, 1, 64, 1]),
-};
-
 /** A KV Connect server that keeps nothing, and fails as a test demands. */
 export class FakeKvServer implements AsyncDisposable {
-  /** Replies to the request for the metadata, if not as usual. */
-  metadata: FakeReply = () => undefined;
-  /** Replies to reads and writes, if not as an empty store. */
-  data: FakeReply = () => undefined;
-  readonly url: string;
-  readonly #server: Deno.HttpServer<Deno.NetAddr>;
-  readonly #aborting = new AbortController();
-
-  constructor() {
-    this.#server = Deno.serve({
-      hostname: "127.0.0.1",
-      port: 0,
-      signal: this.#aborting.signal,
-      onListen: () => {},
-    }, (request) => this.#reply(new URL(request.url).pathname));
-    this.url = `http://127.0.0.1:${this.#server.addr.port}`;
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#aborting.abort();
-    await this.#server.finished;
-  }
-
-  #reply(path: string): Response | Promise<Response> {
-    if (path !== "/") {
-      const name = path.split("/").at(-1) ?? "";
-      return this.data() ?? new Response(EMPTY_STORE[name]);
-    }
-    return this.metadata() ?? Response.json({
+  /** Replies to the request for the metadata. */
+  metadata = (): Response | Promise<Response> =>
+    Response.json({
       version: 2,
       databaseId: "11111111-2222-3333-4444-555555555555",
       endpoints: [{ url: this.url, consistency: "strong" }],
       token: KV_TOKEN,
       expiresAt: "2100-01-01T00:00:00Z",
     });
+  /** Replies to reads and writes, by default never. */
+  data = (): Response | Promise<Response> => new Promise(() => {});
+  readonly url: string;
+  readonly #server: Deno.HttpServer<Deno.NetAddr>;
+  readonly #aborting = new AbortController();
+
+  constructor() {
+    this.#server = Deno.serve(
+      {
+        hostname: "127.0.0.1",
+        port: 0,
+        signal: this.#aborting.signal,
+        onListen: () => {},
+      },
+      ({ url }) =>
+        new URL(url).pathname === "/" ? this.metadata() : this.data(),
+    );
+    this.url = `http://127.0.0.1:${this.#server.addr.port}`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#aborting.abort();
+    await this.#server.finished;
   }
 }

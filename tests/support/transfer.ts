@@ -1,7 +1,6 @@
 /** Plants as lines, for tests of import, export and backup. */
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
-import type { Read } from "../../src/plant/lines.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import { eventually, Ledger, PLANT, range, toBody } from "./load.ts";
 import { assertSucceeded, type Ended, Program, runProgram } from "./program.ts";
@@ -59,21 +58,6 @@ export function shuffle(random: Random, lines: readonly string[]): string[] {
 export function writeLines(path: string, lines: readonly string[]): string {
   Deno.writeTextFileSync(path, lines.map((line) => `${line}\n`).join(""));
   return path;
-}
-
-/** Returns a function that reads bytes, at most as many a call as are given. */
-export function readOf(
-  bytes: Uint8Array,
-  nextSize: () => number = () => Infinity,
-): Read {
-  let at = 0;
-  return (buffer) => {
-    if (at === bytes.length) return Promise.resolve(null);
-    const chunk = bytes.subarray(at, at + Math.min(nextSize(), buffer.length));
-    buffer.set(chunk);
-    at += chunk.length;
-    return Promise.resolve(chunk.length);
-  };
 }
 
 /** Returns a function that runs a command with a store and a file. */
