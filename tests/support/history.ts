@@ -16,13 +16,13 @@
 import { isDeepStrictEqual } from "node:util";
 import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
 import { truncate } from "../../src/messages.ts";
-import type { Plant } from "../../src/plant/plant.ts";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 
 /** A create or a removal as its client saw it. */
-export interface Operation<Value = Plant> {
+export interface Operation {
   readonly id: bigint;
   /** `undefined` for a removal. */
-  readonly plant: Value | undefined;
+  readonly plant: Plant | undefined;
   /** The positions of both events among all events of the history. */
   readonly sentAt: number;
   answeredAt: number;
@@ -34,8 +34,8 @@ export interface Operation<Value = Plant> {
 }
 
 /** A create as its client saw it. */
-export interface Create<Value = Plant> extends Operation<Value> {
-  readonly plant: Value;
+export interface Create extends Operation {
+  readonly plant: Plant;
 }
 
 /** The answer of a removal that has found no plant. */
@@ -61,7 +61,7 @@ export function isUnsettled(answer: number): boolean {
  * nothing, which the operation does not change.
  */
 export function isRight(
-  { plant, answer }: Pick<Operation<unknown>, "plant" | "answer">,
+  { plant, answer }: Pick<Operation, "plant" | "answer">,
   value: unknown,
 ): boolean {
   if (value === undefined) return plant === undefined && answer === ABSENT;
@@ -70,37 +70,37 @@ export function isRight(
 }
 
 /** Operations in the order in which they were sent and answered. */
-export class History<Value = Plant> {
+export class History {
   /** Every create that was sent, by its id. */
-  readonly sent = new Map<bigint, Create<Value>[]>();
+  readonly sent = new Map<bigint, Create[]>();
   /** The first create of each id that was answered 200. */
-  readonly acknowledged = new Map<bigint, Create<Value>>();
-  readonly #removals = new Map<bigint, Operation<Value>[]>();
+  readonly acknowledged = new Map<bigint, Create>();
+  readonly #removals = new Map<bigint, Operation[]>();
   /** Operations that were sent, plus replies. */
   events = 0;
 
   /** Records a create that is sent now, or the write of another program. */
-  sends({ id, plant }: Pick<Create<Value>, "id" | "plant">): Create<Value> {
+  sends({ id, plant }: NewPlant): Create {
     const create = { id, plant, ...this.#sentNow() };
     this.sent.getOrInsertComputed(id, () => []).push(create);
     return create;
   }
 
   /** Records a removal that starts now. */
-  removes(id: bigint): Operation<Value> {
+  removes(id: bigint): Operation {
     const removal = { id, plant: undefined, ...this.#sentNow() };
     this.#removals.getOrInsertComputed(id, () => []).push(removal);
     return removal;
   }
 
   /** Records the answer to a removal. */
-  removed(removal: Operation<Value>, answer: number): void {
+  removed(removal: Operation, answer: number): void {
     removal.answer = answer;
     removal.answeredAt = this.events++;
   }
 
   /** Records the answer to a create. */
-  answered(create: Create<Value>, answer: number): void {
+  answered(create: Create, answer: number): void {
     this.removed(create, answer);
     if (answer === 200) this.acknowledged.getOrInsert(create.id, create);
   }
@@ -132,14 +132,14 @@ interface State {
   /** What is stored, `undefined` for nothing. */
   readonly value: unknown;
   /** The operations without a reply that have changed the value. */
-  readonly used: ReadonlySet<Operation<unknown>>;
+  readonly used: ReadonlySet<Operation>;
   /** Those whose answers were right at some moment. */
-  readonly explained: ReadonlySet<Operation<unknown>>;
+  readonly explained: ReadonlySet<Operation>;
 }
 
 /** Returns the first answer to an id that nothing explains, or what is stored. */
 function findUnexplained(
-  sent: readonly Operation<unknown>[],
+  sent: readonly Operation[],
   stored: unknown,
 ): string | undefined {
   const operations = sent.filter(({ answer }) => !REFUSALS.includes(answer))
@@ -149,7 +149,7 @@ function findUnexplained(
     { at: deadlineOf(operation), operation, isReply: true },
   ]).filter(({ at }) => at < Infinity).sort((a, b) => a.at - b.at);
 
-  const open = new Set<Operation<unknown>>();
+  const open = new Set<Operation>();
   let states: State[] = [
     { value: undefined, used: new Set(), explained: new Set() },
   ];
@@ -186,7 +186,7 @@ function findUnexplained(
 }
 
 /** Returns when the reply to an operation must be right. */
-function deadlineOf({ answer, answeredAt }: Operation<unknown>): number {
+function deadlineOf({ answer, answeredAt }: Operation): number {
   return isUnsettled(answer) ? Infinity : answeredAt;
 }
 
@@ -196,9 +196,9 @@ function deadlineOf({ answer, answeredAt }: Operation<unknown>): number {
  */
 function changesOf(
   { value, used }: State,
-  candidates: readonly Operation<unknown>[],
-): readonly Operation<unknown>[] {
-  const changes: Operation<unknown>[] = [];
+  candidates: readonly Operation[],
+): readonly Operation[] {
+  const changes: Operation[] = [];
   for (const operation of candidates) {
     const { plant, answer } = operation;
     const mayChange = answer === 200 || isUnsettled(answer);
@@ -214,7 +214,7 @@ function changesOf(
 /** Returns a state with the open operations whose answers are right in it. */
 function observe(
   { value, used, explained }: State,
-  open: ReadonlySet<Operation<unknown>>,
+  open: ReadonlySet<Operation>,
 ): State {
   const right = [...open].filter((operation) => isRight(operation, value));
   return { value, used, explained: explained.union(new Set(right)) };
@@ -228,7 +228,7 @@ function isAtLeast(state: State, other: State): boolean {
 }
 
 function describe(
-  { plant, sentAt, answeredAt, answer }: Operation<unknown>,
+  { plant, sentAt, answeredAt, answer }: Operation,
 ): string {
   const what = plant === undefined ? "a removal" : quote(plant);
   const end = answer === 0 ? "" : `, answered ${answer} at ${answeredAt}`;
