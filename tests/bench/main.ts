@@ -21,10 +21,9 @@ const USAGE = `usage: deno task bench [NAME] [options]
   --plants N         plants in the store beforehand (creates, repeats)
   --against DIR      compare with the service of another checkout (creates,
                      repeats, refusals)
-  --dir DIR          directory of the stores (the system's temporary directory)
 
 All need wrk. PLANT_STORE names a compiled binary to measure instead of the
-program in this checkout.`;
+program in this checkout. TMPDIR names the directory of the stores.`;
 
 /** The options of a bench. */
 export interface Options {
@@ -73,7 +72,6 @@ async function main(args: string[]): Promise<number> {
         connections: { type: "string", default: "256" },
         plants: { type: "string", default: "0" },
         against: { type: "string" },
-        dir: { type: "string" },
         help: { type: "boolean", default: false },
       },
     });
@@ -86,10 +84,7 @@ async function main(args: string[]): Promise<number> {
       console.error("wrk is not installed: apt-get install wrk");
       return 1;
     }
-    directory = await Deno.makeTempDir({
-      prefix: "plants-bench-",
-      ...(values.dir !== undefined && { dir: values.dir }),
-    });
+    directory = await Deno.makeTempDir({ prefix: "plants-bench-" });
     const isGood = await bench({
       rounds: readNumber("--rounds", values.rounds, 1),
       seconds: readNumber("--seconds", values.seconds, 1),
