@@ -61,8 +61,9 @@ for (const scheme of ["http", "https"] as const) {
       assert.equal(new URL(program.origin).protocol, `${scheme}:`);
       const create = async () => {
         // A new connection: an old one does not prove that the service listens.
-        using client = Deno.createHttpClient({ caCerts });
-        return await send(program, { id: 1n, plant: PLANT }, { client });
+        using httpClient = Deno.createHttpClient({ caCerts });
+        const target = { origin: program.origin, httpClient };
+        return await send(target, { id: 1n, plant: PLANT });
       };
       assert.ok(isStored(await create()));
       for (const bytes of PARTS[scheme]) {

@@ -66,9 +66,10 @@ async function flood(
   const answers: number[] = [];
   const replies = Promise.all(
     range(firstId, REQUESTS).map(async (id, i) => {
-      const client = connections[i % connections.length];
-      assert.ok(client !== undefined);
-      const reply = await ledger.send(program, { id, plant }, { client });
+      const httpClient = connections[i % connections.length];
+      assert.ok(httpClient !== undefined);
+      const target = { origin: program.origin, httpClient };
+      const reply = await ledger.send(target, { id, plant });
       answers.push(reply.error ?? reply.status);
     }),
   );

@@ -52,7 +52,7 @@ export async function settleAll(
 export async function send(
   { origin, httpClient }: Target,
   newPlant: NewPlant,
-  init: RequestInit & { client?: Deno.HttpClient } = {},
+  init: RequestInit = {},
 ): Promise<Answer> {
   try {
     const response = await fetch(`${origin}/plants`, {
@@ -94,7 +94,7 @@ export class Ledger extends History {
   send(
     program: Target,
     newPlant: NewPlant,
-    init?: Parameters<typeof send>[2],
+    init?: RequestInit,
   ): Promise<Answer> {
     return this.record(newPlant, () => send(program, newPlant, init));
   }
