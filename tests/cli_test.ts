@@ -139,7 +139,7 @@ Deno.test("main() refuses an unknown flag, and missing and unexpected operands, 
       [["import", "a", "b"], "unexpected argument b: see --help"],
       [["remove"], "remove needs ID...: see --help"],
       [["remove", ""], "remove needs ID...: see --help"],
-      [["restore", "/backup.db"], "name the store with --kv or KV_PATH"],
+      [["restore", "/backup.db"], "name the new store with --kv or KV_PATH"],
     ] as const
   ) {
     const printed = await capture(() => main(args));

@@ -169,7 +169,7 @@ export class Settings {
   namedStore(): StoreLocation {
     const { flag, variable } = SETTINGS.kv;
     if (this.#raw(SETTINGS.kv) !== undefined) return this.store();
-    throw new OperatorError(`name the store with ${flag} or ${variable}`);
+    throw new OperatorError(`name the new store with ${flag} or ${variable}`);
   }
 
   /** Reads the address of the service. @throws {OperatorError} */

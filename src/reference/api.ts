@@ -9,6 +9,7 @@ import {
 } from "../api_errors.ts";
 import {
   BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
   CREATES_RUNNING_MAX,
@@ -126,9 +127,10 @@ export const LIMITS: readonly (readonly [
   ],
   [
     "Encoding of the body",
-    "UTF-8 without a byte order mark; a `charset` in the content type is ignored",
+    "UTF-8; a `charset` in the content type is ignored",
     notUtf8,
   ],
+  ["Byte order mark before the JSON", "none", notJson],
   [
     "Nesting of arrays and objects",
     `${JSON_DEPTH_MAX} levels, including the outermost object`,
@@ -138,7 +140,9 @@ export const LIMITS: readonly (readonly [
     "Size of the body",
     `${BODY_BYTES_MAX / 1024} KiB (${
       BODY_BYTES_MAX.toLocaleString("en")
-    } bytes). Check it before sending: a much larger body may get no reply, which looks like an outage`,
+    } bytes). Check it before sending: one above ${
+      BODY_DISCARD_BYTES_MAX / 2 ** 20
+    } MiB may get no reply, which looks like an outage`,
     bodyTooLarge,
   ],
   ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
@@ -156,7 +160,7 @@ export const LIMITS: readonly (readonly [
   ],
   [
     "Headers of a request",
-    "at most 64 KiB in 100 headers. The runtime may answer a request beyond this, or malformed HTTP, with a bare 400 or 431, and a proxy with error 40000 or a body of its own",
+    "at most 64 KiB in 100 headers. The runtime may answer a request beyond this, or malformed HTTP, with a bare 400 or 431, or not at all, and a proxy with error 40000 or a body of its own",
   ],
   [
     "`Connection: Upgrade` without TLS",
@@ -212,7 +216,7 @@ export const REPEATING =
 
 /** What a client with many creates does in an outage. */
 export const MANY_CREATES =
-  "When one create has used its tries, and no other has succeeded since, send no new ones for a minute. Then send the kept ones first, each with all of its tries again.";
+  "When one create has used its tries, and no other has succeeded since its first try, send no new ones for a minute. Then send the kept ones first, each with all of its tries again.";
 
 /** The form of a reply other than 200. */
 export const REFUSING =

@@ -143,7 +143,7 @@ Deno.test("Settings.namedStore() reads the store that a flag or a variable names
     assert.deepEqual(settings(flags, env).namedStore(), store);
   }
   for (const env of [{}, { KV_PATH: "" }]) {
-    const refused = configError(/^name the store with --kv or KV_PATH$/);
+    const refused = configError(/^name the new store with --kv or KV_PATH$/);
     assert.throws(() => settings({}, env).namedStore(), refused);
   }
 });
