@@ -23,10 +23,12 @@ export async function rescue(
   if (location.kind !== "file") return;
   const { configured } = location;
   function failed({ message }: StoreError): void {
-    const next = `it is tried again every ${RESCUE_RETRY_MS / 1000} s`;
+    const next = `fix this: it is tried again every ${
+      RESCUE_RETRY_MS / 1000
+    } s`;
     log.error(
       "plants not rescued",
-      `cannot rescue the plants: ${message}: fix this beside ${configured}, ${next}`,
+      `cannot rescue the plants beside ${configured}: ${message}: ${next}`,
     );
   }
   const { file, plants, gaps } = await rescuePlants(

@@ -65,7 +65,7 @@ onMachine.test("a lost store whose directory is gone is saved as soon as that is
   await using machine = await Machine.start();
   await machine.underLoad(async () => {
     await machine.succeed("rm -r /var/lib/plant-store");
-    await machine.printed(/^cannot rescue the plants: /m);
+    await machine.printed(/^cannot rescue the plants beside /m);
     await machine.succeed(block("`rescuing its plants`"));
     await machine.printed(/^rescued all plants .*: restart the service$/m);
     await machine.succeed("plants restart");
@@ -82,7 +82,7 @@ onMachine.test("what a process that cannot save still has is restored", async ()
       "mount -t tmpfs -o ro none /var/lib/plant-store",
       "rm /under/plant-store/plants.db*",
     );
-    await machine.printed(/^cannot rescue the plants: /m);
+    await machine.printed(/^cannot rescue the plants beside /m);
     await machine.succeed(block("`rescuing its plants`", 1));
     await machine.succeed(
       "systemctl stop --no-block plant-store; systemctl kill -s KILL plant-store",

@@ -40,6 +40,8 @@ onMachine.test("the service answers over https without a proxy, and a missing ce
   const cert = await machine.certify();
   await machine.succeed("chmod 600 /etc/ssl/plants.example.com.key");
   await machine.succeed(block("https", 1), "plants check; plants healthcheck");
+  // The credentials are gone then.
+  await machine.succeed("plants stop", block("Settings"));
   machine.service = await machine.connect(8000, cert);
   await machine.underLoad(() => machine.succeed("plants restart"));
   await machine.assertHasAll();

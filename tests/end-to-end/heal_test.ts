@@ -85,7 +85,7 @@ const ACCIDENTS: Readonly<
     { place: { directory }, instance },
   ) {
     Deno.removeSync(directory.file("data"), { recursive: true });
-    await instance.printed(/error: cannot rescue the plants: /);
+    await instance.printed(/error: cannot rescue the plants beside /);
     Deno.mkdirSync(directory.file("data"));
   },
   async "is moved away and back"({ store, other, instance }) {
@@ -227,7 +227,7 @@ onSmallDisk.test("a stop waits on a full disk until the plants of a deleted stor
     );
     const ballast = disk.fill("ballast");
     Deno.removeSync(store);
-    await program.printed(/error: cannot rescue the plants: .*(full|space)/);
+    await program.printed(/error: cannot rescue the plants .*(full|space)/);
     program.process.kill("SIGTERM");
     await program.printed(/draining/);
     Deno.removeSync(ballast);
