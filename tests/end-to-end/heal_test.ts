@@ -19,7 +19,6 @@ import {
 } from "../support/program.ts";
 import { numberFromEnv } from "../support/random.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
-import { traced, withStrace } from "../support/strace.ts";
 import { test, type TestPlace, testsWith } from "../support/tests.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { backUp, createStore, exportLines } from "../support/transfer.ts";
@@ -192,25 +191,6 @@ test("a stop during the save of many plants waits for it, a start after a stop a
     assertSucceeded(await program.stop());
   }
   assert.deepEqual(await exportLines(store), lines.slice(1));
-});
-
-withStrace.test("a start names what a kill during the save of a moved store has left, and the store moved back is complete", async ({ store, start, ledger }) => {
-  using away = new TemporaryDirectory();
-  {
-    const kill = "inject=linkat:error=EPERM:signal=SIGKILL";
-    await using program = await start(
-      [],
-      traced(away.file("trace"), "trace=linkat", kill),
-    );
-    await ledger.store(program, newPlants(range(1n, 500)));
-    moveFiles(store, away.file("plants.db"));
-    assert.equal((await program.ended()).signal, "SIGKILL");
-  }
-  moveFiles(away.file("plants.db"), store);
-  await using program = await start();
-  assert.match(program.stderr, /error: .*\.partial/);
-  assertSucceeded(await program.stop());
-  await ledger.assertFile(store);
 });
 
 const onSmallDisk = testsWith(() => new SmallDisk(24), canMount());
