@@ -3,7 +3,6 @@
  * at any moment leaves no incomplete one under its name.
  */
 import assert from "node:assert/strict";
-import { dirname } from "node:path";
 import { inParallel, PLANT, range } from "../support/load.ts";
 import { assertSucceeded, Program } from "../support/program.ts";
 import { numberFromEnv } from "../support/random.ts";
@@ -92,18 +91,6 @@ function changesOfOthers(calls: readonly Call[], before: string[]): string[] {
   return changes.filter((change) => !BY_SQLITE.test(change));
 }
 
-/** Asserts that files are synced before they get a name, and names after it. */
-function assertSynced(calls: readonly Call[]): void {
-  for (const [i, { name, paths: [from = "", to = ""] }] of calls.entries()) {
-    if (!/^(link|rename)/.test(name) || !from.includes(".partial/")) continue;
-    const ofFile = calls.slice(0, i).filter(({ paths }) => paths[0] === from);
-    const last = ofFile.findLast(({ name }) => /sync|write/.test(name));
-    assert.match(last?.name ?? "", /sync$/, from);
-    const next = calls.slice(i).find(({ name }) => name.endsWith("sync"));
-    assert.equal(next?.paths[0], dirname(to));
-  }
-}
-
 /** Returns where strace kills a command: before and after some calls. */
 function killPoints(calls: readonly Call[]): string[] {
   const counts = new Map<string, number>();
@@ -158,7 +145,6 @@ async function run(
     const paths = before.map((name) => `${data}/${name}`);
     const found = changesOfOthers(calls, paths);
     assert.deepEqual(found.map((it) => it.replace(`${data}/`, "")), changes);
-    assertSynced(calls);
   }
 
   const names = directory.names("data");

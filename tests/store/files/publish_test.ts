@@ -109,23 +109,26 @@ test("makeFile() syncs the file before it has its name, and its directory after 
   const path = directory.file("new");
   const { prototype } = Deno.FsFile;
   const { syncSync } = prototype;
-  let syncs = 0;
+  const synced: unknown[] = [];
   let failing = 1;
   prototype.syncSync = function () {
-    syncs++;
-    if (syncs === failing) throw new Error("Input/output error");
+    const { isDirectory, size } = this.statSync();
+    synced.push(isDirectory ? "directory" : size);
+    if (synced.length === failing) throw new Error("Input/output error");
     syncSync.call(this);
   };
   try {
     const failed = new Error("Input/output error");
     await assert.rejects(makeFile(path, fill), failed);
     assert.deepEqual(directory.names(), []);
-    failing = syncs + 2;
+    failing = 3;
     const message =
       "it is complete, but a power cut may remove it: cannot sync its " +
       "directory: Input/output error";
     const notSynced = storeError("other", message);
     await assert.rejects(makeFile(path, fill), notSynced);
+    const { length } = CONTENT;
+    assert.deepEqual(synced, [length, length, "directory"]);
   } finally {
     prototype.syncSync = syncSync;
   }
