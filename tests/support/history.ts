@@ -1,10 +1,9 @@
 /**
- * What must hold of creates and removals, whatever happens to the service, and
- * the one place that checks it: the histories, the kills and the power cuts
- * record here what was sent and answered. A history is correct if it is
- * linearizable: each operation takes effect at one moment between its request
- * and its reply, and these moments explain every answer and what is stored in
- * the end, for each id:
+ * What must hold of creates and removals, whatever happens to the service. Tests
+ * record what is sent and answered, most of them in a `Ledger`, and compare it
+ * with what is stored. A history is correct if it is linearizable: each operation
+ * takes effect at one moment between its request and its reply, and these moments
+ * explain every answer and what is stored in the end, for each id:
  *
  * - a create stores its plant if there is none, and is answered 200;
  * - it is answered 200 as well if its plant is stored, and 409 if another one is;
