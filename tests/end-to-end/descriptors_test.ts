@@ -1,13 +1,8 @@
 /** A process without file descriptors: it continues, and listens again. */
 import assert from "node:assert/strict";
-import {
-  eventually,
-  inParallel,
-  isStored,
-  PLANT,
-  send,
-} from "../support/load.ts";
+import { eventually, inParallel, isStored, send } from "../support/load.ts";
 import { isThere } from "../support/needs.ts";
+import { WHOLE } from "../support/plants.ts";
 import { assertSucceeded, type Program } from "../support/program.ts";
 import { testsIf } from "../support/tests.ts";
 import { makeCertificate } from "../support/tools.ts";
@@ -63,7 +58,7 @@ for (const scheme of ["http", "https"] as const) {
         // A new connection: an old one does not prove that the service listens.
         using httpClient = Deno.createHttpClient({ caCerts });
         const target = { origin: program.origin, httpClient };
-        return await send(target, { id: 1n, plant: PLANT });
+        return await send(target, { id: 1n, plant: WHOLE });
       };
       assert.ok(isStored(await create()));
       for (const bytes of PARTS[scheme]) {

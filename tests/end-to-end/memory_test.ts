@@ -10,12 +10,11 @@ import {
   eventually,
   type Ledger,
   newPlants,
-  PLANT,
   range,
   residentBytes,
 } from "../support/load.ts";
 import { needs } from "../support/needs.ts";
-import { LONGEST_PLANTS } from "../support/plants.ts";
+import { LONGEST_PLANTS, WHOLE } from "../support/plants.ts";
 import { assertSucceeded, type Program } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";
 
@@ -96,7 +95,7 @@ needs("GATE").test(
     const residents: number[] = [];
     for (let number = 0; number < FLOODS; number++) {
       const firstId = BigInt(number * REQUESTS);
-      await flood(program, store, ledger, { firstId, plant: PLANT });
+      await flood(program, store, ledger, { firstId, plant: WHOLE });
       residents.push(await residentBytes(program));
     }
     const small = await residentBytes(program, "VmHWM");

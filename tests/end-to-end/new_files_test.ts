@@ -3,7 +3,8 @@
  * at any moment leaves no incomplete one under its name.
  */
 import assert from "node:assert/strict";
-import { inParallel, PLANT, range } from "../support/load.ts";
+import { inParallel, range } from "../support/load.ts";
+import { WHOLE } from "../support/plants.ts";
 import { assertSucceeded, Program } from "../support/program.ts";
 import { numberFromEnv } from "../support/random.ts";
 import {
@@ -42,7 +43,7 @@ const WITHOUT_LINKS = "inject=?link,linkat,?chmod,fchmod,fchmodat," +
   "?chown,fchown,fchownat:error=EPERM";
 
 const linesOf = (ids: readonly bigint[]) =>
-  ids.map((id) => toLine(id, PLANT.name, PLANT.tag));
+  ids.map((id) => toLine(id, WHOLE.name, WHOLE.tag));
 
 /** The plants of a store that was killed, and of a file that a start imports. */
 const STORED = linesOf(range(1n, 100));

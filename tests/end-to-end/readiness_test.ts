@@ -5,10 +5,10 @@ import {
   eventually,
   isStored,
   occurrences,
-  PLANT,
   untilReady,
 } from "../support/load.ts";
 import { needs } from "../support/needs.ts";
+import { WHOLE } from "../support/plants.ts";
 import { assertSucceeded, Program, statusOf } from "../support/program.ts";
 import { freePort, runTool } from "../support/tools.ts";
 import { StoreLock } from "../support/temporary.ts";
@@ -51,7 +51,7 @@ withServer.test("creates and GET /readyz are answered 503 while a KV Connect ser
     env: KV_ENV,
   });
   let lastId = 0n;
-  const create = () => ledger.send(program, { id: ++lastId, plant: PLANT });
+  const create = () => ledger.send(program, { id: ++lastId, plant: WHOLE });
   for (
     const [fail, recover] of [
       [() => server.freeze(), () => server.thaw()],

@@ -12,7 +12,8 @@ import { countChars } from "../../src/plant/plant.ts";
 import { listPlants } from "../../src/store/listing.ts";
 import { retryWhileLocked } from "../../src/store/retry.ts";
 import { Random } from "../support/random.ts";
-import { newPlants, PLANT, range } from "../support/load.ts";
+import { newPlants, range } from "../support/load.ts";
+import { WHOLE } from "../support/plants.ts";
 import { entriesOf } from "../support/entries.ts";
 import { commit, commitAll, eachStore, storeError } from "../support/stores.ts";
 import { drawId } from "../support/transfer.ts";
@@ -31,27 +32,27 @@ const IDS = [
 
 eachStore.test("commit() writes plants that another program can read, without a problem of the files", async ({ store, kv }) => {
   const plants: NewPlant[] = [
-    { id: 1n, plant: PLANT },
+    { id: 1n, plant: WHOLE },
     { id: -2n, plant: { name: "" } },
     { id: 3n, plant: { name: "Олива\0🌿\n", tag: "" } },
   ];
   assert.equal(await commit(store, plants), "committed");
   assert.deepEqual(await entriesOf(kv), [
     [["plants", -2n], { name: "" }],
-    [["plants", 1n], PLANT],
+    [["plants", 1n], WHOLE],
     [["plants", 3n], { name: "Олива\0🌿\n", tag: "" }],
   ]);
   assert.equal(store.checkFiles(), undefined);
 });
 
 eachStore.test("commit() writes nothing if one id exists", async ({ store, kv }) => {
-  await commit(store, [{ id: 5n, plant: PLANT }]);
+  await commit(store, [{ id: 5n, plant: WHOLE }]);
   await kv.set(["plants", 6n], "not a plant");
   const entries = await entriesOf(kv);
   for (const id of [5n, 6n]) {
     const batch = newPlants([1n, 2n, 8n, 9n]).toSpliced(2, 0, {
       id,
-      plant: PLANT,
+      plant: WHOLE,
     });
     assert.equal(await commit(store, batch), "exists");
     assert.deepEqual(await entriesOf(kv), entries);
@@ -95,7 +96,7 @@ eachStore.test("commit() takes the most plants that COMMIT_CHARS_MAX allows, the
 });
 
 eachStore.test("read() returns the plants that exist, and null for values that are not plants", async ({ store, kv }) => {
-  await commit(store, [{ id: 1n, plant: PLANT }]);
+  await commit(store, [{ id: 1n, plant: WHOLE }]);
   await kv.set(["plants", 2n], { name: "Ficus", height: 3, tag: "" });
   // A run of ids, and one apart.
   const foreign = [3n, 4n, 5n, 1_000n];
@@ -103,7 +104,7 @@ eachStore.test("read() returns the plants that exist, and null for values that a
   assert.deepEqual(
     await store.read([1n, 2n, ...foreign]),
     new Map<bigint, Plant | null>([
-      [1n, PLANT],
+      [1n, WHOLE],
       [2n, { name: "Ficus", tag: "" }],
       ...foreign.map((id) => [id, null] as const),
     ]),
@@ -169,29 +170,29 @@ eachStore.test("probe() leaves nothing behind, and works although another progra
 });
 
 eachStore.test("read() and listPlants() ignore keys of another program, but those longer than an id are listed without a plant", async ({ store, kv }) => {
-  await commit(store, [{ id: 1n, plant: PLANT }, { id: 5n, plant: PLANT }]);
+  await commit(store, [{ id: 1n, plant: WHOLE }, { id: 5n, plant: WHOLE }]);
   for (
     const key of [
       ...[["plants", 1n, "note"], ["plants", 3n, "note"], ["plants", 3]],
       ...[["plants", "3"], ["plants", true], ["plants"], ["zzz", 4n]],
       ["plant", 2n],
     ]
-  ) await kv.set(key, PLANT);
+  ) await kv.set(key, WHOLE);
   const found = await store.read([1n, 2n, 3n, 4n, 5n]);
-  assert.deepEqual(found, new Map([[1n, PLANT], [5n, PLANT]]));
+  assert.deepEqual(found, new Map([[1n, WHOLE], [5n, WHOLE]]));
   assert.deepEqual(await store.read([3n]), new Map());
   assert.deepEqual((await Array.fromAsync(listPlants(store))).flat(), [
-    { id: 1n, plant: PLANT },
+    { id: 1n, plant: WHOLE },
     { id: 1n, plant: null },
     { id: 3n, plant: null },
-    { id: 5n, plant: PLANT },
+    { id: 5n, plant: WHOLE },
   ]);
 });
 
 eachStore.test("remove() deletes the plant of an id, and nothing else", async ({ store, kv }) => {
   await commit(store, newPlants([1n, 2n, 3n]));
   await kv.set(["plants", 4n], "not a plant");
-  await kv.set(["plants", 2n, "note"], PLANT);
+  await kv.set(["plants", 2n, "note"], WHOLE);
   const entries = await entriesOf(kv);
   const isFound = [];
   for (const id of [2n, 2n, 4n, 5n]) {
@@ -203,7 +204,7 @@ eachStore.test("remove() deletes the plant of an id, and nothing else", async ({
     key.length === 3 || key[1] === 1n || key[1] === 3n
   );
   assert.deepEqual(await entriesOf(kv), kept);
-  assert.equal(await commit(store, [{ id: 2n, plant: PLANT }]), "committed");
+  assert.equal(await commit(store, [{ id: 2n, plant: WHOLE }]), "committed");
 });
 
 eachStore.test("remove() is locked if another program changes the plant meanwhile, and removes nothing", async ({ store, kv }) => {

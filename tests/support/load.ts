@@ -20,9 +20,6 @@ export interface Target {
   readonly httpClient?: Deno.HttpClient;
 }
 
-/** An ordinary plant. */
-export const PLANT: Plant = { name: "Monstera", tag: "climber" };
-
 /** Violations in a message; one cause often has thousands. */
 const VIOLATIONS_SHOWN_MAX = 10;
 

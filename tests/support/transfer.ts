@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
-import { eventually, Ledger, PLANT, range, toBody } from "./load.ts";
+import { eventually, Ledger, range, toBody } from "./load.ts";
+import { WHOLE } from "./plants.ts";
 import { assertSucceeded, type Ended, Program, runProgram } from "./program.ts";
 import type { Random } from "./random.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
@@ -112,7 +113,7 @@ export async function createStore(
 export async function createAndKill(
   path: string,
   count: number,
-  plant: Plant = PLANT,
+  plant: Plant = WHOLE,
 ): Promise<Ledger> {
   const ledger = new Ledger();
   await using program = await Program.start(["--kv", path]);

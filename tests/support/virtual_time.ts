@@ -1,5 +1,4 @@
-/** More turns of the microtask queue than a step of the committer takes. */
-const TURNS = 24;
+import { settled } from "./fake_store.ts";
 
 /** Time that passes from event to event, so that hours take milliseconds. */
 export class VirtualTime {
@@ -30,7 +29,7 @@ export class VirtualTime {
     this.nowMs = event.atMs;
     this.step++;
     event.run();
-    for (let turn = 0; turn < TURNS; turn++) await undefined;
+    await settled();
     return true;
   }
 }
