@@ -1,6 +1,6 @@
 /** The benches: `deno task bench [NAME] [options]`. */
 import { parseArgs } from "node:util";
-import { has } from "../support/program.ts";
+import { byCommand } from "../support/needs.ts";
 import { benchCreates } from "./creates.ts";
 import { benchOverload } from "./overload.ts";
 import { benchRefusals } from "./refusals.ts";
@@ -80,7 +80,7 @@ async function main(args: string[]): Promise<number> {
       console.log(USAGE);
       return values.help ? 0 : 2;
     }
-    if (!await has("sh", "-c", "command -v wrk")) {
+    if (!byCommand("command -v wrk")()) {
       console.error("wrk is not installed: apt-get install wrk");
       return 1;
     }

@@ -14,7 +14,7 @@ function inVariable(name: string): () => boolean {
 }
 
 /** A tool that a command of the shell finds. */
-function byCommand(command: string): () => boolean {
+export function byCommand(command: string): () => boolean {
   return () => {
     const shell = new Deno.Command("sh", {
       args: ["-c", command],

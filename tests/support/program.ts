@@ -216,15 +216,3 @@ export async function statusOf(reply: Promise<Response>): Promise<number> {
   await body?.cancel();
   return status;
 }
-
-/** Whether a command exists and succeeds with some arguments. */
-export async function has(
-  command: string,
-  ...args: string[]
-): Promise<boolean> {
-  try {
-    return (await new Deno.Command(command, { args }).output()).success;
-  } catch {
-    return false;
-  }
-}
