@@ -64,6 +64,19 @@ for (const [name, frame] of Object.entries(FRAMINGS)) {
   });
 }
 
+test("a connection serves the next request after a body above 500 bytes", async (program) => {
+  // Some versions of the runtime close it.
+  const id = nextId++;
+  const plant = { name: nameOf(600) };
+  const bytes = request(JSON.stringify({ id, ...plant }));
+  using wire = await Wire.connect(program.port);
+  for (let i = 0; i < 2; i++) {
+    await wire.send(bytes);
+    assert.equal((await wire.reply())?.status, 200);
+  }
+  return [[["plants", BigInt(id)], plant]];
+});
+
 /** Requests that end before their bodies do. */
 const PARTS = [
   request(VALID, { headers: ["content-length: 23"] }),
