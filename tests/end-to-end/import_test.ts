@@ -71,28 +71,47 @@ test("import names each refused line and its reason, skips empty lines, and stor
   assertSameLines(await exportLines(store), stored);
 });
 
-test("import stops when the store fails, and names the problem once", async ({ store }) => {
-  await using program = Program.spawn(["import", "-", "--kv", store], {
-    stdin: "piped",
-  });
-  const writer = program.process.stdin.getWriter();
-  const write = (ids: readonly bigint[]) => {
-    const lines = ids.map((id) => `${toLine(id, "x")}\n`);
-    return writer.write(new TextEncoder().encode(lines.join("")));
-  };
-  await write([1n]);
+/** Starts an import of stdin, which stays open. */
+function startImport(store: string): Program {
+  return Program.spawn(["import", "-", "--kv", store], { stdin: "piped" });
+}
+
+function encodeLines(ids: readonly bigint[]): Uint8Array<ArrayBuffer> {
+  const lines = ids.map((id) => `${toLine(id, "x")}\n`);
+  return new TextEncoder().encode(lines.join(""));
+}
+
+/** Writes the plant 1 to an import, and waits until it is stored. */
+async function storeFirst({ process }: Program, store: string) {
+  const stdin = process.stdin.getWriter();
+  await stdin.write(encodeLines([1n]));
   await eventually((lines) => lines.includes('"id":1'), async () => {
     const exported = await runProgram(["export", "--kv", store]);
     return exported.stdout;
   });
+  return stdin;
+}
+
+test("import stops when the store fails, and names the problem once", async ({ store }) => {
+  await using program = startImport(store);
+  const stdin = await storeFirst(program, store);
   Deno.removeSync(store);
-  await write(range(2n, 300));
+  await stdin.write(encodeLines(range(2n, 300)));
   // It ends although its input does not.
   const { status, stderr } = await program.ended();
-  await writer.abort().catch(() => {});
+  await stdin.abort().catch(() => {});
   assert.match(
     stderr,
     /^the store fails: it was deleted or moved\n1 created, [^\n]*\nstopped after line 301, the store failed on 300 plants: repeat the same import when the store works\n$/,
   );
   assert.equal(status, 1);
+});
+
+test("a SIGINT ends an import, which has stored the lines before it", async ({ store }) => {
+  await using program = startImport(store);
+  const stdin = await storeFirst(program, store);
+  const { signal, stderr } = await program.stop("SIGINT");
+  await stdin.abort().catch(() => {});
+  assert.deepEqual([signal, stderr], ["SIGINT", ""]);
+  assert.deepEqual(await exportLines(store), [toLine(1n, "x")]);
 });
