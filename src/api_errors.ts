@@ -69,7 +69,8 @@ const ROWS = {
     error: 40002,
     when:
       "The body is not one JSON text (RFC 8259), or only a part of it arrived.",
-    remedy: "Fix the JSON at the line and column in the message.",
+    remedy:
+      "Fix the JSON at the line and column in the message, or send the whole body.",
     message: (problem) => problem,
     example: 'line 1, column 16: expected a value, found "}"',
   },

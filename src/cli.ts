@@ -202,10 +202,10 @@ function help(): string {
     `  ${`${name} ${operands}`.padEnd(16)} ${help}`
   );
   const settings = ALL_SETTINGS.map((setting) => {
-    const { flag = "", variable, placeholder, help } = setting;
-    const left = `  ${`${flag} ${placeholder}`.trim()}`.padEnd(33);
+    const { flag, variable, placeholder, help } = setting;
+    const left = flag === undefined ? "" : `  ${flag} ${placeholder}`;
     const byDefault = setting.default ? ` (${setting.default})` : "";
-    return `${left} ${variable.padEnd(18)} ${help}${byDefault}`;
+    return `${left.padEnd(33)} ${variable.padEnd(18)} ${help}${byDefault}`;
   });
   return `plant-store ${VERSION}: creates plants over HTTP, POST /plants
 

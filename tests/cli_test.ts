@@ -76,8 +76,8 @@ Deno.test("main() prints a line for each command, flag and variable, with --help
       ...["serve ", "export [ID...] ", "import FILE ", "remove ID... "],
       ...["backup FILE ", "restore FILE ", "check ", "healthcheck "],
       ...["openapi ", "--help\n", "--version\n"],
-      ...ALL_SETTINGS.map(({ flag = "", placeholder }) =>
-        `${flag} ${placeholder} `.trimStart()
+      ...ALL_SETTINGS.map(({ flag, placeholder }) =>
+        flag === undefined ? "" : `${flag} ${placeholder} `
       ),
     ]
   ) assert.ok(stdout.includes(`\n  ${start}`), start);

@@ -59,7 +59,8 @@ const SETTINGS = {
   accessToken: {
     variable: "ACCESS_TOKEN",
     placeholder: "TOKEN[,TOKEN]",
-    help: "accepted tokens; without any, one is generated for the run",
+    help:
+      "accepted tokens, separated by commas; without any, one is generated for the run",
     refusesEmpty: true,
     read: ({ name, value }) => readTokens(name, value.split(",")),
   },

@@ -117,7 +117,7 @@ onMachine.test("a backup is complete, named by its time, tested by a store of it
   const backup = block("Back up");
   await machine.succeed(
     `install -d -o plant-store ${directory} && cd ${directory} &&
-    touch -d '31 days ago' plants-2020-01-01-033000-{123.db,copied.db-wal} before-the-upgrade.db &&
+    touch -d '30 days ago' plants-2020-01-01-033000-{123.db,copied.db-wal} before-the-upgrade.db &&
     mkdir plants-killed.db.1234abcd.partial plants-running.db.1234abcd.partial &&
     touch -d '49 hours ago' plants-killed.db.1234abcd.partial
     chown plant-store *`,
