@@ -10,7 +10,7 @@ import { writeStdout } from "./console/stdout.ts";
 import { ALL_SETTINGS, Settings } from "./config/settings.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { toLine } from "./messages.ts";
-import { localOriginOf } from "./http/origin.ts";
+import { publicUrlOf } from "./http/origin.ts";
 import { descriptionText } from "./reference/openapi.ts";
 import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
 import { VERSION } from "./version.ts";
@@ -77,9 +77,7 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
     ["openapi", {
       help: "write the OpenAPI description to stdout",
       run: async (settings) => {
-        const { host, port, baseUrl, isTls } = settings.address();
-        const origin = baseUrl ?? localOriginOf(host, port, isTls);
-        await writeStdout(descriptionText(origin));
+        await writeStdout(descriptionText(publicUrlOf(settings.address())));
         return 0;
       },
     }],

@@ -7,7 +7,7 @@ import type { Store } from "./store/store.ts";
 import type { Log } from "./telemetry/log.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 
-/** What a service is made of besides its store and its clock. */
+/** The parts of a service besides its store and its clock. */
 export interface ServiceConfig {
   readonly tokens: AcceptedTokens;
   readonly log: Log;

@@ -2,7 +2,7 @@ import type { SettingKey, Settings } from "../config/settings.ts";
 import { nameOf } from "../console/failures.ts";
 import { orListenFailure } from "../console/listen_failure.ts";
 import { writeStdout } from "../console/stdout.ts";
-import { localOriginOf } from "../http/origin.ts";
+import { publicUrlOf } from "../http/origin.ts";
 import { tryToListen } from "../http/server.ts";
 import { countOf } from "../messages.ts";
 
@@ -17,9 +17,8 @@ import { countOf } from "../messages.ts";
 export async function check(settings: Settings): Promise<number> {
   const config = settings.config();
   orListenFailure(config, () => tryToListen({ ...config, port: 0 }));
-  const { host, port, tls, tokens, tokenFile } = config;
+  const { host, port, isTls, tokens, tokenFile } = config;
   const count = countOf(new Set(tokens).size, "token", "tokens");
-  const origin = config.baseUrl ?? localOriginOf(host, port, tls !== undefined);
   const rows: [key: SettingKey, text: string][] = [
     ["host", `listens on ${host}`],
     ["port", port === 0 ? "takes a free port" : `listens on port ${port}`],
@@ -30,8 +29,8 @@ export async function check(settings: Settings): Promise<number> {
         tokens.length > 0 ? `accepts ${count}` : "generates a token",
       ]
       : ["tokenFile", `accepts ${count} in ${tokenFile.path}`],
-    ["baseUrl", `is reached at ${origin}`],
-    ["tlsCert", tls ? "serves https" : "serves http"],
+    ["baseUrl", `is reached at ${publicUrlOf(config)}`],
+    ["tlsCert", isTls ? "serves https" : "serves http"],
     ["logFormat", `logs as ${config.logFormat}`],
   ];
   const lines = rows

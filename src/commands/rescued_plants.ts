@@ -23,7 +23,7 @@ export async function rescue(
   if (location.kind !== "file") return;
   const { configured } = location;
   function failed({ message }: StoreError): void {
-    const next = `fix this: it is tried again every ${
+    const next = `fix this: the service retries every ${
       RESCUE_RETRY_MS / 1000
     } s`;
     log.error(

@@ -4,7 +4,7 @@ import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
 import { explain, nameOf, storeFailure } from "../console/failures.ts";
 import { orListenFailure } from "../console/listen_failure.ts";
-import { reload } from "../console/reload.ts";
+import { reload } from "./reload.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { listen, tryToListen } from "../http/server.ts";

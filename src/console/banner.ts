@@ -35,7 +35,7 @@ export function printBanner(
   // The journal needs no sample call, except for the token in it.
   const isEntry = logFormat === "json" ||
     (logFormat === "journal" && generatedToken === undefined);
-  // A person reads it in the text below.
+  // The banner has it in the format for people.
   if (isNewStore && logFormat !== "text") {
     log.warn("new store", `created a new store in ${store}`);
   }

@@ -56,7 +56,7 @@ export class BodyReader {
         return;
       }
       // A tenth faster than reading chunks. It is not ended by a deadline: until
-      // the client leaves, the runtime keeps what has arrived, at most this
+      // the client disconnects, the runtime keeps what has arrived, at most this
       // length. It takes the body of an HTTP/2 stream that the client resets
       // without an error as complete.
       request.bytes().then(

@@ -6,6 +6,7 @@ import {
   MAY_BE_STORED,
   NOT_STORED,
   statusOf,
+  UNREADABLE,
 } from "../api_errors.ts";
 import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
@@ -94,9 +95,12 @@ export class RequestHandler {
   readonly #routes: ReadonlyMap<string, Route>;
   readonly #page: ReturnType<typeof renderPage>;
   readonly #description: string;
-  /** Requests without a reply, and the creates, or other POSTs, among them. */
+  /** Requests without a reply. */
   #running = 0;
+  /** POSTs among them; each counts as a create. */
   #runningCreates = 0;
+  /** The id whose stored plant was last reported as unreadable. */
+  #unreadableId: bigint | undefined;
   /** Set when the service stops; resolves when no request is running. */
   #drained: PromiseWithResolvers<void> | undefined;
 
@@ -143,7 +147,6 @@ export class RequestHandler {
       const answer = await this.#route(request, startMs);
       if (answer === DISCONNECTED) status = DISCONNECTED_STATUS;
       response = toResponse(answer);
-      if (request.method === "HEAD") response = await withoutBody(response);
     } catch (error) {
       response = toResponse(new ApiError("internal", log.internalError(error)));
     } finally {
@@ -151,6 +154,7 @@ export class RequestHandler {
       this.#runningCreates -= creates;
       if (this.#running === 0) this.#drained?.resolve();
     }
+    if (request.method === "HEAD") response = await withoutBody(response);
     this.#bodies.discard(request);
     metrics.request(
       status ?? response.status,
@@ -214,12 +218,15 @@ export class RequestHandler {
       case "conflict":
         return new ApiError("idTaken", String(newPlant.id));
       case "unreadable":
-        log.error(
-          "plant unreadable",
-          `the plant ${newPlant.id} cannot be read, and creates of it fail: a newer ` +
-            "Deno stored it, or it is damaged: upgrade, or restore a backup",
-        );
-        return new ApiError("storeFailed", NOT_STORED);
+        if (newPlant.id !== this.#unreadableId) {
+          log.error(
+            "plant unreadable",
+            `the plant ${newPlant.id} cannot be read, and creates of it fail: a newer ` +
+              "Deno stored it, or it is damaged: upgrade, or restore a backup",
+          );
+        }
+        this.#unreadableId = newPlant.id;
+        return new ApiError("storeFailed", UNREADABLE);
       case "failed":
         return new ApiError("storeFailed", MAY_BE_STORED);
     }

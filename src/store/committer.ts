@@ -236,7 +236,7 @@ export class Committer {
     return absent;
   }
 
-  /** Does the same, so that a value that cannot be read fails only its own id. */
+  /** Settles writes one by one, so that an unreadable value fails only its id. */
   async #settleOneByOne(writes: readonly Write[]): Promise<readonly Write[]> {
     const absent: Write[] = [];
     for (const write of writes) {

@@ -45,7 +45,7 @@ export interface Rescued {
  * the process can still read them: an export in a file beside the store, complete
  * when it has its name. Tries until that succeeds.
  * @param path of the store, as configured
- * @param failed called when an attempt fails, unless for the reason of the last
+ * @param failed called when an attempt fails, unless the last one had the same reason
  */
 export async function rescuePlants(
   store: KvStore,

@@ -116,7 +116,7 @@ export class Metrics {
       family(
         "plant_store_http_requests_total",
         "counter",
-        "Requests by HTTP status; 499: the client left before the end of its body.",
+        "Requests by HTTP status; 499: the client disconnected before the end of its body.",
         [...this.#requests].sort(([a], [b]) => a - b)
           .map(([status, count]) => [`{code="${status}"}`, count]),
       ),

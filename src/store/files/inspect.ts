@@ -68,8 +68,9 @@ export function requireStore(path: string): void {
 
 /**
  * Requires that the files of a store can be read and written: Deno would panic
- * if it cannot write one that is beside a database. Not while the database is
- * open: closing any descriptor of its file releases SQLite's locks.
+ * if it cannot write one that is beside a database. Do not call it while this
+ * process has the database open: closing any descriptor of its file releases
+ * SQLite's locks.
  * @throws {StoreError} names the file that cannot, or the directory
  */
 export function requireUsable(path: string): void {

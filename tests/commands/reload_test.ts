@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { AcceptedTokens } from "../../src/http/auth.ts";
-import { reload } from "../../src/console/reload.ts";
+import { reload } from "../../src/commands/reload.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { test } from "../support/tests.ts";
 
