@@ -40,6 +40,7 @@ start.test("importRescued() imports every file beside the store, and renames it 
   const others = [
     "other.db.rescued-1.jsonl",
     "plants.db.imported-0.jsonl",
+    "plants.db.rescued-0.jsonl.old",
     "plants.db.rescued.jsonl",
   ];
   for (const name of others) Deno.createSync(place.file(name)).close();
