@@ -2,8 +2,16 @@ import assert from "node:assert/strict";
 import {
   isSameFile,
   realPathOf,
+  statOrUndefined,
 } from "../../../src/store/files/file_system.ts";
 import { test } from "../../support/tests.ts";
+
+test("statOrUndefined() finds nothing in a directory that is missing, or a file now", ({ directory }) => {
+  const file = directory.file("file");
+  assert.equal(statOrUndefined(`${file}/plants.db`), undefined);
+  Deno.createSync(file).close();
+  assert.equal(statOrUndefined(`${file}/plants.db`), undefined);
+});
 
 test("realPathOf() follows links to a file that exists or is missing", ({ directory }) => {
   const real = directory.file("data/plants.db");
