@@ -17,9 +17,11 @@ const METRICS = new Metrics(() => ({
 const withPromtool = needs("PROMTOOL");
 
 const UP = "plant_store_up";
+const NEW = "plant_store_new_store";
 const SCRAPED = 'up{job="plant-store"}';
 const ANSWERED = 'plant_store_http_requests_total{code="200"}';
 const UNAVAILABLE = 'plant_store_http_requests_total{code="503"}';
+const UNAUTHORIZED = 'plant_store_http_requests_total{code="401"}';
 const FAST = 'plant_store_commit_duration_seconds_bucket{le="0.25"}';
 const SLOW = 'plant_store_commit_duration_seconds_bucket{le="0.5"}';
 const COMMITS = 'plant_store_commit_duration_seconds_bucket{le="+Inf"}';
@@ -36,9 +38,11 @@ const SIZE = 'node_filesystem_size_bytes{mountpoint="/var/lib"}';
  */
 const HEALTHY: Readonly<Record<string, string>> = {
   [UP]: "1x4320",
+  [NEW]: "0x4320",
   [SCRAPED]: "1x4320",
   [ANSWERED]: "0+1000x4320",
   [UNAVAILABLE]: "0+1x4320",
+  [UNAUTHORIZED]: "0+1x4320",
   [FAST]: "0+100x4320",
   [SLOW]: "0+100x4320",
   [COMMITS]: "0+100x4320",
@@ -68,6 +72,18 @@ const CASES: readonly [
     { [UNAVAILABLE]: "0+20x60" },
     "30m",
     "PlantStoreRefusesCreates",
+  ],
+  [
+    "6 % of the requests are answered 401",
+    { [UNAUTHORIZED]: "0+64x60" },
+    "30m",
+    "PlantStoreRefusesTokens",
+  ],
+  [
+    "the service has created its store",
+    { [NEW]: "1x60" },
+    "30m",
+    "PlantStoreIsNew",
   ],
   [
     "2 % of the commits take more than 0.25 s",
@@ -119,6 +135,13 @@ for (const [condition, series, time, alert] of CASES) {
     await runTool(PROMTOOL, ["test", "rules", file]);
   });
 }
+
+Deno.test("every alert has a case in which it fires", () => {
+  const alerts = Deno.readTextFileSync(ALERTS).matchAll(/- alert: (\w+)/g);
+  const fired = new Set(CASES.map(([, , , alert]) => alert));
+  fired.delete(undefined);
+  assert.deepEqual(new Set(Array.from(alerts, ([, name]) => name)), fired);
+});
 
 Deno.test("the alerts use metrics of the service", () => {
   const used = Deno.readTextFileSync(ALERTS).match(/\bplant_store_\w+/g) ?? [];
