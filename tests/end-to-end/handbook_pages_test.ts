@@ -1,5 +1,6 @@
 /** https, several machines and the pages beside the handbook, on a Debian with systemd. */
 import assert from "node:assert/strict";
+import { DENOKV, KV_ENV } from "../support/kv_server.ts";
 import { newPlants, range } from "../support/load.ts";
 import { block, Machine, onMachine } from "../support/machine.ts";
 import { needs } from "../support/needs.ts";
@@ -178,13 +179,34 @@ needs("MACHINE", "LITESTREAM").test(
   },
 );
 
+needs("MACHINE", "DENOKV").test(
+  "a service moves to a KV Connect server with every plant, also those that are created meanwhile",
+  async () => {
+    await using machine = await Machine.start();
+    Deno.copyFileSync(DENOKV, machine.file("denokv"));
+    const serve = block("Plant Store with", 0, "kv-connect/")
+      .replace(/cargo install .*/, "cp /mnt/denokv /usr/local/bin")
+      .replace("TOKEN=TOKEN", `TOKEN=${KV_ENV.DENO_KV_ACCESS_TOKEN}`)
+      .replace(" &", " > /dev/null 2>&1 &");
+    await machine.underLoad(() =>
+      machine.succeed(
+        serve,
+        "curl -s --retry 9 --retry-connrefused 127.0.0.1:4512",
+        block("Plant Store with", 1, "kv-connect/"),
+        '[ "$(ls /var/lib/plant-store)" = plants.db.old ]',
+      )
+    );
+    await machine.assertHasAll();
+  },
+);
+
 Deno.test("every block of the handbook and of these pages is run by a walk", () => {
   const walks = ["", "_accidents", "_pages"]
     .map((name) => read(`tests/end-to-end/handbook${name}_test.ts`)).join("");
   const calls = walks.matchAll(
     /\bblock\(\s*"([^"]+)"(?:,\s*(\d+))?(?:,\s*"([^"]+)")?,?\s*\)/g,
   ).toArray();
-  const pages = ["", "instances/", "litestream/", "prometheus/"];
+  const pages = ["", "instances/", "kv-connect/", "litestream/", "prometheus/"];
   for (const page of pages) {
     for (const { heading, index } of blocksIn(`src/deploy/${page}README.md`)) {
       const isRun = calls.some(([, start = "", number = "0", of = ""]) =>
