@@ -3,10 +3,14 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
 import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
+import { PAUSES_S } from "../../src/reference/api.ts";
 import { samples } from "../../src/reference/samples.ts";
 import { isThere } from "../support/needs.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
+
+/** Longer than the first pause of a sample. */
+const RETRY_AFTER_S = 2;
 
 /** The file of a sample, and a command that compiles and runs it. */
 const RUNNERS: Readonly<
@@ -23,20 +27,31 @@ const RUNNERS: Readonly<
   Java: ["Create.java", "java", isThere("javac")],
 };
 
-/** Runs a sample against a service that gives these answers, one a request. */
+/** Returns a sample that retries without pauses. */
+function withoutPauses(sample: string): string {
+  return sample.replace(/\b(sleep)\((.*)\)/i, "$1(0 * ($2))");
+}
+
+/**
+ * Runs a sample against a service that gives these answers, one a request, and
+ * then 503.
+ */
 async function run(
   language: string,
   file: string,
   command: string,
   answers: readonly (readonly [status: number, text: string])[],
+  edit = (sample: string) => sample,
 ) {
   const requests: unknown[] = [];
+  const times: number[] = [];
   const server = createServer(async (request, response) => {
+    times.push(performance.now());
     const { method, url, headers } = request;
     const { authorization, "content-type": type } = headers;
     const body = await json(request);
-    const [status = 500, text = ""] = answers[requests.length] ?? [];
-    response.writeHead(status, { "retry-after": "1" }).end(text);
+    const [status, text] = answers[requests.length] ?? [503, "{}"];
+    response.writeHead(status, { "retry-after": `${RETRY_AFTER_S}` }).end(text);
     requests.push({ method, url, authorization, type, body });
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -46,13 +61,13 @@ async function run(
   using directory = new TemporaryDirectory();
   const path = directory.file(file);
   const sample = samples(`http://127.0.0.1:${address.port}`)[language] ?? "";
-  Deno.writeTextFileSync(path, sample);
+  Deno.writeTextFileSync(path, edit(sample));
   const env = { ACCESS_TOKEN: "a-token", NO_COLOR: "1" };
   const output = await runTool("sh", ["-c", `exec ${command} ${path}`], { env })
     .catch((error) => String(error));
   server.close();
   await once(server, "close");
-  return { output, requests };
+  return { output, requests, times };
 }
 
 Deno.test("samples() calls POST /plants below the base URL, and leaves no placeholder", () => {
@@ -89,7 +104,7 @@ const REQUEST = {
 for (const [language, [file, command, isThere]] of Object.entries(RUNNERS)) {
   Deno.test({
     name:
-      `the sample in ${language} repeats a create after a 503, and no other`,
+      `the sample in ${language} repeats a create after a 503, not before its Retry-After, and no other`,
     ignore: !isThere,
     fn: async () => {
       const [stored, refused] = await Promise.all([
@@ -98,8 +113,24 @@ for (const [language, [file, command, isThere]] of Object.entries(RUNNERS)) {
       ]);
       assert.match(stored.output, /it is stored/);
       assert.deepEqual(stored.requests, [REQUEST, REQUEST]);
+      const [first = NaN, second = NaN] = stored.times;
+      assert.ok(second - first >= 1000 * RETRY_AFTER_S, `${second - first} ms`);
       assert.match(refused.output, /it is taken/);
       assert.deepEqual(refused.requests, [REQUEST]);
+    },
+  });
+
+  // curl prints no advice, and its pauses cannot be shortened.
+  if (language === "curl") continue;
+  Deno.test({
+    name: `the sample in ${language} ends after its last try`,
+    ignore: !isThere,
+    fn: async () => {
+      const { output, requests } = await run(
+        ...[language, file, command, [], withoutPauses] as const,
+      );
+      assert.match(output, /keep the create, send it later/);
+      assert.equal(requests.length, 1 + PAUSES_S.length);
     },
   });
 }
