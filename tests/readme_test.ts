@@ -113,13 +113,29 @@ Deno.test("the binary has the permissions of the serve task, with which the test
   assert.deepEqual(permissions(compile), permissions(serve));
 });
 
-Deno.test("every relative link of the documents leads to a file", () => {
+/** Returns the anchors of the headings in a document, as GitHub makes them. */
+function anchorsIn(document: string): string[] {
+  const headings = read(document).matchAll(/^#+ (.*)$/gm);
+  return Array.from(
+    headings,
+    ([, heading = ""]) =>
+      heading.toLowerCase().replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-"),
+  );
+}
+
+Deno.test("every relative link of the documents leads to a file, and its anchor to a heading", () => {
   for (const document of DOCUMENTS) {
-    const links = read(document).matchAll(/\]\(([^)#:]+)(#[^)]*)?\)/g);
-    for (const [, path = ""] of links) {
+    const links = read(document).matchAll(/\]\(([^)#:]*)(?:#([^)]*))?\)/g);
+    for (const [link, path = "", anchor] of links) {
       const target = new URL(path, new URL(document, ROOT));
       const info = Deno.statSync(target);
-      assert.ok(info.isFile || info.isDirectory, `${document}: ${path}`);
+      assert.ok(info.isFile || info.isDirectory, `${document}: ${link}`);
+      if (anchor === undefined) continue;
+      assert.ok(
+        anchorsIn(target.href).includes(anchor),
+        `${document}: ${link}`,
+      );
     }
   }
 });
