@@ -1,15 +1,15 @@
 /** The checker of histories, on histories of one id. */
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";
-import { API_ERRORS } from "../src/api_errors.ts";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import {
   ABSENT,
   History,
   isRight,
   isUnsettled,
   type Operation,
-} from "./support/history.ts";
-import { Random, seedOfRun } from "./support/random.ts";
+} from "./history.ts";
+import { Random, seedOfRun } from "./random.ts";
 
 const ID = 1n;
 
