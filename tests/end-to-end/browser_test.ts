@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Browser, type Tab } from "../support/browser.ts";
 import { isThere } from "../support/needs.ts";
-import { Program, statusOf, TOKEN } from "../support/program.ts";
+import { Program, replyStatus, TOKEN } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
 
@@ -139,9 +139,9 @@ test("the form stores a plant with an id above 2 ** 53 exactly, and omits an emp
   }
   const reply = await tab.textOf("reply");
   assert.match(reply, /^200 OK\n.*\n\n\{"name":"Monstera"\}$/s);
-  assert.equal(await statusOf(program.create(body)), 200);
+  assert.equal(await replyStatus(program.create(body)), 200);
   const other = `{"id":${id},"name":"Pilea"}`;
-  assert.equal(await statusOf(program.create(other)), 409);
+  assert.equal(await replyStatus(program.create(other)), 409);
 });
 
 test("a small phone shows the message of a refusal under the status, and the remedy", async ({ tab, plant }) => {

@@ -10,7 +10,7 @@ import {
   untilReady,
 } from "../support/load.ts";
 import { needs } from "../support/needs.ts";
-import { assertSucceeded, Program, statusOf } from "../support/program.ts";
+import { assertSucceeded, Program, replyStatus } from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { testsWith } from "../support/tests.ts";
 import { freePort } from "../support/tools.ts";
@@ -42,7 +42,7 @@ onSmallDisk.test("a full disk causes 503 for creates and GET /readyz, loses noth
     });
     // A replay needs no room, and does not count as a recovery.
     await ledger.replay(program);
-    assert.equal(await statusOf(program.get("/nowhere")), 404);
+    assert.equal(await replyStatus(program.get("/nowhere")), 404);
 
     Deno.removeSync(ballast);
     await program.printed(/info: the store has recovered\n/);
@@ -71,7 +71,7 @@ needs("Linux").test(
     program.process.kill("SIGHUP");
     Deno.removeSync(store);
     await eventually(({ status }) => status === 503, () => create(2n));
-    assert.equal(await statusOf(program.get("/livez")), 200);
+    assert.equal(await replyStatus(program.get("/livez")), 200);
     assertSucceeded(await program.stop());
   },
 );

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { assertSucceeded, statusOf, TOKEN } from "../support/program.ts";
+import { assertSucceeded, replyStatus, TOKEN } from "../support/program.ts";
 import { test } from "../support/tests.ts";
 
 const PLANT = '{"id":1,"name":"Monstera"}';
@@ -11,11 +11,11 @@ test("the log has one line for each event, and none for an ordinary request", as
   await using program = await start([], { env });
   const { length } = program.stderr;
   for (const body of [PLANT, PLANT, '{"id":1,"name":""}', "{", "{}"]) {
-    await statusOf(program.create(body));
+    await replyStatus(program.create(body));
   }
-  await statusOf(program.create(PLANT, "wrong"));
+  await replyStatus(program.create(PLANT, "wrong"));
   for (const path of ["/", "/nowhere", "/readyz", "/metrics", "/plants"]) {
-    await statusOf(program.get(path, TOKEN));
+    await replyStatus(program.get(path, TOKEN));
   }
   assert.equal(program.stderr.length, length);
 
@@ -83,7 +83,7 @@ test("a programmer error is logged whole and does not end the service", async ({
     );
     ids.add(id);
     await program.printed(bug, before);
-    assert.equal(await statusOf(program.create(PLANT)), 200);
+    assert.equal(await replyStatus(program.create(PLANT)), 200);
   }
   assert.equal(ids.size, 2);
   assertSucceeded(await program.stop());

@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
-import { createDuring, Instance, settled } from "../support/instances.ts";
+import { allAnswered, createDuring, Instance } from "../support/instances.ts";
 import { needs } from "../support/needs.ts";
 import { Nginx } from "../support/nginx.ts";
-import { statusOf, TOKEN } from "../support/program.ts";
+import { replyStatus, TOKEN } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 
 const behindNginx = needs("NGINX");
@@ -33,7 +33,7 @@ behindNginx.test("two instances on one file restart and are killed under load wi
         await instance.end(signal);
         await instance.start();
         // A create that nginx has retried may wait at the next instance to stop.
-        await settled(ledger);
+        await allAnswered(ledger);
       }
     }
     for (const instance of instances) await instance.commits(COMMITS);
@@ -66,7 +66,7 @@ behindNginx.test("nginx accepts the largest body, and refuses larger bodies, hea
     });
   const get = (url: string) => fetch(url, { client });
 
-  assert.equal(await statusOf(post(largest)), 200);
+  assert.equal(await replyStatus(post(largest)), 200);
   const tooLarge = `${largest} `;
   const { bodyTooLarge, storeFailed } = API_ERRORS;
   const refuses = async (error: number, reply: Promise<Response>) => {

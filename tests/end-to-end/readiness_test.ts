@@ -9,7 +9,7 @@ import {
 } from "../support/load.ts";
 import { needs } from "../support/needs.ts";
 import { WHOLE } from "../support/plants.ts";
-import { assertSucceeded, Program, statusOf } from "../support/program.ts";
+import { assertSucceeded, Program, replyStatus } from "../support/program.ts";
 import { freePort, runTool } from "../support/tools.ts";
 import { StoreLock } from "../support/temporary.ts";
 import { Wire } from "../support/wire.ts";
@@ -40,7 +40,7 @@ needs("Linux").test(
     lock[Symbol.dispose]();
     await program.printed(/listens on/);
     const ready = fetch(`http://127.0.0.1:${port}/readyz`);
-    assert.equal(await statusOf(ready), 200);
+    assert.equal(await replyStatus(ready), 200);
   },
 );
 
@@ -64,7 +64,7 @@ withServer.test("creates and GET /readyz are answered 503 while a KV Connect ser
     // More than all commits that may be in flight.
     const failing = await Promise.all(Array.from({ length: 400 }, create));
     for (const { error } of failing) assert.equal(error, STORE_FAILED);
-    assert.equal(await statusOf(program.get("/readyz")), 503);
+    assert.equal(await replyStatus(program.get("/readyz")), 503);
     assert.equal(await program.metric("plant_store_creates_waiting"), 0);
     await recover();
     await untilReady(program);

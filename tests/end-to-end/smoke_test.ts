@@ -6,8 +6,8 @@ import {
   assertOneLine,
   assertSucceeded,
   type Ended,
+  replyStatus,
   runProgram,
-  statusOf,
   TOKEN,
 } from "../support/program.ts";
 import { test } from "../support/tests.ts";
@@ -28,10 +28,10 @@ test("serve stores a plant, refuses another token and an invalid body, and ends 
     assert.deepEqual([reply.status, await reply.text()], [200, REPLY]);
   }
   const refused = [program.create(LINE, "guess"), program.create("{}")];
-  assert.deepEqual(await Promise.all(refused.map(statusOf)), [401, 400]);
+  assert.deepEqual(await Promise.all(refused.map(replyStatus)), [401, 400]);
   const paths = ["/", "/openapi.json", "/livez", "/readyz", "/metrics"];
   for (const path of paths) {
-    assert.equal(await statusOf(program.get(path, TOKEN)), 200, path);
+    assert.equal(await replyStatus(program.get(path, TOKEN)), 200, path);
   }
   const healthcheck = ["healthcheck", "--port", `${program.port}`];
   assertPrinted(await runProgram(healthcheck), "");

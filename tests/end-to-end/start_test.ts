@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { needs } from "../support/needs.ts";
-import { assertSucceeded, statusOf } from "../support/program.ts";
+import { assertSucceeded, replyStatus } from "../support/program.ts";
 import { assertInjected, traced, withStrace } from "../support/strace.ts";
 import { runTool } from "../support/tools.ts";
 import { createStore } from "../support/transfer.ts";
@@ -30,7 +30,7 @@ needs("bash").test(
         `exec bash -c '"$0" "$@" --token-file <(echo first; yes "" | head -500000; echo second)' "$0" "$@"`,
     });
     for (const token of ["first", "second"]) {
-      assert.equal(await statusOf(program.get("/metrics", token)), 200);
+      assert.equal(await replyStatus(program.get("/metrics", token)), 200);
     }
   },
 );

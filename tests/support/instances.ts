@@ -101,7 +101,7 @@ export async function createDuring(
 }
 
 /** Waits until every create that was sent so far has a reply or none. */
-export async function settled({ sent }: Ledger): Promise<void> {
+export async function allAnswered({ sent }: Ledger): Promise<void> {
   const creates = [...sent.values()].flat();
   await eventually(
     (it) => it,

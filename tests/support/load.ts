@@ -4,7 +4,7 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { BackgroundProcess } from "./background.ts";
 import { History, isUnsettled } from "./history.ts";
 import type { Random } from "./random.ts";
-import { type Program, statusOf, TOKEN } from "./program.ts";
+import { type Program, replyStatus, TOKEN } from "./program.ts";
 
 /** The reply to a create; status 0 if the connection was lost. */
 export interface Answer {
@@ -255,6 +255,6 @@ export async function untilReady(
 ): Promise<void> {
   await eventually(
     (found) => found === status,
-    () => statusOf(fetch(`${origin}/readyz`)),
+    () => replyStatus(fetch(`${origin}/readyz`)),
   );
 }

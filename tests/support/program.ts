@@ -211,7 +211,7 @@ export class Program extends BackgroundProcess {
 }
 
 /** Returns the status of a reply, and discards its body. */
-export async function statusOf(reply: Promise<Response>): Promise<number> {
+export async function replyStatus(reply: Promise<Response>): Promise<number> {
   const { status, body } = await reply;
   await body?.cancel();
   return status;
