@@ -17,7 +17,7 @@ class Start extends TemporaryDirectory {
   readonly store = new FakeStore();
   readonly logged: string[] = [];
 
-  /** Writes a file in which plants of a lost store were saved. */
+  /** Writes a rescued file. */
   write(lines: readonly string[]): void {
     writeLines(this.file(RESCUED), lines);
   }
@@ -105,7 +105,7 @@ start.test("importRescued() by two starts at once imports a file once", async (p
   assert.equal(place.logged.length, 1, place.logged.join("\n"));
 });
 
-start.test("importRescued() names what a killed save has left, and imports the others", async (place) => {
+start.test("importRescued() names what a killed rescue has left, and imports the others", async (place) => {
   const partial = `${RESCUED}.0123abcd.partial`;
   Deno.mkdirSync(place.file(partial));
   place.write([toLine(1n, "Monstera")]);

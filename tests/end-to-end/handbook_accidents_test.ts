@@ -61,7 +61,7 @@ onMachine.test("a damaged store with random ids is restored with what only it ha
   await machine.assertHasAll();
 });
 
-onMachine.test("a lost store whose directory is gone is saved as soon as that is there, and healed by a restart", async () => {
+onMachine.test("a lost store whose directory is gone is rescued as soon as that is there, and healed by a restart", async () => {
   await using machine = await Machine.start();
   await machine.underLoad(async () => {
     await machine.succeed("rm -r /var/lib/plant-store");
@@ -73,7 +73,7 @@ onMachine.test("a lost store whose directory is gone is saved as soon as that is
   await machine.assertHasAll();
 });
 
-onMachine.test("what a process that cannot save still has is restored", async () => {
+onMachine.test("what a process that cannot rescue its plants still has is restored", async () => {
   await using machine = await Machine.start();
   await machine.underLoad(async () => {
     await machine.succeed(block("Back up"));

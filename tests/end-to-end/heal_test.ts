@@ -29,7 +29,8 @@ const PLANTS = numberFromEnv("HEAL_PLANTS", 10_000);
 /** Acknowledged creates before an accident, and after the restart. */
 const CREATES = 200;
 
-const SAVED = /error: rescued all plants \(\d+\) in \S+: restart the service\n/;
+const RESCUED =
+  /error: rescued all plants \(\d+\) in \S+: restart the service\n/;
 
 /** Waits until further creates are acknowledged. */
 async function acknowledges({ acknowledged }: Ledger): Promise<void> {
@@ -37,7 +38,7 @@ async function acknowledges({ acknowledged }: Ledger): Promise<void> {
   await eventually((size) => size >= expected, () => acknowledged.size);
 }
 
-/** Asserts that the saved files in a directory were imported, and are complete. */
+/** Asserts that the rescued files in a directory were imported, and are complete. */
 function assertImported(
   directory: TemporaryDirectory,
   files: number,
@@ -124,7 +125,7 @@ for (const [what, cause] of Object.entries(ACCIDENTS)) {
     await createDuring([instance], ledger, async () => {
       await acknowledges(ledger);
       await cause({ place, store, other, instance });
-      await instance.printed(SAVED);
+      await instance.printed(RESCUED);
       await instance.end("SIGTERM");
       await instance.start();
       assert.match(instance.logged, /warning: imported \d+ plants /);
@@ -144,7 +145,7 @@ test("restarts of two instances on one file heal a store that is deleted", async
   await createDuring(instances, ledger, async () => {
     await acknowledges(ledger);
     Deno.removeSync(store);
-    for (const instance of instances) await instance.printed(SAVED);
+    for (const instance of instances) await instance.printed(RESCUED);
     for (const instance of instances) await instance.end("SIGTERM");
     await Promise.all(instances.map((instance) => instance.start()));
     for (const instance of instances) {
@@ -157,14 +158,14 @@ test("restarts of two instances on one file heal a store that is deleted", async
   assertImported(directory, 2);
 });
 
-test("a stop during the save of many plants waits for it, a start after a stop and a kill during their import imports the rest, and later starts import nothing again", async ({ directory, store, start }) => {
+test("a stop during the rescue of many plants waits for it, a start after a stop and a kill during their import imports the rest, and later starts import nothing again", async ({ directory, store, start }) => {
   const lines = await createStore(store, PLANTS);
   {
     await using program = await start();
     Deno.removeSync(store);
     const ended = await program.stop();
     assertSucceeded(ended);
-    assert.match(ended.stderr, SAVED);
+    assert.match(ended.stderr, RESCUED);
   }
   for (const signal of ["SIGTERM", "SIGKILL"] as const) {
     await using stopped = Program.spawn(["--port", "0", "--kv", store]);
@@ -195,7 +196,7 @@ test("a stop during the save of many plants waits for it, a start after a stop a
 
 const onSmallDisk = testsWith(() => new SmallDisk(24), canMount());
 
-onSmallDisk.test("a stop waits on a full disk until the plants of a deleted store can be saved, and a start that has no room for them fails and keeps their file", async (disk) => {
+onSmallDisk.test("a stop waits on a full disk until the plants of a deleted store can be rescued, and a start that has no room for them fails and keeps their file", async (disk) => {
   const store = disk.file("plants.db");
   const ledger = new Ledger();
   {
@@ -213,7 +214,7 @@ onSmallDisk.test("a stop waits on a full disk until the plants of a deleted stor
     Deno.removeSync(ballast);
     const ended = await program.ended();
     assertSucceeded(ended);
-    assert.match(ended.stderr, SAVED);
+    assert.match(ended.stderr, RESCUED);
   }
   const ballast = disk.fill("ballast");
   Deno.truncateSync(ballast, Deno.statSync(ballast).size - 1_000_000);

@@ -47,7 +47,7 @@ const linesOf = (ids: readonly bigint[]) =>
 
 /** The plants of a store that was killed, and of a file that a start imports. */
 const STORED = linesOf(range(1n, 100));
-const SAVED = linesOf(range(200n, 10));
+const RESCUED = linesOf(range(200n, 10));
 
 /** A command, and its changes of files that it has not made. */
 type Command = readonly [words: string, ...changes: string[]];
@@ -156,13 +156,13 @@ async function run(
   const rescued = made.filter((name) => /rescued-.*\.jsonl$/.test(name));
   for (const name of rescued) {
     const text = Deno.readTextFileSync(`${data}/${name}`);
-    assert.deepEqual(text.trimEnd().split("\n"), [...STORED, ...SAVED], how);
+    assert.deepEqual(text.trimEnd().split("\n"), [...STORED, ...RESCUED], how);
   }
   for (const name of made.filter((name) => name.endsWith(".partial"))) {
     const { mode } = Deno.statSync(`${data}/${name}`);
     assert.equal((mode ?? 0) & 0o077, 0, name);
   }
-  // The plants of a store that was deleted, but not saved, are nowhere.
+  // The plants of a store that was deleted, but not rescued, are nowhere.
   const isRescued = rescued.length > 0 && !names.includes("plants.db-wal");
   if (names.includes("plants.db") || isRescued) {
     const name = isService ? words.replace(/.* /, "") : "plants.db";
@@ -170,7 +170,7 @@ async function run(
     await using service = await Program.start(args);
     assertSucceeded(await service.stop());
     const found = new Set(await exportLines(`${data}/${name}`));
-    const expected = name === "new.db" ? [] : [...STORED.slice(1), ...SAVED];
+    const expected = name === "new.db" ? [] : [...STORED.slice(1), ...RESCUED];
     assert.deepEqual(expected.filter((line) => !found.has(line)), [], how);
   }
   return calls;
@@ -186,7 +186,7 @@ for (const command of COMMANDS) {
       await createAndKill(store, STORED.length);
       assertSucceeded(await backUp(store, directory.file("copy.db")));
       writeLines(directory.file("lines"), linesOf([-1n]));
-      writeLines(directory.file(HEALED.replace("rename ", "")), SAVED);
+      writeLines(directory.file(HEALED.replace("rename ", "")), RESCUED);
       const { path } = directory;
       const calls = await run(path, command, injections, false);
       const kills = killPoints(calls).map((kill) => [...injections, kill]);

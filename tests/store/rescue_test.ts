@@ -23,8 +23,8 @@ class LostStore extends TemporaryDirectory {
   /** Called before the plants are read. */
   onRead: () => void = () => {};
 
-  /** Saves the plants. */
-  async save(isReplaced = false) {
+  /** Rescues the plants. */
+  async rescue(isReplaced = false) {
     using kv = await Deno.openKv(this.#path);
     await kv.set(["plants", 0n, "note"], "of another program");
     const store = this.#store = await openStore(fileAt(this.#path));
@@ -71,14 +71,14 @@ const lost = testsWith(() => new LostStore());
 
 const LOG = ["plants.db-shm", "plants.db-wal"];
 const RENAMED = ["plants.db.lost-TIME-shm", "plants.db.lost-TIME-wal"];
-const SAVED = "plants.db.rescued-TIME.jsonl";
+const RESCUED = "plants.db.rescued-TIME.jsonl";
 
-lost.test("rescuePlants() saves every plant in a file for its user only, and then renames the log beside no database", async (place) => {
+lost.test("rescuePlants() writes every plant to a file for its user only, and then renames the log beside no database", async (place) => {
   let before: string[] = [];
   place.onRead = () => before = place.kinds();
-  const rescued = await place.save();
+  const rescued = await place.rescue();
   assert.deepEqual(before.slice(0, 2), LOG);
-  assert.deepEqual(place.kinds(), [...RENAMED, SAVED]);
+  assert.deepEqual(place.kinds(), [...RENAMED, RESCUED]);
   assert.equal(rescued?.plants, PLANTS.length);
   assert.equal(rescued.file, place.file(place.names().at(-1) ?? ""));
   assert.equal(Deno.readTextFileSync(rescued.file), LINES);
@@ -89,16 +89,16 @@ lost.test("rescuePlants() saves every plant in a file for its user only, and the
 lost.test("rescuePlants() renames the log before it reads, if another file has the place of the database", async (place) => {
   let before: string[] = [];
   place.onRead = () => before = place.kinds();
-  await place.save(true);
+  await place.rescue(true);
   assert.deepEqual(before.slice(0, 3), ["plants.db", ...RENAMED]);
-  assert.deepEqual(place.kinds(), ["plants.db", ...RENAMED, SAVED]);
+  assert.deepEqual(place.kinds(), ["plants.db", ...RENAMED, RESCUED]);
 });
 
 lost.test("rescuePlants() tries again every RESCUE_RETRY_MS, reports each other reason once, and leaves no incomplete file", async (place) => {
   place.onRead = () => {
     throw new TypeError("database or disk is full");
   };
-  const saved = place.save();
+  const rescuing = place.rescue();
   for (let failures = 1; failures <= 2; failures++) {
     await place.hasFailed();
     assert.deepEqual(place.kinds(), LOG);
@@ -111,19 +111,19 @@ lost.test("rescuePlants() tries again every RESCUE_RETRY_MS, reports each other 
   await place.hasFailed();
   Deno.mkdirSync(place.path);
   place.retry();
-  assert.equal((await saved).plants, PLANTS.length);
-  assert.deepEqual(place.kinds(), [SAVED]);
+  assert.equal((await rescuing).plants, PLANTS.length);
+  assert.deepEqual(place.kinds(), [RESCUED]);
   const missing = "No such file or directory (os error 2)";
   assert.deepEqual(place.failures, ["database or disk is full", missing]);
 });
 
-lost.test("rescuePlants() of a damaged store saves what can be read, counts the gaps, and keeps the log", async (place) => {
+lost.test("rescuePlants() of a damaged store writes what can be read, counts the gaps, and keeps the log", async (place) => {
   place.onRead = () => {
     throw new TypeError("database disk image is malformed");
   };
-  const { plants, gaps } = await place.save();
+  const { plants, gaps } = await place.rescue();
   assert.deepEqual([plants, gaps], [0, 1]);
-  assert.deepEqual(place.kinds(), [...LOG, SAVED].toSorted());
+  assert.deepEqual(place.kinds(), [...LOG, RESCUED].toSorted());
   assert.deepEqual([place.failures, place.clock.sleeps], [[], []]);
 });
 
@@ -140,13 +140,13 @@ lost.test("rescuePlants() ends when the file is complete, even if its directory 
   };
   Deno.renameSync = failing;
   try {
-    assert.equal((await place.save())?.plants, PLANTS.length);
+    assert.equal((await place.rescue())?.plants, PLANTS.length);
   } finally {
     prototype.syncSync = syncSync;
     Deno.renameSync = renameSync;
   }
   assert.equal(syncs, 2);
-  assert.deepEqual(place.kinds(), [...LOG, SAVED]);
+  assert.deepEqual(place.kinds(), [...LOG, RESCUED]);
   assert.deepEqual(place.failures, []);
 });
 
@@ -157,12 +157,12 @@ lost.test("rescuePlants() reads nothing while the log beside another database ca
   };
   let reads = 0;
   place.onRead = () => reads++;
-  const saved = place.save(true);
+  const rescuing = place.rescue(true);
   await place.hasFailed()
     .finally(() => Deno.renameSync = renameSync);
   assert.equal(reads, 0);
   place.retry();
-  await saved;
-  assert.deepEqual(place.kinds(), ["plants.db", ...RENAMED, SAVED]);
+  await rescuing;
+  assert.deepEqual(place.kinds(), ["plants.db", ...RENAMED, RESCUED]);
   assert.deepEqual(place.failures, ["Input/output error"]);
 });
