@@ -7,9 +7,8 @@ import { RESCUE_RETRY_MS } from "../limits.ts";
 import { countOf } from "../messages.ts";
 import { StoreError } from "../store_error.ts";
 import { statOrUndefined, sync } from "../store/files/file_system.ts";
-import { PARTIAL } from "../store/files/publish.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import { importedNameOf, rescuePlants } from "../store/rescue.ts";
+import { findRescued, importedNameOf, rescuePlants } from "../store/rescue.ts";
 import type { Store } from "../store/store.ts";
 import type { Log } from "../telemetry/log.ts";
 import { Import, openInput } from "./import.ts";
@@ -43,6 +42,16 @@ export async function rescue(
   log.error("plants rescued", rescued);
 }
 
+/** Returns the rescued files beside a store, and names the incomplete ones. */
+export function findRescuedFiles(path: string, log: Log): string[] {
+  const { files, incomplete } = findRescued(path);
+  for (const directory of incomplete) {
+    const why = "it is being written, or the service was killed";
+    log.error("rescued file incomplete", `${directory} is incomplete: ${why}`);
+  }
+  return files;
+}
+
 /**
  * Imports rescued files before the service listens, and renames them, so that none
  * is imported twice.
@@ -55,11 +64,6 @@ export async function importRescued(
   log: Log,
 ): Promise<void> {
   for (const file of files) {
-    if (file.endsWith(PARTIAL)) {
-      const why = "it is being written, or the service was killed";
-      log.error("rescued file incomplete", `${file} is incomplete: ${why}`);
-      continue;
-    }
     try {
       await importFile(store, file, log);
     } catch (error) {
@@ -91,6 +95,7 @@ async function importFile(
     "plants imported",
     `imported ${plants(stored + replayed)} of a lost store from ${imported}`,
   );
+  store.isNew = false;
   const rest = conflict + unreadable + refused;
   if (rest === 0) return;
   log.error(

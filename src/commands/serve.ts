@@ -12,10 +12,9 @@ import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
-import { findRescued } from "../store/rescue.ts";
 import { type StoreError, toStoreError } from "../store_error.ts";
 import { Log } from "../telemetry/log.ts";
-import { importRescued, rescue } from "./rescued_plants.ts";
+import { findRescuedFiles, importRescued, rescue } from "./rescued_plants.ts";
 
 /**
  * Runs the service until a signal stops it.
@@ -96,7 +95,7 @@ async function open(
   try {
     // Before the store is created: a start that fails leaves none.
     const files = location.kind === "file"
-      ? findRescued(location.configured)
+      ? findRescuedFiles(location.configured, log)
       : [];
     store = await Promise.race([openStore(location), stopped]);
     if (store === undefined) return undefined;

@@ -10,11 +10,11 @@ import {
 /** Returns what to do about a problem of a store, which a setting names. */
 function adviceFor(kind: StoreErrorKind, setting: string): string {
   return {
-    "path": `name another file with ${setting}`,
+    "path": `check the path in ${setting}, and what is there`,
     "denied":
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
     "foreign log":
-      "stop the service, and restore a backup, or move that log away to start without the plants that only it has",
+      "stop the service, and put that database back, or restore a backup",
     "corrupt": "check the disk, try again, and if this stays, restore a backup",
     "newer format": "run the plant-store that stored them, or restore a backup",
     "lost": "",

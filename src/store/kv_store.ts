@@ -31,7 +31,7 @@ const RUN_GAP_MAX = 4n;
 export class KvStore implements Store, ListedStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
-  readonly isNew: boolean;
+  isNew: boolean;
   /** The open files; `undefined` for a KV Connect server. */
   readonly #files: WatchedFiles | undefined;
   readonly #kv: Deno.Kv;

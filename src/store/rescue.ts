@@ -18,12 +18,15 @@ const SUFFIX = ".jsonl";
  * @param path of the store, as configured
  * @throws the error of Deno if the directory cannot be read
  */
-export function findRescued(path: string): string[] {
-  const names = Array.from(Deno.readDirSync(dirname(path)), ({ name }) => name);
-  return names.filter((name) =>
-    name.startsWith(basename(path) + RESCUED) &&
-    (name.endsWith(SUFFIX) || name.endsWith(PARTIAL))
-  ).sort().map((name) => join(dirname(path), name));
+export function findRescued(path: string) {
+  const directory = dirname(path);
+  const found = Array.from(Deno.readDirSync(directory), ({ name }) => name)
+    .filter((name) => name.startsWith(basename(path) + RESCUED))
+    .sort().map((name) => join(directory, name));
+  return {
+    files: found.filter((name) => name.endsWith(SUFFIX)),
+    incomplete: found.filter((name) => name.endsWith(PARTIAL)),
+  };
 }
 
 /** Returns the name of a rescued file after its import. */
@@ -45,7 +48,7 @@ export interface Rescued {
  * the process can still read them: an export in a file beside the store, complete
  * when it has its name. Tries until that succeeds.
  * @param path of the store, as configured
- * @param failed called when an attempt fails, unless the last one had the same reason
+ * @param failed called when an attempt fails
  */
 export async function rescuePlants(
   store: KvStore,
@@ -53,7 +56,6 @@ export async function rescuePlants(
   clock: Clock,
   failed: (error: StoreError) => void,
 ): Promise<Rescued> {
-  let reported: string | undefined;
   for (;;) {
     const time = new Date().toISOString().replaceAll(":", "");
     const lost = `.lost-${time}`;
@@ -67,9 +69,7 @@ export async function rescuePlants(
       if (rescued.gaps === 0) renameLogOfRescued(store, lost);
       return rescued;
     } catch (thrown) {
-      const error = toStoreError(thrown);
-      if (error.message !== reported) failed(error);
-      reported = error.message;
+      failed(toStoreError(thrown));
       await clock.sleep(RESCUE_RETRY_MS);
     }
   }

@@ -42,7 +42,7 @@ test("exportPlants() writes those of some ids, and names those that it cannot", 
   Deno.removeSync(path);
   await assert.rejects(exportFrom(path), {
     name: "OperatorError",
-    message: /^cannot read \S+plants\.db: no such file: name another file/,
+    message: /^cannot read \S+plants\.db: no such file: check the path/,
   });
 });
 

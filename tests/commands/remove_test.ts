@@ -106,7 +106,7 @@ test("removePlants() removes nothing if an id is invalid, or the store is missin
   await assert.rejects(removePlants(store, ["1"]), {
     name: "OperatorError",
     message:
-      `cannot remove plants from ${path}: no such file: name another file with --kv`,
+      `cannot remove plants from ${path}: no such file: check the path in --kv, and what is there`,
   });
   assert.deepEqual(directory.names(), []);
 });

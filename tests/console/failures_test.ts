@@ -14,9 +14,13 @@ const SERVER = serverAt("http://kv.test/");
 Deno.test("explain() advises what to do about each kind of problem", () => {
   for (
     const [kind, store, advice] of [
-      ["path", FILE, /^x: name another file with KV_PATH$/],
+      ["path", FILE, /^x: check the path in KV_PATH, and what is there$/],
       ["denied", FILE, /^x: let the user .* write there; .*ReadWritePaths$/],
-      ["foreign log", FILE, /^x: stop the service, and restore a backup, or/],
+      [
+        "foreign log",
+        FILE,
+        /^x: stop the service, and put that database back, or/,
+      ],
       ["corrupt", FILE, /^x: check the disk, .* restore a backup$/],
       ["newer format", FILE, /^x: run the plant-store that stored them, or/],
       ["lost", FILE, /^x$/],
@@ -44,7 +48,7 @@ Deno.test("storeFailure() and fileFailure() name the store or the file; what can
   const missing = new Deno.errors.NotFound("No such file");
   assertFailure(
     storeFailure("read", FILE, missing),
-    "cannot read /srv/plants.db: No such file: name another file with KV_PATH",
+    "cannot read /srv/plants.db: No such file: check the path in KV_PATH, and what is there",
     2,
   );
   assertFailure(
