@@ -38,6 +38,7 @@ async function assertExact(
 ): Promise<void> {
   const seed = seedOfRun();
   const ledger = new Ledger();
+  ledger.repeatsCreates = server !== undefined;
   const instances: Instance[] = [];
   const removals: number[] = [];
   const accidents: string[] = [];
@@ -62,6 +63,7 @@ async function assertExact(
       assert.ok(removals.includes(answer), `no removal answered ${answer}`);
     }
   } catch (cause) {
-    throw new Error(`with SEED=${seed} HISTORY_S=${HISTORY_S}`, { cause });
+    const message = `with SEED=${seed} HISTORY_S=${HISTORY_S}: ${accidents}`;
+    throw new Error(message, { cause });
   }
 }

@@ -9,6 +9,9 @@
  * - it is answered 200 as well if its plant is stored, and 409 if another one is;
  * - a removal removes the plant that is stored, or answers that there is none.
  *
+ * The client of a KV Connect server repeats a write whose reply was lost: a create
+ * that is running while its plant is removed may store it again.
+ *
  * An operation without an outcome may take effect at any later moment, or never.
  * Only the order of requests and replies counts, not their time.
  */
@@ -77,6 +80,8 @@ export class History {
   readonly #removals = new Map<bigint, Operation[]>();
   /** Operations that were sent, plus replies. */
   events = 0;
+  /** Whether the store may carry out a create again while it has no reply. */
+  repeatsCreates = false;
 
   /** Records a create that is sent now, or the write of another program. */
   sends({ id, plant }: NewPlant): Create {
@@ -114,7 +119,11 @@ export class History {
         ...this.sent.get(id) ?? [],
         ...this.#removals.get(id) ?? [],
       ];
-      const problem = findUnexplained(operations, stored.get(id));
+      const problem = findUnexplained(
+        operations,
+        stored.get(id),
+        this.repeatsCreates,
+      );
       if (problem === undefined) return [];
       const all = operations.map(describe).join("; ");
       return [`${id}: ${problem}, which nothing explains: ${all}`];
@@ -140,6 +149,7 @@ interface State {
 function findUnexplained(
   sent: readonly Operation[],
   stored: unknown,
+  repeatsCreates: boolean,
 ): string | undefined {
   const operations = sent.filter(({ answer }) => !REFUSALS.includes(answer))
     .sort((a, b) => deadlineOf(a) - deadlineOf(b));
@@ -157,7 +167,8 @@ function findUnexplained(
   function change(): void {
     const candidates = operations.filter((operation) => open.has(operation));
     for (const state of states) {
-      for (const operation of changesOf(state, candidates)) {
+      const changes = changesOf(state, candidates, repeatsCreates);
+      for (const operation of changes) {
         const next = observe({
           value: operation.plant,
           used: new Set([...state.used, operation]),
@@ -196,6 +207,7 @@ function deadlineOf({ answer, answeredAt }: Operation): number {
 function changesOf(
   { value, used }: State,
   candidates: readonly Operation[],
+  repeatsCreates: boolean,
 ): readonly Operation[] {
   const changes: Operation[] = [];
   for (const operation of candidates) {
@@ -203,7 +215,8 @@ function changesOf(
     const mayChange = answer === 200 || isUnsettled(answer);
     const isRemoval = plant === undefined;
     if (!mayChange || isRemoval === (value === undefined)) continue;
-    if (used.has(operation)) continue;
+    const mayRepeat = repeatsCreates && !isRemoval;
+    if (used.has(operation) && !mayRepeat) continue;
     const isKnown = changes.some((it) => isDeepStrictEqual(it.plant, plant));
     if (!isKnown) changes.push(operation);
   }
