@@ -130,7 +130,7 @@ export const LIMITS: readonly (readonly [
     "UTF-8; a `charset` in the content type is ignored",
     notUtf8,
   ],
-  ["Byte order mark before the JSON", "none", notJson],
+  ["Byte order mark before the JSON", "not allowed", notJson],
   [
     "Nesting of arrays and objects",
     `${JSON_DEPTH_MAX} levels, including the outermost object`,

@@ -156,6 +156,27 @@ for (
   });
 }
 
+onMachine.test("a store is restored from an earlier backup if the last one is damaged, and without any", async () => {
+  await using machine = await Machine.start();
+  const backUp = block("Back up");
+  await machine.succeed(backUp, "sleep 1", backUp, "plants stop");
+  await machine.succeed(
+    "head -c 100000 /dev/urandom | dd of=$(ls /var/lib/plant-store-backups/plants-2*.db | tail -n 1) bs=4096 seek=1",
+  );
+  const damaged = await machine.run(RESTORE);
+  assert.match(damaged.stderr, /cannot restore /);
+  await machine.succeed("! systemctl is-active plant-store");
+  await machine.succeed(
+    RESTORE.replace("tail -n 1", "tail -n 2 | head -n 1"),
+  );
+  await machine.assertHasAll();
+  await machine.succeed(
+    "rm /var/lib/plant-store-backups/*",
+    RESTORE.replace(/plants restore "\$\(.*\)"/, "true"),
+  );
+  await machine.assertHasAll();
+});
+
 onMachine.test("a start waits for the end of a lock, and for room on the disk", async () => {
   await using machine = await Machine.start(
     "mkdir /var/lib/plant-store; mount -t tmpfs -o size=8m none /var/lib/plant-store",
