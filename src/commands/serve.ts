@@ -4,7 +4,6 @@ import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
 import { explain, nameOf, storeFailure } from "../console/failures.ts";
 import { orListenFailure } from "../console/listen_failure.ts";
-import { reload } from "./reload.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { listen, tryToListen } from "../http/server.ts";
@@ -14,6 +13,7 @@ import type { KvStore } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
 import { type StoreError, toStoreError } from "../store_error.ts";
 import { Log } from "../telemetry/log.ts";
+import { reload } from "./reload.ts";
 import { findRescuedFiles, importRescued, rescue } from "./rescued_plants.ts";
 
 /**

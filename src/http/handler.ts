@@ -146,15 +146,15 @@ export class RequestHandler {
     try {
       const answer = await this.#route(request, startMs);
       if (answer === DISCONNECTED) status = DISCONNECTED_STATUS;
-      response = toResponse(answer);
+      response = await toReply(request, answer);
     } catch (error) {
-      response = toResponse(new ApiError("internal", log.internalError(error)));
+      const answer = new ApiError("internal", log.internalError(error));
+      response = await toReply(request, answer);
     } finally {
       this.#running--;
       this.#runningCreates -= creates;
       if (this.#running === 0) this.#drained?.resolve();
     }
-    if (request.method === "HEAD") response = await withoutBody(response);
     this.#bodies.discard(request);
     metrics.request(
       status ?? response.status,
@@ -321,6 +321,15 @@ function toResponse(answer: Answer): Response {
     status: statusOf(error),
     headers,
   });
+}
+
+/** Converts an answer to the reply to a request. */
+function toReply(
+  { method }: Request,
+  answer: Answer,
+): Response | Promise<Response> {
+  const response = toResponse(answer);
+  return method === "HEAD" ? withoutBody(response) : response;
 }
 
 /**

@@ -118,25 +118,39 @@ Deno.test("handle() replies with 50303 to creates of an id whose stored value ca
   assert.match(text, /\nplant_store_up 1\n/);
 });
 
-/** Makes the next reply that is built fail. */
-function breakNextReply(): void {
-  const { json } = Response;
-  Response.json = () => {
-    Response.json = json;
+/** Makes the next call of a method fail. */
+function breakOnce<Name extends string>(
+  target: Record<Name, unknown>,
+  name: Name,
+): void {
+  const method = target[name];
+  target[name] = () => {
+    target[name] = method;
     throw new TypeError("a bug of this test");
   };
 }
 
-Deno.test("handle() replies with 500 to a bug in a HEAD, without a body", async () => {
-  const service = new TestService();
-  breakNextReply();
-  const { status, text } = await service.get("/livez", { method: "HEAD" });
-  assert.deepEqual([status, text], [500, ""]);
+Deno.test("handle() replies with 500 to a bug in a HEAD, or in its reply, without a body, and logs it", async () => {
+  for (
+    const insertBug of [
+      () => breakOnce(Response, "json"),
+      () => breakOnce(Response.prototype, "bytes"),
+    ]
+  ) {
+    const service = new TestService();
+    insertBug();
+    const { status, text } = await service.get("/livez", { method: "HEAD" });
+    assert.deepEqual([status, text], [500, ""]);
+    assert.match(service.logged.join(), /internal error .*\nTypeError: a bug /);
+    const metrics = await service.get("/metrics");
+    assert.match(metrics.text, /_requests_total\{code="500"\} 1\n/);
+    await service.handler.drain();
+  }
 });
 
 Deno.test("handle() replies with 50001 to a bug, logs it under the id in the message, and counts the request once", async () => {
   const service = new TestService();
-  breakNextReply();
+  breakOnce(Response, "json");
   const reply = await service.create(VALID, { target: "/ferns" });
   const [entry = "", ...others] = service.logged;
   const [, id] =
