@@ -4,7 +4,7 @@ import type { NewPlant } from "../../src/plant/plant.ts";
 import { openStore } from "../../src/store/open.ts";
 import { capture } from "../support/console.ts";
 import { destroyPages, execute, overwrite } from "../support/damage.ts";
-import { newPlants, range, toBody } from "../support/load.ts";
+import { newPlants, range, toBody } from "../support/plants.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import { commitAll, fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";

@@ -9,7 +9,7 @@ import { StoreError } from "../../src/store_error.ts";
 import { capture } from "../support/console.ts";
 import { execute } from "../support/damage.ts";
 import { entriesOf } from "../support/entries.ts";
-import { newPlants } from "../support/load.ts";
+import { newPlants } from "../support/plants.ts";
 import { commit, fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 

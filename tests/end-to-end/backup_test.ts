@@ -1,12 +1,7 @@
 import assert from "node:assert/strict";
-import {
-  eventually,
-  inParallel,
-  isStored,
-  newPlants,
-  range,
-  send,
-} from "../support/load.ts";
+import { isStored, send } from "../support/ledger.ts";
+import { newPlants, range } from "../support/plants.ts";
+import { eventually, inParallel } from "../support/waiting.ts";
 import { assertSucceeded, Program } from "../support/program.ts";
 import { traced, withStrace } from "../support/strace.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import http2 from "node:http2";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
-import { eventually } from "../support/load.ts";
+import { eventually } from "../support/waiting.ts";
 import { testsOfOneService } from "../support/one_service.ts";
 import { TOKEN } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";

@@ -1,6 +1,7 @@
 /** A process without file descriptors: it continues, and listens again. */
 import assert from "node:assert/strict";
-import { eventually, inParallel, isStored, send } from "../support/load.ts";
+import { isStored, send } from "../support/ledger.ts";
+import { eventually, inParallel } from "../support/waiting.ts";
 import { isThere } from "../support/needs.ts";
 import { WHOLE } from "../support/plants.ts";
 import { assertSucceeded, type Program } from "../support/program.ts";

@@ -1,16 +1,16 @@
 /** A full disk, and a log that cannot be written. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
-import {
-  eventually,
-  inParallel,
-  Ledger,
-  occurrences,
-  range,
-  untilReady,
-} from "../support/load.ts";
+import { Ledger } from "../support/ledger.ts";
+import { range } from "../support/plants.ts";
+import { eventually, inParallel, untilReady } from "../support/waiting.ts";
 import { needs } from "../support/needs.ts";
-import { assertSucceeded, Program, replyStatus } from "../support/program.ts";
+import {
+  assertSucceeded,
+  occurrences,
+  Program,
+  replyStatus,
+} from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { testsWith } from "../support/tests.ts";
 import { freePort } from "../support/tools.ts";

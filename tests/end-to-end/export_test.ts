@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
-import { eventually, inParallel, newPlants, range } from "../support/load.ts";
+import { newPlants, range } from "../support/plants.ts";
+import { eventually, inParallel } from "../support/waiting.ts";
 import { assertOneLine, runProgram } from "../support/program.ts";
 import { test } from "../support/tests.ts";
 import { createStore, exportLines } from "../support/transfer.ts";

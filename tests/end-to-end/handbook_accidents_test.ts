@@ -1,7 +1,7 @@
 /** The ways back of the handbook, run as they are printed, on a Debian with systemd. */
 import assert from "node:assert/strict";
 import { destroyPages } from "../support/damage.ts";
-import { newPlants, range } from "../support/load.ts";
+import { newPlants, range } from "../support/plants.ts";
 import { block, Machine, onMachine } from "../support/machine.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 

@@ -1,7 +1,7 @@
 /** https, several machines and the pages beside the handbook, on a Debian with systemd. */
 import assert from "node:assert/strict";
 import { DENOKV, KV_ENV } from "../support/kv_server.ts";
-import { newPlants, range } from "../support/load.ts";
+import { newPlants, range } from "../support/plants.ts";
 import { block, Machine, onMachine } from "../support/machine.ts";
 import { needs } from "../support/needs.ts";
 import { blocksIn, read } from "../support/readme.ts";

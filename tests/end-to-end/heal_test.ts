@@ -4,16 +4,13 @@
  */
 import assert from "node:assert/strict";
 import { createDuring, Instance } from "../support/instances.ts";
-import {
-  eventually,
-  Ledger,
-  newPlants,
-  occurrences,
-  range,
-} from "../support/load.ts";
+import { Ledger } from "../support/ledger.ts";
+import { newPlants, range } from "../support/plants.ts";
+import { eventually } from "../support/waiting.ts";
 import {
   assertOneLine,
   assertSucceeded,
+  occurrences,
   Program,
   runProgram,
 } from "../support/program.ts";

@@ -8,7 +8,7 @@ import { ABSENT } from "../support/history.ts";
 import { HISTORY_S, runHistory } from "../support/history_run.ts";
 import { Instance } from "../support/instances.ts";
 import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
-import { Ledger } from "../support/load.ts";
+import { Ledger } from "../support/ledger.ts";
 import { seedOfRun } from "../support/random.ts";
 import { fileAt, serverAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";

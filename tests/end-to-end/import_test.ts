@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { LINE_BYTES_MAX, VALUE_BYTES_MAX } from "../../src/limits.ts";
-import { eventually, range } from "../support/load.ts";
+import { range } from "../support/plants.ts";
+import { eventually } from "../support/waiting.ts";
 import { Program, runProgram } from "../support/program.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import { test } from "../support/tests.ts";

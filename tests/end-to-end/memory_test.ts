@@ -6,15 +6,11 @@ import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
-import {
-  eventually,
-  type Ledger,
-  newPlants,
-  range,
-  residentBytes,
-} from "../support/load.ts";
+import type { Ledger } from "../support/ledger.ts";
+import { eventually } from "../support/waiting.ts";
+import { BackgroundProcess } from "../support/background.ts";
 import { needs } from "../support/needs.ts";
-import { LONGEST_PLANTS, WHOLE } from "../support/plants.ts";
+import { LONGEST_PLANTS, newPlants, range, WHOLE } from "../support/plants.ts";
 import { assertSucceeded, type Program } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";
 
@@ -44,6 +40,19 @@ const STREAMS_MAX = 200;
 
 /** Floods, to compare the memory of the second half with that of the first. */
 const FLOODS = 4;
+
+/** Returns the resident memory of a program, or its peak (Linux only). */
+async function residentBytes(
+  { process }: Program,
+  field: "VmRSS" | "VmHWM" = "VmRSS",
+): Promise<number> {
+  // With another process: Deno itself needs all permissions to read /proc.
+  const args = [`/proc/${process.pid}/status`];
+  const { stdout } = await new BackgroundProcess("cat", { args }).ended();
+  const found = new RegExp(`^${field}:\\s+(\\d+) kB$`, "m").exec(stdout);
+  assert.ok(found !== null, "the program has ended");
+  return 1_024 * Number(found[1]);
+}
 
 /**
  * Sends creates at the same time while the store is locked; when all of them

@@ -3,8 +3,8 @@
  * at any moment leaves no incomplete one under its name.
  */
 import assert from "node:assert/strict";
-import { inParallel, range } from "../support/load.ts";
-import { WHOLE } from "../support/plants.ts";
+import { inParallel } from "../support/waiting.ts";
+import { range, WHOLE } from "../support/plants.ts";
 import { assertSucceeded, Program } from "../support/program.ts";
 import { numberFromEnv } from "../support/random.ts";
 import {

@@ -1,5 +1,6 @@
 /** Starts that overlap with each other: none may take a live log for foreign. */
-import { eventually, newPlants } from "../support/load.ts";
+import { newPlants } from "../support/plants.ts";
+import { eventually } from "../support/waiting.ts";
 import { assertSucceeded, Program } from "../support/program.ts";
 import { tracedOn, withStrace } from "../support/strace.ts";
 

@@ -5,7 +5,9 @@
 import assert from "node:assert/strict";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { Disk, RECORDED } from "../support/disk.ts";
-import * as load from "../support/load.ts";
+import { isStored, send } from "../support/ledger.ts";
+import { drawPlant, toBody } from "../support/plants.ts";
+import { inParallel } from "../support/waiting.ts";
 import { assertSucceeded, runProgram } from "../support/program.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
 import { parseTrace, traced, withStrace } from "../support/strace.ts";
@@ -41,7 +43,7 @@ async function record(place: TestPlace, random: Random): Promise<Recording> {
 
   function draw(length: number): NewPlant[] {
     return Array.from({ length }, () => {
-      const [id, plant] = [drawId(random), load.drawPlant(random)];
+      const [id, plant] = [drawId(random), drawPlant(random)];
       return { id, plant: { ...plant, name: `${id} ${plant.name}` } };
     });
   }
@@ -51,11 +53,11 @@ async function record(place: TestPlace, random: Random): Promise<Recording> {
     const options = traced(trace, RECORDED, ...injection);
     await using program = await start([], options);
     let hasFailed = false;
-    await load.inParallel(newPlants, async (newPlant) => {
+    await inParallel(newPlants, async (newPlant) => {
       if (hasFailed) return;
-      sent.set(`${newPlant.id}`, load.toBody(newPlant));
-      const answer = await load.send(program, newPlant);
-      if (!load.isStored(answer)) hasFailed = true;
+      sent.set(`${newPlant.id}`, toBody(newPlant));
+      const answer = await send(program, newPlant);
+      if (!isStored(answer)) hasFailed = true;
     }, 24);
     await program.stop();
     const begin = (disk.times.at(-1) ?? 0) + 1;
@@ -120,7 +122,7 @@ withStrace.test("a power cut at any moment loses no acknowledged plant, but woul
   try {
     const recording = await record(place, random);
     const cuts = Array(POWER_CUTS).keys();
-    await load.inParallel(cuts, () => assertSurvives(recording, random), 2);
+    await inParallel(cuts, () => assertSurvives(recording, random), 2);
 
     // More calls than a commit makes between its last write and its replies.
     const earlier = ([id, at]: [string, number]) => [id, at - 50] as const;

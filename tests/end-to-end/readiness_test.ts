@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
-import {
-  eventually,
-  isStored,
-  occurrences,
-  untilReady,
-} from "../support/load.ts";
+import { isStored } from "../support/ledger.ts";
+import { eventually, untilReady } from "../support/waiting.ts";
 import { needs } from "../support/needs.ts";
 import { WHOLE } from "../support/plants.ts";
-import { assertSucceeded, Program, replyStatus } from "../support/program.ts";
+import {
+  assertSucceeded,
+  occurrences,
+  Program,
+  replyStatus,
+} from "../support/program.ts";
 import { freePort, runTool } from "../support/tools.ts";
 import { StoreLock } from "../support/temporary.ts";
 import { Wire } from "../support/wire.ts";

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
-import { eventually, occurrences } from "../support/load.ts";
+import { eventually } from "../support/waiting.ts";
 import { needs } from "../support/needs.ts";
-import { assertSucceeded, Program, STACK } from "../support/program.ts";
+import {
+  assertSucceeded,
+  occurrences,
+  Program,
+  STACK,
+} from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { StoreLock } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";

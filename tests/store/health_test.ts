@@ -8,7 +8,7 @@ import {
 import { StoreHealth } from "../../src/store/health.ts";
 import { StoreError } from "../../src/store_error.ts";
 import { FakeClock, FakeStore } from "../support/fake_store.ts";
-import { eventually } from "../support/load.ts";
+import { eventually } from "../support/waiting.ts";
 
 const FULL = new StoreError("other", "database or disk is full");
 const LOCKED = new StoreError("locked");

@@ -11,7 +11,7 @@ import {
   salvagePlants,
 } from "../../src/store/listing.ts";
 import { StoreError, type StoreErrorKind } from "../../src/store_error.ts";
-import { newPlants, range } from "../support/load.ts";
+import { newPlants, range } from "../support/plants.ts";
 import { settled } from "../support/fake_store.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import { storeError } from "../support/stores.ts";

@@ -10,7 +10,8 @@ import {
   overwrite,
   writeText,
 } from "../support/damage.ts";
-import { eventually, range } from "../support/load.ts";
+import { range } from "../support/plants.ts";
+import { eventually } from "../support/waiting.ts";
 import { makeStore, PLANT } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
 import { commitAll, fileAt, fileStore, storeError } from "../support/stores.ts";

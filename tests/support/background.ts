@@ -1,5 +1,5 @@
-/** Time limit for a line or the end of a process, for busy machines. */
-const WAIT_MS_MAX = 120_000;
+/** Time limit of an event, many times what it takes on a busy machine. */
+export const WAIT_MS_MAX = 120_000;
 
 /** The outcome of a process that has ended. */
 export interface Ended {

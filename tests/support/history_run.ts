@@ -10,7 +10,8 @@ import { openExistingStore } from "../../src/store/open.ts";
 import { ABSENT, isUnsettled } from "./history.ts";
 import type { KvServer } from "./kv_server.ts";
 import type { Instance } from "./instances.ts";
-import { type Ledger, pause, settleAll } from "./load.ts";
+import type { Ledger } from "./ledger.ts";
+import { pause, settleAll } from "./waiting.ts";
 import { LONGEST_PLANTS, SIMILAR_PLANTS } from "./plants.ts";
 import { numberFromEnv, Random } from "./random.ts";
 

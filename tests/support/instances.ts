@@ -1,14 +1,8 @@
 /** Several instances of the service on one store, and clients of all of them. */
 import assert from "node:assert/strict";
-import {
-  eventually,
-  inParallel,
-  type Ledger,
-  newPlants,
-  pause,
-  settleAll,
-  type Target,
-} from "./load.ts";
+import type { Ledger, Target } from "./ledger.ts";
+import { newPlants } from "./plants.ts";
+import { eventually, inParallel, pause, settleAll } from "./waiting.ts";
 import { Program } from "./program.ts";
 import { freePort } from "./tools.ts";
 

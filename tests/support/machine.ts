@@ -2,15 +2,9 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
 import { BackgroundProcess, type Ended } from "./background.ts";
-import {
-  eventually,
-  inParallel,
-  Ledger,
-  newPlants,
-  pause,
-  range,
-  type Target,
-} from "./load.ts";
+import { Ledger, type Target } from "./ledger.ts";
+import { newPlants, range } from "./plants.ts";
+import { eventually, inParallel, pause } from "./waiting.ts";
 import { needs, NSPAWN } from "./needs.ts";
 import { STACK, TOKEN, writeScript } from "./program.ts";
 import { blocksIn, ROOT } from "./readme.ts";

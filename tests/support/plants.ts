@@ -1,5 +1,6 @@
 import { BODY_BYTES_MAX, ID_MIN } from "../../src/limits.ts";
-import type { Plant } from "../../src/plant/plant.ts";
+import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import type { Random } from "./random.ts";
 
 /** A plant with every member, and one that differs in each of them. */
 export const WHOLE: Required<Plant> = { name: "Monstera", tag: "climber" };
@@ -33,3 +34,28 @@ export const LONGEST_PLANTS: readonly Plant[] = [
   { name: LONGEST },
   { name: LONGEST.replace(/.$/, "m") },
 ];
+
+/** Returns a create as the text of a body: ids exceed doubles. */
+export function toBody({ id, plant }: NewPlant): string {
+  return `{"id":${id},${JSON.stringify(plant).slice(1)}`;
+}
+
+/** Returns successive ids. */
+export function range(first: bigint, count: number): bigint[] {
+  return Array.from({ length: count }, (_, i) => first + BigInt(i));
+}
+
+/** Returns a plant for each id. */
+export function newPlants(ids: readonly bigint[]): NewPlant[] {
+  return ids.map((id) => ({ id, plant: { name: `Monstera ${id}` } }));
+}
+
+/** Returns a random plant: mostly small, sometimes of many pages. */
+export function drawPlant(random: Random): Plant {
+  const name = `${random.pick(["Monstera", "Ficus", "Олива", "竹"])} ${
+    random.int(0, 1e9)
+  }`;
+  if (random.chance(0.02)) return { name: name.repeat(random.int(10, 1_000)) };
+  const tag = random.pick([undefined, "", "climber", "shrub 🌿"]);
+  return tag === undefined ? { name } : { name, tag };
+}

@@ -216,3 +216,8 @@ export async function replyStatus(reply: Promise<Response>): Promise<number> {
   await body?.cancel();
   return status;
 }
+
+/** Counts the occurrences of a pattern in a text. */
+export function occurrences(text: string, pattern: RegExp): number {
+  return [...text.matchAll(pattern)].length;
+}

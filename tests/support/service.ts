@@ -4,7 +4,7 @@ import { createService } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import type { Entry } from "./entries.ts";
 import { FakeClock, FakeStore } from "./fake_store.ts";
-import { eventually } from "./load.ts";
+import { eventually } from "./waiting.ts";
 import { TOKEN } from "./program.ts";
 import { type Reply, toBytes } from "./wire.ts";
 

@@ -7,7 +7,7 @@ import { openStore } from "../../src/store/open.ts";
 import type { CommitResult } from "../../src/store/store.ts";
 import { StoreError, type StoreErrorKind } from "../../src/store_error.ts";
 import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
-import { eventually, inParallel } from "./load.ts";
+import { eventually, inParallel } from "./waiting.ts";
 import { test } from "./tests.ts";
 
 /** A store, and the same data as another program sees it. */

@@ -1,4 +1,4 @@
-import { Ledger } from "./load.ts";
+import { Ledger } from "./ledger.ts";
 import { Program, type ProgramOptions } from "./program.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 

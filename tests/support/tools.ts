@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { eventually } from "./load.ts";
+import { eventually } from "./waiting.ts";
 import { needs } from "./needs.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 

@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
-import { eventually, Ledger, range, toBody } from "./load.ts";
-import { WHOLE } from "./plants.ts";
+import { Ledger } from "./ledger.ts";
+import { eventually } from "./waiting.ts";
+import { range, toBody, WHOLE } from "./plants.ts";
 import { assertSucceeded, type Ended, Program, runProgram } from "./program.ts";
 import type { Random } from "./random.ts";
 import type { TemporaryDirectory } from "./temporary.ts";

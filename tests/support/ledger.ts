@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
-import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import { BackgroundProcess } from "./background.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
 import { History, isUnsettled } from "./history.ts";
-import type { Random } from "./random.ts";
-import { type Program, replyStatus, TOKEN } from "./program.ts";
+import { toBody } from "./plants.ts";
+import { TOKEN } from "./program.ts";
+import { inParallel } from "./waiting.ts";
 
 /** The reply to a create; status 0 if the connection was lost. */
 export interface Answer {
@@ -23,26 +22,9 @@ export interface Target {
 /** Violations in a message; one cause often has thousands. */
 const VIOLATIONS_SHOWN_MAX = 10;
 
-/** Time limit of an event, many times what it takes on a busy machine. */
-const EVENT_MS_MAX = 120_000;
-
 /** Whether a create was answered 200. */
 export function isStored({ status }: Answer): boolean {
   return status === 200;
-}
-
-/** Returns a create as the text of a body: ids exceed doubles. */
-export function toBody({ id, plant }: NewPlant): string {
-  return `{"id":${id},${JSON.stringify(plant).slice(1)}`;
-}
-
-/** Waits for all parts, and only then throws the first failure. */
-export async function settleAll(
-  parts: readonly Promise<unknown>[],
-): Promise<void> {
-  for (const result of await Promise.allSettled(parts)) {
-    if (result.status === "rejected") throw result.reason;
-  }
 }
 
 /** Sends a create and reads its reply; never rejects. */
@@ -176,85 +158,4 @@ export class Ledger extends History {
     assert.deepEqual(violations.slice(0, VIOLATIONS_SHOWN_MAX), []);
     return stored.size;
   }
-}
-
-/** Returns successive ids. */
-export function range(first: bigint, count: number): bigint[] {
-  return Array.from({ length: count }, (_, i) => first + BigInt(i));
-}
-
-/** Returns a plant for each id. */
-export function newPlants(ids: readonly bigint[]): NewPlant[] {
-  return ids.map((id) => ({ id, plant: { name: `Monstera ${id}` } }));
-}
-
-/** Calls a function for each item, several at a time. */
-export async function inParallel<T>(
-  items: Iterable<T>,
-  work: (item: T) => Promise<unknown>,
-  atATime = 64,
-): Promise<void> {
-  const iterator = Iterator.from(items);
-  await Promise.all(Array.from({ length: atATime }, async () => {
-    for (const item of iterator) await work(item);
-  }));
-}
-
-/** Returns a random plant: mostly small, sometimes of many pages. */
-export function drawPlant(random: Random): Plant {
-  const name = `${random.pick(["Monstera", "Ficus", "Олива", "竹"])} ${
-    random.int(0, 1e9)
-  }`;
-  if (random.chance(0.02)) return { name: name.repeat(random.int(10, 1_000)) };
-  const tag = random.pick([undefined, "", "climber", "shrub 🌿"]);
-  return tag === undefined ? { name } : { name, tag };
-}
-
-/** Returns the resident memory of a program, or its peak (Linux only). */
-export async function residentBytes(
-  { process }: Program,
-  field: "VmRSS" | "VmHWM" = "VmRSS",
-): Promise<number> {
-  // With another process: Deno itself needs all permissions to read /proc.
-  const args = [`/proc/${process.pid}/status`];
-  const { stdout } = await new BackgroundProcess("cat", { args }).ended();
-  const found = new RegExp(`^${field}:\\s+(\\d+) kB$`, "m").exec(stdout);
-  assert.ok(found !== null, "the program has ended");
-  return 1_024 * Number(found[1]);
-}
-
-// To time the steps of a load; eventually() waits for an event.
-export { pause };
-
-/** Counts the occurrences of a pattern in a text. */
-export function occurrences(text: string, pattern: RegExp): number {
-  return [...text.matchAll(pattern)].length;
-}
-
-/** Repeats something until its result is as expected; throws after minutes. */
-export async function eventually<T>(
-  isExpected: (reply: T) => boolean,
-  attempt: () => T | Promise<T>,
-  { everyMs = 50 } = {},
-): Promise<T> {
-  const untilMs = performance.now() + EVENT_MS_MAX;
-  for (;;) {
-    const reply = await attempt();
-    if (isExpected(reply)) return reply;
-    if (performance.now() > untilMs) {
-      assert.fail(`not within minutes: ${JSON.stringify(reply)}`);
-    }
-    await pause(everyMs);
-  }
-}
-
-/** Waits until GET /readyz has a status. */
-export async function untilReady(
-  { origin }: Pick<Program, "origin">,
-  status = 200,
-): Promise<void> {
-  await eventually(
-    (found) => found === status,
-    () => replyStatus(fetch(`${origin}/readyz`)),
-  );
 }
