@@ -155,7 +155,7 @@ test("restarts of two instances on one file heal a store that is deleted", async
   assertImported(directory, 2);
 });
 
-test("a stop during the rescue of many plants waits for it, a start after a stop and a kill during their import imports the rest, and later starts import nothing again", async ({ directory, store, start }) => {
+test("a stop waits for a rescue, a start imports what a stopped and a killed one have left of it, and none imports it twice", async ({ directory, store, start }) => {
   const lines = await createStore(store, PLANTS);
   {
     await using program = await start();
@@ -193,7 +193,7 @@ test("a stop during the rescue of many plants waits for it, a start after a stop
 
 const onSmallDisk = testsWith(() => new SmallDisk(24), canMount());
 
-onSmallDisk.test("a stop waits on a full disk until the plants of a deleted store can be rescued, and a start that has no room for them fails and keeps their file", async (disk) => {
+onSmallDisk.test("on a full disk, a stop waits until the plants can be rescued, and a start without room for them fails and keeps their file", async (disk) => {
   const store = disk.file("plants.db");
   const ledger = new Ledger();
   {

@@ -191,7 +191,7 @@ Deno.test("handle() replies to /readyz with 503 while the store fails, and with 
   assert.deepEqual(service.stored(), []);
 });
 
-Deno.test("handle() replies to /readyz with 503 because of the store before it does so because of a shutdown", async () => {
+Deno.test("handle() replies to /readyz with the error of the store, also during a shutdown", async () => {
   const service = new TestService();
   service.store.problem = "disk I/O error";
   await service.handler.drain();

@@ -166,7 +166,7 @@ Deno.test("listPlants() that is stopped early ignores the failure of the prefetc
   await settled();
 });
 
-Deno.test("listPlants() and requireReadable() take ids that do not ascend for a corrupt database", async () => {
+Deno.test("listPlants() and requireReadable() report a corrupt database if ids do not ascend", async () => {
   for (const ids of [[2n, 1n], [1n, 3n, 2n, 4n]]) {
     const store = storeOf(newPlants(ids));
     const listed = Array.fromAsync(listPlants(store));
@@ -235,7 +235,7 @@ Deno.test("salvagePlants() names a gap where a page is in the place of another o
   }
 });
 
-Deno.test("salvagePlants() ends with an error that is no damage, in a page and in a search", async () => {
+Deno.test("salvagePlants() throws an error that is no damage, in a page and in a search", async () => {
   for (const damage of [undefined, "corrupt"] as const) {
     const store = new LeafStore(toLeaves([1n], () => 1, () => damage));
     failAt(store, damage === undefined ? 0 : 3);

@@ -139,7 +139,7 @@ async function sendCreates(
     const instance = instances[turn % instances.length];
     assert.ok(instance !== undefined);
     const signal = AbortSignal.timeout(random.pick(PATIENCE_MS));
-    const reply = await ledger.send(instance, newPlant, { signal });
+    const reply = await ledger.send(instance, newPlant, signal);
     const { status, error = status } = reply;
     if (isUnsettled(error)) {
       turn++;

@@ -1,9 +1,9 @@
 /** Several instances of the service on one store, and clients of all of them. */
 import assert from "node:assert/strict";
-import type { Ledger, Target } from "./ledger.ts";
+import type { Ledger } from "./ledger.ts";
 import { newPlants } from "./plants.ts";
 import { eventually, inParallel, pause, settleAll } from "./waiting.ts";
-import { Program } from "./program.ts";
+import { Program, type Target } from "./program.ts";
 import { freePort } from "./tools.ts";
 
 /** An instance of the service, on a port that it keeps over restarts. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { History, isUnsettled } from "./history.ts";
 import { toBody } from "./plants.ts";
-import { TOKEN } from "./program.ts";
+import { post, type Target } from "./program.ts";
 import { inParallel } from "./waiting.ts";
 
 /** The reply to a create; status 0 if the connection was lost. */
@@ -10,13 +10,6 @@ export interface Answer {
   readonly status: number;
   /** The `error` number of a reply other than 200. */
   readonly error?: number;
-}
-
-/** Where creates are sent. */
-export interface Target {
-  readonly origin: string;
-  /** Defaults to that of `fetch`. */
-  readonly httpClient?: Deno.HttpClient;
 }
 
 /** Violations in a message; one cause often has thousands. */
@@ -29,23 +22,12 @@ export function isStored({ status }: Answer): boolean {
 
 /** Sends a create and reads its reply; never rejects. */
 export async function send(
-  { origin, httpClient }: Target,
+  target: Target,
   newPlant: NewPlant,
-  init: RequestInit = {},
+  signal?: AbortSignal,
 ): Promise<Answer> {
   try {
-    const response = await fetch(`${origin}/plants`, {
-      ...(httpClient && { client: httpClient }),
-      ...init,
-      method: "POST",
-      headers: {
-        // Replies can be read in a trace: Deno compresses long ones.
-        "accept-encoding": "identity",
-        "authorization": `Bearer ${TOKEN}`,
-        "content-type": "application/json",
-      },
-      body: toBody(newPlant),
-    });
+    const response = await post(target, toBody(newPlant), {}, signal);
     const { status, headers } = response;
     assert.equal(headers.get("content-type"), "application/json");
     const body: unknown = await response.json();
@@ -73,9 +55,9 @@ export class Ledger extends History {
   send(
     program: Target,
     newPlant: NewPlant,
-    init?: RequestInit,
+    signal?: AbortSignal,
   ): Promise<Answer> {
-    return this.record(newPlant, () => send(program, newPlant, init));
+    return this.record(newPlant, () => send(program, newPlant, signal));
   }
 
   /** Records a create that is sent in any way, and its reply. */

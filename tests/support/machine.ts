@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
 import { BackgroundProcess, type Ended } from "./background.ts";
-import { Ledger, type Target } from "./ledger.ts";
+import { Ledger } from "./ledger.ts";
 import { newPlants, range } from "./plants.ts";
 import { eventually, inParallel, pause } from "./waiting.ts";
 import { needs, NSPAWN } from "./needs.ts";
-import { STACK, TOKEN, writeScript } from "./program.ts";
+import { STACK, type Target, TOKEN, writeScript } from "./program.ts";
 import { blocksIn, ROOT } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { freePort, makeTls } from "./tools.ts";

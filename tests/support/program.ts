@@ -130,6 +130,35 @@ export function assertOneLine(
   assert.equal(status, expectedStatus, stderr);
 }
 
+/** Where creates are sent. */
+export interface Target {
+  readonly origin: string;
+  /** Defaults to that of `fetch`. */
+  readonly httpClient?: Deno.HttpClient;
+}
+
+/** Sends POST /plants with a body. */
+export function post(
+  { origin, httpClient }: Target,
+  body: BodyInit,
+  headers: Readonly<Record<string, string>> = {},
+  signal?: AbortSignal,
+): Promise<Response> {
+  return fetch(`${origin}/plants`, {
+    ...(httpClient && { client: httpClient }),
+    method: "POST",
+    headers: {
+      // Replies can be read in a trace: Deno compresses long ones.
+      "accept-encoding": "identity",
+      "authorization": `Bearer ${TOKEN}`,
+      "content-type": "application/json",
+      ...headers,
+    },
+    body,
+    ...(signal && { signal }),
+  });
+}
+
 /** A running service. */
 export class Program extends BackgroundProcess {
   /** The address that it listens on. */
@@ -170,14 +199,8 @@ export class Program extends BackgroundProcess {
 
   /** Sends POST /plants with a body, as text or as a JSON value. */
   create(body: unknown, token: string = TOKEN): Promise<Response> {
-    return fetch(`${this.origin}/plants`, {
-      method: "POST",
-      headers: {
-        "authorization": `Bearer ${token}`,
-        "content-type": "application/json",
-      },
-      body: typeof body === "string" ? body : JSON.stringify(body),
-    });
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    return post(this, text, { authorization: `Bearer ${token}` });
   }
 
   /** Sends GET, with a token if one is given. */

@@ -1,4 +1,5 @@
 import { Buffer } from "node:buffer";
+import { WAIT_MS_MAX } from "./background.ts";
 import { TOKEN } from "./program.ts";
 
 /** A reply as received. */
@@ -19,9 +20,6 @@ export interface Differences {
 }
 
 const END_OF_HEAD = "\r\n\r\n";
-
-/** Time limit of one connection, generous for busy machines. */
-const WAIT_MS_MAX = 120_000;
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
