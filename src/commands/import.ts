@@ -1,5 +1,5 @@
 import { serialize } from "node:v8";
-import { fileFailure, storeFailure } from "../console/failures.ts";
+import { fileFailure, nameOf, storeFailure } from "../console/failures.ts";
 import { Progress } from "../console/progress.ts";
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import {
@@ -8,7 +8,7 @@ import {
   COMMIT_MS_MAX,
   VALUE_BYTES_MAX,
 } from "../limits.ts";
-import { countOf } from "../messages.ts";
+import { countOf, toLine } from "../messages.ts";
 import { EXIT_FAILURE, type OperatorError } from "../operator_error.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
@@ -36,6 +36,10 @@ export async function importPlants(
   const store = await openStore(location).catch((error) => {
     throw storeFailure("store plants in", location, error);
   });
+  // A mistyped path would otherwise look like success.
+  if (store.isNew) {
+    writeStderr(toLine(`created a new store in ${nameOf(location)}`));
+  }
   const progress = new Progress();
   const run = new Import(store, SYSTEM_CLOCK, progress);
   try {

@@ -21,15 +21,23 @@ function summary({ created = 0, stored = 0, conflicting = 0, refused = 0 }) {
     `${conflicting} conflicting, ${refused} refused\n`;
 }
 
-test("an import that is exported again gives the same bytes, in the order of ids, and can be repeated", async ({ directory, store }) => {
+function newStore(store: string): string {
+  return `created a new store in ${store}\n`;
+}
+
+test("an import says that it creates a store; exported again, it gives the same bytes, in the order of ids, and it can be repeated", async ({ directory, store }) => {
   const seed = seedOfRun();
   const random = new Random(seed);
   try {
     const lines = drawLines(random, 3_000);
     const file = writeLines(directory.file("in"), shuffle(random, lines));
-    for (const counts of [{ created: 3_000 }, { stored: 3_000 }]) {
+    const outputs = [
+      newStore(store) + summary({ created: 3_000 }),
+      summary({ stored: 3_000 }),
+    ];
+    for (const output of outputs) {
       const { status, stdout, stderr } = await importFile(store, file);
-      assert.deepEqual([status, stdout, stderr], [0, "", summary(counts)]);
+      assert.deepEqual([status, stdout, stderr], [0, "", output]);
       assertSameLines(await exportLines(store), lines);
     }
   } catch (cause) {
@@ -61,6 +69,7 @@ test("import names each refused line and its reason, skips empty lines, and stor
   assert.deepEqual(stderr.split("\n").toSorted(), [
     "",
     "2 created, 1 already stored, 1 conflicting, 4 refused",
+    newStore(store).trimEnd(),
     "line 2: name: expected a string, got nothing",
     "line 4: id: 1 is already taken by a different plant",
     `line 6: expected at most ${LINE_BYTES_MAX} bytes, got ${tooLong.length}`,
@@ -103,7 +112,7 @@ test("import stops when the store fails, and names the problem once", async ({ s
   await stdin.abort().catch(() => {});
   assert.match(
     stderr,
-    /^the store fails: it was deleted or moved\n1 created, [^\n]*\nstopped after line 301, the store failed on 300 plants: repeat the same import when the store works\n$/,
+    /^created [^\n]*\nthe store fails: it was deleted or moved\n1 created, [^\n]*\nstopped after line 301, the store failed on 300 plants: repeat the same import when the store works\n$/,
   );
   assert.equal(status, 1);
 });
@@ -113,6 +122,6 @@ test("a SIGINT ends an import, which has stored the lines before it", async ({ s
   const stdin = await storeFirst(program, store);
   const { signal, stderr } = await program.stop("SIGINT");
   await stdin.abort().catch(() => {});
-  assert.deepEqual([signal, stderr], ["SIGINT", ""]);
+  assert.deepEqual([signal, stderr], ["SIGINT", newStore(store)]);
   assert.deepEqual(await exportLines(store), [toLine(1n, "x")]);
 });

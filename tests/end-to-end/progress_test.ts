@@ -41,6 +41,7 @@ function assertStart(shown: string, expected: string): void {
 
 onTerminal.test("import shows the plants so far, and erases them for its messages", async ({ directory, store }) => {
   const file = writeInput(directory.file("in"));
+  await createStore(store, 0);
   const shown = await show(["import", file, "--kv", store]);
   const plants = LINES_A_READ.toLocaleString("en");
   assertStart(

@@ -48,7 +48,7 @@ test("import, backup, remove, restore and export move the plants of a store", as
   assertPrinted(
     await importFile(store, file),
     "",
-    `1 created, 0 already stored${counts}`,
+    `created a new store in ${store}\n1 created, 0 already stored${counts}`,
   );
   assertPrinted(
     await backUp(store, backup),
