@@ -210,6 +210,7 @@ export function openInput(path: string): Input {
   try {
     const file = Deno.openSync(path);
     if (file.statSync().isDirectory) {
+      file.close();
       throw new StoreError("path", "it is a directory");
     }
     return file;

@@ -27,8 +27,10 @@ export function printBanner(
 ): void {
   const store = nameOf(config.store);
   const devToken = config.tokens.find((token) => token === DEV_TOKEN);
+  const { tokenFile } = config;
   // The variable may have a list.
-  const first = config.tokens.length > 1 ? "${ACCESS_TOKEN%%,*}" : undefined;
+  const isList = config.tokens.length > 1 && tokenFile === undefined;
+  const first = isList ? "${ACCESS_TOKEN%%,*}" : undefined;
   const curl = curlSample(baseUrl, generatedToken ?? devToken ?? first);
   const { logFormat } = config;
   const listens = `Plant Store ${VERSION} listens on ${address}`;
@@ -56,8 +58,11 @@ export function printBanner(
   const aboutToken = generatedToken === undefined
     ? ""
     : "\nNo token is configured: the service generated the one below for this run";
+  const from = tokenFile === undefined
+    ? ""
+    : ` to a token in ${tokenFile.path}`;
   const where = (generatedToken ?? devToken) === undefined
-    ? ", in a terminal where ACCESS_TOKEN is set"
+    ? `, in a terminal where ACCESS_TOKEN is set${from}`
     : "";
   print(`${listens}
 ${aboutStore}${aboutToken}

@@ -78,7 +78,7 @@ export class RequestHandler {
     { path: "/", ...PUBLIC, answer: (it) => it.#sendPage() },
     { path: "/openapi.json", ...PUBLIC, answer: (it) => it.#sendDescription() },
     { path: "/livez", ...PUBLIC, answer: ok },
-    { path: READY_PATH, ...PUBLIC, answer: (it) => it.#isReady() },
+    { path: READY_PATH, ...PUBLIC, answer: (it) => it.#sendReadiness() },
     {
       path: "/metrics",
       ...PUBLIC,
@@ -118,7 +118,7 @@ export class RequestHandler {
   }
 
   /**
-   * Answers a request. This is the one place that bounds load: a busy service
+   * Answers a request of `http/server.ts`. This is the one place that bounds load: a busy service
    * refuses a POST before it checks anything else, because an overloaded service
    * would do little but refuse if that cost as much as a create. Other methods
    * neither count nor are refused.
@@ -126,10 +126,10 @@ export class RequestHandler {
   handle(request: Request): Response | Promise<Response> {
     const isBusy = request.method === "POST" &&
       this.#runningCreates >= CREATES_RUNNING_MAX;
-    return isBusy ? this.#refuse(request) : this.#admit(request);
+    return isBusy ? this.#refuseBusy(request) : this.#admit(request);
   }
 
-  #refuse(request: Request): Response {
+  #refuseBusy(request: Request): Response {
     this.#bodies.discard(request);
     this.#parts.metrics.request(BUSY.status);
     return BUSY.clone();
@@ -244,7 +244,7 @@ export class RequestHandler {
   }
 
   /** GET /readyz: whether a create would be stored now. */
-  async #isReady(): Promise<Answer> {
+  async #sendReadiness(): Promise<Answer> {
     const error = await this.#parts.health.probe();
     if (error === undefined) return this.#refuseIfStopping() ?? ok();
     // The path needs no token, so only the log names the problem.

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
-import { Import } from "../../src/commands/import.ts";
+import { Import, importPlants } from "../../src/commands/import.ts";
 import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
+import { fileAt } from "../support/stores.ts";
+import { test } from "../support/tests.ts";
 import { toLine } from "../support/transfer.ts";
 
 const COMMIT_PLANTS = 10;
@@ -27,6 +29,15 @@ function lines(commits: number): string[] {
     (_, i) => toLine(BigInt(i), "Monstera"),
   );
 }
+
+test("importPlants() creates no store if it cannot open its input", async ({ directory, store }) => {
+  const file = directory.file("missing");
+  await assert.rejects(
+    importPlants(fileAt(store), file),
+    /cannot read .*No such/,
+  );
+  assert.deepEqual(directory.names(), []);
+});
 
 Deno.test("Import waits for a slow store as long as it makes progress", async () => {
   const { store, clock, run, counts } = setUp();

@@ -2,10 +2,15 @@ import assert from "node:assert/strict";
 import {
   findRescuedFiles,
   importRescued,
+  rescue,
 } from "../../src/commands/rescued_plants.ts";
+import { openStore } from "../../src/store/open.ts";
+import { StoreError } from "../../src/store_error.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { FakeStore } from "../support/fake_store.ts";
-import { storeError } from "../support/stores.ts";
+import { WHOLE } from "../support/plants.ts";
+import { readConfig } from "../support/settings.ts";
+import { fileAt, storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { testsWith } from "../support/tests.ts";
 import { toLine, writeLines } from "../support/transfer.ts";
@@ -18,6 +23,9 @@ const IMPORTED = `plants.db.imported-${TIME}.jsonl`;
 class Start extends TemporaryDirectory {
   readonly store = new FakeStore();
   readonly logged: string[] = [];
+  readonly log = new Log("journal", (text) => {
+    this.logged.push(text.replaceAll(`${this.path}/`, ""));
+  });
 
   /** Writes a rescued file. */
   write(lines: readonly string[]): void {
@@ -25,15 +33,35 @@ class Start extends TemporaryDirectory {
   }
 
   import(): Promise<void> {
-    const log = new Log("journal", (text) => {
-      this.logged.push(text.replaceAll(`${this.path}/`, ""));
-    });
-    const files = findRescuedFiles(this.file("plants.db"), log);
-    return importRescued(this.store, files, log);
+    const files = findRescuedFiles(this.file("plants.db"), this.log);
+    return importRescued(this.store, files, this.log);
   }
 }
 
 const start = testsWith(() => new Start());
+
+start.test("rescue() asks for a restart if it has all plants, and for a backup if some cannot be read", async (place) => {
+  const path = place.file("plants.db");
+  for (
+    const [damage, plants, next] of [
+      [undefined, "all plants (1)", "restart the service"],
+      ["corrupt", "the plants that can be read (0)", "restore a backup"],
+    ] as const
+  ) {
+    const store = await openStore(fileAt(path));
+    await store.commit([{ id: 1n, plant: WHOLE }]);
+    if (damage !== undefined) {
+      store.listPage = () => Promise.reject(new StoreError(damage));
+    }
+    Deno.removeSync(path);
+    await rescue(store, readConfig({ "--kv": path }), place.log);
+    store.close();
+    const entry = place.logged.shift() ?? "";
+    assert.ok(entry.startsWith(`<3>rescued ${plants} in plants.db.rescued-`));
+    assert.ok(entry.endsWith(`.jsonl: ${next}`), entry);
+  }
+  assert.deepEqual(place.logged, []);
+});
 
 start.test("importRescued() imports every file beside the store, and renames it so that none is imported twice", async (place) => {
   const others = [
@@ -66,6 +94,18 @@ start.test("importRescued() imports every file beside the store, and renames it 
   place.store.plants.clear();
   await place.import();
   assert.equal(place.store.plants.size, 0);
+});
+
+start.test("importRescued() syncs the directory after it has renamed a file, so that no power cut repeats the import", async (place) => {
+  place.write([toLine(1n, "Monstera")]);
+  const { prototype } = Deno.FsFile;
+  const { syncSync } = prototype;
+  const synced: (readonly string[])[] = [];
+  prototype.syncSync = function () {
+    if (this.statSync().isDirectory) synced.push(place.names());
+  };
+  await place.import().finally(() => prototype.syncSync = syncSync);
+  assert.deepEqual(synced, [[IMPORTED]]);
 });
 
 start.test("importRescued() counts the plants whose ids are taken, also by what cannot be read, in one error, and renames their file, too", async (place) => {

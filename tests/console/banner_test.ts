@@ -4,6 +4,7 @@ import { printBanner, type Started } from "../../src/console/banner.ts";
 import { Log, type LogFormat } from "../../src/telemetry/log.ts";
 import { VERSION } from "../../src/version.ts";
 import { readConfig } from "../support/settings.ts";
+import { test } from "../support/tests.ts";
 
 const STARTED: Started = {
   address: "http://0.0.0.0:8000",
@@ -17,11 +18,12 @@ function entries(
   format: LogFormat,
   started: Partial<Started>,
   env: Readonly<Record<string, string>> = {},
+  flags: Readonly<Record<string, string>> = {},
 ): readonly string[] {
   const printed: string[] = [];
   const print = (text: string) => void printed.push(text);
   const config = {
-    ...readConfig({ "--kv": "/srv/plants.db" }, env),
+    ...readConfig({ "--kv": "/srv/plants.db", ...flags }, env),
     logFormat: format,
   };
   const log = new Log(format, print);
@@ -104,4 +106,13 @@ Deno.test("printBanner() shows no other configured token: the shell takes the fi
     assert.ok(text.includes(`"Authorization: Bearer ${word}"`), text);
     assert.doesNotMatch(text, /first|second/);
   }
+});
+
+test("printBanner() names the file from which the shell needs a token", ({ directory }) => {
+  const file = directory.file("tokens");
+  Deno.writeTextFileSync(file, "first\nsecond\n");
+  const text = banner("text", {}, {}, { "--token-file": file });
+  const where = `where ACCESS_TOKEN is set to a token in ${file}:`;
+  assert.ok(text.includes(where), text);
+  assert.ok(text.includes('"Authorization: Bearer $ACCESS_TOKEN"'), text);
 });

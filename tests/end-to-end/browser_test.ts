@@ -57,7 +57,6 @@ function test(
   Deno.test({
     name,
     ignore: !isThere("CHROMIUM") || !isPossible,
-    sanitizeOps: false,
     fn: async () => {
       await using stack = new AsyncDisposableStack();
       const { origin } = baseUrl === ""

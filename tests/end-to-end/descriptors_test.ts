@@ -44,7 +44,7 @@ const PARTS = {
 for (const scheme of ["http", "https"] as const) {
   const isTls = scheme === "https";
   testsIf(!isTls || isThere("openssl")).test(
-    `a service over ${scheme} without file descriptors continues, and serves again when most connections end`,
+    `a service over ${scheme} without file descriptors continues, serves again when most connections end, and stops`,
     async ({ directory, start }) => {
       const flags: string[] = [];
       const caCerts: string[] = [];
@@ -72,8 +72,12 @@ for (const scheme of ["http", "https"] as const) {
         await program.printed(/listening on https?:\S+ again\n/, from);
         for (const connection of staying) connection.close();
       }
-      assert.doesNotMatch(program.stderr, /internal error/);
+      const from = program.stderr.length;
+      const connections = await exhaust(program, new Uint8Array());
+      await program.printed(/the runtime stopped listening: .+\n/, from);
       assertSucceeded(await program.stop());
+      for (const connection of connections) connection.close();
+      assert.doesNotMatch(program.stderr, /internal error/);
     },
   );
 }

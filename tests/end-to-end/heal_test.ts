@@ -78,13 +78,6 @@ const ACCIDENTS: Readonly<
   "is deleted with its log"({ store }) {
     for (const suffix of SUFFIXES) Deno.removeSync(store + suffix);
   },
-  async "is deleted with its directory, which is made again"(
-    { place: { directory }, instance },
-  ) {
-    Deno.removeSync(directory.file("data"), { recursive: true });
-    await instance.printed(/error: cannot rescue the plants beside /);
-    Deno.mkdirSync(directory.file("data"));
-  },
   async "is moved away and back"({ store, other, instance }) {
     moveFiles(store, other);
     await instance.printed(/error: the store fails: /);
@@ -155,7 +148,7 @@ test("restarts of two instances on one file heal a store that is deleted", async
   assertImported(directory, 2);
 });
 
-test("a stop waits for a rescue, a start imports what a stopped and a killed one have left of it, and none imports it twice", async ({ directory, store, start }) => {
+test("a stop waits for a rescue, a start imports what a stopped one, one that lost its store and a killed one have left, and none imports it twice", async ({ directory, store, start }) => {
   const lines = await createStore(store, PLANTS);
   {
     await using program = await start();
@@ -164,17 +157,22 @@ test("a stop waits for a rescue, a start imports what a stopped and a killed one
     assertSucceeded(ended);
     assert.match(ended.stderr, RESCUED);
   }
-  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
-    await using stopped = Program.spawn(["--port", "0", "--kv", store]);
-    const logBytes = () => {
-      const names = directory.names();
-      return names.includes("plants.db-wal")
-        ? Deno.statSync(`${store}-wal`).size
-        : 0;
-    };
+  const logBytes = () =>
+    directory.names().includes("plants.db-wal")
+      ? Deno.statSync(`${store}-wal`).size
+      : 0;
+  for (const how of ["SIGTERM", "lost", "SIGKILL"] as const) {
+    await using importing = Program.spawn(["--port", "0", "--kv", store]);
     await eventually((bytes) => bytes > 400_000, logBytes, { everyMs: 5 });
-    // It has not listened.
-    assert.equal((await stopped.stop(signal)).stderr, "");
+    if (how === "lost") {
+      Deno.removeSync(store);
+      const { status, stderr } = await importing.ended();
+      assert.equal(status, 1, stderr);
+      assert.match(stderr, RESCUED);
+    } else {
+      // It has not listened.
+      assert.equal((await importing.stop(how)).stderr, "");
+    }
     assert.match(directory.names().join(), /\.rescued-\S+\.jsonl/);
   }
   {
@@ -182,7 +180,7 @@ test("a stop waits for a rescue, a start imports what a stopped and a killed one
     assertSucceeded(await program.stop());
   }
   assert.deepEqual(await exportLines(store), lines);
-  assertImported(directory, 1);
+  assertImported(directory, 2);
   assertSucceeded(await runProgram(["remove", "1", "--kv", store]));
   {
     await using program = await start();

@@ -50,24 +50,34 @@ const STORED = linesOf(range(1n, 100));
 const RESCUED = linesOf(range(200n, 10));
 
 /** A command, and its changes of files that it has not made. */
-type Command = readonly [words: string, ...changes: string[]];
+interface Command {
+  readonly words: string;
+  readonly changes: readonly string[];
+  /** Whether its store is deleted while it runs. */
+  readonly isDeleted?: boolean;
+}
 
 const SERVE = "serve --port 0 --kv plants.db";
-const HEALED = "rename plants.db.rescued-2026.jsonl";
+const IMPORTED = "rename plants.db.rescued-2026.jsonl";
 const COMMANDS: readonly Command[] = [
-  ["backup new.db --kv plants.db"],
-  ["restore copy.db --kv new.db"],
-  ["export --kv plants.db"],
-  ["export 2 --kv plants.db"],
-  ["import lines --kv plants.db"],
-  ["remove 1 --kv plants.db"],
-  ["check --kv plants.db"],
-  ["healthcheck --port 1"],
-  ["openapi"],
-  ["serve --port 0 --kv new.db"],
-  [SERVE, HEALED],
-  // The store is deleted while it runs.
-  [SERVE, HEALED, "rename plants.db-shm", "rename plants.db-wal"],
+  ...[
+    "backup new.db --kv plants.db",
+    "restore copy.db --kv new.db",
+    "export --kv plants.db",
+    "export 2 --kv plants.db",
+    "import lines --kv plants.db",
+    "remove 1 --kv plants.db",
+    "check --kv plants.db",
+    "healthcheck --port 1",
+    "openapi",
+    "serve --port 0 --kv new.db",
+  ].map((words) => ({ words, changes: [] })),
+  { words: SERVE, changes: [IMPORTED] },
+  {
+    words: SERVE,
+    changes: [IMPORTED, "rename plants.db-shm", "rename plants.db-wal"],
+    isDeleted: true,
+  },
 ];
 
 /** Returns the changes of files that a command has not made itself. */
@@ -114,7 +124,7 @@ function killPoints(calls: readonly Call[]): string[] {
 /** Runs a command in a copy of a directory, and checks what it leaves there. */
 async function run(
   template: string,
-  [words, ...changes]: Command,
+  { words, changes, isDeleted = false }: Command,
   injections: readonly string[],
   isKilled: boolean,
 ): Promise<Call[]> {
@@ -129,7 +139,7 @@ async function run(
   const isService = words.startsWith("serve");
   try {
     if (isService) await program.printed(/listens on/);
-    if (changes.length > 1) {
+    if (isDeleted) {
       Deno.removeSync(`${data}/plants.db`);
       await program.printed(/rescued all plants/);
     }
@@ -177,16 +187,16 @@ async function run(
 }
 
 for (const command of COMMANDS) {
-  const [words, ...changes] = command;
+  const { words, isDeleted = false } = command;
   const isCopy = /^(backup|restore)/.test(words);
   for (const injections of isCopy ? [[], [WITHOUT_LINKS]] : [[]]) {
     const where = injections.length > 0 ? " without hard links" : "";
-    const when = changes.length > 1 ? " when its store is deleted" : "";
+    const when = isDeleted ? " when its store is deleted" : "";
     withStrace.test(`"${words}"${where}${when} changes no file that it has not made, and a kill leaves no incomplete one`, async ({ directory, store }) => {
       await createAndKill(store, STORED.length);
       assertSucceeded(await backUp(store, directory.file("copy.db")));
       writeLines(directory.file("lines"), linesOf([-1n]));
-      writeLines(directory.file(HEALED.replace("rename ", "")), RESCUED);
+      writeLines(directory.file(IMPORTED.replace("rename ", "")), RESCUED);
       const { path } = directory;
       const calls = await run(path, command, injections, false);
       const kills = killPoints(calls).map((kill) => [...injections, kill]);

@@ -20,6 +20,9 @@ import { drawId } from "../support/transfer.ts";
 /** One by one up to the damage, then in growing steps up and down, and halved ones. */
 const READS_A_LEAF_MAX = PAGE_KEYS + 1_500;
 
+/** More reads than any test needs. */
+const READS_MAX = 1_000_000;
+
 /** A page of a database: the ids up to the first one of the next page. */
 interface Leaf {
   readonly from: bigint;
@@ -42,6 +45,7 @@ class LeafStore implements ListedStore {
   // deno-lint-ignore require-await
   async listPage(after: bigint, idsMax: number) {
     const read = this.reads++;
+    if (read > READS_MAX) throw new Error("the listing does not end");
     this.onRead(read);
     const start = this.leaves.findLastIndex(({ from }) => from <= after + 1n);
     const page: NewPlant[] = [];

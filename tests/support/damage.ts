@@ -25,7 +25,7 @@ const PAGE_BYTES = 4_096;
 const INDEX_LEAF = 0x0a;
 
 /** Returns the pages of a store with values of plants, and the text in them. */
-export function pagesOf(path: string): { offset: number; text: string }[] {
+function pagesOf(path: string): { offset: number; text: string }[] {
   const bytes = Deno.readFileSync(path);
   return Array.from({ length: bytes.length / PAGE_BYTES }, (_, i) => {
     const offset = i * PAGE_BYTES;

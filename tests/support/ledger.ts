@@ -52,21 +52,13 @@ export class Ledger extends History {
   readonly ambiguous = new Map<bigint, NewPlant>();
 
   /** Sends a create and records its reply. */
-  send(
+  async send(
     program: Target,
     newPlant: NewPlant,
     signal?: AbortSignal,
   ): Promise<Answer> {
-    return this.record(newPlant, () => send(program, newPlant, signal));
-  }
-
-  /** Records a create that is sent in any way, and its reply. */
-  async record(
-    newPlant: NewPlant,
-    send: () => Promise<Answer>,
-  ): Promise<Answer> {
     const create = this.sends(newPlant);
-    const reply = await send();
+    const reply = await send(program, newPlant, signal);
     const answer = reply.error ?? reply.status;
     this.answered(create, answer);
     if (isUnsettled(answer)) this.ambiguous.set(newPlant.id, newPlant);

@@ -82,7 +82,8 @@ export class Wire implements Disposable {
 
   private constructor(connection: Deno.TcpConn) {
     this.#connection = connection;
-    this.#timeout = setTimeout(() => connection.close(), WAIT_MS_MAX);
+    // Longer than the wait for a program that hangs until its clients leave.
+    this.#timeout = setTimeout(() => connection.close(), 2 * WAIT_MS_MAX);
   }
 
   static async connect(port: number): Promise<Wire> {

@@ -4,13 +4,13 @@ import {
   COMMIT_MS_MAX,
   LOCK_RETRY_MS_MAX,
   RECOVERY_MS_MIN,
-} from "../../src/limits.ts";
+} from "../../../src/limits.ts";
 import {
   countChars,
   type NewPlant,
   type Plant,
-} from "../../src/plant/plant.ts";
-import type { Outcome } from "../../src/store/committer.ts";
+} from "../../../src/plant/plant.ts";
+import type { Outcome } from "../../../src/store/committer.ts";
 import type { World } from "./simulated_world.ts";
 
 /** The ids of an operation on a store, and its plants if it is a commit. */

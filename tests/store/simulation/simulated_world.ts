@@ -1,9 +1,9 @@
-import { API_ERRORS } from "../../src/api_errors.ts";
-import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import type { Outcome } from "../../src/store/committer.ts";
-import { isRight } from "./history.ts";
-import { LONGEST_PLANTS, SIMILAR_PLANTS } from "./plants.ts";
-import { Random } from "./random.ts";
+import { API_ERRORS } from "../../../src/api_errors.ts";
+import type { NewPlant, Plant } from "../../../src/plant/plant.ts";
+import type { Outcome } from "../../../src/store/committer.ts";
+import { isRight } from "../../support/history.ts";
+import { LONGEST_PLANTS, SIMILAR_PLANTS } from "../../support/plants.ts";
+import { Random } from "../../support/random.ts";
 import { VirtualTime } from "./virtual_time.ts";
 
 /** How a schedule is drawn. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { numberFromEnv, seedOfRun } from "../support/random.ts";
-import { REACHED, simulate } from "../support/simulation.ts";
+import { numberFromEnv, seedOfRun } from "../../support/random.ts";
+import { REACHED, simulate } from "./simulation.ts";
 
 // SEED=n SCHEDULES=1 repeats one schedule.
 const SCHEDULES = numberFromEnv("SCHEDULES", 3_000);

@@ -1,13 +1,13 @@
-import type { Clock } from "../../src/clock.ts";
+import type { Clock } from "../../../src/clock.ts";
 import {
   CHECK_MS,
   COMMIT_MS_MAX,
   PROBE_MS,
   RECOVERY_MS_MIN,
-} from "../../src/limits.ts";
-import type { NewPlant } from "../../src/plant/plant.ts";
-import { Committer, type Outcome } from "../../src/store/committer.ts";
-import { StoreHealth } from "../../src/store/health.ts";
+} from "../../../src/limits.ts";
+import type { NewPlant } from "../../../src/plant/plant.ts";
+import { Committer, type Outcome } from "../../../src/store/committer.ts";
+import { StoreHealth } from "../../../src/store/health.ts";
 import { InstanceModel } from "./model.ts";
 import { OPERATION_MS_MAX, SimulatedStore } from "./simulated_store.ts";
 import { World } from "./simulated_world.ts";
