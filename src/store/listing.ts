@@ -56,26 +56,28 @@ export async function requireReadable(store: ListedStore): Promise<void> {
 
 /**
  * Lists every plant that can be read, and a gap for each place that cannot: parts
- * of a database are lost, others are not.
+ * of a database are lost, others are not. A damaged key can end a listing without
+ * an error, so the end is searched, too.
  */
 export async function* salvagePlants(
   store: ListedStore,
 ): AsyncGenerator<readonly Listed[] | Gap> {
   let lastId = START;
   while (lastId < ID_MAX) {
+    let isDamaged = false;
     try {
       for await (const page of listPlants(store, lastId)) {
         lastId = page.at(-1)?.id ?? lastId;
         yield page;
       }
-      return;
     } catch (error) {
       if (!toStoreError(error).isDamage) throw error;
+      isDamaged = true;
     }
     // One by one up to the damage, which a page includes.
     const firstId = lastId;
     let next: readonly Listed[] | undefined;
-    for (let ids = 0; ids < PAGE_KEYS; ids++) {
+    for (let ids = 0; isDamaged && ids < PAGE_KEYS; ids++) {
       next = await readNext(store, lastId);
       if (next?.[0] === undefined) break;
       lastId = next[0].id;
@@ -86,7 +88,7 @@ export async function* salvagePlants(
       yield { after: firstId, upTo: lastId };
     } else {
       const upTo = await findReadable(store, lastId);
-      yield { after: lastId, upTo };
+      if (isDamaged || upTo < ID_MAX) yield { after: lastId, upTo };
       lastId = upTo;
     }
   }
@@ -103,12 +105,12 @@ async function findReadable(
 ): Promise<bigint> {
   let readable = ID_MAX;
   for (let id = after + 1n; id < ID_MAX; id += stepAt(id, after)) {
-    if (await readNext(store, id) === undefined) continue;
+    if (!await isReadable(store, id)) continue;
     readable = await findFirst(store, after, id);
     break;
   }
   for (let id = readable - 1n; id > after; id -= stepAt(id, readable)) {
-    if (await readNext(store, id) === undefined) continue;
+    if (!await isReadable(store, id)) continue;
     readable = await findFirst(store, after, id);
     id = readable;
   }
@@ -135,10 +137,16 @@ async function findFirst(
   let [damaged, readable] = [after, upTo];
   while (readable - damaged > 1n) {
     const middle = (readable + damaged) / 2n;
-    if (await readNext(store, middle) === undefined) damaged = middle;
-    else readable = middle;
+    if (await isReadable(store, middle)) readable = middle;
+    else damaged = middle;
   }
   return readable;
+}
+
+/** Returns whether a plant above an id can be read. */
+async function isReadable(store: ListedStore, id: bigint): Promise<boolean> {
+  const next = await readNext(store, id);
+  return next !== undefined && next.length > 0;
 }
 
 /** Reads the first plant above an id; `undefined` if it is damaged. */

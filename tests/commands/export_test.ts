@@ -113,3 +113,19 @@ for (const isRising of [true, false]) {
     }
   });
 }
+
+test("exportPlants() of a file with 1, 3 and 20 pages destroyed in part writes every plant that its id still finds", async ({ directory, store: path }) => {
+  const seed = seedOfRun();
+  const random = new Random(seed);
+  const ids = Array.from({ length: 3_000 }, () => drawId(random));
+  await makeStore(path, newPlants(ids));
+  for (const count of [1, 3, 20]) {
+    const copy = directory.file("copy.db");
+    Deno.copyFileSync(path, copy);
+    destroyPages(copy, count, random, 512);
+    const exported = new Set((await exportFrom(copy)).stdout.split("\n"));
+    const found = (await exportFrom(copy, ids.map(String))).stdout.split("\n");
+    const missing = found.filter((line) => !exported.has(line));
+    assert.deepEqual(missing, [], `SEED=${seed}, ${count} pages`);
+  }
+});

@@ -49,19 +49,24 @@ function textOf(page: Uint8Array<ArrayBuffer>): string {
   }).join();
 }
 
-/** Writes random bytes over pages with plants; returns what was in them. */
+/**
+ * Writes random bytes over pages with plants, or somewhere in them; returns what
+ * was in these pages.
+ */
 export function destroyPages(
   path: string,
   count: number,
   random: Random,
+  bytes = PAGE_BYTES,
 ): string[] {
   const pages = pagesOf(path);
   using file = Deno.openSync(path, { write: true });
   return Array.from({ length: count }, () => {
     const [page] = pages.splice(random.int(0, pages.length - 1), 1);
     if (page === undefined) throw new RangeError("no page is left");
-    file.seekSync(page.offset, Deno.SeekMode.Start);
-    file.writeSync(new Uint8Array(PAGE_BYTES).map(() => random.int(0, 255)));
+    const offset = page.offset + random.int(0, PAGE_BYTES - bytes);
+    file.seekSync(offset, Deno.SeekMode.Start);
+    file.writeSync(new Uint8Array(bytes).map(() => random.int(0, 255)));
     return page.text;
   });
 }
