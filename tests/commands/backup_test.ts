@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { backUp } from "../../src/commands/backup.ts";
+import { restore } from "../../src/commands/restore.ts";
 import { EXIT_CONFIGURATION, OperatorError } from "../../src/operator_error.ts";
 import { makeStore } from "../support/places.ts";
 import { snapshot } from "../support/snapshot.ts";
-import { fileAt } from "../support/stores.ts";
+import { configError } from "../support/settings.ts";
+import { fileAt, serverAt } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** Names of backups, what is there or beside it, and the message. */
@@ -48,4 +50,14 @@ Deno.test("backUp() refuses names that SQLite would use, or where a file is, and
     });
     assert.deepEqual(snapshot(directory.path), before);
   }
+});
+
+Deno.test("backUp() and restore() refuse a KV Connect server, and write nothing", async () => {
+  using directory = new TemporaryDirectory();
+  const refused = configError(/^http:\/\/kv\.test is a KV Connect server/);
+  for (const command of [backUp, restore]) {
+    const file = directory.file("copy.db");
+    await assert.rejects(command(serverAt("http://kv.test"), file), refused);
+  }
+  assert.deepEqual(directory.names(), []);
 });

@@ -214,6 +214,7 @@ onMachine.test("plants of a lost store whose ids are taken, and a part of them, 
   );
   const named = await machine.run(`plants import - < ${file}`);
   assert.match(named.stderr, /^line 50: id: 50 is already taken/m);
+  await machine.succeed("plants remove 50", `plants import - < ${file}`);
   const [, directory] = await machine.printed(
     /^(\S+) is incomplete: it is being written, or the service was killed/m,
   );
