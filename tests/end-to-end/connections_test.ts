@@ -1,9 +1,16 @@
-/** What a connection does between and after requests. */
+/** What only a socket can send: request lines, headers, several requests at once. */
 import assert from "node:assert/strict";
 import type { Entry } from "../support/entries.ts";
 import { testsOfOneService } from "../support/one_service.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { chunked, concatenate, request, Wire } from "../support/wire.ts";
+import {
+  chunked,
+  concatenate,
+  type Differences,
+  exchange,
+  request,
+  Wire,
+} from "../support/wire.ts";
 
 const VALID = '{"id":2,"name":"Fern"}';
 
@@ -19,6 +26,20 @@ const REFUSED = [
   // The first plant has this id.
   [40901, request('{"id":200,"name":"Fern"}')],
 ] as const;
+
+/** How creates differ from an ordinary one, and are stored all the same. */
+const ACCEPTED: readonly (readonly [string, Differences])[] = [
+  ...["/plants?/plants/", "http://a.test/plants"].map((target) =>
+    [`the target ${target}`, { line: `POST ${target} HTTP/1.1` }] as const
+  ),
+  ...["", "[::", "é"].map(
+    (host) => [`the Host "${host}"`, { headers: [`host: ${host}`] }] as const,
+  ),
+  [
+    "HTTP/1.0 and no Host",
+    { line: "POST /plants HTTP/1.0", without: ["host"] },
+  ],
+];
 
 const { test } = testsOfOneService();
 
@@ -76,3 +97,23 @@ test("a client that expects 100 Continue gets it, and a refusal of its headers b
   }
   return [[["plants", 304n], { name: "a" }]];
 });
+
+test("a request with the path /x/../plants is refused with 40401", async (program) => {
+  const line = "POST /x/../plants HTTP/1.1";
+  assertRefusal(
+    await exchange(program.port, request(VALID, { line })),
+    { error: 40401, message: /^path not found: \/x\/\.\.\/plants: / },
+  );
+});
+
+for (const [i, [name, differences]] of ACCEPTED.entries()) {
+  test(`a create with ${name} is stored`, async (program) => {
+    const id = 400n + BigInt(i);
+    const body = `{"id":${id},"name":"Fern"}`;
+    const reply = await exchange(program.port, request(body, differences));
+    assert.equal(reply?.status, 200, reply?.text);
+    assert.equal(reply.headers.get("content-type"), "application/json");
+    assert.equal(reply.text, '{"name":"Fern"}');
+    return [[["plants", id], { name: "Fern" }]];
+  });
+}

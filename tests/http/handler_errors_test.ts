@@ -1,6 +1,6 @@
 /** Every error of the API, and which one a request with several faults gets. */
 import assert from "node:assert/strict";
-import { API_ERRORS } from "../../src/api_errors.ts";
+import { adviseToCreate, API_ERRORS } from "../../src/api_errors.ts";
 import { RequestHandler } from "../../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
 import { assertRefusal, CONTRACT_HEADERS } from "../support/refusals.ts";
@@ -18,8 +18,7 @@ interface Draft extends RequestOptions {
 
 type AddTo = (draft: Draft) => Draft;
 
-const ADVICE =
-  "use POST /plants to create a plant; only the operator can read plants, with plant-store export";
+const ADVICE = adviseToCreate("");
 
 const VALID: Draft = { body: '{"id":2,"name":"Fern"}' };
 
