@@ -57,6 +57,12 @@ onMachine.test("a damaged store with random ids is restored with what only it ha
   const [interrupted = ""] = RESTORE.split("    plants restore");
   await machine.succeed(interrupted, "plants start");
   await ledger.store(service, newPlants(range(200n, 100)));
+  // Ctrl-C during the import.
+  await machine.succeed(
+    "until pkill -INT -f 'plant-store import'; do sleep 0.01; done &",
+    `{ ${RESTORE}\n} && exit 1`,
+    "! systemctl is-active plant-store",
+  );
   await machine.underLoad(() => machine.succeed(RESTORE));
   await machine.assertHasAll();
 });
@@ -116,14 +122,17 @@ onMachine.test("an empty store in place of one on a disk that was not mounted lo
   );
   await machine.printed(/^created a new store in /m, length);
   await machine.ledger.store(machine.service, newPlants(range(200n, 100)));
+  const mount = block("`created a new store`");
   await machine.underLoad(() =>
     machine.succeed(
-      "echo '/disk /var/lib/plant-store none bind 0 0' >> /etc/fstab",
-      block("`created a new store`"),
+      "echo '/nowhere /var/lib/plant-store none bind 0 0' >> /etc/fstab",
+      `{ ${mount}\n} && exit 1`,
+      "sed -i s,^/nowhere,/disk, /etc/fstab",
+      mount,
     )
   );
   // The disk is mounted: nothing to do.
-  assert.equal((await machine.run(block("`created a new store`"))).status, 1);
+  assert.equal((await machine.run(mount)).status, 1);
   await machine.assertHasAll();
 });
 

@@ -19,7 +19,10 @@ test("the log has one line for each event, and none for an ordinary request", as
   }
   assert.equal(program.stderr.length, length);
 
+  Deno.writeTextFileSync(tokens, "new-token");
   await program.reload();
+  const create = program.create(PLANT, "new-token");
+  assert.equal(await replyStatus(create), 200);
   Deno.writeTextFileSync(tokens, "");
   await program.reload();
   Deno.removeSync(store);
