@@ -58,11 +58,9 @@ onMachine.test("a damaged store with random ids is restored with what only it ha
   await machine.succeed(interrupted, "plants start");
   await ledger.store(service, newPlants(range(200n, 100)));
   // Ctrl-C during the import.
-  await machine.succeed(
-    "until pkill -INT -f 'plant-store import'; do sleep 0.01; done &",
-    `{ ${RESTORE}\n} && exit 1`,
-    "! systemctl is-active plant-store",
-  );
+  const stopped = RESTORE
+    .replace("plants import -", () => "sh -c 'kill -INT $$'");
+  await machine.succeed(stopped, "! systemctl is-active plant-store");
   await machine.underLoad(() => machine.succeed(RESTORE));
   await machine.assertHasAll();
 });
