@@ -165,10 +165,14 @@ export class KvStore implements Store, ListedStore {
   }
 
   /** See {@link ListedStore}. @throws {StoreError} */
-  async listPage(after: bigint, idsMax: number): Promise<Listed[]> {
+  async listPage(
+    after: bigint,
+    idsMax: number,
+    isReverse = false,
+  ): Promise<Listed[]> {
     const listing = this.#kv.list(
       { start: [PLANTS, after + 1n], end: [PLANTS, ID_MAX + 1n] },
-      { batchSize: idsMax, limit: idsMax },
+      { batchSize: idsMax, limit: idsMax, reverse: isReverse },
     );
     try {
       return await Array.fromAsync(listing, toListed);

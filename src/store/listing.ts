@@ -18,8 +18,15 @@ export interface Gap {
 
 /** The part of a store that a listing uses. */
 export interface ListedStore {
-  /** Lists the first ids above one, at most so many. @throws {StoreError} */
-  listPage(after: bigint, idsMax: number): Promise<readonly Listed[]>;
+  /**
+   * Lists the first ids above one, or the last ones, which descend; at most so many.
+   * @throws {StoreError}
+   */
+  listPage(
+    after: bigint,
+    idsMax: number,
+    isReverse?: boolean,
+  ): Promise<readonly Listed[]>;
 }
 
 /** Below every id. */
@@ -88,7 +95,12 @@ export async function* salvagePlants(
       yield { after: firstId, upTo: lastId };
     } else {
       const upTo = await findReadable(store, lastId);
-      if (isDamaged || upTo < ID_MAX) yield { after: lastId, upTo };
+      if (!isDamaged) {
+        // Plants that were created meanwhile are no gap, and may never end.
+        const isEnd = upTo === ID_MAX || await isReadable(store, lastId);
+        if (isEnd) return;
+      }
+      yield { after: lastId, upTo };
       lastId = upTo;
     }
   }
@@ -96,15 +108,20 @@ export async function* salvagePlants(
 
 /**
  * Finds an id above another one so that the plants above it can be read. It tries
- * ids upwards from the damage, and then downwards from what it has found: between
- * damaged pages there may be others.
+ * ids upwards from the damage, up to the last plant, and then downwards from what it
+ * has found: between damaged pages there may be others.
+ * @returns `ID_MAX` if there is none
  */
 async function findReadable(
   store: ListedStore,
   after: bigint,
 ): Promise<bigint> {
-  let readable = ID_MAX;
-  for (let id = after + 1n; id < ID_MAX; id += stepAt(id, after)) {
+  const [last] = await readNext(store, after, true) ?? [];
+  // At least one id further, so that the search ends.
+  let readable = last === undefined
+    ? ID_MAX
+    : last.id - (last.id - after > 1n ? 1n : 0n);
+  for (let id = after + 1n; id < readable; id += stepAt(id, after)) {
     if (!await isReadable(store, id)) continue;
     readable = await findFirst(store, after, id);
     break;
@@ -149,13 +166,14 @@ async function isReadable(store: ListedStore, id: bigint): Promise<boolean> {
   return next !== undefined && next.length > 0;
 }
 
-/** Reads the first plant above an id; `undefined` if it is damaged. */
+/** Reads the first plant above an id, or the last; `undefined` if it is damaged. */
 async function readNext(
   store: ListedStore,
   after: bigint,
+  isReverse = false,
 ): Promise<readonly Listed[] | undefined> {
   try {
-    return await readPage(store, after, 1);
+    return await readPage(store, after, 1, isReverse);
   } catch (error) {
     if (toStoreError(error).isDamage) return undefined;
     throw error;
@@ -171,8 +189,10 @@ async function readPage(
   store: ListedStore,
   after: bigint,
   idsMax = PAGE_KEYS,
+  isReverse = false,
 ): Promise<readonly Listed[]> {
-  const page = await withTimeout(store.listPage(after, idsMax), LIST_MS_MAX);
+  const listed = store.listPage(after, idsMax, isReverse);
+  const page = await withTimeout(listed, LIST_MS_MAX);
   let next = after + 1n;
   for (const { id } of page) {
     if (id < next) throw new StoreError("corrupt");

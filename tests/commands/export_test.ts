@@ -60,6 +60,19 @@ test("exportPlants() counts entries of other programs, and does not take them fo
   });
 });
 
+type Gaps = readonly (readonly [first: bigint, last: bigint])[];
+
+/** Returns the gaps that an export has named. */
+function gapsIn(stderr: string): Gaps {
+  return stderr.matchAll(/^ids (-?\d+) to (-?\d+) cannot be read$/gm)
+    .map(([, first = "", last = ""]) => [BigInt(first), BigInt(last)] as const)
+    .toArray();
+}
+
+function isIn(gaps: Gaps): (id: bigint) => boolean {
+  return (id) => gaps.some(([first, last]) => first <= id && id <= last);
+}
+
 const DAMAGED = "the database is damaged: plants may be missing";
 
 test("exportPlants() of a file that only SQLite finds damaged writes every plant, and fails", async ({ store: path }) => {
@@ -92,12 +105,8 @@ for (const isRising of [true, false]) {
       const lost = destroyPages(copy, count, random).join("");
       const { result, stdout, stderr } = await exportFrom(copy);
       const message = `SEED=${seed}, ${count} pages`;
-      const gaps = stderr.matchAll(/^ids (-?\d+) to (-?\d+) cannot be read$/gm)
-        .map(([, first = "", last = ""]) => [BigInt(first), BigInt(last)])
-        .toArray();
-      const kept = plants.filter(({ id }) =>
-        !gaps.some(([first = 0n, last = 0n]) => first <= id && id <= last)
-      );
+      const gaps = gapsIn(stderr);
+      const kept = plants.filter(({ id }) => !isIn(gaps)(id));
       assert.ok(stdout === linesOf(kept), message);
       const lostNames = new Set(lost.match(/<-?\d+>/g));
       assert.ok(
@@ -114,7 +123,7 @@ for (const isRising of [true, false]) {
   });
 }
 
-test("exportPlants() of a file with 1, 3 and 20 pages destroyed in part writes every plant that its id still finds", async ({ directory, store: path }) => {
+test("exportPlants() of a file with 1, 3 and 20 pages destroyed in part writes what their ids still find, but for a few in its gaps", async ({ directory, store: path }) => {
   const seed = seedOfRun();
   const random = new Random(seed);
   const ids = Array.from({ length: 3_000 }, () => drawId(random));
@@ -123,9 +132,14 @@ test("exportPlants() of a file with 1, 3 and 20 pages destroyed in part writes e
     const copy = directory.file("copy.db");
     Deno.copyFileSync(path, copy);
     destroyPages(copy, count, random, 512);
-    const exported = new Set((await exportFrom(copy)).stdout.split("\n"));
-    const found = (await exportFrom(copy, ids.map(String))).stdout.split("\n");
-    const missing = found.filter((line) => !exported.has(line));
-    assert.deepEqual(missing, [], `SEED=${seed}, ${count} pages`);
+    const { stdout, stderr } = await exportFrom(copy);
+    const exported = new Set(stdout.split("\n"));
+    const found = await exportFrom(copy, ids.map(String));
+    const missing = found.stdout.split("\n")
+      .filter((line) => !exported.has(line))
+      .map((line) => BigInt(/-?\d+/.exec(line)?.[0] ?? ""));
+    const message = `SEED=${seed}, ${count} pages: ${missing}`;
+    assert.ok(missing.every(isIn(gapsIn(stderr))), message);
+    assert.ok(missing.length < 10 * count, message);
   }
 });
