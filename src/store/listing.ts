@@ -70,6 +70,8 @@ export async function* salvagePlants(
   store: ListedStore,
 ): AsyncGenerator<readonly Listed[] | Gap> {
   let lastId = START;
+  /** The last id when a listing first ended without an error. */
+  let endId: bigint | undefined;
   while (lastId < ID_MAX) {
     let isDamaged = false;
     try {
@@ -90,19 +92,21 @@ export async function* salvagePlants(
       lastId = next[0].id;
       yield next;
     }
-    // Without an error, the pages are not in order.
     if (next !== undefined && lastId > firstId) {
+      // Without an error, the pages are not in order.
       yield { after: firstId, upTo: lastId };
-    } else {
-      const upTo = await findReadable(store, lastId);
-      if (!isDamaged) {
-        // Plants that were created meanwhile are no gap, and may never end.
-        const isEnd = upTo === ID_MAX || await isReadable(store, lastId);
-        if (isEnd) return;
-      }
-      yield { after: lastId, upTo };
-      lastId = upTo;
+      continue;
     }
+    if (!isDamaged) {
+      // Later plants were created meanwhile, and may never end.
+      endId ??= (await readNext(store, START, true))?.[0]?.id;
+      if (endId !== undefined && lastId >= endId) return;
+      if (await isReadable(store, lastId)) continue;
+    }
+    const upTo = await findReadable(store, lastId);
+    if (!isDamaged && upTo === ID_MAX) return;
+    yield { after: lastId, upTo };
+    lastId = upTo;
   }
 }
 

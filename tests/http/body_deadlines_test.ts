@@ -88,12 +88,3 @@ Deno.test("a refused body is not received any further, but discarded", async () 
   send(new Uint8Array(BODY_DISCARD_BYTES_MAX));
   await cancelled;
 });
-
-Deno.test("a body with a Content-Length stays refused when it completes later", async () => {
-  const { clock, bodies } = setUp();
-  const { stream, exhausted } = streamOf(["{}"]);
-  const read = bodies.read(requestOf(stream, 2), clock.now);
-  bodies.refuseAll(SHUTTING_DOWN);
-  assert.equal(await read, SHUTTING_DOWN);
-  await exhausted;
-});

@@ -64,9 +64,8 @@ Deno.test("toPlant() returns null for a value that is not an object", () => {
 
 /** Letters as a body may spell them: raw with 1 to 4 bytes, or escaped. */
 const LETTERS: readonly string[] = [
-  ...["x", "/", "\x7f", "é", "ÿ", "Ā", "\u2028", "竹", "\uffff", "\u{10ffff}"],
-  ...["\\u0000", "\\u001F", "\\b", "\\n", '\\"', "\\\\", "\\/", "\\u00e9"],
-  ...["\\u0100", "\\ud83c\\udf31"],
+  ...["x", "\x7f", "é", "Ā", "\u2028", "竹", "\u{10ffff}"],
+  ...["\\u0000", "\\n", '\\"', "\\/", "\\u00e9", "\\ud83c\\udf31"],
 ];
 
 /** Returns a body of BODY_BYTES_MAX: one member has a letter over and over. */

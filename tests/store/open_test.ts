@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { KvStore } from "../../src/store/kv_store.ts";
+import { KvStore } from "../../src/store/kv_store.ts";
 import { listPlants } from "../../src/store/listing.ts";
 import { openExistingStore, openStore } from "../../src/store/open.ts";
-import type { StoreErrorKind } from "../../src/store_error.ts";
+import { StoreError, type StoreErrorKind } from "../../src/store_error.ts";
 import {
   leaveJournal,
   makeNewer,
   overwrite,
+  PAGE_BYTES,
   writeText,
 } from "../support/damage.ts";
 import { range } from "../support/plants.ts";
@@ -22,8 +23,6 @@ const onSmallDisk = testsWith(() => new SmallDisk(4), canMount());
 
 /** The plants of the stores that {@link makeStore} makes. */
 const PLANTS = [{ id: 1n, plant: PLANT }];
-
-const PAGE_BYTES = 4_096;
 
 /** What is wrong with a store of one plant, and the kind of the error. */
 const DAMAGE: readonly [kind: StoreErrorKind, (path: string) => void][] = [
@@ -87,6 +86,18 @@ test("openStore() does not take a store for new that a restore puts there before
   } finally {
     Deno.openSync = openSync;
   }
+});
+
+test("openStore() takes a store for new that it creates before it meets a lock", async ({ store: path }) => {
+  const { prototype } = KvStore;
+  const { probe } = prototype;
+  prototype.probe = () => {
+    prototype.probe = probe;
+    return Promise.reject(new StoreError("locked"));
+  };
+  const store = await openStore(fileAt(path));
+  assert.equal(store.isNew, true);
+  store.close();
 });
 
 Deno.test("openStore() creates a store in a missing or an empty file, which openExistingStore() reads; both leave no file beside it", async () => {

@@ -19,7 +19,7 @@ export function overwrite(
   file.writeSync(new Uint8Array(bytes).fill(0xaa));
 }
 
-const PAGE_BYTES = 4_096;
+export const PAGE_BYTES = 4_096;
 
 /** The type of a page with keys and values, in the SQLite file format. */
 const INDEX_LEAF = 0x0a;
