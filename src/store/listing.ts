@@ -101,10 +101,20 @@ export async function* salvagePlants(
       // Later plants were created meanwhile, and may never end.
       endId ??= (await readNext(store, START, true))?.[0]?.id;
       if (endId !== undefined && lastId >= endId) return;
-      if (await isReadable(store, lastId)) continue;
     }
     const upTo = await findReadable(store, lastId);
-    if (!isDamaged && upTo === ID_MAX) return;
+    if (!isDamaged) {
+      const isEnd = upTo === ID_MAX &&
+        (await readNext(store, lastId, true))?.length === 0;
+      if (isEnd) return;
+      // A fresh search can find what the listing did not.
+      const found = await readNext(store, lastId);
+      if (found?.[0] !== undefined) {
+        lastId = found[0].id;
+        yield found;
+        continue;
+      }
+    }
     yield { after: lastId, upTo };
     lastId = upTo;
   }

@@ -87,7 +87,6 @@ Deno.test("formatNewPlant() returns a line for an import: that of the largest bo
       assert.deepEqual(acceptNewPlant(line), newPlant);
       return toBytes(line).length;
     });
-    // 20 characters instead of 5.
     assert.equal(Math.max(...lengths), BODY_BYTES_MAX + 15);
   }
   assert.ok(BODY_BYTES_MAX + 15 <= LINE_BYTES_MAX);

@@ -1,4 +1,3 @@
-/** Waiting for events, and for many of them. */
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
 import { WAIT_MS_MAX } from "./background.ts";
