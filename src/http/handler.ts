@@ -118,10 +118,10 @@ export class RequestHandler {
   }
 
   /**
-   * Answers a request of `http/server.ts`. This is the one place that bounds load: a busy service
-   * refuses a POST before it checks anything else, because an overloaded service
-   * would do little but refuse if that cost as much as a create. Other methods
-   * neither count nor are refused.
+   * Answers a request of `http/server.ts`. This is the one place that bounds load:
+   * a busy service refuses a POST before it checks anything else, because an
+   * overloaded service would do little but refuse if that cost as much as a
+   * create. Other methods neither count nor are refused.
    */
   handle(request: Request): Response | Promise<Response> {
     const isBusy = request.method === "POST" &&

@@ -76,6 +76,16 @@ Deno.test("Settings.config() refuses what is not a base URL", () => {
   }
 });
 
+Deno.test("Settings.logFormat() accepts text, json and journal, and nothing else", () => {
+  for (const format of ["text", "json", "journal"]) {
+    assert.equal(settings({ "--log-format": format }).logFormat(), format);
+  }
+  for (const format of ["", "JSON", "xml", "jsontext"]) {
+    const message = /^--log-format: expected text, json or journal, got "\w*"$/;
+    assertRefused({ "--log-format": format }, {}, message);
+  }
+});
+
 Deno.test("Settings.store() reads a file, and --kv wins", () => {
   for (
     const path of ["p.db", "/a/p.db", "--odd", "a/https:b", "a:b", "1s://x"]

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { adviseToCreate } from "../../src/api_errors.ts";
 import { RequestHandler } from "../../src/http/handler.ts";
 import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
@@ -21,6 +20,12 @@ const UNKNOWN = [
   ...["/plants%20", "/%70lants", "/livez/?x", "/constructor", "/__proto__"],
   ...["/ferns?/plants", "/ferns?/plants?x"],
 ];
+
+/** Returns the end of the message for another path or method. */
+function advice(prefix = ""): string {
+  return `use POST ${prefix}/plants to create a plant; only the operator can ` +
+    "read plants, with plant-store export";
+}
 
 /** The paths that GET reads. */
 const READABLE = ROUTES.filter(({ methods }) => methods.includes("GET"))
@@ -113,7 +118,7 @@ Deno.test("handle() refuses every other method on every path with 40501, before 
       const reply = await service.create(VALID, { method, target, headers });
       assertRefusal(reply, {
         error: 40501,
-        message: `method not allowed: ${method}: ${adviseToCreate("")}`,
+        message: `method not allowed: ${method}: ${advice()}`,
         allow: methods.join(", "),
       });
     }
@@ -129,7 +134,7 @@ Deno.test("handle() replies with 40401 to an unknown path, whatever the method a
       for (const authorization of ["Bearer test-token", []]) {
         const headers = { authorization };
         const reply = await service.create(VALID, { target, method, headers });
-        const message = `path not found: ${path}: ${adviseToCreate("")}`;
+        const message = `path not found: ${path}: ${advice()}`;
         assertRefusal(reply, { error: 40401, message });
       }
     }
@@ -142,16 +147,14 @@ Deno.test("handle() quotes the start of a long path and of a long method", async
   const target = `/${"a".repeat(300)}`;
   assertRefusal(await service.create(VALID, { target }), {
     error: 40401,
-    message: `path not found: /${"a".repeat(QUOTE_CHARS_MAX - 1)}…: ${
-      adviseToCreate("")
-    }`,
+    message: `path not found: /${
+      "a".repeat(QUOTE_CHARS_MAX - 1)
+    }…: ${advice()}`,
   });
   const method = "A".repeat(300);
   assertRefusal(await service.create(VALID, { method }), {
     error: 40501,
-    message: `method not allowed: ${"A".repeat(QUOTE_CHARS_MAX)}…: ${
-      adviseToCreate("")
-    }`,
+    message: `method not allowed: ${"A".repeat(QUOTE_CHARS_MAX)}…: ${advice()}`,
   });
 });
 
@@ -166,7 +169,7 @@ Deno.test("handle() routes by the path, whatever the Host header puts before it 
     const send = (path: string) =>
       service.create(VALID, { url: `http://${host}${path}` });
     assert.equal((await send("/plants?x=/ferns")).status, 200, host);
-    const message = `path not found: /ferns: ${adviseToCreate("")}`;
+    const message = `path not found: /ferns: ${advice()}`;
     assertRefusal(await send("/ferns?/plants"), { error: 40401, message });
   }
   const url = "http://plants.test?x=/plants";
@@ -194,7 +197,7 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
       assert.equal((await service.get(`${prefix}${path}`)).status, 200, path);
       if (prefix === "" || path === "") continue;
       for (const outside of [path, `${prefix}${prefix}${path}`]) {
-        const message = `path not found: ${outside}: ${adviseToCreate(prefix)}`;
+        const message = `path not found: ${outside}: ${advice(prefix)}`;
         assertRefusal(await service.get(outside), { error: 40401, message });
       }
     }
@@ -202,7 +205,7 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
     assert.equal((await service.create(VALID, { target })).status, 200);
     for (const outside of [`/x${target}`, `${target}/`]) {
       const reply = await service.create(VALID, { target: outside });
-      const message = `path not found: ${outside}: ${adviseToCreate(prefix)}`;
+      const message = `path not found: ${outside}: ${advice(prefix)}`;
       assertRefusal(reply, { error: 40401, message });
     }
   }
