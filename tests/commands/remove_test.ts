@@ -9,6 +9,7 @@ import { StoreError } from "../../src/store_error.ts";
 import { capture } from "../support/console.ts";
 import { execute } from "../support/damage.ts";
 import { entriesOf } from "../support/entries.ts";
+import { replaced } from "../support/replaced.ts";
 import { newPlants } from "../support/plants.ts";
 import { commit, fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
@@ -61,12 +62,10 @@ test("removePlants() names a plant that cannot be read, and removes the others",
 
 /** Replaces what the removal of an id does, except for the plant 1. */
 function failing(error: StoreError): Disposable {
-  const { prototype } = KvStore;
-  const { remove } = prototype;
-  prototype.remove = function (id) {
+  const { remove } = KvStore.prototype;
+  return replaced(KvStore.prototype, "remove", function (this: KvStore, id) {
     return id === 1n ? remove.call(this, id) : Promise.reject(error);
-  };
-  return { [Symbol.dispose]: () => void (prototype.remove = remove) };
+  });
 }
 
 for (

@@ -8,6 +8,7 @@ import { openStore } from "../../src/store/open.ts";
 import { StoreError } from "../../src/store_error.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { FakeStore } from "../support/fake_store.ts";
+import { replaced } from "../support/replaced.ts";
 import { WHOLE } from "../support/plants.ts";
 import { readConfig } from "../support/settings.ts";
 import { fileAt, storeError } from "../support/stores.ts";
@@ -98,13 +99,15 @@ start.test("importRescued() imports every file beside the store, and renames it 
 
 start.test("importRescued() syncs the directory after it has renamed a file, so that no power cut repeats the import", async (place) => {
   place.write([toLine(1n, "Monstera")]);
-  const { prototype } = Deno.FsFile;
-  const { syncSync } = prototype;
   const synced: (readonly string[])[] = [];
-  prototype.syncSync = function () {
-    if (this.statSync().isDirectory) synced.push(place.names());
-  };
-  await place.import().finally(() => prototype.syncSync = syncSync);
+  using _ = replaced(
+    Deno.FsFile.prototype,
+    "syncSync",
+    function (this: Deno.FsFile) {
+      if (this.statSync().isDirectory) synced.push(place.names());
+    },
+  );
+  await place.import();
   assert.deepEqual(synced, [[IMPORTED]]);
 });
 

@@ -11,6 +11,7 @@ import {
   PAGE_BYTES,
   writeText,
 } from "../support/damage.ts";
+import { replaced } from "../support/replaced.ts";
 import { range } from "../support/plants.ts";
 import { eventually } from "../support/waiting.ts";
 import { makeStore, PLANT } from "../support/places.ts";
@@ -74,18 +75,14 @@ test("openStore() does not take a store for new that a restore puts there before
   const restored = directory.file("restored.db");
   await makeStore(restored);
   const { openSync } = Deno;
-  Deno.openSync = (file, options) => {
+  using _ = replaced(Deno, "openSync", (file, options) => {
     if (options?.createNew) Deno.renameSync(restored, path);
     return openSync(file, options);
-  };
-  try {
-    const store = await openStore(fileAt(path));
-    assert.equal(store.isNew, false);
-    assert.deepEqual(await Array.fromAsync(listPlants(store)), [PLANTS]);
-    store.close();
-  } finally {
-    Deno.openSync = openSync;
-  }
+  });
+  const store = await openStore(fileAt(path));
+  assert.equal(store.isNew, false);
+  assert.deepEqual(await Array.fromAsync(listPlants(store)), [PLANTS]);
+  store.close();
 });
 
 test("openStore() takes a store for new that it creates before it meets a lock", async ({ store: path }) => {

@@ -5,6 +5,7 @@ import { openStore } from "../../src/store/open.ts";
 import { rescuePlants } from "../../src/store/rescue.ts";
 import type { StoreError } from "../../src/store_error.ts";
 import { FakeClock } from "../support/fake_store.ts";
+import { replaced } from "../support/replaced.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
 import { eventually } from "../support/waiting.ts";
 import { commitAll, fileAt } from "../support/stores.ts";
@@ -130,23 +131,15 @@ lost.test("rescuePlants() of a damaged store writes what can be read, counts the
 });
 
 lost.test("rescuePlants() ends when the file is complete, even if its directory cannot be synced or the log not renamed", async (place) => {
-  const { prototype } = Deno.FsFile;
-  const { syncSync } = prototype;
-  const { renameSync } = Deno;
   const failing = () => {
     throw new Error("Input/output error");
   };
   let syncs = 0;
-  prototype.syncSync = () => {
+  using _syncing = replaced(Deno.FsFile.prototype, "syncSync", () => {
     if (++syncs === 2) failing();
-  };
-  Deno.renameSync = failing;
-  try {
-    assert.equal((await place.rescue())?.plants, PLANTS.length);
-  } finally {
-    prototype.syncSync = syncSync;
-    Deno.renameSync = renameSync;
-  }
+  });
+  using _renaming = replaced(Deno, "renameSync", failing);
+  assert.equal((await place.rescue())?.plants, PLANTS.length);
   assert.equal(syncs, 2);
   assert.deepEqual(place.kinds(), [...LOG, RESCUED]);
   assert.deepEqual(place.failures, []);

@@ -16,6 +16,7 @@ import {
   makeStore,
   PLANT,
 } from "../../support/places.ts";
+import { replaced } from "../../support/replaced.ts";
 import { storeError } from "../../support/stores.ts";
 import { TemporaryDirectory } from "../../support/temporary.ts";
 import { test } from "../../support/tests.ts";
@@ -108,15 +109,11 @@ test("requireUsable() accepts a store, and names a file of it, or the directory,
 test("requireUsable() ignores a file that another process deletes meanwhile", async ({ directory, store: path }) => {
   await makeStore(path);
   const { openSync } = Deno;
-  Deno.openSync = (path, options) => {
+  using _ = replaced(Deno, "openSync", (path, options) => {
     Deno.removeSync(path);
     return openSync(path, options);
-  };
-  try {
-    requireUsable(path);
-  } finally {
-    Deno.openSync = openSync;
-  }
+  });
+  requireUsable(path);
   assert.deepEqual(directory.names(), []);
 });
 

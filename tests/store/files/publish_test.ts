@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
 import { makeFile } from "../../../src/store/files/publish.ts";
+import { replaced } from "../../support/replaced.ts";
 import { storeError } from "../../support/stores.ts";
 import { test } from "../../support/tests.ts";
 
@@ -82,56 +83,47 @@ test("makeFile() does not publish another file in the place of its own, nor the 
 
 test("makeFile() renames the file on a file system without links, and keeps one that has the name meanwhile", async ({ directory }) => {
   const path = directory.file("new");
-  const { linkSync } = Deno;
   let isTaken = false;
-  Deno.linkSync = () => {
+  using _ = replaced(Deno, "linkSync", () => {
     if (isTaken) Deno.writeTextFileSync(path, "other");
     throw new Deno.errors.PermissionDenied("Operation not permitted");
-  };
-  try {
-    await makeFile(path, fill);
-    assert.deepEqual(directory.names(), ["new"]);
-    assert.equal(Deno.readTextFileSync(path), CONTENT);
-    Deno.removeSync(path);
-    isTaken = true;
-    await assert.rejects(
-      makeFile(path, fill),
-      Deno.errors.PermissionDenied,
-    );
-    assert.deepEqual(directory.names(), ["new"]);
-    assert.equal(Deno.readTextFileSync(path), "other");
-  } finally {
-    Deno.linkSync = linkSync;
-  }
+  });
+  await makeFile(path, fill);
+  assert.deepEqual(directory.names(), ["new"]);
+  assert.equal(Deno.readTextFileSync(path), CONTENT);
+  Deno.removeSync(path);
+  isTaken = true;
+  await assert.rejects(makeFile(path, fill), Deno.errors.PermissionDenied);
+  assert.deepEqual(directory.names(), ["new"]);
+  assert.equal(Deno.readTextFileSync(path), "other");
 });
 
 test("makeFile() syncs the file before it has its name, and its directory after that", async ({ directory }) => {
   const path = directory.file("new");
-  const { prototype } = Deno.FsFile;
-  const { syncSync } = prototype;
+  const { syncSync } = Deno.FsFile.prototype;
   const synced: unknown[] = [];
   let failing = 1;
-  prototype.syncSync = function () {
-    const { isDirectory, size } = this.statSync();
-    synced.push(isDirectory ? "directory" : size);
-    if (synced.length === failing) throw new Error("Input/output error");
-    syncSync.call(this);
-  };
-  try {
-    const failed = new Error("Input/output error");
-    await assert.rejects(makeFile(path, fill), failed);
-    assert.deepEqual(directory.names(), []);
-    failing = 3;
-    const message =
-      "it is complete, but a power cut may remove it: cannot sync its " +
-      "directory: Input/output error";
-    const notSynced = storeError("other", message);
-    await assert.rejects(makeFile(path, fill), notSynced);
-    const { length } = CONTENT;
-    assert.deepEqual(synced, [length, length, "directory"]);
-  } finally {
-    prototype.syncSync = syncSync;
-  }
+  using _ = replaced(
+    Deno.FsFile.prototype,
+    "syncSync",
+    function (this: Deno.FsFile) {
+      const { isDirectory, size } = this.statSync();
+      synced.push(isDirectory ? "directory" : size);
+      if (synced.length === failing) throw new Error("Input/output error");
+      syncSync.call(this);
+    },
+  );
+  const failed = new Error("Input/output error");
+  await assert.rejects(makeFile(path, fill), failed);
+  assert.deepEqual(directory.names(), []);
+  failing = 3;
+  const message =
+    "it is complete, but a power cut may remove it: cannot sync its " +
+    "directory: Input/output error";
+  const notSynced = storeError("other", message);
+  await assert.rejects(makeFile(path, fill), notSynced);
+  const { length } = CONTENT;
+  assert.deepEqual(synced, [length, length, "directory"]);
   assert.deepEqual(directory.names(), ["new"]);
   assert.equal(Deno.readTextFileSync(path), CONTENT);
 });
