@@ -5,6 +5,7 @@ import { listPlants } from "../../src/store/listing.ts";
 import { openExistingStore, openStore } from "../../src/store/open.ts";
 import { StoreError, type StoreErrorKind } from "../../src/store_error.ts";
 import {
+  execute,
   leaveJournal,
   makeNewer,
   overwrite,
@@ -36,6 +37,7 @@ const DAMAGE: readonly [kind: StoreErrorKind, (path: string) => void][] = [
     "corrupt",
     (path) => overwrite(path, (page - 1) * PAGE_BYTES, PAGE_BYTES),
   ]),
+  ["corrupt", (path) => execute(path, "UPDATE kv SET expiration_ms = 'text'")],
 ];
 
 Deno.test("openStore() and openExistingStore() refuse what is no store, or corrupt, or has a file that cannot be written, and keep it", async () => {

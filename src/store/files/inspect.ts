@@ -30,6 +30,10 @@ const READ_BY_DENO = [
   "SELECT expiration_ms FROM kv WHERE expiration_ms >= 0 LIMIT 1",
 ];
 
+/** Finds an expiration that is no integer: Deno panics when it reads one. */
+const BAD_EXPIRATION = `SELECT 1 FROM kv
+  WHERE expiration_ms >= 0 AND typeof(expiration_ms) <> 'integer' LIMIT 1`;
+
 /** The read version in a database header (SQLite file format, section 1.3). */
 const READ_VERSION_OFFSET = 19;
 const READ_VERSION_WAL = 2;
@@ -179,6 +183,9 @@ function inspectTables(path: string): Found {
     tables = all.map(({ name }) => String(name));
     if (tables.includes(TABLE)) {
       for (const query of READ_BY_DENO) database.prepare(query).get();
+      if (database.prepare(BAD_EXPIRATION).get() !== undefined) {
+        throw new StoreError("corrupt");
+      }
       return "store";
     }
   } catch (error) {
