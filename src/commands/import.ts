@@ -9,7 +9,7 @@ import {
   VALUE_BYTES_MAX,
 } from "../limits.ts";
 import { countOf, toLine } from "../messages.ts";
-import { EXIT_FAILURE, type OperatorError } from "../operator_error.ts";
+import { exitStatusOf, type OperatorError } from "../operator_error.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
 import { Committer, type Outcome } from "../store/committer.ts";
@@ -24,7 +24,8 @@ import { type LineProblem, readLines } from "../plant/lines.ts";
  * Creates the plants in a file with one NewPlant per line. A plant that is already
  * stored does not change, so an import can be repeated, however it ended.
  * @param path the file, or `-` for stdin
- * @returns the exit status: 0 if the plant of every line is stored now
+ * @returns the exit status: 0 if the plant of every line is stored now, 1 if the
+ * store failed, 2 if a line must change first
  * @throws {OperatorError} if the file or the store cannot be opened or read
  */
 export async function importPlants(
@@ -50,7 +51,8 @@ export async function importPlants(
     // If the input cannot be read any further, report the preceding lines.
     run.report();
   }
-  return run.isComplete ? 0 : EXIT_FAILURE;
+  if (run.isComplete) return 0;
+  return exitStatusOf({ isTransient: run.counts.failed > 0 });
 }
 
 /** What an import reads. */

@@ -57,10 +57,11 @@ onMachine.test("a damaged store with random ids is restored with what only it ha
   const [interrupted = ""] = RESTORE.split("    plants restore");
   await machine.succeed(interrupted, "plants start");
   await ledger.store(service, newPlants(range(200n, 100)));
-  // Ctrl-C during the import.
-  const stopped = RESTORE
-    .replace("plants import -", () => "sh -c 'kill -INT $$'");
-  await machine.succeed(stopped, "! systemctl is-active plant-store");
+  // Ctrl-C during the import, and a store that fails.
+  for (const end of ["kill -INT $$", "exit 1"]) {
+    const stopped = RESTORE.replace("plants import -", () => `sh -c '${end}'`);
+    await machine.succeed(stopped, "! systemctl is-active plant-store");
+  }
   await machine.underLoad(() => machine.succeed(RESTORE));
   await machine.assertHasAll();
 });
