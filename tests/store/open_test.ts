@@ -37,7 +37,15 @@ const DAMAGE: readonly [kind: StoreErrorKind, (path: string) => void][] = [
     "corrupt",
     (path) => overwrite(path, (page - 1) * PAGE_BYTES, PAGE_BYTES),
   ]),
-  ["corrupt", (path) => execute(path, "UPDATE kv SET expiration_ms = 'text'")],
+  // Values of another type in what Deno reads.
+  ...[
+    "UPDATE kv SET expiration_ms = 'text'",
+    "INSERT INTO queue VALUES (x'00', 'id', x'00', '[]', '[]')",
+    "INSERT INTO queue_running VALUES (1, x'00', x'00', '[]', '[]')",
+  ].map((sql): typeof DAMAGE[number] => [
+    "corrupt",
+    (path) => execute(path, sql),
+  ]),
 ];
 
 Deno.test("openStore() and openExistingStore() refuse what is no store, or corrupt, or has a file that cannot be written, and keep it", async () => {

@@ -22,17 +22,13 @@ const NOT_A_STORE = "not a Deno KV store";
 
 /**
  * What Deno reads when it opens a store, in its queue and its index of
- * expirations: if that is corrupt, it panics.
+ * expirations: if that is corrupt, or has another type, it panics.
  */
 const READ_BY_DENO = [
-  "SELECT min(ts) FROM queue",
-  "SELECT id FROM queue_running ORDER BY deadline LIMIT 1",
-  "SELECT expiration_ms FROM kv WHERE expiration_ms >= 0 LIMIT 1",
+  "queue WHERE typeof(ts) <> 'integer' ORDER BY ts",
+  "queue_running WHERE typeof(id) <> 'text' ORDER BY deadline",
+  "kv WHERE expiration_ms >= 0 AND typeof(expiration_ms) <> 'integer'",
 ];
-
-/** Finds an expiration that is no integer: Deno panics when it reads one. */
-const BAD_EXPIRATION = `SELECT 1 FROM kv
-  WHERE expiration_ms >= 0 AND typeof(expiration_ms) <> 'integer' LIMIT 1`;
 
 /** The read version in a database header (SQLite file format, section 1.3). */
 const READ_VERSION_OFFSET = 19;
@@ -182,9 +178,9 @@ function inspectTables(path: string): Found {
     }
     tables = all.map(({ name }) => String(name));
     if (tables.includes(TABLE)) {
-      for (const query of READ_BY_DENO) database.prepare(query).get();
-      if (database.prepare(BAD_EXPIRATION).get() !== undefined) {
-        throw new StoreError("corrupt");
+      for (const rows of READ_BY_DENO) {
+        const other = database.prepare(`SELECT 1 FROM ${rows} LIMIT 1`).get();
+        if (other !== undefined) throw new StoreError("corrupt");
       }
       return "store";
     }
