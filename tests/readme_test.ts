@@ -4,7 +4,7 @@ import project from "../deno.json" with { type: "json" };
 import { API_ERRORS, statusOf } from "../src/api_errors.ts";
 import { ALL_SETTINGS } from "../src/config/settings.ts";
 import { RequestHandler } from "../src/http/handler.ts";
-import { BODY_BYTES_MAX, BODY_MS_MAX } from "../src/limits.ts";
+import { BODY_BYTES_MAX, BODY_MS_MAX, RECOVERY_MS_MIN } from "../src/limits.ts";
 import { PLANT, PLANT_ID } from "../src/reference/api.ts";
 import { renderPage } from "../src/reference/page.ts";
 import { samples } from "../src/reference/samples.ts";
@@ -75,6 +75,11 @@ Deno.test("the README has every setting as src/config/settings.ts has it", () =>
       `${code(setting.placeholder)}: ${setting.help}`.replaceAll("|", "\\|"),
     ]),
   );
+});
+
+Deno.test("the README says how long /readyz stays 503 after a failed write", () => {
+  const seconds = RECOVERY_MS_MIN / 1000;
+  assertHas("README.md", `It stays 503 for ${seconds} s after a failed write.`);
 });
 
 Deno.test("the README has the sample in curl", () => {

@@ -3,7 +3,12 @@ import { exportPlants } from "../../src/commands/export.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { openStore } from "../../src/store/open.ts";
 import { capture } from "../support/console.ts";
-import { destroyPages, execute, overwrite } from "../support/damage.ts";
+import {
+  destroyPages,
+  execute,
+  overwrite,
+  repeatPage,
+} from "../support/damage.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
 import { Random, seedOfRun } from "../support/random.ts";
 import { commitAll, fileAt } from "../support/stores.ts";
@@ -85,6 +90,34 @@ test("exportPlants() of a file that only SQLite finds damaged writes every plant
     stdout: linesOf(plants),
     stderr: `${DAMAGED}\n300 exported, 0 skipped`,
   });
+});
+
+test("exportPlants() fails if a value cannot be read, although SQLite finds no damage", async ({ store: path }) => {
+  const plants = newPlants([1n, 2n, 3n]);
+  await makeStore(path, plants);
+  const second = "SELECT k FROM kv ORDER BY k LIMIT 1 OFFSET 1";
+  execute(path, `UPDATE kv SET v_encoding = 9 WHERE k = (${second})`);
+  assert.deepEqual(await exportFrom(path), {
+    result: 1,
+    stdout: linesOf(plants.toSpliced(1, 1)),
+    stderr:
+      `ids 2 to 2 cannot be read\n${DAMAGED}\n2 exported, 0 skipped, 1 gap`,
+  });
+});
+
+test("exportPlants() fails if a page is in the place of the one before it, also where the listing has no gap", async ({ directory, store: path }) => {
+  const plants = newPlants(range(1n, 1_000));
+  await makeStore(path, plants);
+  const copy = directory.file("copy.db");
+  let withoutGap = 0;
+  for (let page = 0;; page++) {
+    Deno.copyFileSync(path, copy);
+    if (!repeatPage(copy, page)) break;
+    const { result, stderr } = await exportFrom(copy);
+    assert.equal(result, 1, `page ${page}`);
+    if (gapsIn(stderr).length === 0) withoutGap++;
+  }
+  assert.ok(withoutGap > 0);
 });
 
 for (const isRising of [true, false]) {

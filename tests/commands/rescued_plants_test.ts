@@ -64,6 +64,20 @@ start.test("rescue() asks for a restart if it has all plants, and for a backup i
   assert.deepEqual(place.logged, []);
 });
 
+start.test("rescue() writes beside the configured path, where the next start looks, also if that is a link", async (place) => {
+  Deno.mkdirSync(place.file("disk"));
+  const path = place.file("disk/plants.db");
+  const link = place.file("plants.db");
+  Deno.symlinkSync(path, link);
+  const config = readConfig({ "--kv": link });
+  const store = await openStore(config.store);
+  await store.commit([{ id: 1n, plant: WHOLE }]);
+  Deno.removeSync(path);
+  await rescue(store, config, place.log);
+  store.close();
+  assert.equal(findRescuedFiles(link, place.log).length, 1);
+});
+
 start.test("importRescued() imports every file beside the store, and renames it so that none is imported twice", async (place) => {
   const others = [
     "other.db.rescued-1.jsonl",
@@ -111,8 +125,9 @@ start.test("importRescued() syncs the directory after it has renamed a file, so 
   assert.deepEqual(synced, [[IMPORTED]]);
 });
 
-start.test("importRescued() counts the plants whose ids are taken, also by what cannot be read, in one error, and renames their file, too", async (place) => {
-  place.write([1n, 2n, 3n].map((id) => toLine(id, "Monstera")));
+start.test("importRescued() counts the plants whose ids are taken, also by what cannot be read, and the lines that are no plants, in one error, and renames their file, too", async (place) => {
+  const lines = [1n, 2n, 3n].map((id) => toLine(id, "Monstera"));
+  place.write([...lines, "no plant"]);
   for (const id of [1n, 3n]) place.store.plants.set(id, { name: "Ficus" });
   place.store.unreadable = 3n;
   await place.import();
@@ -125,7 +140,7 @@ start.test("importRescued() counts the plants whose ids are taken, also by what 
     `<4>imported 1 plant of a lost store from ${IMPORTED}`,
   );
   assert.ok(
-    conflicts.startsWith(`<3>2 plants in ${IMPORTED} not imported: `),
+    conflicts.startsWith(`<3>3 plants in ${IMPORTED} not imported: `),
     conflicts,
   );
   assert.deepEqual(others, []);

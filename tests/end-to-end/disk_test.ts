@@ -1,7 +1,8 @@
 /** A full disk, and a log that cannot be written. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
-import { Ledger } from "../support/ledger.ts";
+import { overwrite, PAGE_BYTES } from "../support/damage.ts";
+import { Ledger, send } from "../support/ledger.ts";
 import { range } from "../support/plants.ts";
 import { eventually, inParallel, untilReady } from "../support/waiting.ts";
 import { needs } from "../support/needs.ts";
@@ -12,8 +13,9 @@ import {
   replyStatus,
 } from "../support/program.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
-import { testsWith } from "../support/tests.ts";
+import { test, testsWith } from "../support/tests.ts";
 import { freePort } from "../support/tools.ts";
+import { createStore } from "../support/transfer.ts";
 
 const onSmallDisk = testsWith(() => new SmallDisk(24), canMount());
 
@@ -75,3 +77,23 @@ needs("Linux").test(
     assertSucceeded(await program.stop());
   },
 );
+
+test("a service that meets corruption answers every create with 503 and rescues nothing", async ({ directory, store, start }) => {
+  await createStore(store, 1_000, "x".repeat(500));
+  // A page with plants, which the start does not read.
+  overwrite(store, 100 * PAGE_BYTES, PAGE_BYTES);
+  const damaged = directory.names();
+  await using program = await start();
+  const create = (id: bigint) =>
+    send(program, { id, plant: { name: "Monstera" } });
+  // The other ids are taken.
+  for (const id of range(1n, 1_000)) {
+    if ((await create(id)).status === 503) break;
+  }
+  await program.printed(/error: the store fails: .*corrupt/);
+  assert.equal((await create(2_000n)).error, API_ERRORS.storeFailed.error);
+  await untilReady(program, 503);
+  assertSucceeded(await program.stop());
+  assert.doesNotMatch(program.stderr, /rescue/);
+  assert.deepEqual(directory.names(), damaged);
+});

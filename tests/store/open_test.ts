@@ -163,12 +163,23 @@ async function assertLost(store: KvStore): Promise<void> {
   assert.ok(lost(store.checkFiles()));
 }
 
-fileStore.test("commit(), read(), remove() and probe() fail if the database file is gone", async ({ store, path }) => {
-  await store.commit(PLANTS);
-  Deno.renameSync(path, `${path}.away`);
-  await assertLost(store);
-  await assert.rejects(store.remove(1n), storeError("lost"));
-});
+/** Each operation, which can be the first to find that the store is lost. */
+const OPERATIONS: Readonly<Record<string, (store: KvStore) => unknown>> = {
+  commit: (store) => store.commit([{ id: 2n, plant: PLANT }]),
+  read: (store) => store.read([1n]),
+  remove: (store) => store.remove(1n),
+  probe: (store) => store.probe(),
+};
+
+for (const [name, run] of Object.entries(OPERATIONS)) {
+  fileStore.test(`${name}() finds that the database file is gone, and every later operation fails`, async ({ store, path }) => {
+    await store.commit(PLANTS);
+    Deno.renameSync(path, `${path}.away`);
+    await assert.rejects(async () => await run(store), storeError("lost"));
+    await assertLost(store);
+    await assert.rejects(store.remove(1n), storeError("lost"));
+  });
+}
 
 fileStore.test("commit(), read() and probe() fail once checkFiles() has found the log gone", async ({ store, path }) => {
   Deno.removeSync(`${path}-wal`);

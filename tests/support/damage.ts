@@ -71,6 +71,18 @@ export function destroyPages(
   });
 }
 
+/** Writes a page with plants over the one before it; returns whether there is one. */
+export function repeatPage(path: string, index: number): boolean {
+  const [before, page] = pagesOf(path).slice(index, index + 2);
+  if (before === undefined || page === undefined) return false;
+  const { offset } = page;
+  const bytes = Deno.readFileSync(path).subarray(offset, offset + PAGE_BYTES);
+  using file = Deno.openSync(path, { write: true });
+  file.seekSync(before.offset, Deno.SeekMode.Start);
+  file.writeSync(bytes);
+  return true;
+}
+
 /** Writes a text of several pages of a database. */
 export function writeText(path: string): void {
   Deno.writeTextFileSync(path, "Monstera\n".repeat(1_000));

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { copyStore } from "../../../src/store/files/copy.ts";
 import { inspect } from "../../../src/store/files/inspect.ts";
 import { StoreError } from "../../../src/store_error.ts";
-import { overwrite } from "../../support/damage.ts";
+import { overwrite, repeatPage } from "../../support/damage.ts";
 import { entriesOf } from "../../support/entries.ts";
 import { makeLog, makeStore, PLANT } from "../../support/places.ts";
 import { storeError } from "../../support/stores.ts";
@@ -15,6 +15,18 @@ async function makeDamaged(path: string): Promise<void> {
     for (let id = 0; id < 10; id++) await kv.set([id], "x".repeat(10_000));
   }
   overwrite(path, Deno.statSync(path).size - 8_192);
+}
+
+/** Makes a store in which a page is in the place of another one. */
+async function makeRepeated(path: string): Promise<void> {
+  {
+    using kv = await Deno.openKv(path);
+    // As many entries in each page, which SQLite's `quick_check` does not tell apart.
+    for (let id = 1_000n; id < 1_300n; id++) {
+      await kv.set(["plants", id], { name: "x".repeat(100) });
+    }
+  }
+  assert.ok(repeatPage(path, 1));
 }
 
 test("copyStore() copies a store with its log to one file that is not in WAL mode, and returns its number of entries", async ({ directory, store: path }) => {
@@ -40,6 +52,7 @@ for (
   const [what, make, kind] of [
     ["a missing store", () => {}, "path"],
     ["a store with damaged pages", makeDamaged, "corrupt"],
+    ["a store with a repeated page", makeRepeated, "corrupt"],
   ] as const
 ) {
   test(`copyStore() refuses ${what}, and leaves it alone`, async ({ directory, store: path }) => {
