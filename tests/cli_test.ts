@@ -4,6 +4,7 @@ import { main, parseArguments } from "../src/cli.ts";
 import { ALL_SETTINGS } from "../src/config/settings.ts";
 import { capture } from "./support/console.ts";
 import { HANDBOOK, read } from "./support/readme.ts";
+import { replaced } from "./support/replaced.ts";
 
 function parse(...args: readonly string[]) {
   const { words, flags, problem } = parseArguments(args);
@@ -116,13 +117,11 @@ Deno.test("main() prints the version in deno.json, and that of Deno, with --vers
 });
 
 Deno.test("main() logs an unexpected error with its stack and returns 1", async () => {
-  const { parse } = URL;
-  URL.parse = () => {
+  using _ = replaced(URL, "parse", () => {
     throw new RangeError("a bug");
-  };
+  });
   const args = ["openapi", "--base-url", "http://a"];
-  const { result, stderr } = await capture(() => main(args))
-    .finally(() => URL.parse = parse);
+  const { result, stderr } = await capture(() => main(args));
   assert.equal(result, 1);
   const log = /^\S+Z error: internal error \S{36}\nRangeError: a bug\n +at /;
   assert.match(stderr, log);

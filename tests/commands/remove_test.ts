@@ -113,15 +113,14 @@ test("removePlants() removes nothing if an id is invalid, or the store is missin
 test("removePlants() retries while another process holds the lock, and the store is open elsewhere", async ({ store: path }) => {
   const store = await makeStore(path);
   const open = await openStore(store);
-  const { prototype } = KvStore;
-  const { remove } = prototype;
-  prototype.remove = () => {
-    prototype.remove = remove;
+  let locks = 0;
+  using once = replaced(KvStore.prototype, "remove", () => {
+    once[Symbol.dispose]();
+    locks++;
     return Promise.reject(new StoreError("locked"));
-  };
+  });
   const { result } = await capture(() => removePlants(store, ["1"]));
-  assert.equal(prototype.remove, remove);
-  assert.equal(result, 0);
+  assert.deepEqual([result, locks], [0, 1]);
   assert.equal((await open.read([1n])).size, 0);
   open.close();
 });

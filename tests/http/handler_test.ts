@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/limits.ts";
 import { endlessStream, streamOf } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
+import { replaced } from "../support/replaced.ts";
 import { TestService, VALID } from "../support/service.ts";
 
 const OK = '{"status":"ok"}';
@@ -123,12 +124,12 @@ Deno.test("handle() replies with 50303 to creates of an id whose stored value ca
 function breakOnce<Name extends string>(
   target: Record<Name, unknown>,
   name: Name,
-): void {
-  const method = target[name];
-  target[name] = () => {
-    target[name] = method;
+): Disposable {
+  const once = replaced(target, name, () => {
+    once[Symbol.dispose]();
     throw new TypeError("a bug of this test");
-  };
+  });
+  return once;
 }
 
 Deno.test("handle() replies with 500 to a bug in a HEAD, or in its reply, without a body, and logs it", async () => {
@@ -139,7 +140,7 @@ Deno.test("handle() replies with 500 to a bug in a HEAD, or in its reply, withou
     ]
   ) {
     const service = new TestService();
-    insertBug();
+    using _ = insertBug();
     const { status, text } = await service.get("/livez", { method: "HEAD" });
     assert.deepEqual([status, text], [500, ""]);
     assert.match(service.logged.join(), /internal error .*\nTypeError: a bug /);
@@ -151,7 +152,7 @@ Deno.test("handle() replies with 500 to a bug in a HEAD, or in its reply, withou
 
 Deno.test("handle() replies with 50001 to a bug, logs it under the id in the message, and counts the request once", async () => {
   const service = new TestService();
-  breakOnce(Response, "json");
+  using _ = breakOnce(Response, "json");
   const reply = await service.create(VALID, { target: "/ferns" });
   const [entry = "", ...others] = service.logged;
   const [, id] =

@@ -12,6 +12,7 @@ import { countChars } from "../../src/plant/plant.ts";
 import { listPlants } from "../../src/store/listing.ts";
 import { retryWhileLocked } from "../../src/store/retry.ts";
 import { Random } from "../support/random.ts";
+import { replaced } from "../support/replaced.ts";
 import { newPlants, range, WHOLE } from "../support/plants.ts";
 import { entriesOf } from "../support/entries.ts";
 import {
@@ -219,16 +220,18 @@ eachStore.test("remove() deletes the plant of an id, and nothing else", async ({
 eachStore.test("remove() is locked if another program changes the plant meanwhile, and removes nothing", async ({ store, kv }) => {
   const key = ["plants", 1n];
   const { prototype } = Deno.AtomicOperation;
-  const commitOnce = prototype.commit;
+  const { commit: commitNow } = prototype;
   for (const plants of [[], [{ name: "Ficus" }]]) {
     await kv.delete(key);
     await commit(store, newPlants([1n]));
-    prototype.commit = async function () {
-      prototype.commit = commitOnce;
+    using once = replaced(prototype, "commit", async function (
+      this: Deno.AtomicOperation,
+    ) {
+      once[Symbol.dispose]();
       await kv.delete(key);
       for (const plant of plants) await kv.set(key, plant);
-      return await commitOnce.call(this);
-    };
+      return await commitNow.call(this);
+    });
     await assert.rejects(store.remove(1n), storeError("locked"));
     assert.deepEqual(await entriesOf(kv), plants.map((plant) => [key, plant]));
     assert.equal(await store.remove(1n), plants.length === 1);

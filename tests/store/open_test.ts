@@ -96,12 +96,10 @@ test("openStore() does not take a store for new that a restore puts there before
 });
 
 test("openStore() takes a store for new that it creates before it meets a lock", async ({ store: path }) => {
-  const { prototype } = KvStore;
-  const { probe } = prototype;
-  prototype.probe = () => {
-    prototype.probe = probe;
+  using once = replaced(KvStore.prototype, "probe", () => {
+    once[Symbol.dispose]();
     return Promise.reject(new StoreError("locked"));
-  };
+  });
   const store = await openStore(fileAt(path));
   assert.equal(store.isNew, true);
   store.close();

@@ -146,15 +146,14 @@ lost.test("rescuePlants() ends when the file is complete, even if its directory 
 });
 
 lost.test("rescuePlants() reads nothing while the log beside another database cannot be renamed", async (place) => {
-  const { renameSync } = Deno;
-  Deno.renameSync = () => {
-    throw new Error("Input/output error");
-  };
   let reads = 0;
   place.onRead = () => reads++;
+  using renaming = replaced(Deno, "renameSync", () => {
+    throw new Error("Input/output error");
+  });
   const rescuing = place.rescue(true);
-  await place.hasFailed()
-    .finally(() => Deno.renameSync = renameSync);
+  await place.hasFailed();
+  renaming[Symbol.dispose]();
   assert.equal(reads, 0);
   place.retry();
   await rescuing;
