@@ -10,7 +10,7 @@ import {
   repeatPage,
 } from "../support/damage.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
-import { Random, seedOfRun } from "../support/random.ts";
+import { withSeed } from "../support/random.ts";
 import { commitAll, fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 import { drawId } from "../support/transfer.ts";
@@ -122,56 +122,54 @@ test("exportPlants() fails if a page is in the place of the one before it, also 
 
 for (const isRising of [true, false]) {
   const what = isRising ? "rising" : "random";
-  test(`exportPlants() of a file with 1, 4 and 40 destroyed pages and ${what} ids writes every plant outside of its gaps, which are in these pages`, async ({ directory, store: path }) => {
-    const seed = seedOfRun();
-    const random = new Random(seed);
-    const ids = isRising
-      ? range(1n, 6_000)
-      : Array.from({ length: 6_000 }, () => drawId(random));
-    const plants = ids.sort((a, b) => a < b ? -1 : 1)
-      .map((id) => ({ id, plant: { name: `<${id}>`.padEnd(100) } }));
-    await makeStore(path, plants);
-    for (const count of [1, 4, 40]) {
-      const copy = directory.file("copy.db");
-      Deno.copyFileSync(path, copy);
-      const lost = destroyPages(copy, count, random).join("");
-      const { result, stdout, stderr } = await exportFrom(copy);
-      const message = `SEED=${seed}, ${count} pages`;
-      const gaps = gapsIn(stderr);
-      const kept = plants.filter(({ id }) => !isIn(gaps)(id));
-      assert.ok(stdout === linesOf(kept), message);
-      const lostNames = new Set(lost.match(/<-?\d+>/g));
-      assert.ok(
-        kept.every(({ plant }) => !lostNames.has(plant.name.trim())),
-        message,
-      );
-      // The key between two pages is found only through the first one.
-      const others = plants.length - kept.length - lostNames.size;
-      assert.ok(others <= count, `${message}: ${others} others`);
-      const counts = `${kept.length} exported, 0 skipped, ${gaps.length} gap`;
-      assert.ok(stderr.includes(`\n${DAMAGED}\n${counts}`), stderr);
-      assert.equal(result, 1);
-    }
-  });
+  test(`exportPlants() of a file with 1, 4 and 40 destroyed pages and ${what} ids writes every plant outside of its gaps, which are in these pages`, ({ directory, store: path }) =>
+    withSeed(async (random) => {
+      const ids = isRising
+        ? range(1n, 6_000)
+        : Array.from({ length: 6_000 }, () => drawId(random));
+      const plants = ids.sort((a, b) => a < b ? -1 : 1)
+        .map((id) => ({ id, plant: { name: `<${id}>`.padEnd(100) } }));
+      await makeStore(path, plants);
+      for (const count of [1, 4, 40]) {
+        const copy = directory.file("copy.db");
+        Deno.copyFileSync(path, copy);
+        const lost = destroyPages(copy, count, random).join("");
+        const { result, stdout, stderr } = await exportFrom(copy);
+        const message = `${count} pages`;
+        const gaps = gapsIn(stderr);
+        const kept = plants.filter(({ id }) => !isIn(gaps)(id));
+        assert.ok(stdout === linesOf(kept), message);
+        const lostNames = new Set(lost.match(/<-?\d+>/g));
+        assert.ok(
+          kept.every(({ plant }) => !lostNames.has(plant.name.trim())),
+          message,
+        );
+        // The key between two pages is found only through the first one.
+        const others = plants.length - kept.length - lostNames.size;
+        assert.ok(others <= count, `${message}: ${others} others`);
+        const counts = `${kept.length} exported, 0 skipped, ${gaps.length} gap`;
+        assert.ok(stderr.includes(`\n${DAMAGED}\n${counts}`), stderr);
+        assert.equal(result, 1);
+      }
+    }));
 }
 
-test("exportPlants() of a file with 1, 3 and 20 pages destroyed in part writes what their ids still find, but for a few in its gaps", async ({ directory, store: path }) => {
-  const seed = seedOfRun();
-  const random = new Random(seed);
-  const ids = Array.from({ length: 3_000 }, () => drawId(random));
-  await makeStore(path, newPlants(ids));
-  for (const count of [1, 3, 20]) {
-    const copy = directory.file("copy.db");
-    Deno.copyFileSync(path, copy);
-    destroyPages(copy, count, random, 512);
-    const { stdout, stderr } = await exportFrom(copy);
-    const exported = new Set(stdout.split("\n"));
-    const found = await exportFrom(copy, ids.map(String));
-    const missing = found.stdout.split("\n")
-      .filter((line) => !exported.has(line))
-      .map((line) => BigInt(/-?\d+/.exec(line)?.[0] ?? ""));
-    const message = `SEED=${seed}, ${count} pages: ${missing.length} missing`;
-    assert.ok(missing.every(isIn(gapsIn(stderr))), message);
-    assert.ok(missing.length < 10 * count, message);
-  }
-});
+test("exportPlants() of a file with 1, 3 and 20 pages destroyed in part writes what their ids still find, but for a few in its gaps", ({ directory, store: path }) =>
+  withSeed(async (random) => {
+    const ids = Array.from({ length: 3_000 }, () => drawId(random));
+    await makeStore(path, newPlants(ids));
+    for (const count of [1, 3, 20]) {
+      const copy = directory.file("copy.db");
+      Deno.copyFileSync(path, copy);
+      destroyPages(copy, count, random, 512);
+      const { stdout, stderr } = await exportFrom(copy);
+      const exported = new Set(stdout.split("\n"));
+      const found = await exportFrom(copy, ids.map(String));
+      const missing = found.stdout.split("\n")
+        .filter((line) => !exported.has(line))
+        .map((line) => BigInt(/-?\d+/.exec(line)?.[0] ?? ""));
+      const message = `${count} pages: ${missing.length} missing`;
+      assert.ok(missing.every(isIn(gapsIn(stderr))), message);
+      assert.ok(missing.length < 10 * count, message);
+    }
+  }));

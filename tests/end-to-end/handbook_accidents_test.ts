@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { destroyPages } from "../support/damage.ts";
 import { newPlants, range } from "../support/plants.ts";
 import { block, Machine, onMachine } from "../support/machine.ts";
-import { Random, seedOfRun } from "../support/random.ts";
+import { withSeed } from "../support/random.ts";
+import { drawId } from "../support/transfer.ts";
 
 const STORE = "/var/lib/plant-store/plants.db";
 
@@ -25,46 +26,51 @@ async function fails(machine: Machine, message: RegExp): Promise<void> {
   await machine.printed(message, length);
 }
 
-onMachine.test("a damaged store with random ids is restored with what only it has, also the second time and after an interruption", async () => {
-  await using machine = await Machine.start();
-  const { ledger, service } = machine;
-  const random = () => [...crypto.getRandomValues(new BigInt64Array(1_500))];
-  await ledger.store(service, newPlants(random()));
-  await machine.succeed(block("Back up"));
-  const { events } = ledger;
-  await ledger.store(service, newPlants(random()));
-  await machine.underLoad(() => machine.succeed("sleep 1; plants stop"));
+onMachine.test("a damaged store with random ids is restored with what only it has, also the second time and after an interruption", () =>
+  withSeed(async (random) => {
+    await using machine = await Machine.start();
+    const { ledger, service } = machine;
+    const ids = () => Array.from({ length: 1_500 }, () => drawId(random));
+    await ledger.store(service, newPlants(ids()));
+    await machine.succeed(block("Back up"));
+    const { events } = ledger;
+    await ledger.store(service, newPlants(ids()));
+    await machine.load();
+    await machine.succeed("plants stop");
 
-  await machine.succeed(`cp ${STORE} /mnt/damaged`);
-  destroyPages(machine.file("damaged"), 2, new Random(seedOfRun()));
-  await machine.succeed(`cat /mnt/damaged > ${STORE}`);
-  const restored = await machine.underLoad(() => machine.succeed(RESTORE));
-  assert.match(restored, /cannot be read\n/);
-  ledger.forgetSince(events);
-  const count = Number(await machine.succeed("plants export | wc -l"));
-  assert.ok(count > 2_500, restored);
-  await machine.assertHasAll();
+    await machine.succeed(`cp ${STORE} /mnt/damaged`);
+    destroyPages(machine.file("damaged"), 2, random);
+    await machine.succeed(`cat /mnt/damaged > ${STORE}`);
+    const restored = await machine.underLoad(() => machine.succeed(RESTORE));
+    assert.match(restored, /cannot be read\n/);
+    ledger.forgetSince(events);
+    const count = Number(await machine.succeed("plants export | wc -l"));
+    assert.ok(count > 2_500, restored);
+    await machine.assertHasAll();
 
-  // What was removed since is in the old store, which is not imported again.
-  await machine.succeed(block("Back up"), "plants remove 1 2 3");
-  await machine.succeed(block("Back up"));
-  await machine.underLoad(() => machine.succeed(RESTORE));
-  assert.equal((await machine.run("plants export 1 2 3")).stdout, "");
-  for (const id of [1n, 2n, 3n]) await ledger.store(service, newPlants([id]));
-  await machine.assertHasAll();
+    // What was removed since is in the old store, which is not imported again.
+    await machine.succeed(block("Back up"), "plants remove 1 2 3");
+    await machine.succeed(block("Back up"));
+    await machine.underLoad(() => machine.succeed(RESTORE));
+    assert.equal((await machine.run("plants export 1 2 3")).stdout, "");
+    for (const id of [1n, 2n, 3n]) await ledger.store(service, newPlants([id]));
+    await machine.assertHasAll();
 
-  // A connection that is lost in the middle, and a start.
-  const [interrupted = ""] = RESTORE.split("    plants restore");
-  await machine.succeed(interrupted, "plants start");
-  await ledger.store(service, newPlants(range(200n, 100)));
-  // Ctrl-C during the import, and a store that fails.
-  for (const end of ["kill -INT $$", "exit 1"]) {
-    const stopped = RESTORE.replace("plants import -", () => `sh -c '${end}'`);
-    await machine.succeed(stopped, "! systemctl is-active plant-store");
-  }
-  await machine.underLoad(() => machine.succeed(RESTORE));
-  await machine.assertHasAll();
-});
+    // A connection that is lost in the middle, and a start.
+    const [interrupted = ""] = RESTORE.split("    plants restore");
+    await machine.succeed(interrupted, "plants start");
+    await ledger.store(service, newPlants(range(200n, 100)));
+    // Ctrl-C during the import, and a store that fails.
+    for (const end of ["kill -INT $$", "exit 1"]) {
+      const stopped = RESTORE.replace(
+        "plants import -",
+        () => `sh -c '${end}'`,
+      );
+      await machine.succeed(stopped, "! systemctl is-active plant-store");
+    }
+    await machine.underLoad(() => machine.succeed(RESTORE));
+    await machine.assertHasAll();
+  }));
 
 onMachine.test("a lost store whose directory is gone is rescued as soon as that is there, and healed by a restart", async () => {
   await using machine = await Machine.start();
@@ -101,7 +107,7 @@ onMachine.test("what a process that cannot rescue its plants still has is restor
 onMachine.test("the plants of a failing disk are exported, and restored on a new one that belongs to root", async () => {
   await using machine = await Machine.start();
   await machine.succeed(block("Back up"));
-  await machine.underLoad(() => machine.succeed("sleep 1"));
+  await machine.load();
   await machine.succeed(
     "plants export > plants.jsonl; plants stop",
     "mount -t tmpfs -o mode=755 none /var/lib/plant-store",

@@ -18,7 +18,7 @@ onMachine.test("the service answers behind nginx, which hides the metrics", asyn
   const cert = await machine.certify();
   await machine.succeed(block("https"));
   machine.service = await machine.connect(443, cert);
-  await machine.underLoad(() => machine.succeed("sleep 1"));
+  await machine.load();
   await machine.assertHasAll();
   for (const path of ["/metrics", "/base/metrics"]) {
     const reply = await machine.run(
@@ -86,7 +86,7 @@ onMachine.test("a new machine has the settings, the certificate and every plant 
     block("https", 1),
   );
   machine.service = await machine.connect(8000, cert);
-  await machine.underLoad(() => machine.succeed("sleep 1"));
+  await machine.load();
   await machine.succeed(block("Back up"));
   const { stdout } = await machine.run(cronJobs(block("Back up", 3)));
   assert.equal(stdout, "");

@@ -4,7 +4,7 @@ import { LINE_BYTES_MAX, VALUE_BYTES_MAX } from "../../src/limits.ts";
 import { range } from "../support/plants.ts";
 import { eventually } from "../support/waiting.ts";
 import { Program, runProgram } from "../support/program.ts";
-import { Random, seedOfRun } from "../support/random.ts";
+import { withSeed } from "../support/random.ts";
 import { test } from "../support/tests.ts";
 import {
   assertSameLines,
@@ -25,10 +25,8 @@ function newStore(store: string): string {
   return `created a new store in ${store}\n`;
 }
 
-test("an import says that it creates a store; exported again, it gives the same bytes, in the order of ids, and it can be repeated", async ({ directory, store }) => {
-  const seed = seedOfRun();
-  const random = new Random(seed);
-  try {
+test("an import says that it creates a store; exported again, it gives the same bytes, in the order of ids, and it can be repeated", ({ directory, store }) =>
+  withSeed(async (random) => {
     const lines = drawLines(random, 3_000);
     const file = writeLines(directory.file("in"), shuffle(random, lines));
     const outputs = [
@@ -40,10 +38,7 @@ test("an import says that it creates a store; exported again, it gives the same 
       assert.deepEqual([status, stdout, stderr], [0, "", output]);
       assertSameLines(await exportLines(store), lines);
     }
-  } catch (cause) {
-    throw new Error(`with SEED=${seed}`, { cause });
-  }
-});
+  }));
 
 test("import names each refused line and its reason, skips empty lines, and stores the others", async ({ directory, store }) => {
   const file = directory.file("in");

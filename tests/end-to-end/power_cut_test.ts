@@ -9,14 +9,13 @@ import { isStored, send } from "../support/ledger.ts";
 import { drawPlant, toBody } from "../support/plants.ts";
 import { inParallel } from "../support/waiting.ts";
 import { assertSucceeded, runProgram } from "../support/program.ts";
-import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
+import { numberFromEnv, type Random, withSeed } from "../support/random.ts";
 import { parseTrace, traced, withStrace } from "../support/strace.ts";
 import { TestPlace } from "../support/tests.ts";
 import { drawId, toLine, writeLines } from "../support/transfer.ts";
 
 // SEED repeats the plants and the choices, but not the schedule of a run.
 const POWER_CUTS = numberFromEnv("POWER_CUTS", 20);
-const SEED = seedOfRun();
 
 /** A 200 to a create: the plant, whose name starts with its id. */
 const REPLY = /(?:^|\r\n\r\n)\{"name":"(-?\d+) /;
@@ -117,9 +116,8 @@ async function assertSurvives(
   assert.deepEqual([...lost.take(3)], [], `lost plants, power cut at ${at}`);
 }
 
-withStrace.test("a power cut at any moment loses no acknowledged plant, but would if replies preceded the sync", async (place) => {
-  const random = new Random(SEED);
-  try {
+withStrace.test("a power cut at any moment loses no acknowledged plant, but would if replies preceded the sync", (place) =>
+  withSeed(async (random) => {
     const recording = await record(place, random);
     const cuts = Array(POWER_CUTS).keys();
     await inParallel(cuts, () => assertSurvives(recording, random), 2);
@@ -133,7 +131,4 @@ withStrace.test("a power cut at any moment loses no acknowledged plant, but woul
     for (let cut = 0; !await isLossy(); cut++) {
       assert.ok(cut < 100, "no power cut finds replies before the sync");
     }
-  } catch (cause) {
-    throw new Error(`with SEED=${SEED} POWER_CUTS=${POWER_CUTS}`, { cause });
-  }
-});
+  }));

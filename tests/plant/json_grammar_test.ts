@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { InvalidText } from "../../src/plant/invalid_text.ts";
 import { readMembers } from "../../src/plant/json.ts";
 import { acceptJson, everywhere, isJson, REQUESTED } from "../support/json.ts";
-import { Random, seedOfRun } from "../support/random.ts";
+import { type Random, withSeed } from "../support/random.ts";
 
 const NUMBERS = [
   ...["0", "-0", "7", "10", "9007199254740993", "-9223372036854775808"],
@@ -158,40 +158,39 @@ Deno.test("readMembers() agrees with JSON.parse on every character of an escape"
   }
 });
 
-Deno.test("readMembers() agrees with JSON.parse on random texts and their mutations", () => {
-  const seed = seedOfRun();
-  const random = new Random(seed);
-  let accepted = 0;
-  let refused = 0;
-  for (let round = 0; round < ROUNDS; round++) {
-    const names = list(random, 5, () => random.pick(NAMES));
-    let text = randomObject(random, names);
-    try {
-      assert.ok(compare(text));
-      assert.deepEqual(
-        acceptJson(text).members.map((member) => member?.isDuplicate ?? null),
-        ["id", "name", "t\\u0061g"].map((requested) => {
-          const count = names.filter((name) => name === requested).length;
-          return count === 0 ? null : count > 1;
-        }),
-      );
-      text = randomValue(random, 5);
-      assert.ok(compare(text));
-      for (let mutation = 0; mutation < MUTATIONS; mutation++) {
-        text = mutate(random, text);
-        if (compare(text)) accepted++;
-        else refused++;
+Deno.test("readMembers() agrees with JSON.parse on random texts and their mutations", () =>
+  withSeed((random) => {
+    let accepted = 0;
+    let refused = 0;
+    for (let round = 0; round < ROUNDS; round++) {
+      const names = list(random, 5, () => random.pick(NAMES));
+      let text = randomObject(random, names);
+      try {
+        assert.ok(compare(text));
+        assert.deepEqual(
+          acceptJson(text).members.map((member) => member?.isDuplicate ?? null),
+          ["id", "name", "t\\u0061g"].map((requested) => {
+            const count = names.filter((name) => name === requested).length;
+            return count === 0 ? null : count > 1;
+          }),
+        );
+        text = randomValue(random, 5);
+        assert.ok(compare(text));
+        for (let mutation = 0; mutation < MUTATIONS; mutation++) {
+          text = mutate(random, text);
+          if (compare(text)) accepted++;
+          else refused++;
+        }
+      } catch (cause) {
+        throw new Error(
+          `round ${round}: ${JSON.stringify(text)}`,
+          { cause },
+        );
       }
-    } catch (cause) {
-      throw new Error(
-        `SEED=${seed}, round ${round}: ${JSON.stringify(text)}`,
-        { cause },
-      );
     }
-  }
-  // Otherwise the mutations would test one outcome only.
-  assert.ok(
-    accepted > 1000 && refused > 1000,
-    `SEED=${seed}: ${accepted} accepted, ${refused} refused`,
-  );
-});
+    // Otherwise the mutations would test one outcome only.
+    assert.ok(
+      accepted > 1000 && refused > 1000,
+      `${accepted} accepted, ${refused} refused`,
+    );
+  }));

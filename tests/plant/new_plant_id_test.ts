@@ -8,7 +8,7 @@ import {
   refuseNewPlant,
   withId,
 } from "../support/new_plant.ts";
-import { Random, seedOfRun } from "../support/random.ts";
+import { type Random, withSeed } from "../support/random.ts";
 
 /** Asserts that a number is read as an id. */
 function assertId(source: string, id: bigint): void {
@@ -116,19 +116,18 @@ function randomDigits(random: Random): string {
   return digits + "0".repeat(random.chance(0.5) ? random.int(0, 5) : 0);
 }
 
-Deno.test("parseNewPlant() agrees with exact fractions on random ids", () => {
-  const seed = seedOfRun();
-  const random = new Random(seed);
-  let integers = 0;
-  for (let round = 0; round < ROUNDS; round++) {
-    const source = randomNumber(random);
-    const expected = modelInt64(source);
-    if (expected !== undefined) integers++;
-    const newPlant = parseNewPlant(`{"id":${source},"name":""}`);
-    const id = newPlant instanceof InvalidText ? undefined : newPlant.id;
-    assert.equal(id, expected, `SEED=${seed}, round ${round}: ${source}`);
-  }
-  // Neither outcome is rare, so both are tested.
-  const share = integers / ROUNDS;
-  assert.ok(share > 0.1 && share < 0.9, `SEED=${seed}: ${share} integers`);
-});
+Deno.test("parseNewPlant() agrees with exact fractions on random ids", () =>
+  withSeed((random) => {
+    let integers = 0;
+    for (let round = 0; round < ROUNDS; round++) {
+      const source = randomNumber(random);
+      const expected = modelInt64(source);
+      if (expected !== undefined) integers++;
+      const newPlant = parseNewPlant(`{"id":${source},"name":""}`);
+      const id = newPlant instanceof InvalidText ? undefined : newPlant.id;
+      assert.equal(id, expected, `round ${round}: ${source}`);
+    }
+    // Neither outcome is rare, so both are tested.
+    const share = integers / ROUNDS;
+    assert.ok(share > 0.1 && share < 0.9, `${share} integers`);
+  }));

@@ -13,7 +13,7 @@ import {
 import { StoreError, type StoreErrorKind } from "../../src/store_error.ts";
 import { newPlants, range } from "../support/plants.ts";
 import { settled } from "../support/fake_store.ts";
-import { Random, seedOfRun } from "../support/random.ts";
+import { type Random, withSeed } from "../support/random.ts";
 import { storeError } from "../support/stores.ts";
 import { drawId } from "../support/transfer.ts";
 
@@ -206,29 +206,30 @@ Deno.test("requireReadable() reads one page, and fails if this Deno cannot", asy
   await assert.rejects(requireReadable(newer), storeError("newer format"));
 });
 
-Deno.test("salvagePlants() lists every plant outside of damaged pages, names each gap exactly, and ends", async () => {
-  const seed = seedOfRun();
-  const random = new Random(seed);
-  for (let i = 0; i < 200; i++) {
-    const sizeMax = random.int(20, 100);
-    const share = random.pick([0, 0.01, 0.05, 0.1]);
-    const leaves = toLeaves(
-      drawIds(random),
-      () => random.int(sizeMax / 2, sizeMax),
-      () => drawDamage(random, share),
-    );
-    const store = new LeafStore(leaves);
-    const { plants, gaps } = await salvage(store);
-    const expected = expectedOf(leaves);
-    const message = `SEED=${seed}, store ${i}`;
-    assert.deepEqual(gaps, expected.gaps, message);
-    assert.ok(isDeepStrictEqual(plants, expected.plants), message);
-    const damaged = leaves.filter(({ damage }) => damage !== undefined).length;
-    const searched = (damaged + 1) * READS_A_LEAF_MAX;
-    const reads = plants.length / PAGE_KEYS + searched;
-    assert.ok(store.reads <= reads, `${message}: ${store.reads}`);
-  }
-});
+Deno.test("salvagePlants() lists every plant outside of damaged pages, names each gap exactly, and ends", () =>
+  withSeed(async (random) => {
+    for (let i = 0; i < 200; i++) {
+      const sizeMax = random.int(20, 100);
+      const share = random.pick([0, 0.01, 0.05, 0.1]);
+      const leaves = toLeaves(
+        drawIds(random),
+        () => random.int(sizeMax / 2, sizeMax),
+        () => drawDamage(random, share),
+      );
+      const store = new LeafStore(leaves);
+      const { plants, gaps } = await salvage(store);
+      const expected = expectedOf(leaves);
+      const message = `store ${i}`;
+      assert.deepEqual(gaps, expected.gaps, message);
+      assert.ok(isDeepStrictEqual(plants, expected.plants), message);
+      const damaged = leaves.filter(({ damage }) =>
+        damage !== undefined
+      ).length;
+      const searched = (damaged + 1) * READS_A_LEAF_MAX;
+      const reads = plants.length / PAGE_KEYS + searched;
+      assert.ok(store.reads <= reads, `${message}: ${store.reads}`);
+    }
+  }));
 
 Deno.test("salvagePlants() names no gap for plants that are created at the end meanwhile", async () => {
   for (let at = 1; at < 12; at++) {

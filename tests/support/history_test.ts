@@ -9,7 +9,7 @@ import {
   isUnsettled,
   type Operation,
 } from "./history.ts";
-import { Random, seedOfRun } from "./random.ts";
+import { type Random, withSeed } from "./random.ts";
 
 const ID = 1n;
 
@@ -72,21 +72,20 @@ for (const [name, events, wrong = ""] of HISTORIES) {
 /** Random histories, which are short enough to try every order. */
 const RANDOM_HISTORIES = 20_000;
 
-Deno.test("History.violations() agrees with a search through every order of the operations", () => {
-  const seed = seedOfRun();
-  const random = new Random(seed);
-  let correct = 0;
-  for (let i = 0; i < RANDOM_HISTORIES; i++) {
-    const { history, operations } = drawHistory(random);
-    const value = random.pick([undefined, { name: "A" }, { name: "B" }]);
-    const stored = new Map(value === undefined ? [] : [[ID, value]]);
-    const isCorrect = hasOrder(operations, undefined, value);
-    const violations = history.violations(stored);
-    assert.equal(violations.length, isCorrect ? 0 : 1, `SEED=${seed}, ${i}`);
-    if (isCorrect) correct++;
-  }
-  assert.ok(correct > RANDOM_HISTORIES / 20, `${correct} were correct`);
-});
+Deno.test("History.violations() agrees with a search through every order of the operations", () =>
+  withSeed((random) => {
+    let correct = 0;
+    for (let i = 0; i < RANDOM_HISTORIES; i++) {
+      const { history, operations } = drawHistory(random);
+      const value = random.pick([undefined, { name: "A" }, { name: "B" }]);
+      const stored = new Map(value === undefined ? [] : [[ID, value]]);
+      const isCorrect = hasOrder(operations, undefined, value);
+      const violations = history.violations(stored);
+      assert.equal(violations.length, isCorrect ? 0 : 1, `history ${i}`);
+      if (isCorrect) correct++;
+    }
+    assert.ok(correct > RANDOM_HISTORIES / 20, `${correct} were correct`);
+  }));
 
 /** Draws operations that overlap, and their answers. */
 function drawHistory(random: Random) {

@@ -153,6 +153,15 @@ export class Machine implements AsyncDisposable {
     }
   }
 
+  /** Sends creates until 100 more are acknowledged. */
+  async load(): Promise<void> {
+    const { acknowledged } = this.ledger;
+    const count = acknowledged.size + 100;
+    await this.underLoad(() =>
+      eventually((size) => size >= count, () => acknowledged.size)
+    );
+  }
+
   /** Waits for something in the journal. */
   printed(pattern: RegExp, from = 0): Promise<RegExpExecArray> {
     assert.ok(this.#journal !== undefined);

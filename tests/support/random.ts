@@ -44,6 +44,18 @@ export function numberFromEnv(variable: string, fallback: number): number {
   return Number(text);
 }
 
+/** Runs a test with random numbers; its failure names the seed. */
+export async function withSeed(
+  run: (random: Random) => void | Promise<void>,
+): Promise<void> {
+  const seed = seedOfRun();
+  try {
+    await run(new Random(seed));
+  } catch (cause) {
+    throw new Error(`with SEED=${seed}`, { cause });
+  }
+}
+
 /** Returns the seed of a run: SEED, or a new one. */
 export function seedOfRun(): number {
   return numberFromEnv(
