@@ -57,7 +57,9 @@ export async function exportPlants(
   const { exported, skipped, gaps } = counts;
   if (skipped === 0 && !isIncomplete) return 0;
   if (isIncomplete) {
-    writeStderr("the database is damaged: plants may be missing");
+    writeStderr(
+      "the database is damaged: plants may be missing or changed, also outside of gaps",
+    );
   }
   const missing = gaps === 0 ? "" : `, ${countOf(gaps, "gap", "gaps")}`;
   writeStderr(`${exported} exported, ${skipped} skipped${missing}`);

@@ -3,7 +3,12 @@ import assert from "node:assert/strict";
 import { HANDBOOK, read, ROOT } from "../support/readme.ts";
 
 /** What systemd and SQLite say; walks through the handbook meet it. */
-const OF_OTHERS = ["disk is full", "not a database", "status=6/ABRT"];
+const OF_OTHERS = [
+  "disk is full",
+  "not a database",
+  "status=6/ABRT",
+  "status=7/BUS",
+];
 
 /** Returns the text of every source file. */
 function sources(folder = new URL("src/", ROOT)): string {

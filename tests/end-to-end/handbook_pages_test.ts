@@ -2,16 +2,11 @@
 import assert from "node:assert/strict";
 import { DENOKV, KV_ENV } from "../support/kv_server.ts";
 import { newPlants, range } from "../support/plants.ts";
-import { block, Machine, onMachine } from "../support/machine.ts";
+import { block, cronJobs, Machine, onMachine } from "../support/machine.ts";
 import { needs } from "../support/needs.ts";
 import { blocksIn, read } from "../support/readme.ts";
 
 const RESTORE = block("Restore");
-
-/** Returns the commands of lines of a crontab. */
-function cronJobs(text: string): string {
-  return text.replaceAll(/^ +([\d*/]+ ){5}root /gm, "");
-}
 
 onMachine.test("the service answers behind nginx, which hides the metrics", async () => {
   await using machine = await Machine.start();

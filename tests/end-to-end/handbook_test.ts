@@ -1,6 +1,7 @@
 /** The blocks of the handbook, run as they are printed, on a Debian with systemd. */
 import assert from "node:assert/strict";
-import { block, Machine, onMachine } from "../support/machine.ts";
+import { execute } from "../support/damage.ts";
+import { block, cronJobs, Machine, onMachine } from "../support/machine.ts";
 import { TOKEN } from "../support/program.ts";
 
 onMachine.test("the commands that deploy the service start it, and change nothing the second time", async () => {
@@ -135,6 +136,22 @@ onMachine.test("a backup is complete, named by its time, tested by a store of it
   const test = await machine.succeed(block("Back up", 1));
   assert.match(test, new RegExp(`^${count}$`, "m"));
   await machine.succeed(`! ls ${directory}/test-*`);
+
+  // A plant that only an export finds damaged.
+  const old = `${directory}/plants-2020-01-01-033000-123.db`;
+  await machine.succeed("plants stop; cp $(plants store) /mnt/damaged");
+  const last = "k = (SELECT max(k) FROM kv)";
+  execute(
+    machine.file("damaged"),
+    `UPDATE kv SET v_encoding = 9 WHERE ${last}`,
+  );
+  await machine.succeed(
+    "cat /mnt/damaged > $(plants store)",
+    `touch -d '30 days ago' ${old}; chown plant-store ${old}`,
+    `! systemctl start plant-store-backup && ls ${old}`,
+  );
+  const jobs = cronJobs(block("Back up", 3));
+  assert.match(await machine.succeed(jobs), / cannot be read$/m);
 });
 
 onMachine.test("a plant is corrected and removed while the service runs, and a correction that fails keeps it", async () => {

@@ -28,6 +28,11 @@ export function block(heading: string, index = 0, page = ""): string {
   return found.text;
 }
 
+/** Returns the commands of lines of a crontab. */
+export function cronJobs(text: string): string {
+  return text.replaceAll(/^ +([\d*/]+ ){5}root /gm, "");
+}
+
 /** What a login of root has. */
 const LOGIN = {
   HOME: "/root",
