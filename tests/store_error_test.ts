@@ -76,9 +76,7 @@ const FAILURES: readonly (readonly [
     "a key of an unknown kind": listAfter(
       "UPDATE kv SET k = CAST(k || x'2a' AS BLOB)",
     ),
-    "a short key": listAfter(
-      "UPDATE kv SET k = substr(k, 1, length(k) - 1)",
-    ),
+    "a short key": listAfter("UPDATE kv SET k = substr(k, 1, length(k) - 1)"),
   }],
   ["newer format", NEWER, {
     "a value of a newer Deno"(path) {

@@ -197,10 +197,7 @@ onSmallDisk.test("on a full disk, a stop waits until the plants can be rescued, 
   {
     await using program = await Program.start(["--kv", store]);
     const plant = { name: "Monstera ".repeat(1_000) };
-    await ledger.store(
-      program,
-      range(1n, 300).map((id) => ({ id, plant })),
-    );
+    await ledger.store(program, range(1n, 300).map((id) => ({ id, plant })));
     const ballast = disk.fill("ballast");
     Deno.removeSync(store);
     await program.printed(/error: cannot rescue the plants .*(full|space)/);

@@ -10,10 +10,7 @@ function read(request: Request): ReturnType<BodyReader["read"]> {
   return new BodyReader(SYSTEM_CLOCK).read(request, SYSTEM_CLOCK.nowMs());
 }
 
-async function assertRefused(
-  request: Request,
-  name: ErrorName,
-): Promise<void> {
+async function assertRefused(request: Request, name: ErrorName): Promise<void> {
   const outcome = await read(request);
   assert.ok(outcome instanceof ApiError, "accepted");
   assert.equal(outcome.name, name, outcome.message);

@@ -53,9 +53,7 @@ const HEADERS: readonly (readonly [
   ],
 ];
 
-for (
-  const [name, expected, error, accepted, refused] of HEADERS
-) {
+for (const [name, expected, error, accepted, refused] of HEADERS) {
   Deno.test(`handle() accepts the ${name} ${expected} in any case, and refuses every other one with ${error}`, async () => {
     const service = new TestService();
     const create = (value: string | readonly string[]) =>

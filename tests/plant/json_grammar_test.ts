@@ -182,10 +182,7 @@ Deno.test("readMembers() agrees with JSON.parse on random texts and their mutati
           else refused++;
         }
       } catch (cause) {
-        throw new Error(
-          `round ${round}: ${JSON.stringify(text)}`,
-          { cause },
-        );
+        throw new Error(`round ${round}: ${JSON.stringify(text)}`, { cause });
       }
     }
     // Otherwise the mutations would test one outcome only.

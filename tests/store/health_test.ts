@@ -203,10 +203,7 @@ for (
     // The probe counts from its start.
     clock.now += 500;
     await store.endProbe();
-    assert.equal(
-      await probed,
-      recovers ? undefined : FULL,
-    );
+    assert.equal(await probed, recovers ? undefined : FULL);
     assert.equal(health.error === undefined, recovers);
     assert.equal(reports.length, recovers ? 2 : 1);
   });

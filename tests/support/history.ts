@@ -239,9 +239,7 @@ function isAtLeast(state: State, other: State): boolean {
     isDeepStrictEqual(state.value, other.value);
 }
 
-function describe(
-  { plant, sentAt, answeredAt, answer }: Operation,
-): string {
+function describe({ plant, sentAt, answeredAt, answer }: Operation): string {
   const what = plant === undefined ? "a removal" : quote(plant);
   const end = answer === 0 ? "" : `, answered ${answer} at ${answeredAt}`;
   return `${what} sent at ${sentAt}${end}`;

@@ -66,10 +66,7 @@ export class Ledger extends History {
   }
 
   /** Creates plants: each is answered 200. */
-  async store(
-    program: Target,
-    newPlants: Iterable<NewPlant>,
-  ): Promise<void> {
+  async store(program: Target, newPlants: Iterable<NewPlant>): Promise<void> {
     await inParallel(newPlants, async (newPlant) => {
       const { status, error } = await this.send(program, newPlant);
       assert.equal(status, 200, `a create of ${newPlant.id}: ${error}`);

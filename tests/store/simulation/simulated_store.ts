@@ -18,11 +18,7 @@ interface Course {
 }
 
 /** The courses of operations that never end. */
-const SILENT: readonly Course[] = [
-  {},
-  { effect: "soon" },
-  { effect: "late" },
-];
+const SILENT: readonly Course[] = [{}, { effect: "soon" }, { effect: "late" }];
 
 /** The courses of operations that go wrong in another way. */
 const READ: readonly Course[] = [
