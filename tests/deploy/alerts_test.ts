@@ -1,8 +1,7 @@
 /** The alerts of Prometheus. */
 import assert from "node:assert/strict";
 import { Metrics } from "../../src/telemetry/metrics.ts";
-import { needs } from "../support/needs.ts";
-import { PROMTOOL, runTool } from "../support/tools.ts";
+import { PROMTOOL, runTool, withPromtool } from "../support/tools.ts";
 
 const FOLDER = new URL("../../src/deploy/prometheus/", import.meta.url);
 const ALERTS = new URL("alerts.yml", FOLDER).pathname;
@@ -13,8 +12,6 @@ const METRICS = new Metrics(() => ({
   isStoreNew: false,
   databaseBytes: 0,
 })).text(0);
-
-const withPromtool = needs("PROMTOOL");
 
 const UP = "plant_store_up";
 const NEW = "plant_store_new_store";

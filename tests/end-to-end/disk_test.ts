@@ -5,7 +5,7 @@ import { overwrite, PAGE_BYTES } from "../support/damage.ts";
 import { Ledger, send } from "../support/ledger.ts";
 import { range } from "../support/plants.ts";
 import { eventually, inParallel, untilReady } from "../support/waiting.ts";
-import { needs } from "../support/needs.ts";
+import { onLinux } from "../support/needs.ts";
 import {
   assertSucceeded,
   occurrences,
@@ -59,24 +59,21 @@ onSmallDisk.test("a full disk causes 503 for creates and GET /readyz, loses noth
   assert.equal(await ledger.assertFile(path), 200);
 });
 
-needs("Linux").test(
-  "a service whose log cannot be written continues",
-  async ({ store, ledger }) => {
-    const port = freePort();
-    await using program = Program.spawn(
-      ["--port", `${port}`, "--kv", store],
-      { shell: 'exec "$0" "$@" 2>/dev/full' },
-    );
-    program.origin = `http://127.0.0.1:${port}`;
-    const create = (id: bigint) => ledger.send(program, largePlant(id));
-    await eventually(({ status }) => status === 200, () => create(1n));
-    program.process.kill("SIGHUP");
-    Deno.removeSync(store);
-    await eventually(({ status }) => status === 503, () => create(2n));
-    assert.equal(await replyStatus(program.get("/livez")), 200);
-    assertSucceeded(await program.stop());
-  },
-);
+onLinux.test("a service whose log cannot be written continues", async ({ store, ledger }) => {
+  const port = freePort();
+  await using program = Program.spawn(
+    ["--port", `${port}`, "--kv", store],
+    { shell: 'exec "$0" "$@" 2>/dev/full' },
+  );
+  program.origin = `http://127.0.0.1:${port}`;
+  const create = (id: bigint) => ledger.send(program, largePlant(id));
+  await eventually(({ status }) => status === 200, () => create(1n));
+  program.process.kill("SIGHUP");
+  Deno.removeSync(store);
+  await eventually(({ status }) => status === 503, () => create(2n));
+  assert.equal(await replyStatus(program.get("/livez")), 200);
+  assertSucceeded(await program.stop());
+});
 
 test("a service that meets corruption answers every create with 503 and rescues nothing", async ({ directory, store, start }) => {
   await createStore(store, 1_000, "x".repeat(500));

@@ -14,6 +14,8 @@ import { LONGEST_PLANTS, newPlants, range, WHOLE } from "../support/plants.ts";
 import { assertSucceeded, type Program } from "../support/program.ts";
 import { StoreLock } from "../support/temporary.ts";
 
+const onIdleMachine = needs("GATE");
+
 const BUSY = API_ERRORS.busy.error;
 const STORE_FAILED = API_ERRORS.storeFailed.error;
 
@@ -96,36 +98,33 @@ async function flood(
   );
 }
 
-needs("GATE").test(
-  "creates beyond CREATES_RUNNING_MAX are refused with 50302, again and again, and the others take a bounded memory and leave nothing in it",
-  async ({ store, ledger, start }) => {
-    await using program = await start();
-    await ledger.store(program, newPlants([-1n]));
-    const residents: number[] = [];
-    for (let number = 0; number < FLOODS; number++) {
-      const firstId = BigInt(number * REQUESTS);
-      await flood(program, store, ledger, { firstId, plant: WHOLE });
-      residents.push(await residentBytes(program));
-    }
-    const small = await residentBytes(program, "VmHWM");
-    assert.ok(small < SMALL_BYTES_MAX, `${small} bytes`);
-    // The heap varies between two garbage collections, so peaks are compared:
-    // 6 KiB that each create left behind would exceed the bound.
-    const early = Math.max(...residents.slice(0, FLOODS / 2));
-    const late = Math.max(...residents.slice(FLOODS / 2));
-    assert.ok(late - early < 128 * MIB, `${late} bytes after ${early}`);
+onIdleMachine.test("creates beyond CREATES_RUNNING_MAX are refused with 50302, again and again, and the others take a bounded memory and leave nothing in it", async ({ store, ledger, start }) => {
+  await using program = await start();
+  await ledger.store(program, newPlants([-1n]));
+  const residents: number[] = [];
+  for (let number = 0; number < FLOODS; number++) {
+    const firstId = BigInt(number * REQUESTS);
+    await flood(program, store, ledger, { firstId, plant: WHOLE });
+    residents.push(await residentBytes(program));
+  }
+  const small = await residentBytes(program, "VmHWM");
+  assert.ok(small < SMALL_BYTES_MAX, `${small} bytes`);
+  // The heap varies between two garbage collections, so peaks are compared:
+  // 6 KiB that each create left behind would exceed the bound.
+  const early = Math.max(...residents.slice(0, FLOODS / 2));
+  const late = Math.max(...residents.slice(FLOODS / 2));
+  assert.ok(late - early < 128 * MIB, `${late} bytes after ${early}`);
 
-    const [plant = assert.fail()] = LONGEST_PLANTS;
-    const firstId = BigInt(FLOODS * REQUESTS);
-    await flood(program, store, ledger, { firstId, plant });
-    const large = await residentBytes(program, "VmHWM");
-    assert.ok(large < LARGE_BYTES_MAX, `${large} bytes`);
+  const [plant = assert.fail()] = LONGEST_PLANTS;
+  const firstId = BigInt(FLOODS * REQUESTS);
+  await flood(program, store, ledger, { firstId, plant });
+  const large = await residentBytes(program, "VmHWM");
+  assert.ok(large < LARGE_BYTES_MAX, `${large} bytes`);
 
-    await ledger.store(program, newPlants([-2n]));
-    const running = "plant_store_http_requests_running";
-    assert.equal(await program.metric(running), 1);
-    assert.doesNotMatch(program.stderr, /internal error/);
-    assertSucceeded(await program.stop());
-    await ledger.assertFile(store);
-  },
-);
+  await ledger.store(program, newPlants([-2n]));
+  const running = "plant_store_http_requests_running";
+  assert.equal(await program.metric(running), 1);
+  assert.doesNotMatch(program.stderr, /internal error/);
+  assertSucceeded(await program.stop());
+  await ledger.assertFile(store);
+});

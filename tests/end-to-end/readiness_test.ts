@@ -3,7 +3,7 @@ import { API_ERRORS } from "../../src/api_errors.ts";
 import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
 import { isStored } from "../support/ledger.ts";
 import { eventually, untilReady } from "../support/waiting.ts";
-import { needs } from "../support/needs.ts";
+import { onLinux } from "../support/needs.ts";
 import { WHOLE } from "../support/plants.ts";
 import {
   assertSucceeded,
@@ -23,27 +23,24 @@ function openFiles(pid: number): Promise<string> {
   return runTool("sh", ["-c", `readlink /proc/${pid}/fd/* || true`]);
 }
 
-needs("Linux").test(
-  "a service does not listen before its store is open",
-  async ({ store, start }) => {
-    // Keeps the store in the mode in which a second start only has to write.
-    await using _first = await start();
-    using lock = new StoreLock(store);
-    const port = freePort();
-    await using program = Program.spawn(["--port", `${port}`, "--kv", store]);
-    // It has checked the address and opened the store when it waits for the lock.
-    await eventually(
-      (files) => files.split("\n").includes(Deno.realPathSync(store)),
-      () => openFiles(program.process.pid),
-    );
-    await assert.rejects(Wire.connect(port), Deno.errors.ConnectionRefused);
-    assert.equal(program.stderr, "");
-    lock[Symbol.dispose]();
-    await program.printed(/listens on/);
-    const ready = fetch(`http://127.0.0.1:${port}/readyz`);
-    assert.equal(await replyStatus(ready), 200);
-  },
-);
+onLinux.test("a service does not listen before its store is open", async ({ store, start }) => {
+  // Keeps the store in the mode in which a second start only has to write.
+  await using _first = await start();
+  using lock = new StoreLock(store);
+  const port = freePort();
+  await using program = Program.spawn(["--port", `${port}`, "--kv", store]);
+  // It has checked the address and opened the store when it waits for the lock.
+  await eventually(
+    (files) => files.split("\n").includes(Deno.realPathSync(store)),
+    () => openFiles(program.process.pid),
+  );
+  await assert.rejects(Wire.connect(port), Deno.errors.ConnectionRefused);
+  assert.equal(program.stderr, "");
+  lock[Symbol.dispose]();
+  await program.printed(/listens on/);
+  const ready = fetch(`http://127.0.0.1:${port}/readyz`);
+  assert.equal(await replyStatus(ready), 200);
+});
 
 withServer.test("creates and GET /readyz are answered 503 while a KV Connect server hangs or is away, and succeed when it is back", async ({ directory, ledger }) => {
   const file = directory.file("kv.db");

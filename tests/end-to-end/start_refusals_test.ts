@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
-import { needs } from "../support/needs.ts";
+import { onLinux } from "../support/needs.ts";
 import {
   assertOneLine,
   type Ended,
@@ -60,22 +60,15 @@ test("serve fails with one line if its port is taken, and creates no store", asy
   assert.deepEqual(directory.names(), []);
 });
 
-needs("Linux").test(
-  "serve refuses with one line a store below /dev or /proc before it is created",
-  async () => {
-    for (const directory of ["/dev/shm", "/proc"]) {
-      const path = `${directory}/${crypto.randomUUID()}.db`;
-      const ended = await startOn(path);
-      assertOneLine(
-        ended,
-        2,
-        /cannot store plants in \/.*: check the path in /,
-      );
-      // Deno itself needs all permissions to look there.
-      await runTool("test", ["!", "-e", path]);
-    }
-  },
-);
+onLinux.test("serve refuses with one line a store below /dev or /proc before it is created", async () => {
+  for (const directory of ["/dev/shm", "/proc"]) {
+    const path = `${directory}/${crypto.randomUUID()}.db`;
+    const ended = await startOn(path);
+    assertOneLine(ended, 2, /cannot store plants in \/.*: check the path in /);
+    // Deno itself needs all permissions to look there.
+    await runTool("test", ["!", "-e", path]);
+  }
+});
 
 test("serve waits 9 s for a KV Connect server that does not answer, then fails with one line", async () => {
   // Its clients get no reply.
@@ -108,14 +101,11 @@ test("a start and an export show the text of a KV Connect server that refuses th
   }
 });
 
-needs("Linux").test(
-  "a command fails with one line if stdout cannot be written, and keeps its exit status if stderr cannot",
-  async () => {
-    const stdout = { shell: '"$0" "$@" > /dev/full' };
-    const ended = await runProgram(["--help"], stdout);
-    assertOneLine(ended, 1, /cannot write to stdout: No space left on device/);
-    const stderr = { shell: '"$0" "$@" 2> /dev/full' };
-    const silent = await runProgram(["--frob"], stderr);
-    assert.deepEqual([silent.status, silent.stderr], [2, ""]);
-  },
-);
+onLinux.test("a command fails with one line if stdout cannot be written, and keeps its exit status if stderr cannot", async () => {
+  const stdout = { shell: '"$0" "$@" > /dev/full' };
+  const ended = await runProgram(["--help"], stdout);
+  assertOneLine(ended, 1, /cannot write to stdout: No space left on device/);
+  const stderr = { shell: '"$0" "$@" 2> /dev/full' };
+  const silent = await runProgram(["--frob"], stderr);
+  assert.deepEqual([silent.status, silent.stderr], [2, ""]);
+});

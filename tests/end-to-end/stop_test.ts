@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/waiting.ts";
-import { needs } from "../support/needs.ts";
+import { onTerminal } from "../support/needs.ts";
 import {
   assertSucceeded,
   occurrences,
@@ -115,13 +115,10 @@ test("SIGTERM ends a start that waits for a KV Connect server, and SIGHUP does n
   assert.doesNotMatch(stderr, STACK);
 });
 
-needs("script").test(
-  "a service stops when its terminal closes",
-  async ({ start }) => {
-    // The service inherits the third descriptor: its end is waited for, too.
-    const shell = 'exec script -qfc "$0 $*" /dev/null >&2 3>&2';
-    await using program = await start([], { shell });
-    await program.stop("SIGKILL");
-    await waitForRefusal(program.port);
-  },
-);
+onTerminal.test("a service stops when its terminal closes", async ({ start }) => {
+  // The service inherits the third descriptor: its end is waited for, too.
+  const shell = 'exec script -qfc "$0 $*" /dev/null >&2 3>&2';
+  await using program = await start([], { shell });
+  await program.stop("SIGKILL");
+  await waitForRefusal(program.port);
+});

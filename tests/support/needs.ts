@@ -79,6 +79,9 @@ export function needs(...names: readonly ToolName[]): Tests<TestPlace> {
   return testsIf(isThere(...names));
 }
 
+export const onLinux = needs("Linux");
+export const onTerminal = needs("script");
+
 function main(): void {
   const missing = Object.entries(TOOLS).filter(([, [isThere]]) => !isThere());
   if (missing.length === 0) return;

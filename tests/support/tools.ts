@@ -7,6 +7,7 @@ import type { TemporaryDirectory } from "./temporary.ts";
 export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
 
 export const withOpenssl = needs("openssl");
+export const withPromtool = needs("PROMTOOL");
 
 /** The range of ports to choose from. */
 const PORT_MIN = 20_000;

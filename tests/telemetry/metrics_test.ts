@@ -2,10 +2,7 @@ import assert from "node:assert/strict";
 import process from "node:process";
 import config from "../../deno.json" with { type: "json" };
 import { type Gauges, Metrics } from "../../src/telemetry/metrics.ts";
-import { needs } from "../support/needs.ts";
-import { PROMTOOL, runTool } from "../support/tools.ts";
-
-const withPromtool = needs("PROMTOOL");
+import { PROMTOOL, runTool, withPromtool } from "../support/tools.ts";
 
 const IDLE: Gauges = {
   createsWaiting: 0,
