@@ -4,6 +4,7 @@ import { Browser, type Tab } from "../support/browser.ts";
 import { isThere } from "../support/needs.ts";
 import { Program, replyStatus, TOKEN } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { testsIf } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
 
 const AXE_CORE = Deno.env.get("AXE_CORE") ?? "";
@@ -54,20 +55,16 @@ function test(
 ): void {
   const id = `${++tests}`;
   const plant = { token: TOKEN, id, name: "Monstera", tag: "climber" };
-  Deno.test({
-    name,
-    ignore: !isThere("CHROMIUM") || !isPossible,
-    fn: async () => {
-      await using stack = new AsyncDisposableStack();
-      const { origin } = baseUrl === ""
-        ? program
-        : await startProgram(stack, "--base-url", baseUrl);
-      const { pathname } = new URL(baseUrl, origin);
-      await using tab = await browser.openTab();
-      await tab.open(new URL(pathname, origin).href);
-      await run({ tab, plant });
-      assert.deepEqual(tab.problems, []);
-    },
+  testsIf(isThere("CHROMIUM") && isPossible).test(name, async () => {
+    await using stack = new AsyncDisposableStack();
+    const { origin } = baseUrl === ""
+      ? program
+      : await startProgram(stack, "--base-url", baseUrl);
+    const { pathname } = new URL(baseUrl, origin);
+    await using tab = await browser.openTab();
+    await tab.open(new URL(pathname, origin).href);
+    await run({ tab, plant });
+    assert.deepEqual(tab.problems, []);
   });
 }
 

@@ -7,6 +7,7 @@ import { PAUSES_S } from "../../src/reference/api.ts";
 import { samples } from "../../src/reference/samples.ts";
 import { isThere } from "../support/needs.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { testsIf } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
 
 /** Longer than the first pause of a sample. */
@@ -102,35 +103,27 @@ const REQUEST = {
 };
 
 for (const [language, [file, command, isThere]] of Object.entries(RUNNERS)) {
-  Deno.test({
-    name:
-      `the sample in ${language} repeats a create after a 503, not before its Retry-After, and no other`,
-    ignore: !isThere,
-    fn: async () => {
-      const [stored, refused] = await Promise.all([
-        run(language, file, command, [[503, "{}"], [200, "it is stored"]]),
-        run(language, file, command, [[409, "it is taken"]]),
-      ]);
-      assert.match(stored.output, /it is stored/);
-      assert.deepEqual(stored.requests, [REQUEST, REQUEST]);
-      const [first = NaN, second = NaN] = stored.times;
-      assert.ok(second - first >= 1000 * RETRY_AFTER_S, `${second - first} ms`);
-      assert.match(refused.output, /it is taken/);
-      assert.deepEqual(refused.requests, [REQUEST]);
-    },
+  const { test } = testsIf(isThere);
+  test(`the sample in ${language} repeats a create after a 503, not before its Retry-After, and no other`, async () => {
+    const [stored, refused] = await Promise.all([
+      run(language, file, command, [[503, "{}"], [200, "it is stored"]]),
+      run(language, file, command, [[409, "it is taken"]]),
+    ]);
+    assert.match(stored.output, /it is stored/);
+    assert.deepEqual(stored.requests, [REQUEST, REQUEST]);
+    const [first = NaN, second = NaN] = stored.times;
+    assert.ok(second - first >= 1000 * RETRY_AFTER_S, `${second - first} ms`);
+    assert.match(refused.output, /it is taken/);
+    assert.deepEqual(refused.requests, [REQUEST]);
   });
 
   // curl prints no advice, and its pauses cannot be shortened.
   if (language === "curl") continue;
-  Deno.test({
-    name: `the sample in ${language} ends after its last try`,
-    ignore: !isThere,
-    fn: async () => {
-      const { output, requests } = await run(
-        ...[language, file, command, [], withoutPauses] as const,
-      );
-      assert.match(output, /keep the create, send it later/);
-      assert.equal(requests.length, 1 + PAUSES_S.length);
-    },
+  test(`the sample in ${language} ends after its last try`, async () => {
+    const { output, requests } = await run(
+      ...[language, file, command, [], withoutPauses] as const,
+    );
+    assert.match(output, /keep the create, send it later/);
+    assert.equal(requests.length, 1 + PAUSES_S.length);
   });
 }
