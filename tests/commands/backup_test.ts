@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { backUp } from "../../src/commands/backup.ts";
 import { restore } from "../../src/commands/restore.ts";
-import { EXIT_CONFIGURATION, OperatorError } from "../../src/operator_error.ts";
 import { makeStore } from "../support/places.ts";
 import { snapshot } from "../support/snapshot.ts";
 import { configError } from "../support/settings.ts";
@@ -42,12 +41,8 @@ Deno.test("backUp() refuses names that SQLite would use, or where a file is, and
     const copy = directory.file(name);
     make(copy);
     const before = snapshot(directory.path);
-    await assert.rejects(backUp(fileAt(path), copy), (error) => {
-      assert.ok(error instanceof OperatorError);
-      assert.match(error.message, message);
-      assert.equal(error.exitStatus, EXIT_CONFIGURATION);
-      return true;
-    });
+    const backup = backUp(fileAt(path), copy);
+    await assert.rejects(backup, configError(message));
     assert.deepEqual(snapshot(directory.path), before);
   }
 });

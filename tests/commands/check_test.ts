@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { resolve } from "node:path";
 import { check } from "../../src/commands/check.ts";
 import { ALL_SETTINGS } from "../../src/config/settings.ts";
-import { OperatorError } from "../../src/operator_error.ts";
 import { capture } from "../support/console.ts";
 import { SECRET, settings } from "../support/settings.ts";
 import { test } from "../support/tests.ts";
@@ -102,11 +101,10 @@ Deno.test("check() refuses what a start would refuse, with the same line, and pr
       ],
     ] as const
   ) {
-    const { result, stdout } = await capture(() =>
-      check(settings({}, env)).catch((error) => error)
+    const refused = { name: "OperatorError", message };
+    const { stdout } = await capture(() =>
+      assert.rejects(check(settings({}, env)), refused)
     );
-    assert.ok(result instanceof OperatorError, `${result}`);
-    assert.match(result.message, message);
     assert.equal(stdout, "");
   }
 });
