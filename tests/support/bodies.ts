@@ -57,13 +57,11 @@ export function endlessStream(partBytes: number) {
 /** Returns a request with a body, and a Content-Length if one is given. */
 export function requestOf(
   body: BodyInit | null,
-  contentLength?: number,
+  contentLength?: number | string,
 ): Request {
-  return new Request("http://plants.test/plants", {
-    method: "POST",
-    body,
-    ...(contentLength !== undefined && {
-      headers: { "content-length": String(contentLength) },
-    }),
-  });
+  const request = new Request("http://plants.test", { method: "POST", body });
+  if (contentLength !== undefined) {
+    request.headers.set("content-length", `${contentLength}`);
+  }
+  return request;
 }
