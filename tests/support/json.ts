@@ -38,15 +38,3 @@ export function isJson(text: string): boolean {
     return false;
   }
 }
-
-/** Returns texts with the same value at each place of the grammar. */
-export function everywhere(value: string): string[] {
-  return [
-    value,
-    `[${value}]`,
-    `[0,${value},0]`,
-    `{"id":${value}}`,
-    `{"other":${value}}`,
-    `{"other":[{"id":${value},"a":0}],"b":0}`,
-  ];
-}
