@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { Import, importPlants } from "../../src/commands/import.ts";
 import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
+import { range } from "../support/plants.ts";
 import { fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 import { toLine } from "../support/transfer.ts";
@@ -24,10 +25,7 @@ function setUp() {
 
 /** Returns lines whose plants need at least so many commits. */
 function lines(commits: number): string[] {
-  return Array.from(
-    { length: commits * COMMIT_PLANTS },
-    (_, i) => toLine(BigInt(i), "Monstera"),
-  );
+  return range(0n, commits * COMMIT_PLANTS).map((id) => toLine(id, "Monstera"));
 }
 
 test("importPlants() creates no store if it cannot open its input", async ({ directory, store }) => {

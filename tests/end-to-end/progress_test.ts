@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { READ_BYTES } from "../../src/plant/lines.ts";
 import { onTerminal } from "../support/needs.ts";
+import { range } from "../support/plants.ts";
 import { runProgram } from "../support/program.ts";
 import { createStore, toLine, writeLines } from "../support/transfer.ts";
 
@@ -12,10 +13,8 @@ const LINES_A_READ = READ_BYTES / 64;
 
 /** Writes a file of two reads, the second of which starts with a bad line. */
 function writeInput(path: string): string {
-  const lines = Array.from({ length: 2 * LINES_A_READ }, (_, i) => {
-    const id = 10_000n + BigInt(i);
-    return toLine(id, "x".repeat(63 - toLine(id, "").length));
-  });
+  const lines = range(10_000n, 2 * LINES_A_READ)
+    .map((id) => toLine(id, "x".repeat(63 - toLine(id, "").length)));
   lines[LINES_A_READ] = "x".repeat(63);
   return writeLines(path, lines);
 }

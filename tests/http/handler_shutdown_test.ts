@@ -7,13 +7,10 @@ const SHUTTING_DOWN = { error: 50301 };
 
 Deno.test("drain() resolves when the running creates have their replies, and not before", async () => {
   const service = new TestService();
-  const count = 3;
   service.store.pause();
-  const running = Array.from(
-    { length: count },
-    (_, id) => service.create(`{"id":${id},"name":"Fern"}`),
-  );
-  await service.createsWaiting(count);
+  const running = [1, 2, 3]
+    .map((id) => service.create(`{"id":${id},"name":"Fern"}`));
+  await service.createsWaiting(running.length);
   let isDrained = false;
   const drained = service.handler.drain().then(() => isDrained = true);
   // Replies to later requests do not resolve the drain.
@@ -26,7 +23,7 @@ Deno.test("drain() resolves when the running creates have their replies, and not
     assert.equal(status, 200);
   }
   await drained;
-  assert.equal(service.stored().length, count);
+  assert.equal(service.stored().length, running.length);
 });
 
 Deno.test("drain() refuses a body that is still arriving with 50301", async () => {
