@@ -13,10 +13,11 @@ export function overwrite(
   path: string,
   offset: number,
   bytes = Deno.statSync(path).size - offset,
+  content = new Uint8Array(bytes).fill(0xaa),
 ): void {
   using file = Deno.openSync(path, { write: true });
   file.seekSync(offset, Deno.SeekMode.Start);
-  file.writeSync(new Uint8Array(bytes).fill(0xaa));
+  file.writeSync(content);
 }
 
 export const PAGE_BYTES = 4_096;
@@ -29,10 +30,8 @@ function pagesOf(path: string): { offset: number; text: string }[] {
   const bytes = Deno.readFileSync(path);
   return Array.from({ length: bytes.length / PAGE_BYTES }, (_, i) => {
     const offset = i * PAGE_BYTES;
-    return {
-      offset,
-      text: textOf(bytes.subarray(offset, offset + PAGE_BYTES)),
-    };
+    const text = textOf(bytes.subarray(offset, offset + PAGE_BYTES));
+    return { offset, text };
   }).filter(({ text }) => text.includes("name"));
 }
 
@@ -60,13 +59,12 @@ export function destroyPages(
   bytes = PAGE_BYTES,
 ): string[] {
   const pages = pagesOf(path);
-  using file = Deno.openSync(path, { write: true });
   return Array.from({ length: count }, () => {
     const [page] = pages.splice(random.int(0, pages.length - 1), 1);
     if (page === undefined) throw new RangeError("no page is left");
     const offset = page.offset + random.int(0, PAGE_BYTES - bytes);
-    file.seekSync(offset, Deno.SeekMode.Start);
-    file.writeSync(new Uint8Array(bytes).map(() => random.int(0, 255)));
+    const content = new Uint8Array(bytes).map(() => random.int(0, 255));
+    overwrite(path, offset, bytes, content);
     return page.text;
   });
 }
@@ -77,9 +75,7 @@ export function repeatPage(path: string, index: number): boolean {
   if (before === undefined || page === undefined) return false;
   const { offset } = page;
   const bytes = Deno.readFileSync(path).subarray(offset, offset + PAGE_BYTES);
-  using file = Deno.openSync(path, { write: true });
-  file.seekSync(before.offset, Deno.SeekMode.Start);
-  file.writeSync(bytes);
+  overwrite(path, before.offset, PAGE_BYTES, bytes);
   return true;
 }
 
