@@ -33,6 +33,7 @@ const READABLE = ROUTES.filter(({ methods }) => methods.includes("GET"))
 
 const PAGE = renderPage(BASE_URL);
 const JSON_TYPE = { "content-type": "application/json" };
+const METRICS_TYPE = { "content-type": METRICS_CONTENT_TYPE };
 
 /** The headers and the text of the reply on each path that GET reads. */
 const CONTENTS = [
@@ -40,11 +41,7 @@ const CONTENTS = [
   ["/openapi.json", JSON_TYPE, descriptionText(BASE_URL)],
   ["/livez", JSON_TYPE, OK],
   ["/readyz", JSON_TYPE, OK],
-  [
-    "/metrics",
-    { "content-type": METRICS_CONTENT_TYPE },
-    /^# HELP plant_store_/,
-  ],
+  ["/metrics", METRICS_TYPE, /^# HELP plant_store_/],
 ] as const;
 
 Deno.test("handle() replies to GET on every path, with and without a query", async () => {

@@ -205,11 +205,9 @@ export class Program extends BackgroundProcess {
 
   /** Sends GET, with a token if one is given. */
   get(path: string, token?: string): Promise<Response> {
-    return fetch(this.origin + path, {
-      ...(token !== undefined && {
-        headers: { "authorization": `Bearer ${token}` },
-      }),
-    });
+    const headers = new Headers();
+    if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
+    return fetch(this.origin + path, { headers });
   }
 
   /** Returns the values of GET /metrics, by series. */

@@ -10,12 +10,6 @@ import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
 import { eventually, inParallel } from "./waiting.ts";
 import { test } from "./tests.ts";
 
-/** A store, and the same data as another program sees it. */
-interface OpenedStore {
-  readonly store: KvStore;
-  readonly kv: Deno.Kv;
-}
-
 /** Returns the location of a store in a file. */
 export function fileAt(
   path: string,
@@ -47,9 +41,12 @@ export const fileStore = {
   },
 };
 
-/** Tests of each kind of store. */
+/** Tests of each kind of store, with the same data as another program sees it. */
 export const eachStore = {
-  test(name: string, run: (opened: OpenedStore) => Promise<void>): void {
+  test(
+    name: string,
+    run: (opened: { store: KvStore; kv: Deno.Kv }) => Promise<void>,
+  ): void {
     fileStore.test(`${name}, in a file`, async ({ store, path }) => {
       using kv = await Deno.openKv(path);
       await run({ store, kv });
