@@ -150,6 +150,10 @@ test("restarts of two instances on one file heal a store that is deleted", async
 
 test("a stop waits for a rescue, a start imports what a stopped one, one that lost its store and a killed one have left, and none imports it twice", async ({ directory, store, start }) => {
   const lines = await createStore(store, PLANTS);
+  const startAndStop = async () => {
+    await using program = await start();
+    assertSucceeded(await program.stop());
+  };
   {
     await using program = await start();
     Deno.removeSync(store);
@@ -175,17 +179,11 @@ test("a stop waits for a rescue, a start imports what a stopped one, one that lo
     }
     assert.match(directory.names().join(), /\.rescued-\S+\.jsonl/);
   }
-  {
-    await using program = await start();
-    assertSucceeded(await program.stop());
-  }
+  await startAndStop();
   assert.deepEqual(await exportLines(store), lines);
   assertImported(directory, 2);
   assertSucceeded(await runProgram(["remove", "1", "--kv", store]));
-  {
-    await using program = await start();
-    assertSucceeded(await program.stop());
-  }
+  await startAndStop();
   assert.deepEqual(await exportLines(store), lines.slice(1));
 });
 

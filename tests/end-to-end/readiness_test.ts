@@ -15,8 +15,6 @@ import { freePort, runTool } from "../support/tools.ts";
 import { StoreLock } from "../support/temporary.ts";
 import { Wire } from "../support/wire.ts";
 
-const STORE_FAILED = API_ERRORS.storeFailed.error;
-
 /** Returns the files that a process has open, a line each. */
 function openFiles(pid: number): Promise<string> {
   // With another process: Deno itself needs all permissions to read /proc.
@@ -61,7 +59,8 @@ withServer.test("creates and GET /readyz are answered 503 while a KV Connect ser
     await untilReady(program, 503);
     // More than all commits that may be in flight.
     const failing = await Promise.all(Array.from({ length: 400 }, create));
-    for (const { error } of failing) assert.equal(error, STORE_FAILED);
+    const expected = API_ERRORS.storeFailed.error;
+    for (const { error } of failing) assert.equal(error, expected);
     assert.equal(await replyStatus(program.get("/readyz")), 503);
     assert.equal(await program.metric("plant_store_creates_waiting"), 0);
     await recover();

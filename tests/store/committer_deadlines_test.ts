@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import { COMMIT_MS_MAX, LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
 import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
 
-const PLANT = { name: "Monstera" };
-
 Deno.test("expire() fails every create at its deadline, not before: in a commit, queued, or waiting for its id", async () => {
   const { recorded, committer, create, expireAt } = setUpCommitter({
     commitPlantsMax: 2,
@@ -83,7 +81,7 @@ Deno.test("a commit to a locked store is retried after random delays, and report
 
 Deno.test("a commit is reported with its seconds, without those of the read before it", async () => {
   const { store, clock, recorded, create } = setUpCommitter();
-  store.plants.set(1n, PLANT);
+  store.plants.set(1n, { name: "Monstera" });
   create(1);
   create(2);
   clock.now = 1_000;

@@ -38,12 +38,9 @@ class LostStore extends TemporaryDirectory {
     };
     Deno.removeSync(this.#path);
     if (isReplaced) Deno.createSync(this.#path).close();
-    return await rescuePlants(store, this.#path, this.clock, this.#failed);
+    const failed = ({ message }: StoreError) => this.failures.push(message);
+    return await rescuePlants(store, this.#path, this.clock, failed);
   }
-
-  readonly #failed = ({ message }: StoreError) => {
-    this.failures.push(message);
-  };
 
   /** Waits until an attempt has failed. */
   async hasFailed(): Promise<void> {

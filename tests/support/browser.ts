@@ -29,17 +29,10 @@ export class Browser implements AsyncDisposable {
   readonly #profile = new TemporaryDirectory();
   readonly #process = new BackgroundProcess(CHROMIUM, {
     args: [
-      "--headless",
-      "--no-sandbox",
-      "--disable-gpu",
-      "--disable-quic",
-      "--disable-dev-shm-usage",
-      "--no-first-run",
-      "--disable-background-networking",
-      "--disable-component-update",
-      "--disable-sync",
-      "--remote-debugging-port=0",
-      `--user-data-dir=${this.#profile.path}`,
+      ...["--headless", "--no-sandbox", "--no-first-run", "--disable-gpu"],
+      ...["--disable-quic", "--disable-dev-shm-usage", "--disable-sync"],
+      ...["--disable-background-networking", "--disable-component-update"],
+      ...["--remote-debugging-port=0", `--user-data-dir=${this.#profile.path}`],
     ],
   });
 
