@@ -6,10 +6,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { BackgroundProcess } from "../support/background.ts";
 import { NGINX, Nginx } from "../support/nginx.ts";
+import { shuffled } from "../support/transfer.ts";
 import { request } from "../support/wire.ts";
 import type { Options } from "./main.ts";
 import { service, start } from "./servers.ts";
-import { median, printTable, shuffled } from "./tables.ts";
+import { median, printTable } from "./tables.ts";
 import { load, WARM_UP_SECONDS } from "./wrk.ts";
 
 /** The load, relative to the capacity. */

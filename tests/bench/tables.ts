@@ -16,13 +16,6 @@ export function medianRatio(
   return median(numbers.map((number, i) => number / (others[i] ?? NaN)));
 }
 
-/** Returns the items in random order. */
-export function shuffled<T>(items: readonly T[]): T[] {
-  return items.map((item) => ({ item, key: Math.random() }))
-    .sort((a, b) => a.key - b.key)
-    .map(({ item }) => item);
-}
-
 /** Prints a table in Markdown; the first row is its header. */
 export function printTable(rows: readonly (readonly string[])[]): void {
   const [header = [], ...body] = rows;

@@ -2,9 +2,10 @@
  * Compares servers that run at the same time and are loaded in turn, in short
  * slices: on a noisy machine ratios are useful, and rates hardly are.
  */
+import { shuffled } from "../support/transfer.ts";
 import type { Options } from "./main.ts";
 import type { Running } from "./servers.ts";
-import { median, medianRatio, printTable, shuffled } from "./tables.ts";
+import { median, medianRatio, printTable } from "./tables.ts";
 import { type Load, load, type Result, WARM_UP_SECONDS } from "./wrk.ts";
 
 /** A server under a kind of load: one row of the table. */

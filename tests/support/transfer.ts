@@ -46,14 +46,11 @@ export function drawLines(random: Random, count: number): string[] {
   });
 }
 
-/** Returns the lines in a random order. */
-export function shuffle(random: Random, lines: readonly string[]): string[] {
-  const shuffled = [...lines];
-  for (let i = shuffled.length - 1; i > 0; i--) {
-    const j = random.int(0, i);
-    [shuffled[i], shuffled[j]] = [shuffled[j] ?? "", shuffled[i] ?? ""];
-  }
-  return shuffled;
+/** Returns items in a random order. */
+export function shuffled<T>(items: readonly T[], draw = Math.random): T[] {
+  return items.map((item) => ({ item, key: draw() }))
+    .sort((a, b) => a.key - b.key)
+    .map(({ item }) => item);
 }
 
 /** Writes a file with these lines and returns its path. */
