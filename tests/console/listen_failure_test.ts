@@ -74,14 +74,10 @@ Deno.test("orListenFailure() explains errors that not every machine has", () => 
       ["Too many open files", 1, "Too many open files"],
     ] as const
   ) {
-    assertFails(
-      () => {
-        throw error;
-      },
-      exitStatus,
-      message,
-      env,
-    );
+    const operation = () => {
+      throw error;
+    };
+    assertFails(operation, exitStatus, message, env);
   }
 });
 
