@@ -1,10 +1,12 @@
 /** The progress of import and export on a terminal. */
 import assert from "node:assert/strict";
 import { READ_BYTES } from "../../src/plant/lines.ts";
-import { onTerminal } from "../support/needs.ts";
+import { needs } from "../support/needs.ts";
 import { range } from "../support/plants.ts";
 import { runProgram } from "../support/program.ts";
 import { createStore, toLine, writeLines } from "../support/transfer.ts";
+
+const onTerminal = needs("script");
 
 const ERASE = "\r\x1b[K";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { eventually } from "../support/waiting.ts";
-import { onTerminal } from "../support/needs.ts";
+import { needs } from "../support/needs.ts";
 import {
   assertSucceeded,
   occurrences,
@@ -12,6 +12,8 @@ import { StoreLock } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
 import { exportLines } from "../support/transfer.ts";
 import { request, Wire } from "../support/wire.ts";
+
+const onTerminal = needs("script");
 
 const BODY = '{"id":7,"name":"Monstera"}';
 const IDLE = '{"id":1,"name":"idle"}';

@@ -80,7 +80,6 @@ export function needs(...names: readonly ToolName[]): Tests<TestPlace> {
 }
 
 export const onLinux = needs("Linux");
-export const onTerminal = needs("script");
 
 function main(): void {
   const missing = Object.entries(TOOLS).filter(([, [isThere]]) => !isThere());
