@@ -21,12 +21,19 @@ export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 
 /**
  * Maximum creates that are running, from the header to the reply. Their bodies
- * occupy at most 128 MiB, and their work takes two cores a fifth of a second. A
- * part of a body that was refused as too slow stays until its client disconnects.
+ * have at most 128 MiB, for which the process needs up to 1 GiB, and their work
+ * takes two cores a fifth of a second. A part of a body that was refused as too
+ * slow stays until its client disconnects.
  * Fewer would refuse ordinary clients whenever a disk pauses, or when they all
  * start at once.
  */
 export const CREATES_RUNNING_MAX = 4_096;
+
+/**
+ * Maximum stored plants that a run logs as unreadable. Each is one entry, and a
+ * newer Deno may have stored any number.
+ */
+export const UNREADABLE_LOGGED_MAX = 100;
 
 /**
  * Bytes of a refused body to discard before closing its connection. A client

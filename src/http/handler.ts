@@ -8,7 +8,11 @@ import {
   statusOf,
   UNREADABLE,
 } from "../api_errors.ts";
-import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
+import {
+  CREATES_RUNNING_MAX,
+  QUOTE_CHARS_MAX,
+  UNREADABLE_LOGGED_MAX,
+} from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
 import { parseNewPlant } from "../plant/plant.ts";
@@ -99,8 +103,8 @@ export class RequestHandler {
   #running = 0;
   /** POSTs among them; each counts as a create. */
   #runningCreates = 0;
-  /** The id whose stored plant was last reported as unreadable. */
-  #unreadableId: bigint | undefined;
+  /** The ids whose stored plants were reported as unreadable. */
+  readonly #unreadableIds = new Set<bigint>();
   /** Set when the service stops; resolves when no request is running. */
   #drained: PromiseWithResolvers<void> | undefined;
 
@@ -204,7 +208,7 @@ export class RequestHandler {
     const newPlant = parseNewPlant(text);
     if (newPlant instanceof InvalidText) return toApiError(newPlant);
 
-    const { committer, health, log, metrics } = this.#parts;
+    const { committer, health, metrics } = this.#parts;
     if (health.error?.isFinal) {
       metrics.create("failed");
       return new ApiError("storeFailed", NOT_STORED);
@@ -218,18 +222,23 @@ export class RequestHandler {
       case "conflict":
         return new ApiError("idTaken", String(newPlant.id));
       case "unreadable":
-        if (newPlant.id !== this.#unreadableId) {
-          log.error(
-            "plant unreadable",
-            `the plant ${newPlant.id} cannot be read, and creates of it fail: a newer ` +
-              "Deno stored it, or it is damaged: upgrade, or restore a backup",
-          );
-        }
-        this.#unreadableId = newPlant.id;
+        this.#reportUnreadable(newPlant.id);
         return new ApiError("storeFailed", UNREADABLE);
       case "failed":
         return new ApiError("storeFailed", MAY_BE_STORED);
     }
+  }
+
+  /** Logs each id once, up to a number of them. */
+  #reportUnreadable(id: bigint): void {
+    const ids = this.#unreadableIds;
+    if (ids.has(id) || ids.size === UNREADABLE_LOGGED_MAX) return;
+    ids.add(id);
+    this.#parts.log.error(
+      "plant unreadable",
+      `the plant ${id} cannot be read, and creates of it fail: a newer ` +
+        "Deno stored it, or it is damaged: upgrade, or restore a backup",
+    );
   }
 
   #sendPage(): Response {

@@ -79,6 +79,9 @@ export async function* salvagePlants(
         lastId = page.at(-1)?.id ?? lastId;
         yield page;
       }
+      // Later plants were created meanwhile, and may never end.
+      endId ??= (await readNext(store, START, true))?.[0]?.id;
+      if (endId !== undefined && lastId >= endId) return;
     } catch (error) {
       if (!toStoreError(error).isDamage) throw error;
       isDamaged = true;
@@ -92,21 +95,18 @@ export async function* salvagePlants(
       lastId = next[0].id;
       yield next;
     }
-    if (next !== undefined && lastId > firstId) {
-      // Without an error, the pages are not in order.
-      yield { after: firstId, upTo: lastId };
-      continue;
-    }
-    if (!isDamaged) {
-      // Later plants were created meanwhile, and may never end.
-      endId ??= (await readNext(store, START, true))?.[0]?.id;
-      if (endId !== undefined && lastId >= endId) return;
+    if (next !== undefined) {
+      // Without an error, it has passed, or the pages are not in order.
+      const page = await readNext(store, firstId, false, PAGE_KEYS);
+      if (page !== undefined) continue;
+      if (lastId > firstId) {
+        yield { after: firstId, upTo: lastId };
+        continue;
+      }
     }
     const upTo = await findReadable(store, lastId);
     if (!isDamaged) {
-      const isEnd = upTo === ID_MAX &&
-        (await readNext(store, lastId, true))?.length === 0;
-      if (isEnd) return;
+      if (upTo === undefined) return;
       // A fresh search can find what the listing did not.
       const found = await readNext(store, lastId);
       if (found?.[0] !== undefined) {
@@ -115,8 +115,8 @@ export async function* salvagePlants(
         continue;
       }
     }
-    yield { after: lastId, upTo };
-    lastId = upTo;
+    yield { after: lastId, upTo: upTo ?? ID_MAX };
+    lastId = upTo ?? ID_MAX;
   }
 }
 
@@ -124,13 +124,14 @@ export async function* salvagePlants(
  * Finds an id above another one so that the plants above it can be read. It tries
  * ids upwards from the damage, up to the last plant, and then downwards from what it
  * has found: between damaged pages there may be others.
- * @returns `ID_MAX` if there is none
+ * @returns `ID_MAX` if the rest is damaged, `undefined` if there is none
  */
 async function findReadable(
   store: ListedStore,
   after: bigint,
-): Promise<bigint> {
-  const [last] = await readNext(store, after, true) ?? [];
+): Promise<bigint | undefined> {
+  const ends = await readNext(store, after, true);
+  const last = ends?.[0];
   // At least one id further, so that the search ends.
   let readable = last === undefined
     ? ID_MAX
@@ -145,7 +146,7 @@ async function findReadable(
     readable = await findFirst(store, after, id);
     id = readable;
   }
-  return readable;
+  return ends?.length === 0 && readable === ID_MAX ? undefined : readable;
 }
 
 /**
@@ -180,14 +181,15 @@ async function isReadable(store: ListedStore, id: bigint): Promise<boolean> {
   return next !== undefined && next.length > 0;
 }
 
-/** Reads the first plant above an id, or the last; `undefined` if it is damaged. */
+/** Reads the first plants above an id, or the last ones; `undefined` if damaged. */
 async function readNext(
   store: ListedStore,
   after: bigint,
   isReverse = false,
+  idsMax = 1,
 ): Promise<readonly Listed[] | undefined> {
   try {
-    return await readPage(store, after, 1, isReverse);
+    return await readPage(store, after, idsMax, isReverse);
   } catch (error) {
     if (toStoreError(error).isDamage) return undefined;
     throw error;

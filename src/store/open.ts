@@ -1,14 +1,12 @@
 /** Opens stores, and creates the file of a new one. */
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
+import { NEW_FILE } from "./files/file_system.ts";
 import { inspect, requireStore, requireUsable } from "./files/inspect.ts";
 import { KvStore } from "./kv_store.ts";
 import { requireReadable } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
 import { retryWhileLocked } from "./retry.ts";
 import { toStoreError } from "../store_error.ts";
-
-/** Permissions of a new file: plants are for the user of the service only. */
-const FILE_MODE = 0o600;
 
 /**
  * Opens a store to create plants, and probes it, within
@@ -73,10 +71,9 @@ function prepareFile(path: string): boolean {
   const found = inspect(path);
   if (found === "store") return false;
   if (found === "empty") return true;
-  const options = { write: true, createNew: true, mode: FILE_MODE };
   try {
     // SQLite would create it at a path that Deno refuses at the next start.
-    Deno.openSync(path, options).close();
+    Deno.openSync(path, NEW_FILE).close();
     return true;
   } catch (error) {
     // A restore or another start has created it meanwhile.

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
-import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/limits.ts";
+import {
+  PROBE_MS,
+  RECOVERY_MS_MIN,
+  UNREADABLE_LOGGED_MAX,
+} from "../../src/limits.ts";
 import { endlessStream, streamOf } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
+import { range } from "../support/plants.ts";
 import { replaced } from "../support/replaced.ts";
 import { TestService, VALID } from "../support/service.ts";
 
@@ -99,24 +104,27 @@ Deno.test("handle() replies with 50303 that a plant may be stored, and that none
   assert.match(text, /_creates_total\{outcome="failed"\} 2\n/);
 });
 
-Deno.test("handle() replies with 50303 to creates of an id whose stored value cannot be read, and logs the id once", async () => {
+Deno.test("handle() replies with 50303 to creates of an id whose stored value cannot be read, and logs each id once, up to UNREADABLE_LOGGED_MAX", async () => {
   const service = new TestService();
-  service.store.plants.set(7n, { name: "Ficus" });
-  service.store.unreadable = 7n;
-  for (let tries = 0; tries < 2; tries++) {
-    assertRefusal(await service.create(VALID), {
+  const ids = range(1n, UNREADABLE_LOGGED_MAX + 1);
+  for (const id of [...ids, ...ids]) {
+    service.store.plants.set(id, { name: "Ficus" });
+    service.store.unreadable = id;
+    assertRefusal(await service.create(`{"id":${id},"name":"Fern"}`), {
       error: 50303,
       message:
         "the store failed or timed out, so nothing was stored: the plant with this id cannot be read: ask the operator",
     });
   }
-  const [entry = "", ...others] = service.logged;
   const unreadable =
-    / error: the plant 7 cannot be read.*: upgrade, or restore/;
-  assert.match(entry, unreadable);
-  assert.deepEqual(others, []);
+    / error: the plant (\d+) cannot be read.*: upgrade, or restore/;
+  const logged = service.logged.map((entry) => unreadable.exec(entry)?.[1]);
+  assert.deepEqual(logged, ids.slice(0, -1).map(String));
   const { text } = await service.get("/metrics");
-  assert.match(text, /_creates_total\{outcome="unreadable"\} 2\n/);
+  const counted = new RegExp(
+    `_creates_total{outcome="unreadable"} ${2 * ids.length}\n`,
+  );
+  assert.match(text, counted);
   assert.match(text, /\nplant_store_up 1\n/);
 });
 

@@ -260,6 +260,17 @@ Deno.test("salvagePlants() names a gap where a page is in the place of another o
   }
 });
 
+Deno.test("salvagePlants() names no gap if an error of reading has passed when it reads again", async () => {
+  const plants = newPlants(range(1n, 3 * PAGE_KEYS));
+  for (let at = 0; at < 4; at++) {
+    const store = storeOf(plants);
+    store.onRead = (i) => {
+      if (i === at) throw new StoreError("corrupt");
+    };
+    assert.deepEqual(await salvage(store), { plants, gaps: [] });
+  }
+});
+
 Deno.test("salvagePlants() throws an error that is no damage, in a page and in a search", async () => {
   for (const damage of [undefined, "corrupt"] as const) {
     const store = new LeafStore(toLeaves([1n], () => 1, () => damage));

@@ -2,6 +2,7 @@ import { backup, DatabaseSync } from "node:sqlite";
 import { STORE_OPEN_MS_MAX } from "../../limits.ts";
 import {
   filesOf,
+  isIntact,
   isInWalMode,
   openToRead,
   requireStore,
@@ -44,8 +45,7 @@ export async function copyStore(from: string, to: string): Promise<number> {
 function verify(path: string): number {
   using copy = new DatabaseSync(path);
   copy.exec("PRAGMA journal_mode = DELETE");
-  const check = copy.prepare("PRAGMA integrity_check").get();
-  if (check?.integrity_check !== "ok") throw new StoreError("corrupt");
+  if (!isIntact(path)) throw new StoreError("corrupt");
   return Number(copy.prepare("SELECT count(*) AS n FROM kv").get()?.n);
 }
 

@@ -2,6 +2,7 @@ import { basename, dirname, join } from "node:path";
 import { StoreError, toStoreError } from "../../store_error.ts";
 import {
   isSameFile,
+  NEW_FILE,
   removeIfPossible,
   statOrUndefined,
   sync,
@@ -33,8 +34,7 @@ export async function makeFile<Result>(
   Deno.mkdirSync(directory, { mode: 0o700 });
   try {
     const partial = join(directory, basename(path));
-    const options = { write: true, createNew: true, mode: 0o600 };
-    using file = Deno.openSync(partial, options);
+    using file = Deno.openSync(partial, NEW_FILE);
     const made = file.statSync();
     const result = await write(partial);
     // Another user may write in the directory beside it.
