@@ -8,7 +8,7 @@ import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant, type Plant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { isIntact } from "../store/files/inspect.ts";
-import { openExistingStore } from "../store/open.ts";
+import { openToExport } from "../store/open.ts";
 import { withTimeout } from "../store/retry.ts";
 import { salvagePlants } from "../store/listing.ts";
 import type { StoreLocation } from "../store/location.ts";
@@ -36,7 +36,8 @@ export async function exportPlants(
   ids: readonly string[],
 ): Promise<number> {
   const selected = new Set(ids.map(readId));
-  const open = await openExistingStore(store).catch((error) => {
+  using resources = new DisposableStack();
+  const open = await openToExport(store, resources).catch((error) => {
     throw storeFailure("read", store, error);
   });
   const counts: Counts = { exported: 0, skipped: 0, gaps: 0 };
@@ -51,8 +52,6 @@ export async function exportPlants(
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) throw error;
     throw storeFailure("read", store, error);
-  } finally {
-    open.close();
   }
   const { exported, skipped, gaps } = counts;
   if (skipped === 0 && !isIncomplete) return 0;

@@ -1,12 +1,14 @@
 /** Opens stores, and creates the file of a new one. */
+import { dirname } from "node:path";
 import { STORE_OPEN_MS_MAX } from "../limits.ts";
 import { NEW_FILE } from "./files/file_system.ts";
 import { inspect, requireStore, requireUsable } from "./files/inspect.ts";
+import { copyPlants } from "./files/plants_copy.ts";
 import { KvStore } from "./kv_store.ts";
 import { requireReadable } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
 import { retryWhileLocked } from "./retry.ts";
-import { toStoreError } from "../store_error.ts";
+import { type StoreError, toStoreError } from "../store_error.ts";
 
 /**
  * Opens a store to create plants, and probes it, within
@@ -24,18 +26,50 @@ export function openStore(location: StoreLocation): Promise<KvStore> {
 /**
  * Opens an existing store to read or to remove plants, within
  * {@link STORE_OPEN_MS_MAX}.
+ * @param isStopped whether an error of a first read is a reason to stop
  * @throws {StoreError}
  */
-export function openExistingStore(location: StoreLocation): Promise<KvStore> {
+export function openExistingStore(
+  location: StoreLocation,
+  isStopped: (error: StoreError) => boolean = () => false,
+): Promise<KvStore> {
   function prepare(path: string): boolean {
     requireStore(path);
     return false;
   }
   return open(location, prepare, async (store) => {
+    if (location.kind !== "file") return;
     // Deno's first writes to a file, and whatever follows them, wait without a
-    // limit while another process has locked it. Damage is no reason to stop.
-    if (location.kind === "file") await store.read([0n]).catch(() => {});
+    // limit while another process has locked it.
+    await store.read([0n]).catch((error) => {
+      if (isStopped(toStoreError(error))) throw error;
+    });
   });
+}
+
+/**
+ * Opens an existing store to export its plants. If it is so damaged that Deno
+ * cannot read it, opens a copy, which is deleted with the other resources.
+ * @throws {StoreError}
+ */
+export async function openToExport(
+  location: StoreLocation,
+  resources: DisposableStack,
+): Promise<KvStore> {
+  const isCorrupt = ({ kind }: StoreError) => kind === "corrupt";
+  const close = (store: KvStore) => store.close();
+  try {
+    const store = await openExistingStore(location, isCorrupt);
+    return resources.adopt(store, close);
+  } catch (error) {
+    if (location.kind !== "file" || !isCorrupt(toStoreError(error))) {
+      throw error;
+    }
+    const path = await copyPlants(location.path);
+    resources.defer(() => Deno.removeSync(dirname(path), { recursive: true }));
+    const copy = await openExistingStore({ ...location, path });
+    return resources.adopt(copy, close);
+  }
 }
 
 /** @param prepare returns whether the store is new */

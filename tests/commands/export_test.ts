@@ -7,10 +7,12 @@ import {
   destroyPages,
   execute,
   overwrite,
+  PAGE_BYTES,
   repeatPage,
 } from "../support/damage.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
 import { withSeed } from "../support/random.ts";
+import { replaced } from "../support/replaced.ts";
 import { commitAll, fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 import { drawId } from "../support/transfer.ts";
@@ -119,6 +121,56 @@ test("exportPlants() fails if a page is in the place of the one before it, also 
     if (gapsIn(stderr).length === 0) withoutGap++;
   }
   assert.ok(withoutGap > 0);
+});
+
+/** The pages that every store has and that have no plants. */
+const OTHER_PAGES = [2, 3, 5, 6, 7, 8, 9];
+
+test("exportPlants() writes every plant if pages without plants are destroyed, and what is left of a truncated file, and leaves no copy", async ({ directory, store: path }) => {
+  const plants = newPlants(range(1n, 1_000));
+  await makeStore(path, plants);
+  const copy = directory.file("copy.db");
+  const destroy = (page: number) =>
+    overwrite(copy, (page - 1) * PAGE_BYTES, PAGE_BYTES);
+  for (
+    const damage of [
+      ...OTHER_PAGES.map((page) => () => destroy(page)),
+      () => Deno.truncateSync(copy, 20 * PAGE_BYTES),
+    ]
+  ) {
+    Deno.copyFileSync(path, copy);
+    damage();
+    const { result, stdout, stderr } = await exportFrom(copy);
+    const kept = plants.filter(({ id }) => !isIn(gapsIn(stderr))(id));
+    assert.ok(stdout === linesOf(kept), stderr);
+    assert.ok(kept.length > 500, stderr);
+    assert.equal(result, 1);
+  }
+  // As a killed service leaves it.
+  const store = await openStore(fileAt(path));
+  const later = newPlants(range(1_001n, 1_000));
+  await commitAll(store, later);
+  for (const end of ["", "-wal"]) Deno.copyFileSync(path + end, copy + end);
+  store.close();
+  for (const page of OTHER_PAGES) destroy(page);
+  const { result, stdout } = await exportFrom(copy);
+  assert.ok(stdout === linesOf([...plants, ...later]));
+  assert.equal(result, 1);
+  const files = ["", "-shm", "-wal"].map((end) => `copy.db${end}`);
+  assert.deepEqual(directory.names(), [...files, "plants.db"]);
+});
+
+test("exportPlants() says why a damaged store cannot be copied, and leaves no copy", async ({ directory, store: path }) => {
+  await makeStore(path, newPlants([1n]));
+  overwrite(path, PAGE_BYTES, PAGE_BYTES);
+  using _ = replaced(Deno, "copyFileSync", () => {
+    throw new Error("No space left on device (os error 28)");
+  });
+  await assert.rejects(exportFrom(path), {
+    name: "OperatorError",
+    message: `cannot read ${path}: No space left on device (os error 28)`,
+  });
+  assert.deepEqual(directory.names(), ["plants.db"]);
 });
 
 for (const isRising of [true, false]) {
