@@ -57,7 +57,8 @@ export async function rescuePlants(
   failed: (error: StoreError) => void,
 ): Promise<Rescued> {
   for (;;) {
-    const time = new Date().toISOString().replaceAll(":", "");
+    // Another instance may do so in the same millisecond.
+    const time = `${new Date().toISOString().replaceAll(":", "")}-${Deno.pid}`;
     const lost = `.lost-${time}`;
     try {
       store.renameLog(lost, false);
