@@ -102,8 +102,14 @@ export const PAGE_KEYS = 128;
 /** Time for one page of a listing; a KV Connect server may never answer. */
 export const LIST_MS_MAX = 10_000;
 
-/** Time for the store to open and to accept a first write. */
+/** Time for the store to open and to accept a first write, apart from its log. */
 export const STORE_OPEN_MS_MAX = 9_000;
+
+/**
+ * Speed at which the first write copies the log of a killed service into the
+ * database, on a slow disk. The log has gigabytes if a long backup was running.
+ */
+export const LOG_BYTES_PER_MS_MIN = 10_000;
 
 /** Interval between two attempts to rescue the plants of a lost store. */
 export const RESCUE_RETRY_MS = 10_000;

@@ -57,7 +57,8 @@ export async function exportPlants(
   if (skipped === 0 && !isIncomplete) return 0;
   if (isIncomplete) {
     writeStderr(
-      "the database is damaged: plants may be missing or changed, also outside of gaps",
+      "the database is damaged, or a newer Deno stored plants in it: " +
+        "plants may be missing or changed, also outside of gaps",
     );
   }
   const missing = gaps === 0 ? "" : `, ${countOf(gaps, "gap", "gaps")}`;

@@ -1,8 +1,13 @@
 /** Opens stores, and creates the file of a new one. */
 import { dirname } from "node:path";
-import { STORE_OPEN_MS_MAX } from "../limits.ts";
-import { NEW_FILE } from "./files/file_system.ts";
-import { inspect, requireStore, requireUsable } from "./files/inspect.ts";
+import { LOG_BYTES_PER_MS_MIN, STORE_OPEN_MS_MAX } from "../limits.ts";
+import { NEW_FILE, statOrUndefined } from "./files/file_system.ts";
+import {
+  inspect,
+  requireStore,
+  requireUsable,
+  WAL_SUFFIX,
+} from "./files/inspect.ts";
 import { copyPlants } from "./files/plants_copy.ts";
 import { KvStore } from "./kv_store.ts";
 import { requireReadable } from "./listing.ts";
@@ -12,7 +17,7 @@ import { type StoreError, toStoreError } from "../store_error.ts";
 
 /**
  * Opens a store to create plants, and probes it, within
- * {@link STORE_OPEN_MS_MAX}. A missing file is created.
+ * {@link openMsMax}. A missing file is created.
  * @throws {StoreError}
  */
 export function openStore(location: StoreLocation): Promise<KvStore> {
@@ -25,7 +30,7 @@ export function openStore(location: StoreLocation): Promise<KvStore> {
 
 /**
  * Opens an existing store to read or to remove plants, within
- * {@link STORE_OPEN_MS_MAX}.
+ * {@link openMsMax}.
  * @param isStopped whether an error of a first read is a reason to stop
  * @throws {StoreError}
  */
@@ -94,10 +99,18 @@ async function open(
     }
   }
   try {
-    return await retryWhileLocked(STORE_OPEN_MS_MAX, tryToOpen);
+    return await retryWhileLocked(openMsMax(location), tryToOpen);
   } catch (error) {
     throw toStoreError(error);
   }
+}
+
+/** Returns the time for a store to open: more if a killed one left a large log. */
+export function openMsMax(location: StoreLocation): number {
+  if (location.kind === "server") return STORE_OPEN_MS_MAX;
+  const log = statOrUndefined(location.path + WAL_SUFFIX);
+  const logMs = (log?.size ?? 0) / LOG_BYTES_PER_MS_MIN;
+  return STORE_OPEN_MS_MAX + Math.round(logMs);
 }
 
 /** Creates the file of a store if there is none; returns whether it is new. */

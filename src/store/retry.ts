@@ -37,10 +37,11 @@ export async function retryWhileLocked<T>(
     } catch (error) {
       const { kind } = toStoreError(error);
       if (kind === "no answer") throw noAnswer(timeoutMs);
-      const isLast = performance.now() + LOCK_RETRY_MS_MAX >= endMs;
-      if (kind !== "locked" || isLast) throw error;
+      if (kind !== "locked") throw error;
+      await sleep(LOCK_RETRY_MS_MAX);
+      // A sleep may take longer than asked for, and a try needs time for its answer.
+      if (performance.now() + LOCK_RETRY_MS_MAX >= endMs) throw error;
     }
-    await sleep(LOCK_RETRY_MS_MAX);
   }
 }
 

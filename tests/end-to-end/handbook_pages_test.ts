@@ -29,7 +29,7 @@ onMachine.test("the service answers over https without a proxy, and a missing ce
   assert.notEqual(missing.status, 0);
   assert.match(
     await machine.succeed("journalctl -b -u plant-store"),
-    /Failed at step CREDENTIALS/,
+    /status=243\/CREDENTIALS/,
   );
   const cert = await machine.certify();
   await machine.succeed("chmod 600 /etc/ssl/plants.example.com.key");

@@ -206,7 +206,7 @@ Deno.test("requireReadable() reads one page, and fails if this Deno cannot", asy
   await assert.rejects(requireReadable(newer), storeError("newer format"));
 });
 
-Deno.test("salvagePlants() lists every plant outside of damaged pages, names each gap exactly, and ends", () =>
+Deno.test("salvagePlants() lists every plant outside of damaged pages, up to a tenth of all, names each gap exactly, and ends", () =>
   withSeed(async (random) => {
     for (let i = 0; i < 200; i++) {
       const sizeMax = random.int(20, 100);
@@ -230,6 +230,17 @@ Deno.test("salvagePlants() lists every plant outside of damaged pages, names eac
       assert.ok(store.reads <= reads, `${message}: ${store.reads}`);
     }
   }));
+
+Deno.test("salvagePlants() finds every part between damaged pages, also below the first one that it finds", async () => {
+  // The search upwards from the damage passes over both parts inside it.
+  const starts = [0n, 153n, 607n, 630n, 1_070n, 1_138n, 1_407n, 2_000n];
+  const leaves = starts.slice(0, -1).map((start, i): Leaf => ({
+    from: i === 0 ? ID_MIN : start,
+    plants: newPlants(range(start, Number((starts[i + 1] ?? start) - start))),
+    damage: i % 2 === 1 ? "corrupt" : undefined,
+  }));
+  assert.deepEqual(await salvage(new LeafStore(leaves)), expectedOf(leaves));
+});
 
 Deno.test("salvagePlants() names no gap for plants that are created at the end meanwhile", async () => {
   for (let at = 1; at < 12; at++) {

@@ -2,7 +2,12 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { KvStore } from "../../src/store/kv_store.ts";
 import { listPlants } from "../../src/store/listing.ts";
-import { openExistingStore, openStore } from "../../src/store/open.ts";
+import {
+  openExistingStore,
+  openMsMax,
+  openStore,
+} from "../../src/store/open.ts";
+import { LOG_BYTES_PER_MS_MIN, STORE_OPEN_MS_MAX } from "../../src/limits.ts";
 import { StoreError, type StoreErrorKind } from "../../src/store_error.ts";
 import {
   execute,
@@ -25,6 +30,14 @@ const onSmallDisk = testsWith(() => new SmallDisk(4), canMount());
 
 /** The plants of the stores that {@link makeStore} makes. */
 const PLANTS = [{ id: 1n, plant: PLANT }];
+
+test("openMsMax() grows with the log of a killed service", ({ store: path }) => {
+  const location = fileAt(path);
+  assert.equal(openMsMax(location), STORE_OPEN_MS_MAX);
+  Deno.createSync(`${path}-wal`).close();
+  Deno.truncateSync(`${path}-wal`, 5_000 * LOG_BYTES_PER_MS_MIN);
+  assert.equal(openMsMax(location), STORE_OPEN_MS_MAX + 5_000);
+});
 
 /** What is wrong with a store of one plant, and the kind of the error. */
 const DAMAGE: readonly [kind: StoreErrorKind, (path: string) => void][] = [

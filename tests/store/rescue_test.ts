@@ -57,7 +57,7 @@ class LostStore extends TemporaryDirectory {
   /** The names of the files, without the time in them. */
   kinds(): string[] {
     return this.names()
-      .map((name) => name.replace(/\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z/, "TIME"));
+      .map((name) => name.replace(/\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z-\d+/, "TIME"));
   }
 
   override [Symbol.dispose](): void {

@@ -26,14 +26,13 @@ import { StoreError, toStoreError } from "../../store_error.ts";
 export async function copyStore(from: string, to: string): Promise<number> {
   const source = openSource(from);
   try {
-    await backup(source, to);
+    // The log of a running service grows while the source is open.
+    await backup(source, to).finally(() => source.close());
     return verify(to);
   } catch (error) {
     // The copy is as corrupt as its source.
     const converted = toStoreError(error);
     throw converted.kind === "corrupt" ? converted : error;
-  } finally {
-    source.close();
   }
 }
 
