@@ -27,10 +27,8 @@ function tableRows(header: readonly string[]): string[][] {
 
 /** Asserts that a document has a text. */
 function assertHas(document: string, text: string): void {
-  assert.ok(
-    read(document).includes(text),
-    `${document} does not have: ${text}`,
-  );
+  const message = `${document} does not have: ${text}`;
+  assert.ok(read(document).includes(text), message);
 }
 
 Deno.test("the README has every error of the API as src/api_errors.ts has it", () => {

@@ -75,8 +75,7 @@ function gapsIn(stderr: string) {
 }
 
 function isIn(gaps: ReturnType<typeof gapsIn>) {
-  return (id: bigint) =>
-    gaps.some(([first, last]) => first <= id && id <= last);
+  return (id: bigint) => gaps.some(([from, to]) => from <= id && id <= to);
 }
 
 const DAMAGED =

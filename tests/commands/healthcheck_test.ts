@@ -71,9 +71,8 @@ Deno.test("checkHealth() fails unless the service answers 200", async () => {
 });
 
 Deno.test("checkHealth() refuses port 0", async () => {
-  const message =
-    "--port: 0 does not name a port: give the port of the service";
-  await assertFails(on(0), message, 2);
+  const text = "--port: 0 does not name a port: give the port of the service";
+  await assertFails(on(0), text, 2);
 });
 
 /** Checks the health of a listener that sends some bytes. */

@@ -30,10 +30,8 @@ function lines(commits: number): string[] {
 
 test("importPlants() creates no store if it cannot open its input", async ({ directory, store }) => {
   const file = directory.file("missing");
-  await assert.rejects(
-    importPlants(fileAt(store), file),
-    /cannot read .*No such/,
-  );
+  const imported = importPlants(fileAt(store), file);
+  await assert.rejects(imported, /cannot read .*No such/);
   assert.deepEqual(directory.names(), []);
 });
 

@@ -45,13 +45,10 @@ test("removePlants() removes the plants of ids, once each, and fails if one has 
 
 test("removePlants() names a plant that cannot be read, and removes the others", async ({ store: path }) => {
   const store = await makeStore(path);
-  execute(
-    path,
-    "UPDATE kv SET v_encoding = 9 WHERE k = (SELECT min(k) FROM kv)",
-  );
-  const { result, stderr } = await capture(() =>
-    removePlants(store, ["1", "2"])
-  );
+  const first = "(SELECT min(k) FROM kv)";
+  execute(path, `UPDATE kv SET v_encoding = 9 WHERE k = ${first}`);
+  const remove = () => removePlants(store, ["1", "2"]);
+  const { result, stderr } = await capture(remove);
   assert.equal(result, 1);
   assert.equal(
     stderr,

@@ -134,15 +134,10 @@ start.test("importRescued() counts the plants whose ids are taken, also by what 
   assert.deepEqual(place.store.plants.get(1n), { name: "Ficus" });
   assert.deepEqual(place.store.plants.get(2n), { name: "Monstera" });
   assert.deepEqual(place.names(), [IMPORTED]);
-  const [imported, conflicts = "", ...others] = place.logged;
-  assert.equal(
-    imported,
-    `<4>imported 1 plant of a lost store from ${IMPORTED}`,
-  );
-  assert.ok(
-    conflicts.startsWith(`<3>3 plants in ${IMPORTED} not imported: `),
-    conflicts,
-  );
+  const [first, second = "", ...others] = place.logged;
+  assert.equal(first, `<4>imported 1 plant of a lost store from ${IMPORTED}`);
+  const conflicts = `<3>3 plants in ${IMPORTED} not imported: `;
+  assert.ok(second.startsWith(conflicts), second);
   assert.deepEqual(others, []);
 });
 

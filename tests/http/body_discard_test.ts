@@ -26,10 +26,8 @@ Deno.test("discard() reads a body below the bound to its end", async () => {
 });
 
 Deno.test("discard() lets a reply leave before it cancels the body", async () => {
-  const { stream, cancelled } = streamOf(
-    [new Uint8Array(BODY_DISCARD_BYTES_MAX)],
-    "hangs",
-  );
+  const part = new Uint8Array(BODY_DISCARD_BYTES_MAX);
+  const { stream, cancelled } = streamOf([part], "hangs");
   let isCancelled = false;
   cancelled.then(() => isCancelled = true);
   bodies.discard(requestOf(stream));

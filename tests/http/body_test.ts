@@ -93,9 +93,7 @@ Deno.test("read() reports a client that disconnects before the end of its body",
       // The runtime ends the body of an HTTP/2 stream that is reset.
       requestOf(streamOf(["{}"]).stream, 3),
     ]
-  ) {
-    assert.equal(await read(request), DISCONNECTED);
-  }
+  ) assert.equal(await read(request), DISCONNECTED);
 });
 
 Deno.test("read() rejects if anything else fails", async () => {

@@ -31,10 +31,7 @@ function change(options: RequestOptions): AddTo {
 }
 
 function header(name: string, value: string | readonly string[]): AddTo {
-  return (draft) => ({
-    ...draft,
-    headers: { ...draft.headers, [name]: value },
-  });
+  return (it) => ({ ...it, headers: { ...it.headers, [name]: value } });
 }
 
 function edit(from: string | RegExp, to: string): AddTo {
@@ -143,10 +140,8 @@ for (const [error, message, provoke] of ROWS) {
 }
 
 Deno.test("the rows above are every error of the API", () => {
-  assert.deepEqual(
-    ROWS.map(([error]) => error).toSorted(),
-    Object.values(API_ERRORS).map(({ error }) => error),
-  );
+  const errors = Object.values(API_ERRORS).map(({ error }) => error);
+  assert.deepEqual(ROWS.map(([error]) => error).toSorted(), errors);
 });
 
 Deno.test("handle() refuses a request with several faults for the first one in the order of the checks", async () => {

@@ -82,11 +82,8 @@ const INVALID_TEXTS: readonly Invalid[] = [
 Deno.test("readMembers() refuses texts that RFC 8259 does not allow, with position, expectation and character", () => {
   for (const [text, column, expected, found] of INVALID_TEXTS) {
     assert.ok(!isJson(text), `JSON.parse accepts ${JSON.stringify(text)}`);
-    assert.equal(
-      refuseJson(text),
-      `1:${column}: expected ${expected}, found ${found}`,
-      JSON.stringify(text),
-    );
+    const message = `1:${column}: expected ${expected}, found ${found}`;
+    assert.equal(refuseJson(text), message, JSON.stringify(text));
   }
 });
 

@@ -187,8 +187,6 @@ Deno.test("readMembers() agrees with JSON.parse on random texts and their mutati
       }
     }
     // Otherwise the mutations would test one outcome only.
-    assert.ok(
-      accepted > 1000 && refused > 1000,
-      `${accepted} accepted, ${refused} refused`,
-    );
+    const counts = `${accepted} accepted, ${refused} refused`;
+    assert.ok(accepted > 1000 && refused > 1000, counts);
   }));

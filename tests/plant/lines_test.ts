@@ -101,15 +101,9 @@ Deno.test("readLines() agrees with a simple model on random texts and reads", ()
             : random.pick(["\n", "\r\n", "\r", MARK, "a", "竹", NOT_UTF8]),
       );
       const bytes = concatenate(...parts);
-      const sizes = random.pick([[1, 8], [1, 40_000], [
-        LINE_BYTES_MAX,
-        300_000,
-      ]]);
+      const sizes = random.pick([[1, 8], [1, 4e4], [LINE_BYTES_MAX, 3e5]]);
       const [min = 1, max = 1] = bytes.length < 1_000 ? [1, 4] : sizes;
-      assert.deepEqual(
-        await linesOf(readOf(bytes, () => random.int(min, max))),
-        modelLines(bytes),
-        `round ${round}`,
-      );
+      const lines = await linesOf(readOf(bytes, () => random.int(min, max)));
+      assert.deepEqual(lines, modelLines(bytes), `round ${round}`);
     }
   }));

@@ -105,9 +105,7 @@ Deno.test("a value that cannot be read fails the creates of its id, and no other
   const first = create(4);
   const creates = [1, 2, 3].map((id) => create(id));
   await store.writeAll();
-  assert.deepEqual(
-    outcomesOf([first, ...creates]),
-    ["stored", "replayed", "unreadable", "stored"],
-  );
+  const outcomes = ["stored", "replayed", "unreadable", "stored"];
+  assert.deepEqual(outcomesOf([first, ...creates]), outcomes);
   assert.deepEqual(recorded.reports, [1, 1]);
 });

@@ -38,10 +38,8 @@ test("WatchedFiles finds that the log of the database, or its index, was deleted
   const { kv, files } = await openFiles(path);
   using _ = kv;
   for (const suffix of ["-wal", "-shm"]) {
-    const lost = storeError(
-      "lost",
-      `its plants.db${suffix} was deleted or replaced`,
-    );
+    const message = `its plants.db${suffix} was deleted or replaced`;
+    const lost = storeError("lost", message);
     Deno.renameSync(path + suffix, `${path}.away`);
     assert.throws(() => files.check(), lost);
     Deno.createSync(path + suffix).close();
@@ -88,8 +86,6 @@ test("renameLog() keeps the log beside its database, and the files of another st
     Deno.createSync(directory.file(name)).close();
   }
   files.renameLog(".lost", true);
-  assert.deepEqual(
-    directory.names().filter((name) => !name.startsWith("old-")),
-    names,
-  );
+  const others = directory.names().filter((name) => !name.startsWith("old-"));
+  assert.deepEqual(others, names);
 });
