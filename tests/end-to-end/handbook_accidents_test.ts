@@ -62,10 +62,8 @@ onMachine.test("a damaged store with random ids is restored with what only it ha
     assert.match(stderr, /^Assertion failed /m);
     // Ctrl-C during the import, and a store that fails.
     for (const end of ["kill -INT $$", "exit 1"]) {
-      const stopped = RESTORE.replace(
-        "plants import -",
-        () => `sh -c '${end}'`,
-      );
+      const shell = () => `sh -c '${end}'`;
+      const stopped = RESTORE.replace("plants import -", shell);
       await machine.succeed(stopped, "! systemctl is-active plant-store");
     }
     await machine.underLoad(() => machine.succeed(RESTORE));
@@ -189,10 +187,8 @@ onMachine.test("a store is restored from an earlier backup if the last one is da
     RESTORE,
   );
   await machine.assertHasAll();
-  await machine.succeed(
-    "rm /var/lib/plant-store-backups/*",
-    RESTORE.replace(/plants restore "\$\(.*\)"/, "true"),
-  );
+  const withoutBackup = RESTORE.replace(/plants restore "\$\(.*\)"/, "true");
+  await machine.succeed("rm /var/lib/plant-store-backups/*", withoutBackup);
   await machine.assertHasAll();
 });
 

@@ -27,10 +27,8 @@ onMachine.test("the service answers over https without a proxy, and a missing ce
   await using machine = await Machine.start();
   const missing = await machine.run(block("https", 1));
   assert.notEqual(missing.status, 0);
-  assert.match(
-    await machine.succeed("journalctl -b -u plant-store"),
-    /status=243\/CREDENTIALS/,
-  );
+  const journal = await machine.succeed("journalctl -b -u plant-store");
+  assert.match(journal, /status=243\/CREDENTIALS/);
   const cert = await machine.certify();
   await machine.succeed("chmod 600 /etc/ssl/plants.example.com.key");
   await machine.succeed(block("https", 1), "plants check; plants healthcheck");
@@ -143,10 +141,8 @@ needs("MACHINE", "LITESTREAM").test(
         ...[block("Back up"), "systemctl kill -s KILL plant-store; sleep 1"],
       )
     );
-    await machine.succeed(
-      "systemctl start plant-store{,-litestream}",
-      ...check,
-    );
+    const start = "systemctl start plant-store{,-litestream}";
+    await machine.succeed(start, ...check);
     const { events } = ledger;
     await machine.underLoad(() =>
       machine.succeed(

@@ -24,10 +24,8 @@ onMachine.test("settings are checked before a restart, and the store moves to an
   const { service, ledger } = machine;
   await machine.succeed("echo HOST=127.0.0.1 >> /etc/plant-store.env");
   await machine.underLoad(() => machine.succeed(block("Settings")));
-  const refused = await machine.run(
-    "echo HOST=[] >> /etc/plant-store.env",
-    block("Settings"),
-  );
+  const invalid = "echo HOST=[] >> /etc/plant-store.env";
+  const refused = await machine.run(invalid, block("Settings"));
   assert.equal(refused.status, 2);
   await ledger.settle(service);
   await machine.succeed("sed -i /HOST/d /etc/plant-store.env");
@@ -63,13 +61,9 @@ onMachine.test("a token is replaced, and a file that is invalid changes nothing"
   await machine.assertHasAll();
   const deleted = await machine.succeed(edit(`/${TOKEN}/d`), tokens);
   assert.match(deleted, /: reloaded 1 token from /);
-  assert.equal(
-    (await machine.ledger.send(machine.service, {
-      id: 1n,
-      plant: { name: "" },
-    })).status,
-    401,
-  );
+  const newPlant = { id: 1n, plant: { name: "" } };
+  const { status } = await machine.ledger.send(machine.service, newPlant);
+  assert.equal(status, 401);
 });
 
 onMachine.test("an upgrade restarts the service with the new binary, keeps the old one, and can go back", async () => {
@@ -77,15 +71,11 @@ onMachine.test("an upgrade restarts the service with the new binary, keeps the o
   const upgrade = block("Upgrade");
   const binary = "/usr/local/bin/plant-store";
   await machine.underLoad(async () => {
-    await machine.succeed(
-      `cp plant-store old; echo '# newer' >> plant-store`,
-      upgrade,
-    );
+    const edit = "cp plant-store old; echo '# newer' >> plant-store";
+    await machine.succeed(edit, upgrade);
     // The same binary again.
-    await machine.succeed(
-      upgrade,
-      `cmp plant-store ${binary} && cmp old ${binary}.old`,
-    );
+    const compare = `cmp plant-store ${binary} && cmp old ${binary}.old`;
+    await machine.succeed(upgrade, compare);
     await machine.succeed(block("Upgrade", 1), `cmp old ${binary}`);
   });
   await machine.assertHasAll();
@@ -102,13 +92,11 @@ onMachine.test("an upgrade restarts the service with the new binary, keeps the o
       ],
     ] as const
   ) {
-    const pid = await machine.succeed("systemctl show -P MainPID plant-store");
+    const look = "systemctl show -P MainPID plant-store";
+    const pid = await machine.succeed(look);
     assert.notEqual((await machine.run(before, upgrade)).status, 0);
     await machine.succeed(after);
-    assert.equal(
-      await machine.succeed("systemctl show -P MainPID plant-store"),
-      pid,
-    );
+    assert.equal(await machine.succeed(look), pid);
   }
 });
 
@@ -140,11 +128,9 @@ onMachine.test("a backup is complete, named by its time, tested by a store of it
   // A plant that only an export finds damaged.
   const old = `${directory}/plants-2020-01-01-033000-123.db`;
   await machine.succeed("plants stop; cp $(plants store) /mnt/damaged");
-  const last = "k = (SELECT max(k) FROM kv)";
-  execute(
-    machine.file("damaged"),
-    `UPDATE kv SET v_encoding = 9 WHERE ${last}`,
-  );
+  const last = "(SELECT max(k) FROM kv)";
+  const damage = `UPDATE kv SET v_encoding = 9 WHERE k = ${last}`;
+  execute(machine.file("damaged"), damage);
   await machine.succeed(
     "cat /mnt/damaged > $(plants store)",
     `touch -d '30 days ago' ${old}; chown plant-store ${old}`,
@@ -175,10 +161,8 @@ onMachine.test("a plant is corrected and removed while the service runs, and a c
   // A full disk: nothing is removed without a copy.
   const full =
     "mount -t tmpfs -o size=4k none /mnt; cd /mnt; head -c 1M /dev/zero > full";
-  assert.notEqual(
-    (await machine.run(full, edit("s/Ficus//"), correct)).status,
-    0,
-  );
+  const { status } = await machine.run(full, edit("s/Ficus//"), correct);
+  assert.notEqual(status, 0);
   assert.equal(await machine.succeed("plants export 42"), corrected);
 });
 
