@@ -22,13 +22,10 @@ withStrace.test("a backup copies the state at its start, and delays no start and
   using away = new TemporaryDirectory();
   // SQLite writes to the copy when its cache is full.
   const lines = await createStore(store, 2_000, "x".repeat(2_000));
+  const delay = "inject=pwrite64:delay_enter=2000";
   await using backup = Program.spawn(
     ["backup", away.file("copy.db"), "--kv", store],
-    traced(
-      away.file("trace"),
-      "trace=pwrite64",
-      "inject=pwrite64:delay_enter=2000",
-    ),
+    traced(away.file("trace"), "trace=pwrite64", delay),
   );
   await copyBegun(away);
   backup.process.kill("SIGSTOP");

@@ -126,10 +126,8 @@ test("an HTTP/2 client that resets its stream before the end of a body stores no
       // The reply to a later request shows that the part has arrived.
       await once(session.request({ ":path": "/livez" }).resume(), "end");
       stream.close(i % 2 === 0 ? NGHTTP2_CANCEL : NGHTTP2_NO_ERROR);
-      await eventually(
-        (running) => running === 1,
-        () => metric("http_requests_running"),
-      );
+      const running = () => metric("http_requests_running");
+      await eventually((count) => count === 1, running);
       assert.equal(await metric(LEFT), left + i + 1);
     }
   } finally {

@@ -80,10 +80,8 @@ test("a programmer error is logged whole and does not end the service", async ({
   ) {
     const before = program.stderr.length;
     program.process.kill(signal);
-    const [, id] = await program.printed(
-      /error.*internal error ([\da-f-]{36})\b/,
-      before,
-    );
+    const entry = /error.*internal error ([\da-f-]{36})\b/;
+    const [, id] = await program.printed(entry, before);
     ids.add(id);
     await program.printed(bug, before);
     assert.equal(await replyStatus(program.create(PLANT)), 200);

@@ -15,17 +15,13 @@ for (let look = 1; look <= LOOKS; look++) {
       ["--port", "0", "--kv", store],
       tracedOn(store, trace, "trace=statx", stop),
     );
-    await eventually(
-      (lines) => lines.includes("stopped by SIGSTOP"),
-      () => Deno.readTextFile(trace).catch(() => ""),
-    );
+    const lines = () => Deno.readTextFile(trace).catch(() => "");
+    await eventually((text) => text.includes("stopped by SIGSTOP"), lines);
     await using other = await start();
     await ledger.store(other, newPlants([1n]));
     stopped.process.kill("SIGCONT");
     await stopped.printed(/listens on/);
-    for (const program of [other, stopped]) {
-      assertSucceeded(await program.stop());
-    }
+    for (const it of [other, stopped]) assertSucceeded(await it.stop());
     await ledger.assertFile(store);
   });
 }

@@ -22,12 +22,9 @@ function writeInput(path: string): string {
 }
 
 /** Runs the program on a terminal; returns what that shows. */
-async function show(
-  args: readonly string[],
-  redirection = "",
-): Promise<string> {
+async function show(args: readonly string[], output = ""): Promise<string> {
   const { stdout } = await runProgram(args, {
-    shell: `exec script -qec "$0 $* ${redirection}" /dev/null`,
+    shell: `exec script -qec "$0 $* ${output}" /dev/null`,
   });
   return stdout.replaceAll("\r\n", "\n");
 }
@@ -43,11 +40,8 @@ onTerminal.test("import shows the plants so far, and erases them for its message
   await createStore(store, 0);
   const shown = await show(["import", file, "--kv", store]);
   const plants = LINES_A_READ.toLocaleString("en");
-  assertStart(
-    shown,
-    `${ERASE}${plants} plants` +
-      `${ERASE}line ${LINES_A_READ + 1}: `,
-  );
+  const line = `${ERASE}line ${LINES_A_READ + 1}: `;
+  assertStart(shown, `${ERASE}${plants} plants${line}`);
   const end = `${2 * LINES_A_READ - 1} created, 0 already stored, ` +
     "0 conflicting, 1 refused\n";
   assert.ok(shown.endsWith(`${ERASE}${end}`), JSON.stringify(shown));

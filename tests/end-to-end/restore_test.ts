@@ -109,32 +109,25 @@ test("restore puts the log of a killed store into the new one, and leaves both a
   assertSucceeded(await restore(place.store, killed));
   assert.equal(await ledger.assertFile(place.store), 100);
   const after = snapshot(place.path);
-  for (const name of Object.keys(before)) {
-    assert.equal(after[name], before[name]);
-  }
+  for (const name in before) assert.equal(after[name], before[name]);
 });
 
 onSmallDisk.test("restore fails with one line on a full disk, and leaves nothing", async (disk) => {
   const ballast = disk.fill("ballast");
   // Room for a part of the copy only.
   Deno.truncateSync(ballast, Deno.statSync(ballast).size - 100_000);
-  const ended = await restore(
-    disk.file("plants.db"),
-    originals.file("backup.db"),
-  );
+  const backup = originals.file("backup.db");
+  const ended = await restore(disk.file("plants.db"), backup);
   assertOneLine(ended, 1, /: cannot write \S+plants\.db: .*disk is full$/m);
   assert.deepEqual(disk.names(), ["ballast"]);
 });
 
 withStrace.test("a SIGINT ends a restore, which leaves nothing but a partial directory", async (place) => {
   using away = new TemporaryDirectory();
+  const delay = "inject=pwrite64:delay_enter=20000";
   await using program = Program.spawn(
     ["restore", place.backup, "--kv", place.store],
-    traced(
-      away.file("trace"),
-      "trace=pwrite64",
-      "inject=pwrite64:delay_enter=20000",
-    ),
+    traced(away.file("trace"), "trace=pwrite64", delay),
   );
   await copyBegun(place);
   const { signal, stdout } = await program.stop("SIGINT");

@@ -44,24 +44,15 @@ test("import, backup, remove, restore and export move the plants of a store", as
   const [file, backup] = [directory.file("in"), directory.file("backup.db")];
   const restored = directory.file("restored.db");
   Deno.writeTextFileSync(file, LINE);
-  const counts = ", 0 conflicting, 0 refused\n";
-  assertPrinted(
-    await importFile(store, file),
-    "",
-    `created a new store in ${store}\n1 created, 0 already stored${counts}`,
-  );
-  assertPrinted(
-    await backUp(store, backup),
-    "",
-    `${backup} is a complete copy, 1 entry\n`,
-  );
+  const created = `created a new store in ${store}\n1 created, `;
+  const others = "0 already stored, 0 conflicting, 0 refused\n";
+  assertPrinted(await importFile(store, file), "", created + others);
+  const copied = `${backup} is a complete copy, 1 entry\n`;
+  assertPrinted(await backUp(store, backup), "", copied);
   const remove = ["remove", "9223372036854775807", "--kv", store];
   assertPrinted(await runProgram(remove), "", "1 plant removed\n");
-  assertPrinted(
-    await restore(restored, backup),
-    "",
-    `restored 1 entry from ${backup} to ${restored}\n`,
-  );
+  const added = `restored 1 entry from ${backup} to ${restored}\n`;
+  assertPrinted(await restore(restored, backup), "", added);
   assertPrinted(await runProgram(["export", "--kv", restored]), LINE);
   assertPrinted(await runProgram(["export", "--kv", store]), "");
   const names = ["backup.db", "in", "plants.db", "restored.db"];

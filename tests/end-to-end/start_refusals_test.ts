@@ -39,10 +39,8 @@ test("serve refuses an invalid command line with one object in the JSON format, 
 withStrace.test("serve refuses a directory that cannot be listed with one line, and creates no store", async ({ directory, store }) => {
   using away = new TemporaryDirectory();
   const trace = away.file("trace");
-  const ended = await startOn(
-    store,
-    tracedOn(directory.path, trace, "inject=openat:error=EIO"),
-  );
+  const options = tracedOn(directory.path, trace, "inject=openat:error=EIO");
+  const ended = await startOn(store, options);
   assertInjected(trace);
   assertOneLine(ended, 1, /: cannot store plants in \S+: Input\/output error/);
   assert.deepEqual(directory.names(), []);

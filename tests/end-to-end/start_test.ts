@@ -36,10 +36,8 @@ withStrace.test("a start succeeds on a disk whose syncs take a second", async ({
   await createStore(store, 1);
   const trace = directory.file("trace");
   const delay = "inject=fsync,fdatasync:delay_exit=1000000";
-  await using program = await start(
-    [],
-    traced(trace, "trace=fsync,fdatasync", delay),
-  );
+  const options = traced(trace, "trace=fsync,fdatasync", delay);
+  await using program = await start([], options);
   assertSucceeded(await program.stop());
   assertInjected(trace);
 });
