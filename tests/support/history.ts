@@ -119,11 +119,8 @@ export class History {
         ...this.sent.get(id) ?? [],
         ...this.#removals.get(id) ?? [],
       ];
-      const problem = findUnexplained(
-        operations,
-        stored.get(id),
-        this.repeatsCreates,
-      );
+      const value = stored.get(id);
+      const problem = findUnexplained(operations, value, this.repeatsCreates);
       if (problem === undefined) return [];
       const all = operations.map(describe).join("; ");
       return [`${id}: ${problem}, which nothing explains: ${all}`];

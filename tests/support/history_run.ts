@@ -70,10 +70,8 @@ export interface Run {
  */
 export async function runHistory(run: Run): Promise<void> {
   const over = new AbortController();
-  const clients = Array.from(
-    { length: CLIENTS },
-    (_, client) => sendCreates(run, client, over.signal),
-  );
+  const clients = Array(CLIENTS).keys()
+    .map((client) => sendCreates(run, client, over.signal)).toArray();
   // The first part to end or to fail ends the others.
   await settleAll(
     [

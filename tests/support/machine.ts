@@ -84,12 +84,9 @@ export class Machine implements AsyncDisposable {
    */
   static async start(before = ":"): Promise<Machine> {
     const machine = await Machine.boot();
-    const token = `echo ${TOKEN} > /etc/plant-store.token`;
-    await machine.succeed(
-      before,
-      block("Deploy"),
-      `${token} && systemctl reload plant-store`,
-    );
+    const token = `echo ${TOKEN} > /etc/plant-store.token && ` +
+      "systemctl reload plant-store";
+    await machine.succeed(before, block("Deploy"), token);
     await machine.printed(/^reloaded 1 token /m);
     await machine.ledger.store(machine.service, newPlants(range(1n, 100)));
     return machine;

@@ -58,8 +58,6 @@ export async function withSeed(
 
 /** Returns the seed of a run: SEED, or a new one. */
 export function seedOfRun(): number {
-  return numberFromEnv(
-    "SEED",
-    crypto.getRandomValues(new Uint32Array(1))[0] ?? 0,
-  );
+  const [random = 0] = crypto.getRandomValues(new Uint32Array(1));
+  return numberFromEnv("SEED", random);
 }

@@ -49,8 +49,6 @@ export async function untilReady(
   { origin }: Pick<Program, "origin">,
   status = 200,
 ): Promise<void> {
-  await eventually(
-    (found) => found === status,
-    () => replyStatus(fetch(`${origin}/readyz`)),
-  );
+  const readyz = () => replyStatus(fetch(`${origin}/readyz`));
+  await eventually((found) => found === status, readyz);
 }

@@ -57,10 +57,8 @@ export function request(
     const [name = ""] = header.split(":");
     return !names.includes(name) && !without.includes(name);
   });
-  return concatenate(
-    [line, ...ordinary, ...headers].join("\r\n") + END_OF_HEAD,
-    body,
-  );
+  const head = [line, ...ordinary, ...headers].join("\r\n") + END_OF_HEAD;
+  return concatenate(head, body);
 }
 
 /** Encodes a body in chunks of a size (RFC 9112, section 7.1). */

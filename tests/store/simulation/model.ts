@@ -105,14 +105,10 @@ export class InstanceModel {
     this.#operations.add(operation);
     this.#expect(ids.length > 0, "an empty operation");
     this.#expect(new Set(ids).size === ids.length, "an id twice in a batch");
-    this.#expect(
-      ids.length <= this.#world.shape.plantsMax,
-      `${ids.length} ids`,
-    );
-    this.#expect(
-      fitsCommit((plants ?? []).map(({ plant }) => plant)),
-      `${ids.length} plants are too large for a commit`,
-    );
+    const { length } = ids;
+    this.#expect(length <= this.#world.shape.plantsMax, `${length} ids`);
+    const fits = fitsCommit((plants ?? []).map(({ plant }) => plant));
+    this.#expect(fits, `${length} plants are too large for a commit`);
     for (const { id, plant } of plants ?? []) {
       const isWaiting = this.#waiting.values().some((create) =>
         create.id === id && isDeepStrictEqual(create.plant, plant)
@@ -154,18 +150,13 @@ export class InstanceModel {
   assertStep(waiting: number): void {
     const { size } = this.#waiting;
     this.#expect(waiting === size, `${waiting} creates waiting, not ${size}`);
-    this.#expect(
-      size === 0 || this.#inFlight.length > 0,
-      "creates waited for an idle store",
-    );
-    this.#expect(
-      this.isFull || !this.#isFullBatchWaiting(),
-      "a full batch waited, although a commit could start",
-    );
-    this.#expect(
-      this.isFailing || !this.#hasFailed,
-      "an operation failed, and the health is good",
-    );
+    const isBusy = size === 0 || this.#inFlight.length > 0;
+    this.#expect(isBusy, "creates waited for an idle store");
+    const isStarted = this.isFull || !this.#isFullBatchWaiting();
+    const late = "a full batch waited, although a commit could start";
+    this.#expect(isStarted, late);
+    const isHealthRight = this.isFailing || !this.#hasFailed;
+    this.#expect(isHealthRight, "an operation failed, and the health is good");
     this.#hasFailed = false;
   }
 
