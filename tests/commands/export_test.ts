@@ -10,19 +10,13 @@ import {
   PAGE_BYTES,
   repeatPage,
 } from "../support/damage.ts";
+import { makeStore } from "../support/places.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
 import { withSeed } from "../support/random.ts";
 import { replaced } from "../support/replaced.ts";
 import { commitAll, fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 import { drawId } from "../support/transfer.ts";
-
-/** Creates a store with plants. */
-async function makeStore(path: string, plants: readonly NewPlant[]) {
-  const store = await openStore(fileAt(path));
-  await commitAll(store, plants);
-  store.close();
-}
 
 /** Exports the plants of some ids, or all, in this process. */
 function exportFrom(path: string, ids: readonly string[] = []) {

@@ -10,15 +10,14 @@ import { capture } from "../support/console.ts";
 import { execute } from "../support/damage.ts";
 import { entriesOf } from "../support/entries.ts";
 import { replaced } from "../support/replaced.ts";
+import { makeStore } from "../support/places.ts";
 import { newPlants } from "../support/plants.ts";
-import { commit, fileAt } from "../support/stores.ts";
+import { fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 
 /** Creates a store with the plants 1 to 3, and returns its location. */
-async function makeStore(path: string): Promise<StoreLocation> {
-  const store = await openStore(fileAt(path));
-  await commit(store, newPlants([1n, 2n, 3n]));
-  store.close();
+async function makeThree(path: string): Promise<StoreLocation> {
+  await makeStore(path, newPlants([1n, 2n, 3n]));
   return fileAt(path);
 }
 
@@ -29,7 +28,7 @@ async function idsOf(path: string): Promise<unknown[]> {
 }
 
 test("removePlants() removes the plants of ids, once each, and fails if one has none", async ({ directory, store: path }) => {
-  const store = await makeStore(path);
+  const store = await makeThree(path);
   for (
     const [ids, status, stderr, left] of [
       [["1", "1", "-0"], 1, "id 0: no such plant\n1 plant removed", [2n, 3n]],
@@ -44,7 +43,7 @@ test("removePlants() removes the plants of ids, once each, and fails if one has 
 });
 
 test("removePlants() names a plant that cannot be read, and removes the others", async ({ store: path }) => {
-  const store = await makeStore(path);
+  const store = await makeThree(path);
   const first = "(SELECT min(k) FROM kv)";
   execute(path, `UPDATE kv SET v_encoding = 9 WHERE k = ${first}`);
   const remove = () => removePlants(store, ["1", "2"]);
@@ -74,7 +73,7 @@ for (
 ) {
   const says = mayBeRemoved ? ", and says that it may be removed" : "";
   test(`removePlants() ends with the plant during whose removal ${what}${says}`, async ({ store: path }) => {
-    const store = await makeStore(path);
+    const store = await makeThree(path);
     using _ = failing(error);
     const { result, stderr } = await capture(() =>
       removePlants(store, ["1", "2", "3"]).catch((error) => error.message)
@@ -92,7 +91,7 @@ for (
 }
 
 test("removePlants() removes nothing if an id is invalid, or the store is missing", async ({ directory, store: path }) => {
-  const store = await makeStore(path);
+  const store = await makeThree(path);
   await assert.rejects(removePlants(store, ["1", "one"]), {
     name: "OperatorError",
     message: /^expected an id .*, got "one"$/,
@@ -108,7 +107,7 @@ test("removePlants() removes nothing if an id is invalid, or the store is missin
 });
 
 test("removePlants() retries while another process holds the lock, and the store is open elsewhere", async ({ store: path }) => {
-  const store = await makeStore(path);
+  const store = await makeThree(path);
   const open = await openStore(store);
   let locks = 0;
   using once = replaced(KvStore.prototype, "remove", () => {

@@ -22,7 +22,7 @@ import { range } from "../support/plants.ts";
 import { eventually } from "../support/waiting.ts";
 import { makeStore, PLANT } from "../support/places.ts";
 import { canMount, SmallDisk } from "../support/small_disk.ts";
-import { commitAll, fileAt, fileStore, storeError } from "../support/stores.ts";
+import { fileAt, fileStore, storeError } from "../support/stores.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import { test, testsWith } from "../support/tests.ts";
 
@@ -210,9 +210,7 @@ fileStore.test("probe() fails if checkFiles() finds the log gone meanwhile", asy
 test("a store that was found corrupt accepts no further write, and does not recover", async ({ store: path }) => {
   const plants = range(1n, 1_000)
     .map((id) => ({ id, plant: { name: "x".repeat(500) } }));
-  const whole = await openStore(fileAt(path));
-  await commitAll(whole, plants);
-  whole.close();
+  await makeStore(path, plants);
   // A page with plants, which only a listing reads.
   overwrite(path, 100 * PAGE_BYTES, PAGE_BYTES);
   const store = await openStore(fileAt(path));

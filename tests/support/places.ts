@@ -1,15 +1,25 @@
 /** Stores of one plant, as the service and other programs leave them. */
+import type { NewPlant } from "../../src/plant/plant.ts";
 import { leaveWalMode } from "./damage.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 
-/** The plant in these stores, and its key. */
+/** The plant in these stores, unless a test gives others, and its key. */
 export const KEY = ["plants", 1n];
 export const PLANT = { name: "Monstera" };
 
-/** Makes a store with one plant, closed. */
-export async function makeStore(path: string): Promise<void> {
+/** Makes a store with plants, by default one, closed. */
+export async function makeStore(
+  path: string,
+  plants: readonly NewPlant[] = [{ id: 1n, plant: PLANT }],
+): Promise<void> {
   using kv = await Deno.openKv(path);
-  await kv.set(KEY, PLANT);
+  for (let i = 0; i < plants.length; i += 100) {
+    const some = kv.atomic();
+    for (const it of plants.slice(i, i + 100)) {
+      some.set(["plants", it.id], it.plant);
+    }
+    await some.commit();
+  }
 }
 
 /** Makes the log of a store that was killed, and nothing else. */
