@@ -1,11 +1,5 @@
 import assert from "node:assert/strict";
-import { Log, type LogFormat } from "../../src/telemetry/log.ts";
-
-/** Returns a log and the texts that it writes. */
-function logOf(format: LogFormat): { log: Log; written: string[] } {
-  const written: string[] = [];
-  return { log: new Log(format, (text) => written.push(text)), written };
-}
+import { logOf } from "../support/console.ts";
 
 /** Returns one entry of a JSON log, without its time. */
 function parseEntry(written: readonly string[]): Record<string, unknown> {
