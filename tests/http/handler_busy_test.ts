@@ -23,10 +23,7 @@ Deno.test("handle() accepts CREATES_RUNNING_MAX creates, whatever they wait for,
   service.store.pause();
   const bodies = [1, 2, 3].map((id) => `{"id":${id},"name":"Fern"}`);
   const waiting = bodies.map((body) => service.create(body));
-  const arriving = Array.from(
-    { length: CREATES_RUNNING_MAX - waiting.length },
-    () => service.create(new ReadableStream()),
-  );
+  const arriving = service.becomeBusy(CREATES_RUNNING_MAX - waiting.length);
   await service.createsWaiting(waiting.length);
   await assertRunning(service, CREATES_RUNNING_MAX);
   const endless = endlessStream(1024);
@@ -38,11 +35,9 @@ Deno.test("handle() accepts CREATES_RUNNING_MAX creates, whatever they wait for,
 
   // As many places are free as requests were answered.
   service.store.resume();
-  for (const { status } of await Promise.all(waiting)) {
-    assert.equal(status, 200);
-  }
+  for (const it of await Promise.all(waiting)) assert.equal(it.status, 200);
   assert.equal((await service.create(VALID)).status, 200);
-  for (const _ of waiting) arriving.push(service.create(new ReadableStream()));
+  arriving.push(...service.becomeBusy(waiting.length));
   assertRefusal(await service.create(VALID), { error: 50302 });
 
   service.checkAfter(BODY_MS_MAX);
@@ -56,18 +51,14 @@ Deno.test("handle() accepts CREATES_RUNNING_MAX creates, whatever they wait for,
 Deno.test("handle() accepts creates while any number of other requests are running", async () => {
   const service = new TestService();
   service.store.pause();
-  const probes = Array.from(
-    { length: 2 * CREATES_RUNNING_MAX },
-    () => service.get("/readyz"),
-  );
-  await assertRunning(service, probes.length);
+  const length = 2 * CREATES_RUNNING_MAX;
+  const probes = Array.from({ length }, () => service.get("/readyz"));
+  await assertRunning(service, length);
   const created = service.create(VALID);
   await service.createsWaiting(1);
   service.store.resume();
   assert.equal((await created).status, 200);
-  for (const { status } of await Promise.all(probes)) {
-    assert.equal(status, 200);
-  }
+  for (const it of await Promise.all(probes)) assert.equal(it.status, 200);
   await assertRunning(service, 0);
 });
 

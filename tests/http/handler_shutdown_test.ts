@@ -19,9 +19,7 @@ Deno.test("drain() resolves when the running creates have their replies, and not
   assert.equal(isDrained, false);
 
   service.store.resume();
-  for (const { status } of await Promise.all(running)) {
-    assert.equal(status, 200);
-  }
+  for (const it of await Promise.all(running)) assert.equal(it.status, 200);
   await drained;
   assert.equal(service.stored().length, running.length);
 });

@@ -131,14 +131,12 @@ export class TestService {
   }
 
   /**
-   * Makes the service refuse creates: as many as it accepts wait for their bodies.
+   * Makes the service refuse creates: so many more wait for their bodies, by
+   * default as many as it accepts.
    * @returns their replies
    */
-  becomeBusy(): Promise<Reply>[] {
-    return Array.from(
-      { length: CREATES_RUNNING_MAX },
-      () => this.create(new ReadableStream()),
-    );
+  becomeBusy(length = CREATES_RUNNING_MAX): Promise<Reply>[] {
+    return Array.from({ length }, () => this.create(new ReadableStream()));
   }
 
   /** Returns everything that is stored. */
