@@ -91,10 +91,7 @@ export class BackgroundProcess implements AsyncDisposable {
     const late = Promise.withResolvers<never>();
     const error = new Error(`nothing has happened after: ${this.stderr}`);
     const timer = setTimeout(() => late.reject(error), WAIT_MS_MAX);
-    try {
-      return await Promise.race([promise, late.promise]);
-    } finally {
-      clearTimeout(timer);
-    }
+    return await Promise.race([promise, late.promise])
+      .finally(() => clearTimeout(timer));
   }
 }

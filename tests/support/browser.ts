@@ -85,11 +85,7 @@ export class Tab implements AsyncDisposable {
     this.#socket.send(JSON.stringify({ id, method, params }));
     const error = new Error(`no reply to ${method}`);
     const timer = setTimeout(() => reply.reject(error), COMMAND_MS_MAX);
-    try {
-      return await reply.promise;
-    } finally {
-      clearTimeout(timer);
-    }
+    return await reply.promise.finally(() => clearTimeout(timer));
   }
 
   /** Opens a page, and waits until it is loaded. */

@@ -52,19 +52,13 @@ function configuration(
 /** A running nginx, which writes errors and warnings to stderr. */
 export class Nginx extends BackgroundProcess {
   readonly origin: string;
-  readonly #cert: string;
   readonly #directory: TemporaryDirectory;
 
-  private constructor(
-    port: number,
-    cert: string,
-    directory: TemporaryDirectory,
-  ) {
+  private constructor(port: number, directory: TemporaryDirectory) {
     const args = ["-c", directory.file("nginx.conf")];
     // nginx itself uses the variable NGINX.
     super(NGINX, { args, clearEnv: true });
     this.origin = `https://127.0.0.1:${port}`;
-    this.#cert = cert;
     this.#directory = directory;
   }
 
@@ -87,14 +81,15 @@ export class Nginx extends BackgroundProcess {
       directory.file("nginx.conf"),
       SURROUNDINGS.replaceAll("DIRECTORY", directory.path),
     );
-    const nginx = new Nginx(port, files.cert, directory);
+    const nginx = new Nginx(port, directory);
     await nginx.causes(listens(port));
     return nginx;
   }
 
   /** Returns a client that trusts its certificate, for one connection. */
   client(): Deno.HttpClient {
-    const caCerts = [Deno.readTextFileSync(this.#cert)];
+    const cert = this.#directory.file("nginx.crt");
+    const caCerts = [Deno.readTextFileSync(cert)];
     return Deno.createHttpClient({ caCerts });
   }
 

@@ -32,11 +32,7 @@ export const fileStore = {
   ): void {
     test(name, async ({ store: path }) => {
       const store = await openStore(fileAt(path));
-      try {
-        await run({ store, path });
-      } finally {
-        store.close();
-      }
+      await run({ store, path }).finally(() => store.close());
     });
   },
 };
@@ -57,11 +53,7 @@ export const eachStore = {
       const store = await openStore(serverAt(url));
       // The store has put the token into the environment.
       using kv = await Deno.openKv(url);
-      try {
-        await run({ store, kv });
-      } finally {
-        store.close();
-      }
+      await run({ store, kv }).finally(() => store.close());
     });
   },
 };
