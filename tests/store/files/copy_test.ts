@@ -5,22 +5,27 @@ import { StoreError } from "../../../src/store_error.ts";
 import { overwrite, repeatPage } from "../../support/damage.ts";
 import { entriesOf } from "../../support/entries.ts";
 import { makeLog, makeStore, PLANT } from "../../support/places.ts";
-import { range } from "../../support/plants.ts";
 import { storeError } from "../../support/stores.ts";
 import { test } from "../../support/tests.ts";
 
 /** Makes a store of many pages, whose last ones are damaged. */
 async function makeDamaged(path: string): Promise<void> {
-  const plant = { name: "x".repeat(10_000) };
-  await makeStore(path, range(0n, 10).map((id) => ({ id, plant })));
+  {
+    using kv = await Deno.openKv(path);
+    for (let id = 0; id < 10; id++) await kv.set([id], "x".repeat(10_000));
+  }
   overwrite(path, Deno.statSync(path).size - 8_192);
 }
 
 /** Makes a store in which a page is in the place of another one. */
 async function makeRepeated(path: string): Promise<void> {
-  const plant = { name: "x".repeat(100) };
-  // As many entries in each page, which SQLite's `quick_check` does not tell apart.
-  await makeStore(path, range(1_000n, 300).map((id) => ({ id, plant })));
+  {
+    using kv = await Deno.openKv(path);
+    // As many entries in each page, which SQLite's `quick_check` does not tell apart.
+    for (let id = 1_000n; id < 1_300n; id++) {
+      await kv.set(["plants", id], { name: "x".repeat(100) });
+    }
+  }
   assert.ok(repeatPage(path, 1));
 }
 
