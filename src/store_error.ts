@@ -55,7 +55,7 @@ const ROWS: readonly Row[] = [
   {
     kind: "path",
     pattern:
-      /not a database|^(NotFound|NotADirectory|IsADirectory)\b|name too long|levels of symbolic links/,
+      /not a database|unsupported file format|^(NotFound|NotADirectory|IsADirectory)\b|name too long|levels of symbolic links/,
   },
   {
     kind: "path",

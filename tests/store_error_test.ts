@@ -5,7 +5,7 @@ import {
   type StoreErrorKind,
   toStoreError,
 } from "../src/store_error.ts";
-import { execute, makeNewer, writeText } from "./support/damage.ts";
+import { execute, makeNewer, overwrite, writeText } from "./support/damage.ts";
 import { makeStore, PLANT } from "./support/places.ts";
 import { storeError } from "./support/stores.ts";
 import { StoreLock, TemporaryDirectory } from "./support/temporary.ts";
@@ -56,6 +56,12 @@ const FAILURES: readonly (readonly [
     "a text"(path) {
       writeText(path);
       return Deno.openKv(path);
+    },
+  }],
+  ["path", "unsupported file format", {
+    "a damaged header"(path) {
+      overwrite(path, 44, 4);
+      execute(path, "SELECT * FROM kv");
     },
   }],
   ["path", /^Deno cannot open special files/, {

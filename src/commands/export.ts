@@ -10,7 +10,7 @@ import type { KvStore } from "../store/kv_store.ts";
 import { isIntact } from "../store/files/inspect.ts";
 import { openToExport } from "../store/open.ts";
 import { withTimeout } from "../store/retry.ts";
-import { salvagePlants } from "../store/listing.ts";
+import { gapMessage, salvagePlants } from "../store/listing.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { toStoreError } from "../store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
@@ -73,7 +73,7 @@ async function exportAll(store: KvStore, counts: Counts): Promise<void> {
   try {
     for await (const part of salvagePlants(store)) {
       if ("upTo" in part) {
-        progress.print(`ids ${part.after + 1n} to ${part.upTo} cannot be read`);
+        progress.print(gapMessage(part));
         counts.gaps++;
         continue;
       }

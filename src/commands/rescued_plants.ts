@@ -9,6 +9,7 @@ import { StoreError } from "../store_error.ts";
 import { statOrUndefined, sync } from "../store/files/file_system.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { findRescued, importedNameOf, rescuePlants } from "../store/rescue.ts";
+import { gapMessage } from "../store/listing.ts";
 import type { Store } from "../store/store.ts";
 import type { Log } from "../telemetry/log.ts";
 import { Import, openInput } from "./import.ts";
@@ -36,7 +37,8 @@ export async function rescue(
     SYSTEM_CLOCK,
     failed,
   );
-  const rescued = gaps === 0
+  for (const gap of gaps) log.error("plants unreadable", gapMessage(gap));
+  const rescued = gaps.length === 0
     ? `rescued all plants (${plants}) in ${file}: restart the service`
     : `rescued the plants that can be read (${plants}) in ${file}: restore a backup`;
   log.error("plants rescued", rescued);

@@ -16,6 +16,11 @@ export interface Gap {
   readonly upTo: bigint;
 }
 
+/** Names a gap, for a person. */
+export function gapMessage({ after, upTo }: Gap): string {
+  return `ids ${after + 1n} to ${upTo} cannot be read`;
+}
+
 /** The part of a store that a listing uses. */
 export interface ListedStore {
   /**

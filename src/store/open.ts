@@ -8,7 +8,7 @@ import {
   requireUsable,
   WAL_SUFFIX,
 } from "./files/inspect.ts";
-import { copyPlants } from "./files/plants_copy.ts";
+import { copyPlants, hasLostHeader } from "./files/plants_copy.ts";
 import { KvStore } from "./kv_store.ts";
 import { requireReadable } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
@@ -67,9 +67,11 @@ export async function openToExport(
     const store = await openExistingStore(location, isCorrupt);
     return resources.adopt(store, close);
   } catch (error) {
-    if (location.kind !== "file" || !isCorrupt(toStoreError(error))) {
-      throw error;
-    }
+    if (location.kind !== "file") throw error;
+    const problem = toStoreError(error);
+    const isDamaged = isCorrupt(problem) ||
+      !problem.isTransient && hasLostHeader(location.path);
+    if (!isDamaged) throw error;
     const path = await copyPlants(location.path);
     resources.defer(() => Deno.removeSync(dirname(path), { recursive: true }));
     const copy = await openExistingStore({ ...location, path });

@@ -7,7 +7,7 @@ import { StoreError, toStoreError } from "../store_error.ts";
 import { statOrUndefined } from "./files/file_system.ts";
 import { makeFile, PARTIAL } from "./files/publish.ts";
 import type { KvStore } from "./kv_store.ts";
-import { salvagePlants } from "./listing.ts";
+import { type Gap, salvagePlants } from "./listing.ts";
 
 /** What follows the path of a store in the path of a rescued file, and a time. */
 const RESCUED = ".rescued-";
@@ -40,7 +40,7 @@ export interface Rescued {
   readonly file: string;
   readonly plants: number;
   /** Places that cannot be read, of a damaged store. */
-  readonly gaps: number;
+  readonly gaps: readonly Gap[];
 }
 
 /**
@@ -67,7 +67,7 @@ export async function rescuePlants(
         store,
       );
       // Beside no database, the log of a damaged store refuses a start.
-      if (rescued.gaps === 0) renameLogOfRescued(store, lost);
+      if (rescued.gaps.length === 0) renameLogOfRescued(store, lost);
       return rescued;
     } catch (thrown) {
       failed(toStoreError(thrown));
@@ -79,12 +79,12 @@ export async function rescuePlants(
 /** Exports all plants that can be read to a new file. */
 async function exportTo(file: string, store: KvStore): Promise<Rescued> {
   let plants = 0;
-  let gaps = 0;
+  const gaps: Gap[] = [];
   try {
     await makeFile(file, async (partial) => {
       for await (const part of salvagePlants(store)) {
         if ("upTo" in part) {
-          gaps++;
+          gaps.push(part);
           continue;
         }
         let lines = "";

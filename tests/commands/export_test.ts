@@ -9,8 +9,9 @@ import {
   overwrite,
   PAGE_BYTES,
   repeatPage,
+  writeText,
 } from "../support/damage.ts";
-import { makeStore } from "../support/places.ts";
+import { makeBackup, makeLog, makeStore } from "../support/places.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
 import { withSeed } from "../support/random.ts";
 import { replaced } from "../support/replaced.ts";
@@ -117,7 +118,7 @@ test("exportPlants() fails if a page is in the place of the one before it, also 
 });
 
 /** The pages that every store has and that have no plants. */
-const OTHER_PAGES = [2, 3, 5, 6, 7, 8, 9];
+const OTHER_PAGES = [1, 2, 3, 5, 6, 7, 8, 9];
 
 test("exportPlants() writes every plant if pages without plants are destroyed, and what is left of a truncated file, and leaves no copy", async ({ directory, store: path }) => {
   const plants = newPlants(range(1n, 1_000));
@@ -151,6 +152,16 @@ test("exportPlants() writes every plant if pages without plants are destroyed, a
   assert.equal(result, 1);
   const files = ["", "-shm", "-wal"].map((end) => `copy.db${end}`);
   assert.deepEqual(directory.names(), [...files, "plants.db"]);
+});
+
+test("exportPlants() copies no text, and no backup beside the log of another database", async ({ directory, store: path }) => {
+  writeText(path);
+  await assert.rejects(exportFrom(path), /: file is not a database: /);
+  Deno.removeSync(path);
+  await makeBackup(path);
+  await makeLog(`${path}-wal`);
+  await assert.rejects(exportFrom(path), /-wal belongs to another database/);
+  assert.deepEqual(directory.names(), ["plants.db", "plants.db-wal"]);
 });
 
 test("exportPlants() says why a damaged store cannot be copied, and leaves no copy", async ({ directory, store: path }) => {

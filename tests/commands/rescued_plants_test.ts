@@ -4,6 +4,7 @@ import {
   importRescued,
   rescue,
 } from "../../src/commands/rescued_plants.ts";
+import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { openStore } from "../../src/store/open.ts";
 import { StoreError } from "../../src/store_error.ts";
 import { Log } from "../../src/telemetry/log.ts";
@@ -57,6 +58,10 @@ start.test("rescue() asks for a restart if it has all plants, and for a backup i
     Deno.removeSync(path);
     await rescue(store, readConfig({ "--kv": path }), place.log);
     store.close();
+    if (damage !== undefined) {
+      const gap = `<3>ids ${ID_MIN} to ${ID_MAX} cannot be read`;
+      assert.equal(place.logged.shift(), gap);
+    }
     const entry = place.logged.shift() ?? "";
     assert.ok(entry.startsWith(`<3>rescued ${plants} in plants.db.rescued-`));
     assert.ok(entry.endsWith(`.jsonl: ${next}`), entry);

@@ -122,7 +122,7 @@ lost.test("rescuePlants() of a damaged store writes what can be read, counts the
     throw new TypeError("database disk image is malformed");
   };
   const { plants, gaps } = await place.rescue();
-  assert.deepEqual([plants, gaps], [0, 1]);
+  assert.deepEqual([plants, gaps.length], [0, 1]);
   assert.deepEqual(place.kinds(), [...LOG, RESCUED].toSorted());
   assert.deepEqual([place.failures, place.clock.sleeps], [[], []]);
 });

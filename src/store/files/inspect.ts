@@ -160,7 +160,8 @@ export function isIntact(path: string): boolean {
     return check?.integrity_check === "ok";
   } catch (error) {
     const converted = toStoreError(error);
-    if (converted.isDamage) return false;
+    // Also if it is no database any more.
+    if (!converted.isTransient) return false;
     throw converted;
   }
 }
