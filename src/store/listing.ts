@@ -66,6 +66,14 @@ export async function requireReadable(store: ListedStore): Promise<void> {
   await readPage(store, START);
 }
 
+/** Rejects if neither the first nor the last plant can be read. @throws {StoreError} */
+export async function requireAnyReadable(store: ListedStore): Promise<void> {
+  for (const isReverse of [false, true]) {
+    if (await readNext(store, START, isReverse) !== undefined) return;
+  }
+  throw new StoreError("corrupt");
+}
+
 /**
  * Lists every plant that can be read, and a gap for each place that cannot: parts
  * of a database are lost, others are not. A damaged key can end a listing without

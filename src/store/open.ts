@@ -8,12 +8,12 @@ import {
   requireUsable,
   WAL_SUFFIX,
 } from "./files/inspect.ts";
-import { copyPlants, hasLostHeader } from "./files/plants_copy.ts";
+import { copyPlants, isDamagedStore } from "./files/plants_copy.ts";
 import { KvStore } from "./kv_store.ts";
-import { requireReadable } from "./listing.ts";
+import { requireAnyReadable, requireReadable } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
 import { retryWhileLocked } from "./retry.ts";
-import { type StoreError, toStoreError } from "../store_error.ts";
+import { toStoreError } from "../store_error.ts";
 
 /**
  * Opens a store to create plants, and probes it, within
@@ -31,12 +31,12 @@ export function openStore(location: StoreLocation): Promise<KvStore> {
 /**
  * Opens an existing store to read or to remove plants, within
  * {@link openMsMax}.
- * @param isStopped whether an error of a first read is a reason to stop
+ * @param failed called with the store if its first read fails
  * @throws {StoreError}
  */
 export function openExistingStore(
   location: StoreLocation,
-  isStopped: (error: StoreError) => boolean = () => false,
+  failed: (store: KvStore) => Promise<void> | void = () => {},
 ): Promise<KvStore> {
   function prepare(path: string): boolean {
     requireStore(path);
@@ -45,10 +45,8 @@ export function openExistingStore(
   return open(location, prepare, async (store) => {
     if (location.kind !== "file") return;
     // Deno's first writes to a file, and whatever follows them, wait without a
-    // limit while another process has locked it.
-    await store.read([0n]).catch((error) => {
-      if (isStopped(toStoreError(error))) throw error;
-    });
+    // limit while another process has locked it. Damage is no reason to stop.
+    await store.read([0n]).catch(() => failed(store));
   });
 }
 
@@ -61,17 +59,14 @@ export async function openToExport(
   location: StoreLocation,
   resources: DisposableStack,
 ): Promise<KvStore> {
-  const isCorrupt = ({ kind }: StoreError) => kind === "corrupt";
   const close = (store: KvStore) => store.close();
   try {
-    const store = await openExistingStore(location, isCorrupt);
+    const store = await openExistingStore(location, requireAnyReadable);
     return resources.adopt(store, close);
   } catch (error) {
     if (location.kind !== "file") throw error;
-    const problem = toStoreError(error);
-    const isDamaged = isCorrupt(problem) ||
-      !problem.isTransient && hasLostHeader(location.path);
-    if (!isDamaged) throw error;
+    const { kind } = toStoreError(error);
+    if (!isDamagedStore(location.path, kind)) throw error;
     const path = await copyPlants(location.path);
     resources.defer(() => Deno.removeSync(dirname(path), { recursive: true }));
     const copy = await openExistingStore({ ...location, path });

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { dirname } from "node:path";
 import { exportPlants } from "../../src/commands/export.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { openStore } from "../../src/store/open.ts";
@@ -144,6 +145,8 @@ test("exportPlants() writes every plant if pages without plants are destroyed, a
   const store = await openStore(fileAt(path));
   const later = newPlants(range(1_001n, 1_000));
   await commitAll(store, later);
+  // Only in the log.
+  execute(path, "INSERT INTO queue VALUES (x'00', 'id', x'00', '[]', '[]')");
   for (const end of ["", "-wal"]) Deno.copyFileSync(path + end, copy + end);
   store.close();
   for (const page of OTHER_PAGES) destroy(page);
@@ -152,6 +155,18 @@ test("exportPlants() writes every plant if pages without plants are destroyed, a
   assert.equal(result, 1);
   const files = ["", "-shm", "-wal"].map((end) => `copy.db${end}`);
   assert.deepEqual(directory.names(), [...files, "plants.db"]);
+});
+
+test("exportPlants() copies no store of which Deno can read a part", async ({ directory, store: path }) => {
+  await makeStore(path, newPlants(range(1n, 500)));
+  const damaged = directory.file("damaged.db");
+  for (let page = 10; page <= 15; page++) {
+    Deno.copyFileSync(path, damaged);
+    overwrite(damaged, (page - 1) * PAGE_BYTES, PAGE_BYTES);
+    using _ = replaced(Deno, "copyFileSync", () => assert.fail());
+    const { stderr } = await exportFrom(damaged);
+    assert.match(stderr, /^[1-9]\d* exported, /m, `page ${page}`);
+  }
 });
 
 test("exportPlants() copies no text, and no backup beside the log of another database", async ({ directory, store: path }) => {
@@ -167,7 +182,9 @@ test("exportPlants() copies no text, and no backup beside the log of another dat
 test("exportPlants() says why a damaged store cannot be copied, and leaves no copy", async ({ directory, store: path }) => {
   await makeStore(path, newPlants([1n]));
   overwrite(path, PAGE_BYTES, PAGE_BYTES);
-  using _ = replaced(Deno, "copyFileSync", () => {
+  using _ = replaced(Deno, "copyFileSync", (_, to) => {
+    // Plants are copied to no other place.
+    assert.equal(dirname(dirname(`${to}`)), directory.path);
     throw new Error("No space left on device (os error 28)");
   });
   await assert.rejects(exportFrom(path), {
