@@ -144,9 +144,10 @@ test("exportPlants() writes every plant if pages without plants are destroyed, a
   // As a killed service leaves it.
   const store = await openStore(fileAt(path));
   const later = newPlants(range(1_001n, 1_000));
-  await commitAll(store, later);
-  // Only in the log.
+  // Also in the log: a value of another type, and a damaged schema.
   execute(path, "INSERT INTO queue VALUES (x'00', 'id', x'00', '[]', '[]')");
+  overwrite(path, PAGE_BYTES / 2, PAGE_BYTES / 2);
+  await commitAll(store, later);
   for (const end of ["", "-wal"]) Deno.copyFileSync(path + end, copy + end);
   store.close();
   for (const page of OTHER_PAGES) destroy(page);
@@ -155,6 +156,22 @@ test("exportPlants() writes every plant if pages without plants are destroyed, a
   assert.equal(result, 1);
   const files = ["", "-shm", "-wal"].map((end) => `copy.db${end}`);
   assert.deepEqual(directory.names(), [...files, "plants.db"]);
+});
+
+test("exportPlants() writes what is left of a truncated file and its log, which has pages beyond the end", async ({ directory, store: path }) => {
+  await makeStore(path, newPlants(range(1n, 1_000)));
+  const plants = newPlants(range(1n, 2_000));
+  const store = await openStore(fileAt(path));
+  await commitAll(store, plants.slice(1_000));
+  const copy = directory.file("copy.db");
+  for (const end of ["", "-wal"]) Deno.copyFileSync(path + end, copy + end);
+  store.close();
+  Deno.truncateSync(copy, 15 * PAGE_BYTES);
+  const { result, stdout, stderr } = await exportFrom(copy);
+  const kept = plants.filter(({ id }) => !isIn(gapsIn(stderr))(id));
+  assert.ok(stdout === linesOf(kept), stderr);
+  assert.ok(kept.length > 1_000 && kept.length < 2_000, stderr);
+  assert.equal(result, 1);
 });
 
 test("exportPlants() copies no store of which Deno can read a part", async ({ directory, store: path }) => {
