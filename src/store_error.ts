@@ -34,10 +34,11 @@ interface Row {
 const ROWS: readonly Row[] = [
   {
     kind: "corrupt",
-    // Deno creates tables that exist if it finds no version in their place. The
-    // names are of keys that it cannot decode.
+    // Deno creates tables that exist if it finds no version in their place, and
+    // reads others that are there in any store. The names are of keys that it
+    // cannot decode.
     pattern:
-      /^(InvalidData|UnexpectedEof)\b|malformed|Invalid column type|table \w+ already exists in/,
+      /^(InvalidData|UnexpectedEof)\b|malformed|Invalid column type|table \w+ already exists in|^(?:\w+: )?(?:Query returned no rows|no such (?:column|table):)/,
     // SQLite reports a failed read of an intact database in the same way.
     words: "the database is corrupt, or its disk fails",
   },
