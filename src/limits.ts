@@ -111,9 +111,6 @@ export const STORE_OPEN_MS_MAX = 9_000;
  */
 export const LOG_BYTES_PER_MS_MIN = 10_000;
 
-/** Interval between two attempts to rescue the plants of a lost store. */
-export const RESCUE_RETRY_MS = 10_000;
-
 /** Time for a probe write, and the minimum interval between two of them. */
 export const PROBE_MS = 1_000;
 

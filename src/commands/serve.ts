@@ -9,12 +9,10 @@ import { AcceptedTokens } from "../http/auth.ts";
 import { listen, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";
-import type { KvStore } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
-import { type StoreError, toStoreError } from "../store_error.ts";
+import type { StoreError } from "../store_error.ts";
 import { Log } from "../telemetry/log.ts";
 import { reload } from "./reload.ts";
-import { findRescuedFiles, importRescued, rescue } from "./rescued_plants.ts";
 
 /**
  * Runs the service until a signal stops it.
@@ -37,7 +35,10 @@ export async function serve(config: Config): Promise<number> {
 
   // Before the store: a start that cannot listen creates none.
   orListenFailure(config, () => tryToListen(config));
-  const store = await open(config, log, stop);
+  const opened = openStore(config.store).catch((error) => {
+    throw storeFailure("store plants in", config.store, error);
+  });
+  const store = await Promise.race([opened, stop.then(() => undefined)]);
   if (store === undefined) return 0;
   try {
     const server = orListenFailure(
@@ -46,15 +47,11 @@ export async function serve(config: Config): Promise<number> {
       () => listen(config, (request) => service.handler.handle(request), log),
     );
     const baseUrl = config.baseUrl ?? server.origin;
-    let rescuing: Promise<void> | undefined;
     const service = createService(store, {
       tokens,
       log,
       baseUrl,
-      report(error) {
-        logHealth(error, config, log);
-        if (error?.kind === "lost") rescuing = rescue(store, config, log);
-      },
+      report: (error) => logHealth(error, config, log),
     }, SYSTEM_CLOCK);
     const checking = setInterval(() => service.check(), CHECK_MS);
     printBanner(log, config, {
@@ -71,7 +68,6 @@ export async function serve(config: Config): Promise<number> {
     await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
     service.check();
     clearInterval(checking);
-    await rescuing;
   } finally {
     store.close();
   }
@@ -79,40 +75,10 @@ export async function serve(config: Config): Promise<number> {
   return 0;
 }
 
-/**
- * Opens the store, and imports the plants that were rescued when it was lost.
- * @returns `undefined` if the signal came before that: files that were not imported
- * keep their names
- */
-async function open(
-  config: Config,
-  log: Log,
-  stop: Promise<unknown>,
-): Promise<KvStore | undefined> {
-  const { store: location } = config;
-  const stopped = stop.then(() => undefined);
-  let store: KvStore | undefined;
-  try {
-    // Before the store is created: a start that fails leaves none.
-    const files = location.kind === "file"
-      ? findRescuedFiles(location.configured, log)
-      : [];
-    store = await Promise.race([openStore(location), stopped]);
-    if (store === undefined) return undefined;
-    const imported = importRescued(store, files, log).then(() => true);
-    if (await Promise.race([imported, stopped])) return store;
-    store.close();
-    return undefined;
-  } catch (thrown) {
-    const error = toStoreError(thrown);
-    if (error.kind === "lost" && store !== undefined) {
-      logHealth(error, config, log);
-      await rescue(store, config, log);
-    }
-    store?.close();
-    throw storeFailure("store plants in", location, thrown);
-  }
-}
+/** What to do about a lost store, while this process can still read all of it. */
+const KEEP_RUNNING =
+  "this process still has it open: do not restart it before " +
+  "the files are put back or copied, see the handbook";
 
 /** Logs that the store has started to fail, or that it works again. */
 function logHealth(
@@ -124,7 +90,7 @@ function logHealth(
     log.info("store recovered", "the store has recovered");
   } else {
     const problem = `${nameOf(store)}: ${explain(error, store)}`;
-    const next = error.kind === "lost" ? ": rescuing its plants" : "";
+    const next = error.kind === "lost" ? `: ${KEEP_RUNNING}` : "";
     log.error("store failing", `the store fails: ${problem}${next}`);
   }
 }

@@ -158,8 +158,7 @@ export class Settings {
       const token = readKvToken(this.#variable(KV_TOKEN));
       return { kind: "server", setting, url: store.href, token };
     }
-    const path = realPathOf(store);
-    return { kind: "file", setting, path, configured: store };
+    return { kind: "file", setting, path: realPathOf(store) };
   }
 
   /**

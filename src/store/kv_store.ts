@@ -31,7 +31,7 @@ const RUN_GAP_MAX = 4n;
 export class KvStore implements Store, ListedStore {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
-  isNew: boolean;
+  readonly isNew: boolean;
   /** The open files; `undefined` for a KV Connect server. */
   readonly #files: WatchedFiles | undefined;
   readonly #kv: Deno.Kv;
@@ -206,11 +206,6 @@ export class KvStore implements Store, ListedStore {
     } catch (error) {
       return this.#toError(error);
     }
-  }
-
-  /** See {@link WatchedFiles}. */
-  renameLog(name: string, isRescued: boolean): void {
-    this.#files?.renameLog(name, isRescued);
   }
 
   /** Closes the store. The outcomes of pending operations are lost. */

@@ -11,8 +11,6 @@ export type StoreLocation =
     readonly kind: "file";
     readonly setting: string;
     readonly path: string;
-    /** The same with links, which may lead elsewhere at the next start. */
-    readonly configured: string;
   }
   /** A KV Connect server, and the token that Deno sends to it. */
   | {

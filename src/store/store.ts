@@ -12,8 +12,8 @@ export type CommitResult = "committed" | "exists" | "locked";
 export interface Store {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
-  /** Whether the store was created when it was opened, and not from a lost one. */
-  isNew: boolean;
+  /** Whether the store was created when it was opened. */
+  readonly isNew: boolean;
   /** Size of the database file; `undefined` for a KV Connect server. */
   readonly databaseBytes: number | undefined;
   /**

@@ -168,7 +168,7 @@ export class Metrics {
       ),
       gauge(
         "plant_store_new_store",
-        "Whether this process has created the store: 1, or 0 if it existed or was rescued.",
+        "Whether this process has created the store: 1, or 0 if it existed.",
         gauges.isStoreNew ? 1 : 0,
       ),
       gauge(

@@ -56,25 +56,6 @@ export class WatchedFiles {
       }
     }
   }
-
-  /**
-   * Renames the log of a lost database, and its index, unless the database is in
-   * its place. SQLite would replay the log into another file there. While none is
-   * there, the log refuses a start, so it stays until the plants are rescued.
-   * @param name follows the path of the database
-   * @throws the error of Deno
-   */
-  renameLog(name: string, isRescued: boolean): void {
-    const database = statOrUndefined(this.#path);
-    if (isSameFile(database, this.#database)) return;
-    if (database === undefined && !isRescued) return;
-    for (const [path, file] of [...this.#sidecars].toReversed()) {
-      const found = statOrUndefined(path);
-      if (found === undefined || !isSameFile(found, file)) continue;
-      const suffix = path.slice(this.#path.length);
-      Deno.renameSync(path, this.#path + name + suffix);
-    }
-  }
 }
 
 function lost(how: string): StoreError {
