@@ -1,10 +1,8 @@
-import { backUp } from "./commands/backup.ts";
 import { check } from "./commands/check.ts";
 import { exportPlants } from "./commands/export.ts";
 import { checkHealth } from "./commands/healthcheck.ts";
 import { importPlants } from "./commands/import.ts";
 import { removePlants } from "./commands/remove.ts";
-import { restore } from "./commands/restore.ts";
 import { serve } from "./commands/serve.ts";
 import { writeStdout } from "./console/stdout.ts";
 import { ALL_SETTINGS, Settings } from "./config/settings.ts";
@@ -55,16 +53,6 @@ const COMMANDS: ReadonlyMap<string, Command> = new Map(
       operands: "ID...",
       help: "remove these plants, also while the service runs",
       run: (settings, ids) => removePlants(settings.store(), ids),
-    }],
-    ["backup", {
-      operands: "FILE",
-      help: "copy the store to a new file, also while the service runs",
-      run: (settings, [file = ""]) => backUp(settings.store(), file),
-    }],
-    ["restore", {
-      operands: "FILE",
-      help: "make a new store, named by --kv or KV_PATH, from a backup",
-      run: (settings, [file = ""]) => restore(settings.namedStore(), file),
     }],
     ["check", {
       help: "check the configuration of the service, also while it runs",

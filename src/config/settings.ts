@@ -117,7 +117,7 @@ export type Address = Readonly<ReturnType<Settings["address"]>>;
 
 /**
  * The configuration from flags and environment. Each reader evaluates only the
- * settings that its command needs: a backup does not read the TLS key.
+ * settings that its command needs: an export does not read the TLS key.
  */
 export class Settings {
   readonly #flags: ReadonlyMap<string, string>;
@@ -159,17 +159,6 @@ export class Settings {
       return { kind: "server", setting, url: store.href, token };
     }
     return { kind: "file", setting, path: realPathOf(store) };
-  }
-
-  /**
-   * Reads the location of a store that must be named, since a new one at the
-   * default path may be in another directory than that of the service.
-   * @throws {OperatorError}
-   */
-  namedStore(): StoreLocation {
-    const { flag, variable } = SETTINGS.kv;
-    if (this.#raw(SETTINGS.kv) !== undefined) return this.store();
-    throw new OperatorError(`name the new store with ${flag} or ${variable}`);
   }
 
   /** Reads the address of the service. @throws {OperatorError} */

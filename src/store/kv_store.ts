@@ -4,14 +4,17 @@ import {
   COMMITS_IN_FLIGHT_MAX_FILE,
   COMMITS_IN_FLIGHT_MAX_SERVER,
   ID_MAX,
+  ID_MIN,
   LIST_KEYS_MAX,
+  LIST_MS_MAX,
+  PAGE_KEYS,
   READ_KEYS_MAX,
 } from "../limits.ts";
 import { statOrUndefined } from "./files/file_system.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
 import { WatchedFiles } from "./files/watch.ts";
-import type { Listed, ListedStore } from "./listing.ts";
 import { KV_TOKEN, type StoreLocation } from "./location.ts";
+import { withTimeout } from "./retry.ts";
 import type { CommitResult, Store } from "./store.ts";
 import { StoreError, toStoreError } from "../store_error.ts";
 
@@ -27,8 +30,14 @@ const RUN_IDS_MIN = 4;
 /** Maximum distance between two neighboring ids of a run. */
 const RUN_GAP_MAX = 4n;
 
+/** A stored id; the plant is `null` if the value is not one of this service. */
+export interface Listed {
+  readonly id: bigint;
+  readonly plant: Plant | null;
+}
+
 /** The plants in Deno KV. No other file uses `Deno.Kv`. */
-export class KvStore implements Store, ListedStore {
+export class KvStore implements Store {
   readonly commitPlantsMax: number;
   readonly commitsInFlightMax: number;
   readonly isNew: boolean;
@@ -164,21 +173,24 @@ export class KvStore implements Store, ListedStore {
     }
   }
 
-  /** See {@link ListedStore}. @throws {StoreError} */
-  async listPage(
-    after: bigint,
-    idsMax: number,
-    isReverse = false,
-  ): Promise<Listed[]> {
-    const listing = this.#kv.list(
-      { start: [PLANTS, after + 1n], end: [PLANTS, ID_MAX + 1n] },
-      { batchSize: idsMax, limit: idsMax, reverse: isReverse },
-    );
-    try {
-      return await Array.fromAsync(listing, toListed);
-    } catch (error) {
-      throw this.#toError(error);
-    }
+  /**
+   * Lists all plants in the order of ids, in pages. Each has a time limit, since
+   * a KV Connect server may never answer.
+   * @throws {StoreError}
+   */
+  async *list(): AsyncGenerator<readonly Listed[]> {
+    let start = ID_MIN;
+    let page: readonly Listed[];
+    do {
+      page = await withTimeout(this.#listPage(start), LIST_MS_MAX);
+      for (const { id } of page) {
+        // Damage may change the order, and then a listing may never end.
+        if (id < start) throw new StoreError("corrupt");
+        start = id;
+      }
+      yield page;
+      start++;
+    } while (page.length === PAGE_KEYS);
   }
 
   /** See {@link Store}. @throws {StoreError} */
@@ -228,6 +240,19 @@ export class KvStore implements Store, ListedStore {
     const converted = toStoreError(error, this.#token);
     if (converted.isFinal) this.#end ??= converted;
     return converted;
+  }
+
+  /** Lists the first plants from an id. */
+  async #listPage(start: bigint): Promise<Listed[]> {
+    const listing = this.#kv.list(
+      { start: [PLANTS, start], end: [PLANTS, ID_MAX + 1n] },
+      { batchSize: PAGE_KEYS, limit: PAGE_KEYS },
+    );
+    try {
+      return await Array.fromAsync(listing, toListed);
+    } catch (error) {
+      throw this.#toError(error);
+    }
   }
 
   /** Reads the keys from the first to the last id of a run. */

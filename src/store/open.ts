@@ -1,5 +1,4 @@
 /** Opens stores, and creates the file of a new one. */
-import { dirname } from "node:path";
 import { LOG_BYTES_PER_MS_MIN, STORE_OPEN_MS_MAX } from "../limits.ts";
 import { NEW_FILE, statOrUndefined } from "./files/file_system.ts";
 import {
@@ -8,9 +7,7 @@ import {
   requireUsable,
   WAL_SUFFIX,
 } from "./files/inspect.ts";
-import { copyPlants, isDamagedStore } from "./files/plants_copy.ts";
 import { KvStore } from "./kv_store.ts";
-import { requireAnyReadable, requireReadable } from "./listing.ts";
 import type { StoreLocation } from "./location.ts";
 import { retryWhileLocked } from "./retry.ts";
 import { toStoreError } from "../store_error.ts";
@@ -21,57 +18,25 @@ import { toStoreError } from "../store_error.ts";
  * @throws {StoreError}
  */
 export function openStore(location: StoreLocation): Promise<KvStore> {
-  return open(location, prepareFile, async (store) => {
-    // A read-only file opens without an error and fails at the first write.
-    await store.probe();
-    await requireReadable(store);
-  });
+  // A read-only file opens without an error and fails at the first write.
+  return open(location, prepareFile, (store) => store.probe());
 }
 
 /**
  * Opens an existing store to read or to remove plants, within
  * {@link openMsMax}.
- * @param failed called with the store if its first read fails
  * @throws {StoreError}
  */
-export function openExistingStore(
-  location: StoreLocation,
-  failed: (store: KvStore) => Promise<void> | void = () => {},
-): Promise<KvStore> {
+export function openExistingStore(location: StoreLocation): Promise<KvStore> {
   function prepare(path: string): boolean {
     requireStore(path);
     return false;
   }
   return open(location, prepare, async (store) => {
-    if (location.kind !== "file") return;
     // Deno's first writes to a file, and whatever follows them, wait without a
-    // limit while another process has locked it. Damage is no reason to stop.
-    await store.read([0n]).catch(() => failed(store));
+    // limit while another process has locked it.
+    await store.read([0n]);
   });
-}
-
-/**
- * Opens an existing store to export its plants. If it is so damaged that Deno
- * cannot read it, opens a copy, which is deleted with the other resources.
- * @throws {StoreError}
- */
-export async function openToExport(
-  location: StoreLocation,
-  resources: DisposableStack,
-): Promise<KvStore> {
-  const close = (store: KvStore) => store.close();
-  try {
-    const store = await openExistingStore(location, requireAnyReadable);
-    return resources.adopt(store, close);
-  } catch (error) {
-    if (location.kind !== "file") throw error;
-    const { kind } = toStoreError(error);
-    if (!isDamagedStore(location.path, kind)) throw error;
-    const path = await copyPlants(location.path);
-    resources.defer(() => Deno.removeSync(dirname(path), { recursive: true }));
-    const copy = await openExistingStore({ ...location, path });
-    return resources.adopt(copy, close);
-  }
 }
 
 /** @param prepare returns whether the store is new */

@@ -49,18 +49,3 @@ export function realPathOf(path: string): string {
     return absolute;
   }
 }
-
-/** Removes a file or a directory with all it contains; ignores errors. */
-export function removeIfPossible(path: string): void {
-  try {
-    Deno.removeSync(path, { recursive: true });
-  } catch {
-    // It is already gone, or this is not permitted.
-  }
-}
-
-/** Flushes a file or a directory to disk. */
-export function sync(path: string): void {
-  using file = Deno.openSync(path);
-  file.syncSync();
-}

@@ -1,7 +1,6 @@
 /** Database files: what is at a path before a store is opened there. */
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { STORE_OPEN_MS_MAX } from "../../limits.ts";
 import { StoreError, toStoreError } from "../../store_error.ts";
 import { statOrUndefined } from "./file_system.ts";
 
@@ -144,26 +143,6 @@ export function isInWalMode(path: string): boolean {
   const version = new Uint8Array(1);
   file.readSync(version);
   return version[0] === READ_VERSION_WAL;
-}
-
-/**
- * Returns whether SQLite finds no damage in a store. A page in the place of
- * another one can hide plants from a listing without an error; SQLite's `quick_check`
- * misses a copy of a page with as many entries.
- */
-export function isIntact(path: string): boolean {
-  try {
-    using database = openToRead(path);
-    // Another process may lock the database for a moment.
-    database.exec(`PRAGMA busy_timeout = ${STORE_OPEN_MS_MAX}`);
-    const check = database.prepare("PRAGMA integrity_check(1)").get();
-    return check?.integrity_check === "ok";
-  } catch (error) {
-    const converted = toStoreError(error);
-    // Also if it is no database any more.
-    if (!converted.isTransient) return false;
-    throw converted;
-  }
 }
 
 /** Inspects the content of a database; reads what Deno reads at its opening. */
