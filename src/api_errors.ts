@@ -56,10 +56,6 @@ export const MAY_BE_STORED =
 /** The effect of a store that failed before a create. */
 export const NOT_STORED = "nothing was stored: send the same request again";
 
-/** The effect of a stored plant of the id that cannot be read. */
-export const UNREADABLE =
-  "nothing was stored: the plant with this id cannot be read: ask the operator";
-
 const RUNNING_MAX = CREATES_RUNNING_MAX.toLocaleString("en");
 
 const ROWS = {

@@ -30,12 +30,6 @@ export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 export const CREATES_RUNNING_MAX = 4_096;
 
 /**
- * Maximum stored plants that a run logs as unreadable. Each is one entry, and a
- * newer Deno may have stored any number.
- */
-export const UNREADABLE_LOGGED_MAX = 100;
-
-/**
  * Bytes of a refused body to discard before closing its connection. A client
  * that is still sending when the connection closes does not see the reply.
  */

@@ -68,7 +68,6 @@ export class Import {
     stored: 0,
     replayed: 0,
     conflict: 0,
-    unreadable: 0,
     failed: 0,
     refused: 0,
   };
@@ -141,17 +140,16 @@ export class Import {
 
   /** Whether the plant of every line is stored. */
   get isComplete(): boolean {
-    const { conflict, unreadable, failed, refused } = this.counts;
-    return conflict + unreadable + failed + refused === 0;
+    const { conflict, failed, refused } = this.counts;
+    return conflict + failed + refused === 0;
   }
 
   /** Prints the outcome. */
   report(): void {
-    const { stored, replayed, conflict, unreadable, failed, refused } =
-      this.counts;
+    const { stored, replayed, conflict, failed, refused } = this.counts;
     writeStderr(
       `${stored} created, ${replayed} already stored, ${conflict} ` +
-        `conflicting, ${refused + unreadable} refused`,
+        `conflicting, ${refused} refused`,
     );
     if (failed === 0) return;
     writeStderr(
@@ -171,8 +169,6 @@ export class Import {
       this.#print(
         `line ${line}: id: ${id} is already taken by a different plant`,
       );
-    } else if (outcome === "unreadable") {
-      this.#print(`line ${line}: id: the stored plant ${id} cannot be read`);
     }
   }
 

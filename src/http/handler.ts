@@ -6,13 +6,8 @@ import {
   MAY_BE_STORED,
   NOT_STORED,
   statusOf,
-  UNREADABLE,
 } from "../api_errors.ts";
-import {
-  CREATES_RUNNING_MAX,
-  QUOTE_CHARS_MAX,
-  UNREADABLE_LOGGED_MAX,
-} from "../limits.ts";
+import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
 import { parseNewPlant } from "../plant/plant.ts";
@@ -103,8 +98,6 @@ export class RequestHandler {
   #running = 0;
   /** POSTs among them; each counts as a create. */
   #runningCreates = 0;
-  /** The ids whose stored plants were reported as unreadable. */
-  readonly #unreadableIds = new Set<bigint>();
   /** Set when the service stops; resolves when no request is running. */
   #drained: PromiseWithResolvers<void> | undefined;
 
@@ -221,24 +214,9 @@ export class RequestHandler {
         return Response.json(newPlant.plant);
       case "conflict":
         return new ApiError("idTaken", String(newPlant.id));
-      case "unreadable":
-        this.#reportUnreadable(newPlant.id);
-        return new ApiError("storeFailed", UNREADABLE);
       case "failed":
         return new ApiError("storeFailed", MAY_BE_STORED);
     }
-  }
-
-  /** Logs each id once, up to a number of them. */
-  #reportUnreadable(id: bigint): void {
-    const ids = this.#unreadableIds;
-    if (ids.has(id) || ids.size === UNREADABLE_LOGGED_MAX) return;
-    ids.add(id);
-    this.#parts.log.error(
-      "plant unreadable",
-      `the plant ${id} cannot be read, and creates of it fail: a newer ` +
-        "Deno stored it, or it is damaged: upgrade, or restore a backup",
-    );
   }
 
   #sendPage(): Response {

@@ -16,16 +16,10 @@ import { StoreError } from "../store_error.ts";
 
 /**
  * The outcome of a create. `stored` and `replayed`: the plant is on disk.
- * `conflict`: the id is taken by a different plant. `unreadable`: the value of the
- * id cannot be read. `failed`: the store failed or timed out, which is reported;
- * the commit may still land.
+ * `conflict`: the id is taken by a different plant. `failed`: the store failed or
+ * timed out, which is reported; the commit may still land.
  */
-export type Outcome =
-  | "stored"
-  | "replayed"
-  | "conflict"
-  | "unreadable"
-  | "failed";
+export type Outcome = "stored" | "replayed" | "conflict" | "failed";
 
 /** What the committer reports, after the creates of a commit are answered. */
 export interface CommitReports {
@@ -215,17 +209,7 @@ export class Committer {
   async #settleExisting(
     writes: readonly Write[],
   ): Promise<readonly Write[]> {
-    let found: ReadonlyMap<bigint, Plant | null>;
-    try {
-      found = await this.#store.read(writes.map(({ id }) => id));
-    } catch (error) {
-      const isValue = error instanceof StoreError &&
-        error.kind === "newer format";
-      if (!isValue) throw error;
-      if (writes.length > 1) return await this.#settleOneByOne(writes);
-      for (const write of writes) this.#answer(write, () => "unreadable");
-      return [];
-    }
+    const found = await this.#store.read(writes.map(({ id }) => id));
     const absent = writes.filter((write) => {
       const stored = found.get(write.id);
       if (stored === undefined) return true;
@@ -233,15 +217,6 @@ export class Committer {
       return false;
     });
     this.#expectsExisting = absent.length < writes.length;
-    return absent;
-  }
-
-  /** Settles writes one by one, so that an unreadable value fails only its id. */
-  async #settleOneByOne(writes: readonly Write[]): Promise<readonly Write[]> {
-    const absent: Write[] = [];
-    for (const write of writes) {
-      absent.push(...await this.#settleExisting([write]));
-    }
     return absent;
   }
 

@@ -146,8 +146,14 @@ export class KvStore implements Store {
       }
       this.#checkDatabase();
       return found;
-    } catch (error) {
-      throw this.#toError(error);
+    } catch (thrown) {
+      const error = this.#toError(thrown);
+      const [id] = ids;
+      if (error.kind !== "newer format" || id === undefined) throw error;
+      // The value of a single id is the one that cannot be decoded.
+      if (ids.length === 1) return new Map([[id, null]]);
+      const found = await Promise.all(ids.map((id) => this.read([id])));
+      return new Map(found.flatMap((it) => [...it]));
     }
   }
 

@@ -75,7 +75,6 @@ export class Metrics {
     stored: 0,
     replayed: 0,
     conflict: 0,
-    unreadable: 0,
     failed: 0,
   };
 
