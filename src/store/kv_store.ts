@@ -158,25 +158,14 @@ export class KvStore implements Store {
   }
 
   /**
-   * Removes the value of an id, if there is one.
+   * Removes the value of an id, also one that cannot be decoded.
    * @returns whether there was one
-   * @throws {StoreError} of the kind "locked" if another process has changed the
-   * value between the read and the commit
+   * @throws {StoreError}
    */
   async remove(id: bigint): Promise<boolean> {
-    this.#throwIfEnded();
-    const key = [PLANTS, id];
-    try {
-      const { versionstamp } = await this.#kv.get(key);
-      if (versionstamp === null) return false;
-      const { ok } = await this.#kv.atomic()
-        .check({ key, versionstamp }).delete(key).commit();
-      this.#checkDatabase();
-      if (!ok) throw new StoreError("locked");
-      return true;
-    } catch (error) {
-      throw this.#toError(error);
-    }
+    const found = await this.read([id]);
+    if (found.has(id)) await this.#delete([PLANTS, id]);
+    return found.has(id);
   }
 
   /**
@@ -201,18 +190,9 @@ export class KvStore implements Store {
 
   /** See {@link Store}. @throws {StoreError} */
   async probe(): Promise<void> {
-    try {
-      this.#throwIfEnded();
-      this.#files?.check();
-      // Without a check, SQLite itself waits for the lock, up to 5 s, and
-      // blocks every commit meanwhile.
-      await this.#kv.atomic()
-        .check({ key: PROBE_KEY, versionstamp: null })
-        .delete(PROBE_KEY).commit();
-      this.#checkDatabase();
-    } catch (error) {
-      throw this.#toError(error);
-    }
+    const error = this.checkFiles();
+    if (error !== undefined) throw error;
+    await this.#delete(PROBE_KEY);
   }
 
   /** See {@link Store}. */
@@ -246,6 +226,20 @@ export class KvStore implements Store {
     const converted = toStoreError(error, this.#token);
     if (converted.isFinal) this.#end ??= converted;
     return converted;
+  }
+
+  async #delete(key: Deno.KvKey): Promise<void> {
+    this.#throwIfEnded();
+    try {
+      // Without a check, SQLite itself waits for the lock, up to 5 s, and
+      // blocks every commit meanwhile.
+      await this.#kv.atomic()
+        .check({ key: PROBE_KEY, versionstamp: null })
+        .delete(key).commit();
+      this.#checkDatabase();
+    } catch (error) {
+      throw this.#toError(error);
+    }
   }
 
   /** Lists the first plants from an id. */
