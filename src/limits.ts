@@ -10,12 +10,10 @@
  */
 export const BODY_BYTES_MAX = 32 * 1024;
 
-/** Maximum size of a stored plant: Deno KV's limit for a value. */
-export const VALUE_BYTES_MAX = 65_536;
-
 /**
  * Maximum size of a line of an import. An export writes a plant as the shortest
- * body that creates it, except that an id written as 1e18 has 19 digits.
+ * body that creates it, except that an id written as 1e18 has 19 digits. A byte
+ * order mark and a CR have 4 bytes.
  */
 export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 

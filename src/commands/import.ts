@@ -1,24 +1,20 @@
-import { serialize } from "node:v8";
+import { SYSTEM_CLOCK } from "../clock.ts";
 import { fileFailure, nameOf, storeFailure } from "../console/failures.ts";
-import { Progress } from "../console/progress.ts";
-import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
-import {
-  BODY_BYTES_MAX,
-  CHECK_MS,
-  COMMIT_MS_MAX,
-  VALUE_BYTES_MAX,
-} from "../limits.ts";
+import { CHECK_MS, COMMIT_MS_MAX, LINE_BYTES_MAX } from "../limits.ts";
 import { countOf, toLine } from "../messages.ts";
-import { exitStatusOf, type OperatorError } from "../operator_error.ts";
+import {
+  EXIT_CONFIGURATION,
+  EXIT_FAILURE,
+  OperatorError,
+} from "../operator_error.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
+import { splitLines } from "../plant/lines.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
-import { Committer, type Outcome } from "../store/committer.ts";
+import { decodeUtf8 } from "../plant/utf8.ts";
+import { Committer } from "../store/committer.ts";
 import { openStore } from "../store/open.ts";
 import type { StoreLocation } from "../store/location.ts";
-import type { Store } from "../store/store.ts";
-import { StoreError } from "../store_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
-import { type LineProblem, readLines } from "../plant/lines.ts";
 
 /**
  * Creates the plants in a file with one NewPlant per line. A plant that is already
@@ -26,7 +22,8 @@ import { type LineProblem, readLines } from "../plant/lines.ts";
  * @param path the file, or `-` for stdin
  * @returns the exit status: 0 if the plant of every line is stored now, 1 if the
  * store failed, 2 if a line must change first
- * @throws {OperatorError} if the file or the store cannot be opened or read
+ * @throws {OperatorError} if the file or the store cannot be opened or read, or if
+ * a line is too long
  */
 export async function importPlants(
   location: StoreLocation,
@@ -41,182 +38,104 @@ export async function importPlants(
   if (store.isNew) {
     writeStderr(toLine(`created a new store in ${nameOf(location)}`));
   }
-  const progress = new Progress();
-  const run = new Import(store, SYSTEM_CLOCK, progress);
-  try {
-    await run.addInput(input, path);
-  } finally {
-    progress.clear();
-    store.close();
-    // If the input cannot be read any further, report the preceding lines.
-    run.report();
-  }
-  if (run.isComplete) return 0;
-  return exitStatusOf({ isTransient: run.counts.failed > 0 });
-}
+  const counts = { stored: 0, replayed: 0, conflict: 0, refused: 0, failed: 0 };
+  let problem = "";
+  const committer = new Committer(store, {
+    committed() {},
+    commitFailed: ({ message }) => problem = message,
+  }, SYSTEM_CLOCK);
 
-/** What an import reads. */
-type Input = Pick<Deno.FsFile, "read" | "close">;
+  let settledMs = SYSTEM_CLOCK.nowMs();
+  const checking = setInterval(() => {
+    // A slow store may take any time while it makes progress.
+    const waitedMs = SYSTEM_CLOCK.nowMs() - settledMs;
+    if (waitedMs >= COMMIT_MS_MAX) committer.expire();
+  }, CHECK_MS);
 
-/** An import in progress. */
-export class Import {
-  readonly #committer: Committer;
-  readonly #progress: Progress | undefined;
-  readonly #clock: Clock;
-  /** Lines by outcome; those without a plant are refused. */
-  readonly counts: Record<Outcome | "refused", number> = {
-    stored: 0,
-    replayed: 0,
-    conflict: 0,
-    failed: 0,
-    refused: 0,
-  };
-  #lines = 0;
-  /** When the store last settled a create. */
-  #settledMs = -Infinity;
-  #storeError: StoreError | undefined;
-
-  /** @param progress where it shows its progress and prints problems */
-  constructor(store: Store, clock: Clock, progress?: Progress) {
-    this.#progress = progress;
-    this.#clock = clock;
-    this.#committer = new Committer(store, {
-      committed() {},
-      commitFailed: (error) => this.#reportFailure(error),
-    }, clock);
-  }
-
-  /** The last failure of the store. */
-  get storeError(): StoreError | undefined {
-    return this.#storeError;
-  }
-
-  /** Creates the plants of an input until the store fails, and closes it. */
-  async addInput(input: Input, path: string): Promise<void> {
-    function read(buffer: Uint8Array): Promise<number | null> {
-      return input.read(buffer).catch((error) => {
-        throw readFailure(path, error);
-      });
-    }
-    const checking = setInterval(() => this.expire(), CHECK_MS);
-    try {
-      for await (const lines of readLines(read)) {
-        await this.add(lines);
-        const { stored, replayed, conflict, failed } = this.counts;
-        this.#progress?.update(stored + replayed + conflict);
-        if (failed > 0) break;
-      }
-    } finally {
-      clearInterval(checking);
-      input.close();
-    }
-  }
-
-  /** Creates the plants of some lines, and waits for the outcome of all. */
-  async add(lines: readonly (string | LineProblem)[]): Promise<void> {
-    const creates: Promise<void>[] = [];
-    for (const line of lines) {
-      this.#lines++;
-      if (line === "") continue;
-      const newPlant = parseLine(line);
-      if ("problem" in newPlant) {
-        this.counts.refused++;
-        this.#print(`line ${this.#lines}: ${newPlant.problem}`);
-      } else {
-        creates.push(this.#create(newPlant, this.#lines));
-      }
-    }
-    await Promise.all(creates);
-  }
-
-  /**
-   * Fails the creates that wait if the store makes no progress. Call it
-   * regularly. A slow store may take any time for all of them.
-   */
-  expire(): void {
-    if (this.#clock.nowMs() - this.#settledMs < COMMIT_MS_MAX) return;
-    this.#committer.expire();
-  }
-
-  /** Whether the plant of every line is stored. */
-  get isComplete(): boolean {
-    const { conflict, failed, refused } = this.counts;
-    return conflict + failed + refused === 0;
-  }
-
-  /** Prints the outcome. */
-  report(): void {
-    const { stored, replayed, conflict, failed, refused } = this.counts;
-    writeStderr(
-      `${stored} created, ${replayed} already stored, ${conflict} ` +
-        `conflicting, ${refused} refused`,
-    );
-    if (failed === 0) return;
-    writeStderr(
-      `stopped after line ${this.#lines}, the store failed on ${
-        countOf(failed, "plant", "plants")
-      }: repeat the same import when the store works`,
-    );
-  }
-
-  async #create(newPlant: NewPlant, line: number): Promise<void> {
-    const outcome = await this.#committer.create(newPlant);
-    this.counts[outcome]++;
-    if (outcome === "failed") return;
-    this.#settledMs = this.#clock.nowMs();
+  async function create(newPlant: NewPlant, line: number): Promise<void> {
+    const outcome = await committer.create(newPlant);
+    counts[outcome]++;
+    if (outcome !== "failed") settledMs = SYSTEM_CLOCK.nowMs();
+    if (outcome !== "conflict") return;
     const { id } = newPlant;
-    if (outcome === "conflict") {
-      this.#print(
-        `line ${line}: id: ${id} is already taken by a different plant`,
-      );
-    }
+    writeStderr(
+      `line ${line}: id: ${id} is already taken by a different plant`,
+    );
   }
 
-  /** Prints a problem once, although every commit of a read may have it. */
-  #reportFailure(error: StoreError): void {
-    if (error.kind === this.#storeError?.kind) return;
-    this.#storeError = error;
-    this.#print(`the store fails: ${error.message}`);
-  }
-
-  #print(line: string): void {
-    this.#progress?.print(line);
-  }
-}
-
-function parseLine(line: string | LineProblem): NewPlant | LineProblem {
-  if (typeof line !== "string") return line;
-  const newPlant = parseNewPlant(line);
-  if (newPlant instanceof InvalidText) {
-    const { message, position } = newPlant;
-    const where = position === undefined ? "" : `column ${position.column}: `;
-    return { problem: where + message };
-  }
-  // The plant of a body always fits the store. A longer line may have one that
-  // does not, if V8 stores it with two bytes a character.
-  if (line.length <= BODY_BYTES_MAX) return newPlant;
-  const { length } = serialize(newPlant.plant);
-  return length <= VALUE_BYTES_MAX ? newPlant : {
-    problem:
-      `expected a plant of at most ${VALUE_BYTES_MAX} bytes as stored, got ${length}`,
-  };
-}
-
-/** Opens the input of an import. */
-export function openInput(path: string): Input {
-  if (path === "-") return Deno.stdin;
+  let line = 0;
+  /** The creates that wait, in order of arrival: enough for full commits. */
+  const waiting: Promise<void>[] = [];
+  const waitingMax = 2 * store.commitsInFlightMax * store.commitPlantsMax;
   try {
-    const file = Deno.openSync(path);
-    if (file.statSync().isDirectory) {
-      file.close();
-      throw new StoreError("path", "it is a directory");
+    for await (const bytes of splitLines(input)) {
+      line++;
+      if (bytes.length > LINE_BYTES_MAX) {
+        throw new OperatorError(
+          `line ${line}: expected at most ${LINE_BYTES_MAX} bytes: shorten it, ` +
+            "and repeat the import",
+        );
+      }
+      const parsed = parseLine(bytes);
+      if (typeof parsed === "string") {
+        counts.refused++;
+        writeStderr(`line ${line}: ${parsed}`);
+      } else if (parsed !== undefined) waiting.push(create(parsed, line));
+      if (waiting.length === waitingMax) await waiting.shift();
+      if (counts.failed > 0) break;
     }
-    return file;
+  } finally {
+    await Promise.all(waiting);
+    clearInterval(checking);
+    store.close();
+    const { stored, replayed, conflict, refused } = counts;
+    writeStderr(
+      `${stored} created, ${replayed} already stored, ${conflict} conflicting, ` +
+        `${refused} refused`,
+    );
+  }
+  const { conflict, refused, failed } = counts;
+  if (failed > 0) {
+    const count = countOf(failed, "plant", "plants");
+    writeStderr(
+      `stopped at line ${line}, the store failed on ${count}: ${problem}: ` +
+        "repeat the same import when the store works",
+    );
+    return EXIT_FAILURE;
+  }
+  return conflict + refused > 0 ? EXIT_CONFIGURATION : 0;
+}
+
+/** Opens a file, or stdin. @throws {OperatorError} */
+function openInput(path: string): AsyncIterable<Uint8Array> {
+  if (path === "-") return chunksOf(Deno.stdin.readable, "stdin");
+  try {
+    return chunksOf(Deno.openSync(path).readable, path);
   } catch (error) {
-    throw readFailure(path, error);
+    throw fileFailure("read", path, error);
   }
 }
 
-function readFailure(path: string, error: unknown): OperatorError {
-  return fileFailure("read", path === "-" ? "stdin" : path, error);
+/** Returns what is read from a file. @throws {OperatorError} */
+async function* chunksOf(
+  input: ReadableStream<Uint8Array>,
+  name: string,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* input;
+  } catch (error) {
+    throw fileFailure("read", name, error);
+  }
+}
+
+/** Returns the plant of a line, or why there is none; `undefined` if it is empty. */
+function parseLine(bytes: Uint8Array): NewPlant | string | undefined {
+  // Also without a byte order mark, and the CR of a CRLF.
+  const text = decodeUtf8(bytes)?.trim();
+  if (text === undefined) return "expected well-formed UTF-8";
+  if (text === "") return undefined;
+  const parsed = parseNewPlant(text);
+  if (!(parsed instanceof InvalidText)) return parsed;
+  const { message, position } = parsed;
+  return position ? `column ${position.column}: ${message}` : message;
 }
