@@ -99,7 +99,8 @@ export const STORE_OPEN_MS_MAX = 9_000;
 
 /**
  * Speed at which the first write copies the log of a killed service into the
- * database, on a slow disk. The log has gigabytes if a long backup was running.
+ * database, on a slow disk. The log has gigabytes if another program was reading
+ * the store for long.
  */
 export const LOG_BYTES_PER_MS_MIN = 10_000;
 

@@ -1,56 +1,44 @@
 /** Opens stores, and creates the file of a new one. */
 import { LOG_BYTES_PER_MS_MIN, STORE_OPEN_MS_MAX } from "../limits.ts";
-import { NEW_FILE, statOrUndefined } from "./files/file_system.ts";
-import {
-  inspect,
-  requireStore,
-  requireUsable,
-  WAL_SUFFIX,
-} from "./files/inspect.ts";
+import { statOrUndefined } from "./files/file_system.ts";
+import { inspect, WAL_SUFFIX } from "./files/inspect.ts";
 import { KvStore } from "./kv_store.ts";
 import type { StoreLocation } from "./location.ts";
 import { retryWhileLocked } from "./retry.ts";
-import { toStoreError } from "../store_error.ts";
+import { StoreError, toStoreError } from "../store_error.ts";
 
 /**
- * Opens a store to create plants, and probes it, within
- * {@link openMsMax}. A missing file is created.
+ * Opens a store to create plants, and creates a missing file.
  * @throws {StoreError}
  */
 export function openStore(location: StoreLocation): Promise<KvStore> {
   // A read-only file opens without an error and fails at the first write.
-  return open(location, prepareFile, (store) => store.probe());
+  return open(location, createIfMissing, (store) => store.probe());
 }
 
 /**
- * Opens an existing store to read or to remove plants, within
- * {@link openMsMax}.
+ * Opens an existing store to read or to remove plants.
  * @throws {StoreError}
  */
 export function openExistingStore(location: StoreLocation): Promise<KvStore> {
-  function prepare(path: string): boolean {
-    requireStore(path);
-    return false;
-  }
-  return open(location, prepare, async (store) => {
-    // Deno's first writes to a file, and whatever follows them, wait without a
-    // limit while another process has locked it.
-    await store.read([0n]);
-  });
+  // Deno's first writes to a file, and whatever follows them, wait without a
+  // limit while another process has locked it.
+  return open(location, requireStore, (store) => store.read([0n]));
 }
 
-/** @param prepare returns whether the store is new */
+/**
+ * Opens a store, in bounded time, and retries while another process has locked it.
+ * @param prepare returns whether the store in the file is new
+ * @param check the first operation
+ */
 async function open(
   location: StoreLocation,
   prepare: (path: string) => boolean,
-  check: (store: KvStore) => Promise<void>,
+  check: (store: KvStore) => Promise<unknown>,
 ): Promise<KvStore> {
   let isNew = false;
   async function tryToOpen(): Promise<KvStore> {
-    if (location.kind === "file") {
-      requireUsable(location.path);
-      isNew = prepare(location.path) || isNew;
-    }
+    if (location.kind === "file") isNew = prepare(location.path) || isNew;
     const store = await KvStore.open(location, isNew);
     try {
       await check(store);
@@ -61,14 +49,14 @@ async function open(
     }
   }
   try {
-    return await retryWhileLocked(openMsMax(location), tryToOpen);
+    return await retryWhileLocked(timeoutMsOf(location), tryToOpen);
   } catch (error) {
     throw toStoreError(error);
   }
 }
 
 /** Returns the time for a store to open: more if a killed one left a large log. */
-export function openMsMax(location: StoreLocation): number {
+function timeoutMsOf(location: StoreLocation): number {
   if (location.kind === "server") return STORE_OPEN_MS_MAX;
   const log = statOrUndefined(location.path + WAL_SUFFIX);
   const logMs = (log?.size ?? 0) / LOG_BYTES_PER_MS_MIN;
@@ -76,17 +64,19 @@ export function openMsMax(location: StoreLocation): number {
 }
 
 /** Creates the file of a store if there is none; returns whether it is new. */
-function prepareFile(path: string): boolean {
+function createIfMissing(path: string): boolean {
   const found = inspect(path);
-  if (found === "store") return false;
-  if (found === "empty") return true;
-  try {
-    // SQLite would create it at a path that Deno refuses at the next start.
-    Deno.openSync(path, NEW_FILE).close();
-    return true;
-  } catch (error) {
-    // A restore or another start has created it meanwhile.
-    if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
-    return inspect(path) !== "store";
+  if (found === "nothing") {
+    // For the user of the service only. SQLite would create it for all, and also
+    // at a path that Deno refuses at the next start.
+    Deno.openSync(path, { write: true, create: true, mode: 0o600 }).close();
   }
+  return found !== "store";
+}
+
+function requireStore(path: string): boolean {
+  const found = inspect(path);
+  if (found === "nothing") throw new StoreError("path", "no such file");
+  if (found === "empty") throw new StoreError("path", "it is empty");
+  return false;
 }

@@ -1,8 +1,4 @@
-/** Paths, and files of any content. */
 import { basename, dirname, join, resolve } from "node:path";
-
-/** How to open a new file: plants are for the user of the service only. */
-export const NEW_FILE = { write: true, createNew: true, mode: 0o600 };
 
 /**
  * Returns the information about a file, or about a link itself, or `undefined` if

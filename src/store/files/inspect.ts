@@ -1,5 +1,4 @@
 /** Database files: what is at a path before a store is opened there. */
-import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { StoreError, toStoreError } from "../../store_error.ts";
 import { statOrUndefined } from "./file_system.ts";
@@ -10,8 +9,8 @@ export const WAL_SUFFIX = "-wal";
 /** Suffix of the index of that log, which the processes share. */
 export const SHM_SUFFIX = "-shm";
 
-/** Suffixes of all files that SQLite may keep beside a database. */
-export const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, "-journal"];
+/** Suffixes of the files that SQLite may keep beside a database. */
+const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, "-journal"];
 
 /** The table of a Deno KV store, and the one that Deno creates before it. */
 const TABLE = "kv";
@@ -40,86 +39,45 @@ const READ_VERSION_WAL = 2;
 export type Found = "store" | "nothing" | "empty";
 
 /**
- * Returns what is at a path. It does not open a store with Deno, which would
- * create one.
- * @throws {StoreError} if anything else is there, a corrupt store, or a log that
- * SQLite would replay into the wrong database
+ * Returns what is at a path. Deno would create a store there, panic, or replay a
+ * log into the wrong database. Do not call it while this process has the database
+ * open: closing any descriptor of its file releases SQLite's locks.
+ * @throws {StoreError} if anything else is there, a corrupt store, one that cannot
+ * be written, or the log of another one
  * @throws the error of Deno if the path cannot be examined
  */
 export function inspect(path: string): Found {
+  const files = [path, ...SIDECAR_SUFFIXES.map((suffix) => path + suffix)]
+    .filter((file) => statOrUndefined(file) !== undefined);
+  for (const file of files) requireUsable(file);
   refuseForeignLog(path);
   const file = statOrUndefined(path);
   if (file === undefined) return "nothing";
-  if (file.isDirectory) throw new StoreError("path", "it is a directory");
   // Opening a pipe to create a store in it would never return.
   if (!file.isFile) throw new StoreError("path", NOT_A_STORE);
   if (file.size === 0) return "empty";
-  return inspectTables(path);
-}
-
-/** Requires a path to hold a store. @throws its problem if it does not */
-export function requireStore(path: string): void {
-  const found = inspect(path);
-  if (found === "store") return;
-  if (found === "nothing") throw new StoreError("path", "no such file");
-  throw new StoreError("path", "it is empty");
+  return inspectTables(path, files.length > 1);
 }
 
 /**
- * Requires that the files of a store can be read and written: Deno would panic
- * if it cannot write one that is beside a database. Do not call it while this
- * process has the database open: closing any descriptor of its file releases
- * SQLite's locks.
- * @throws {StoreError} names the file that cannot, or the directory
+ * Requires that a file can be read and written: Deno panics if it cannot write one
+ * beside a database.
+ * @throws {StoreError} names the file
  */
-export function requireUsable(path: string): void {
-  const files = filesOf(path);
-  for (const file of files) {
-    try {
-      Deno.openSync(file, { read: true, write: true }).close();
-    } catch (error) {
-      // Another process has closed the store meanwhile.
-      if (error instanceof Deno.errors.NotFound) continue;
-      throw named(error, file);
-    }
-  }
-  // SQLite creates a log beside a closed database.
-  if (files.length === 1) requireWritable(dirname(path));
-}
-
-function requireWritable(directory: string): void {
+function requireUsable(file: string): void {
   try {
-    Deno.removeSync(Deno.makeTempFileSync({ dir: directory }));
+    Deno.openSync(file, { read: true, write: true }).close();
   } catch (error) {
-    throw named(error, directory);
+    // Another process has closed the store meanwhile.
+    if (error instanceof Deno.errors.NotFound) return;
+    const { kind, message } = toStoreError(error);
+    throw new StoreError(kind, `${message}: ${file}`);
   }
-}
-
-/** Converts an error of a file or directory, and names it. */
-function named(error: unknown, path: string): StoreError {
-  const { kind, message } = toStoreError(error);
-  return new StoreError(kind, `${message}: ${path}`);
-}
-
-/** Returns the files of a store that exist: what SQLite would keep there. */
-export function filesOf(path: string): string[] {
-  return [path, ...SIDECAR_SUFFIXES.map((suffix) => path + suffix)]
-    .filter((file) => statOrUndefined(file) !== undefined);
-}
-
-/**
- * Opens a database without changing what is beside it. One with a log is opened
- * read-only, since closing it would write the log of a killed service into it,
- * or delete the log if the database is corrupt. Any other one is not: closing it
- * removes the files that SQLite may create beside it, if it can be written.
- */
-export function openToRead(path: string): DatabaseSync {
-  return new DatabaseSync(path, { readOnly: filesOf(path).length > 1 });
 }
 
 /**
  * Refuses a log beside a path that does not belong to the database there. An open
- * or killed store is in WAL mode; a missing file is not, and neither is a backup.
+ * or killed store is in WAL mode; a missing file is not.
  *
  * The log is examined first: SQLite writes the header before the log, and
  * nothing takes a live store out of WAL mode.
@@ -134,8 +92,7 @@ function refuseForeignLog(path: string): void {
   );
 }
 
-/** Returns whether a database is in WAL mode; a missing one is not. */
-export function isInWalMode(path: string): boolean {
+function isInWalMode(path: string): boolean {
   // Opening a pipe would never return.
   if (!statOrUndefined(path)?.isFile) return false;
   using file = Deno.openSync(path);
@@ -145,31 +102,28 @@ export function isInWalMode(path: string): boolean {
   return version[0] === READ_VERSION_WAL;
 }
 
-/** Inspects the content of a database; reads what Deno reads at its opening. */
-function inspectTables(path: string): Found {
-  let tables: string[];
+/**
+ * Inspects the content of a database, and what Deno reads at its opening, without
+ * changing what is beside it.
+ */
+function inspectTables(path: string, hasLog: boolean): Found {
   try {
-    using database = openToRead(path);
-    const objects = database.prepare("SELECT type, name FROM sqlite_master");
-    const all = objects.all();
-    // With them, what is stored could differ from what was written.
-    if (all.some(({ type }) => type === "trigger" || type === "view")) {
-      throw new StoreError("path", NOT_A_STORE);
-    }
-    tables = all.map(({ name }) => String(name));
-    if (tables.includes(TABLE)) {
-      for (const rows of READ_BY_DENO) {
-        const other = database.prepare(`SELECT 1 FROM ${rows} LIMIT 1`).get();
-        if (other !== undefined) throw new StoreError("corrupt");
-      }
-      return "store";
+    // Closing it would write the log of a killed service into it, or delete the log
+    // if the database is corrupt. Without a log, closing it removes the files that
+    // SQLite has created beside it, if it can be written.
+    using database = new DatabaseSync(path, { readOnly: hasLog });
+    const tables = database.prepare("SELECT name FROM sqlite_master").all()
+      .map(({ name }) => name);
+    if (tables.every((table) => table === FIRST_TABLE)) return "empty";
+    if (!tables.includes(TABLE)) throw new StoreError("path", NOT_A_STORE);
+    for (const rows of READ_BY_DENO) {
+      const other = database.prepare(`SELECT 1 FROM ${rows} LIMIT 1`).get();
+      if (other !== undefined) throw new StoreError("corrupt");
     }
   } catch (error) {
     const converted = toStoreError(error);
     // Opening the store reports other errors, such as a lock.
     if (["path", "corrupt"].includes(converted.kind)) throw converted;
-    return "store";
   }
-  if (tables.every((table) => table === FIRST_TABLE)) return "empty";
-  throw new StoreError("path", NOT_A_STORE);
+  return "store";
 }
