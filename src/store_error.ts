@@ -10,7 +10,7 @@ export type StoreErrorKind =
   /** The log of another database is beside the file, or of none. */
   | "foreign log"
   | "corrupt"
-  /** A newer Deno wrote values that this one cannot read, or they are damaged. */
+  /** A newer Deno wrote values that this one cannot decode, or they are damaged. */
   | "newer format"
   /** A file of the open store was deleted, moved or replaced. */
   | "lost"
@@ -21,24 +21,35 @@ export type StoreErrorKind =
   /** A full disk, a failing one, a KV Connect server. */
   | "other";
 
-/** A kind of errors of Deno, Deno KV or SQLite. */
+/** A kind of errors of Deno, Deno KV or SQLite: of some classes, or by message. */
 interface Row {
   readonly kind: StoreErrorKind;
-  /** Matches the name and the message of an error. */
-  readonly pattern: RegExp;
+  readonly classes?: readonly (new (message?: string) => Error)[];
+  readonly pattern?: RegExp;
   /** Defaults to the message of the error. */
   readonly words?: string;
 }
 
-/** Every known kind of errors; the first pattern that matches counts. */
+const {
+  FilesystemLoop,
+  InvalidData,
+  IsADirectory,
+  NotADirectory,
+  NotFound,
+  PermissionDenied,
+  UnexpectedEof,
+} = Deno.errors;
+
+/** Every known kind of errors; the first row that matches counts. */
 const ROWS: readonly Row[] = [
   {
     kind: "corrupt",
     // Deno creates tables that exist if it finds no version in their place, and
-    // reads others that are there in any store. The names are of keys that it
+    // reads others that are there in any store. The classes are of keys that it
     // cannot decode.
+    classes: [InvalidData, UnexpectedEof],
     pattern:
-      /^(InvalidData|UnexpectedEof)\b|malformed|Invalid column type|table \w+ already exists in|^(?:\w+: )?(?:Query returned no rows|no such (?:column|table):)/,
+      /malformed|Invalid column type|table \w+ already exists in|Query returned no rows|no such (column|table):/,
     // SQLite reports a failed read of an intact database in the same way.
     words: "the database is corrupt, or its disk fails",
   },
@@ -55,15 +66,24 @@ const ROWS: readonly Row[] = [
   },
   {
     kind: "path",
-    pattern:
-      /not a database|unsupported file format|^(NotFound|NotADirectory|IsADirectory)\b|name too long|levels of symbolic links/,
+    classes: [NotFound, NotADirectory, IsADirectory, FilesystemLoop],
+    pattern: /not a database|unsupported file format|name too long/,
   },
   {
     kind: "path",
-    pattern: /^NotCapable: Requires all access/,
+    pattern: /^Requires all access/,
     words: "Deno cannot open special files, or paths in /dev, /proc and /sys",
   },
-  { kind: "denied", pattern: /^PermissionDenied\b|Read-only file system/ },
+  {
+    kind: "denied",
+    classes: [PermissionDenied],
+    pattern: /Read-only file system/,
+  },
+  {
+    kind: "denied",
+    pattern: /read-?only database/,
+    words: "it or its directory cannot be written",
+  },
   {
     kind: "other",
     // SQLite reports so, too, if there is no room for the index of the log.
@@ -102,14 +122,6 @@ export class StoreError extends Error {
   get isTransient(): boolean {
     return TRANSIENT.includes(this.kind);
   }
-
-  /**
-   * Whether an operation failed because of damage, so that it fails again. Values
-   * that are damaged look like those of a newer Deno.
-   */
-  get isDamage(): boolean {
-    return this.kind === "corrupt" || this.kind === "newer format";
-  }
 }
 
 /**
@@ -120,16 +132,15 @@ export class StoreError extends Error {
  */
 export function toStoreError(error: unknown, token?: string): StoreError {
   if (error instanceof StoreError) return error;
-  const text = withoutPath(String(error));
-  const row = ROWS.find(({ pattern }) => pattern.test(text));
+  const message = withoutPath(errorMessage(error));
+  const row = ROWS.find(({ classes = [], pattern }) =>
+    classes.some((it) => error instanceof it) || pattern?.test(message)
+  );
   if (token !== undefined && row?.kind !== "newer format") {
     const masked = toLine(errorMessage(error).replaceAll(token, "[token]"));
     return new StoreError("other", truncate(masked, SERVER_MESSAGE_CHARS_MAX));
   }
-  return new StoreError(
-    row?.kind ?? "other",
-    row?.words ?? withoutPath(errorMessage(error)),
-  );
+  return new StoreError(row?.kind ?? "other", row?.words ?? message);
 }
 
 /** Removes the path that Deno and SQLite append, which may contain anything. */

@@ -14,9 +14,10 @@ function adviceFor(kind: StoreErrorKind, setting: string): string {
     "denied":
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
     "foreign log":
-      "stop the service, and put that database back, or restore a backup",
-    "corrupt": "check the disk, try again, and if this stays, restore a backup",
-    "newer format": "run the plant-store that stored them, or restore a backup",
+      "stop the service, and put that database back, or move the log away and import the last export",
+    "corrupt":
+      "check the disk, try again, and if this stays, import the last export into a new store",
+    "newer format": "run the plant-store that stored them",
     "lost": "",
     "locked": "stop that process, or use a local file system",
     "no answer": "another process may have locked it, or its disk hangs",
