@@ -61,7 +61,10 @@ export class BodyReader {
       // without an error as complete.
       request.bytes().then(
         (bytes) => settle(bytes.length < length ? DISCONNECTED : bytes),
-        () => settle(DISCONNECTED),
+        // Deno has several classes of errors for a connection that ended, and for
+        // one that is no HTTP any more. A mistake here would be a TypeError.
+        (error) =>
+          error instanceof TypeError ? reject(error) : settle(DISCONNECTED),
       );
     });
   }
