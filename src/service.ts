@@ -41,7 +41,6 @@ export function createService(
   );
   return {
     handler,
-    committer,
 
     /** Checks all deadlines, and the store. Call it every `CHECK_MS`. */
     check(): void {
