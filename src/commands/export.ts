@@ -42,7 +42,7 @@ export async function exportPlants(
           exported++;
         } else {
           const problem = plant === null
-            ? "not a plant of this service"
+            ? "not a plant of this service, or damaged"
             : "no such plant";
           writeStderr(`id ${id}: ${problem}`);
           skipped++;
