@@ -174,18 +174,27 @@ export class KvStore implements Store {
    * @throws {StoreError}
    */
   async *list(): AsyncGenerator<readonly Listed[]> {
-    let start = ID_MIN;
-    let page: readonly Listed[];
-    do {
-      page = await withTimeout(this.#listPage(start), LIST_MS_MAX);
+    for (let start = ID_MIN;;) {
+      const entries = this.#kv.list(
+        { start: [PLANTS, start], end: [PLANTS, ID_MAX + 1n] },
+        { batchSize: PAGE_KEYS, limit: PAGE_KEYS },
+      );
+      let page: readonly Listed[];
+      try {
+        const read = Array.fromAsync(entries, toListed);
+        page = await withTimeout(read, LIST_MS_MAX);
+      } catch (error) {
+        throw this.#toError(error);
+      }
       for (const { id } of page) {
         // Damage may change the order, and then a listing may never end.
         if (id < start) throw new StoreError("corrupt");
         start = id;
       }
       yield page;
+      if (page.length < PAGE_KEYS) return;
       start++;
-    } while (page.length === PAGE_KEYS);
+    }
   }
 
   /** See {@link Store}. @throws {StoreError} */
@@ -228,6 +237,7 @@ export class KvStore implements Store {
     return converted;
   }
 
+  /** Deletes a key, which may have no value. */
   async #delete(key: Deno.KvKey): Promise<void> {
     this.#throwIfEnded();
     try {
@@ -237,19 +247,6 @@ export class KvStore implements Store {
         .check({ key: PROBE_KEY, versionstamp: null })
         .delete(key).commit();
       this.#checkDatabase();
-    } catch (error) {
-      throw this.#toError(error);
-    }
-  }
-
-  /** Lists the first plants from an id. */
-  async #listPage(start: bigint): Promise<Listed[]> {
-    const listing = this.#kv.list(
-      { start: [PLANTS, start], end: [PLANTS, ID_MAX + 1n] },
-      { batchSize: PAGE_KEYS, limit: PAGE_KEYS },
-    );
-    try {
-      return await Array.fromAsync(listing, toListed);
     } catch (error) {
       throw this.#toError(error);
     }

@@ -24,9 +24,8 @@ export class WatchedFiles {
     this.#path = path;
     this.#database = database;
     this.#sidecars = new Map(
-      [WAL_SUFFIX, SHM_SUFFIX].map((
-        suffix,
-      ) => [path + suffix, statOrUndefined(path + suffix)]),
+      [path + WAL_SUFFIX, path + SHM_SUFFIX]
+        .map((file) => [file, statOrUndefined(file)]),
     );
   }
 
