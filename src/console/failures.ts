@@ -47,7 +47,6 @@ export function storeFailure(
   store: StoreLocation,
   error: unknown,
 ): OperatorError {
-  if (error instanceof OperatorError) return error;
   const converted = toStoreError(error);
   return new OperatorError(
     `cannot ${action} ${nameOf(store)}: ${explain(converted, store)}`,
@@ -65,7 +64,6 @@ export function fileFailure(
   name: string,
   error: unknown,
 ): OperatorError {
-  if (error instanceof OperatorError) return error;
   const converted = toStoreError(error);
   return new OperatorError(
     `cannot ${action} ${name}: ${converted.message}`,
