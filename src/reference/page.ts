@@ -46,7 +46,11 @@ const LIMITS: readonly (readonly [string, string, ErrorRow?])[] = [
     "any text without unpaired surrogates; it may be empty",
     notANewPlant,
   ],
-  ["Encoding of the body", "UTF-8, also if a `charset` differs", notUtf8],
+  [
+    "Encoding of the body",
+    "UTF-8; a `charset` in the content type is ignored",
+    notUtf8,
+  ],
   ["Byte order mark before the JSON", "not allowed", notJson],
   ["Nesting of arrays and objects", `${JSON_DEPTH_MAX} levels`, notJson],
   [
@@ -117,11 +121,13 @@ function refusalRow(row: ErrorRow): string {
 }
 
 function limitRow([subject, bound, row]: typeof LIMITS[number]): string {
-  const link = row && `<a href="#error-${row.error}">${row.error}</a>`;
+  const link = row === undefined
+    ? "none"
+    : `<a href="#error-${row.error}"><code>${row.error}</code></a>`;
   return `<tr>
   <th scope="row" class="wide">${toHtml(subject)}</th>
   <td class="wide">${toHtml(bound)}</td>
-  <td><code>${link ?? "none"}</code></td>
+  <td>${link}</td>
 </tr>`;
 }
 
