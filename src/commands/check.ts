@@ -14,7 +14,7 @@ import { countOf } from "../messages.ts";
  */
 export async function check(settings: Settings): Promise<number> {
   const config = settings.config();
-  tryToListen({ ...config, port: 0 });
+  tryToListen(config, 0);
   const { host, port, baseUrl, isTls, tokens, tokenFile } = config;
   const count = countOf(tokens.length, "token", "tokens");
   const rows: [key: SettingKey, text: string][] = [

@@ -58,7 +58,7 @@ const SETTINGS = {
     placeholder: "FILE|URL",
     default: "plants.db",
     help: "file of the store, or URL of a KV Connect server",
-    expected: "a file, or a URL such as https://kv.example without a user",
+    expected: "a file, or an http or https URL without a user",
     parse: parseStore,
   },
   kvToken: {
@@ -90,7 +90,7 @@ const SETTINGS = {
     variable: "BASE_URL",
     placeholder: "URL",
     help: "public address; its path prefixes all paths",
-    expected: "a URL such as https://plants.example/api without a user",
+    expected: "an http or https URL without a user and a query",
     parse: parseBaseUrl,
   },
   tlsCert: {

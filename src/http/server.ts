@@ -14,9 +14,12 @@ export type Handler = (request: Request) => Response | Promise<Response>;
 /** Where to listen. */
 export type Listening = Pick<Config, "host" | "port" | "tls">;
 
-/** Listens for a moment. @throws {OperatorError} if this is impossible */
-export function tryToListen(listening: Listening): void {
-  const { host, port, tls } = listening;
+/**
+ * Listens for a moment.
+ * @throws {OperatorError} if this is impossible
+ */
+export function tryToListen(listening: Listening, port = listening.port): void {
+  const { host, tls } = listening;
   const address = { hostname: host, port };
   const listener = orListenFailure(
     listening,
