@@ -18,6 +18,7 @@ export async function checkHealth(
   const path = new URL(baseUrl ?? "http://a").pathname.replace(/\/$/, "") +
     READY_PATH;
   const where = `${host} port ${port}`;
+  const signal = AbortSignal.timeout(HEALTHCHECK_MS_MAX);
   let status: number;
   try {
     const request = (isTls ? https : http).get({
@@ -29,15 +30,15 @@ export async function checkHealth(
       // of the system, which needs a further permission.
       rejectUnauthorized: false,
       ca: "",
-      signal: AbortSignal.timeout(HEALTHCHECK_MS_MAX),
+      signal,
     });
     const [reply] = await once(request, "response");
     status = reply.statusCode;
     request.destroy();
   } catch (error) {
+    const why = errorMessage(signal.aborted ? signal.reason : error);
     throw new OperatorError(
-      `no answer from ${where}: ${errorMessage(error)}: ` +
-        "check HOST, PORT and TLS_CERT",
+      `no answer from ${where}: ${why}: check HOST, PORT and TLS_CERT`,
       EXIT_FAILURE,
     );
   }

@@ -16,7 +16,9 @@ export function reload(
   }
   try {
     // Reading from a pipe could block the service for ever.
-    if (!Deno.statSync(file).isFile) throw new Error(`${file} is no file`);
+    if (!Deno.statSync(file).isFile) {
+      throw new Error(`${file} is not a regular file`);
+    }
     const tokens = readTokenFile(file);
     accepted.replace(tokens);
     const count = countOf(tokens.length, "token", "tokens");
