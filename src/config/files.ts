@@ -1,6 +1,6 @@
 import { errorMessage } from "../messages.ts";
 import { OperatorError } from "../operator_error.ts";
-import { parseTokens, SOME_TOKENS } from "./values.ts";
+import { parseTokens, TOKENS_EXPECTED } from "./values.ts";
 
 /** Reads a file. @throws {OperatorError} if this is impossible */
 export function readFile(path: string): string {
@@ -11,9 +11,9 @@ export function readFile(path: string): string {
   }
 }
 
-/** Reads a token file, one token per line. @throws {OperatorError} */
+/** Reads a token file: one per line, empty lines aside. @throws {OperatorError} */
 export function readTokenFile(path: string): readonly string[] {
-  const tokens = parseTokens(readFile(path), "\n");
+  const tokens = parseTokens(readFile(path).trim().split(/\s*\n\s*/));
   if (tokens !== undefined) return tokens;
-  throw new OperatorError(`${path}: expected ${SOME_TOKENS}, one per line`);
+  throw new OperatorError(`${path}: expected ${TOKENS_EXPECTED}, one per line`);
 }

@@ -13,7 +13,7 @@ import {
   parsePort,
   parseStore,
   parseTokens,
-  SOME_TOKENS,
+  TOKENS_EXPECTED,
 } from "./values.ts";
 
 /** A setting: a flag, which takes precedence, or an environment variable. */
@@ -74,8 +74,8 @@ const SETTINGS = {
     help:
       "accepted tokens, separated by commas; without any, one is generated for the run",
     refusesEmpty: true,
-    expected: SOME_TOKENS,
-    parse: (text) => parseTokens(text, ","),
+    expected: TOKENS_EXPECTED,
+    parse: (text) => parseTokens(text.split(",")),
   },
   tokenFile: {
     flag: "token-file",
@@ -223,8 +223,8 @@ export class Settings {
   #read<Value>(setting: Setting<Value> & { readonly default: string }): Value;
   #read<Value>(setting: Setting<Value>): Value | undefined;
   #read<Value>(setting: Setting<Value>): Value | undefined {
-    const { name = "default", text = setting.default } = this.#given(setting) ??
-      {};
+    const given = this.#given(setting);
+    const text = given?.text ?? setting.default;
     if (text === undefined) return undefined;
     const value = setting.parse(text);
     if (value !== undefined) return value;
@@ -232,7 +232,7 @@ export class Settings {
     const isSecret = setting.flag === undefined || text.includes("@");
     const got = isSecret ? "" : `, got "${text}"`;
     const expected = setting.expected ?? setting.placeholder;
-    throw new OperatorError(`${name}: expected ${expected}${got}`);
+    throw new OperatorError(`${given?.name}: expected ${expected}${got}`);
   }
 
   /** Returns what is given for a setting, and the flag or variable that has it. */

@@ -42,21 +42,19 @@ export function parseLogFormat(text: string): LogFormat | undefined {
 }
 
 /** What {@link parseTokens} expects. */
-export const SOME_TOKENS =
+export const TOKENS_EXPECTED =
   `1 to ${TOKENS_MAX} tokens of letters, digits and -._~+/, with = at the end only`;
 
 const TOKEN = new RegExp(`^${BEARER_TOKEN}$`);
 
-/** Parses tokens, and ignores empty ones and the white space around them. */
+/** Parses tokens, which may repeat and have white space around them. */
 export function parseTokens(
-  text: string,
-  separator: "," | "\n",
+  texts: readonly string[],
 ): readonly string[] | undefined {
-  const tokens = text.split(separator).map((token) => token.trim());
-  const all = [...new Set(tokens.filter((token) => token !== ""))];
-  const isValid = all.length >= 1 && all.length <= TOKENS_MAX &&
-    all.every((token) => TOKEN.test(token));
-  return isValid ? all : undefined;
+  const tokens = [...new Set(texts.map((text) => text.trim()))];
+  const isValid = tokens.length <= TOKENS_MAX &&
+    tokens.every((token) => TOKEN.test(token));
+  return isValid ? tokens : undefined;
 }
 
 /** Parses the token of a KV Connect server. Deno panics if it has a line break. */

@@ -23,9 +23,8 @@ export function printBanner(
   print: (text: string) => void = writeStderr,
 ): void {
   const store = nameOf(config.store);
-  log.info("started", `Plant Store ${VERSION} listens on ${address}`, {
-    ...{ version: VERSION, address, baseUrl, store, isNewStore },
-  });
+  const fields = { version: VERSION, address, baseUrl, store, isNewStore };
+  log.info("started", `Plant Store ${VERSION} listens on ${address}`, fields);
   if (isNewStore) log.warn("new store", `created a new store in ${store}`);
   else log.info("store", `the plants are stored in ${store}`);
   if (generatedToken !== undefined) {
