@@ -97,15 +97,14 @@ function toHtml(text: string): string {
 function memberRows(
   { required, properties }: typeof PLANT | typeof PLANT_ID,
 ): string {
-  return Object.entries(properties).map(([name, { type, description }]) =>
-    `<tr>
+  return Object.entries(properties).map(([name, { type, description }]) => {
+    const need = required.includes(name) ? "required" : "optional";
+    return `<tr>
   <th scope="row"><code>${name}</code></th>
-  <td class="soft">${type}, ${
-      required.includes(name) ? "required" : "optional"
-    }</td>
+  <td class="soft">${type}, ${need}</td>
   <td class="wide">${toHtml(description)}</td>
-</tr>`
-  ).join("\n");
+</tr>`;
+  }).join("\n");
 }
 
 function refusalRow(row: ErrorRow): string {
@@ -133,13 +132,13 @@ function limitRow([subject, bound, row]: typeof LIMITS[number]): string {
 
 /** Renders a sample, with a button to copy it. */
 function figure([language, code]: readonly [string, string]): string {
-  return `<details name="sample"${language === "curl" ? " open" : ""}>
+  const open = language === "curl" ? " open" : "";
+  const html = escapeHtml(code);
+  return `<details name="sample"${open}>
 <summary>${language}</summary>
 <figure>
 <figcaption><button type="button" class="copy" aria-label="Copy ${language}">Copy</button></figcaption>
-<pre tabindex="0" aria-label="${language}"><code>${
-    escapeHtml(code)
-  }</code></pre>
+<pre tabindex="0" aria-label="${language}"><code>${html}</code></pre>
 </figure>
 </details>`;
 }
