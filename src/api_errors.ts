@@ -37,7 +37,7 @@ export interface ErrorRow {
 /** RFC 9110, section 11.6.1; RFC 6750, section 3. */
 const CHALLENGE = 'Bearer realm="plants"';
 
-/** The pause is the subject of REPEATING in reference/api.ts. */
+/** The pause is the subject of "Repeating a create" in reference/page.html. */
 const RESEND = "Send the same request again after a pause.";
 
 /**

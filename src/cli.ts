@@ -1,29 +1,25 @@
+import { parseArgs } from "node:util";
 import { check } from "./commands/check.ts";
 import { exportPlants } from "./commands/export.ts";
 import { checkHealth } from "./commands/healthcheck.ts";
 import { importPlants } from "./commands/import.ts";
 import { removePlants } from "./commands/remove.ts";
 import { serve } from "./commands/serve.ts";
-import { writeStdout } from "./console/stdout.ts";
 import { ALL_SETTINGS, Settings } from "./config/settings.ts";
-import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
-import { toLine } from "./messages.ts";
+import { writeStdout } from "./console/stdout.ts";
 import { publicUrlOf } from "./http/origin.ts";
+import { errorMessage, toLine } from "./messages.ts";
+import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { descriptionText } from "./reference/openapi.ts";
 import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
 import { VERSION } from "./version.ts";
 
-/** The operands of a command as in its help, with their minimum and maximum. */
-const OPERANDS = {
-  "": [0, 0],
-  "FILE": [1, 1],
-  "ID...": [1, Infinity],
-  "[ID...]": [0, Infinity],
-} as const;
-
 /** A command of the program. */
 interface Command {
-  readonly operands?: keyof typeof OPERANDS;
+  /** The operands as in the help, and how many there may be; none by default. */
+  readonly operands?: string;
+  readonly min?: number;
+  readonly max?: number;
   readonly help: string;
   /** Returns the exit status. */
   readonly run: (
@@ -33,51 +29,47 @@ interface Command {
 }
 
 /** Every command, in the order of the help. */
-const COMMANDS: ReadonlyMap<string, Command> = new Map(
-  [
-    ["serve", {
-      help: "run the service; the default",
-      run: (settings) => serve(settings.config()),
-    }],
-    ["export", {
-      operands: "[ID...]",
-      help: "write these plants, or all, to stdout, one JSON object per line",
-      run: (settings, ids) => exportPlants(settings.store(), ids),
-    }],
-    ["import", {
-      operands: "FILE",
-      help: "create plants from such lines; - reads stdin",
-      run: (settings, [file = ""]) => importPlants(settings.store(), file),
-    }],
-    ["remove", {
-      operands: "ID...",
-      help: "remove these plants, also while the service runs",
-      run: (settings, ids) => removePlants(settings.store(), ids),
-    }],
-    ["check", {
-      help: "check the configuration of the service, also while it runs",
-      run: check,
-    }],
-    ["healthcheck", {
-      help: "ask the service whether it is ready; prints nothing if it is",
-      run: (settings) => checkHealth(settings.address()),
-    }],
-    ["openapi", {
-      help: "write the OpenAPI description to stdout",
-      run: async (settings) => {
-        await writeStdout(descriptionText(publicUrlOf(settings.address())));
-        return 0;
-      },
-    }],
-  ] satisfies [string, Command][],
-);
-
-const FLAGS: ReadonlySet<string | undefined> = new Set(
-  ALL_SETTINGS.map(({ flag }) => flag),
-);
-
-/** An id among the arguments, which is not a flag. */
-const NEGATIVE_ID = /^-\d/;
+const COMMANDS = new Map(Object.entries<Command>({
+  serve: {
+    help: "run the service; the default",
+    run: (settings) => serve(settings.config()),
+  },
+  export: {
+    operands: "[ID...]",
+    max: Infinity,
+    help: "write these plants, or all, to stdout, one JSON object per line",
+    run: (settings, ids) => exportPlants(settings.store(), ids),
+  },
+  import: {
+    operands: "FILE",
+    min: 1,
+    max: 1,
+    help: "create plants from such lines; - reads stdin",
+    run: (settings, [file = ""]) => importPlants(settings.store(), file),
+  },
+  remove: {
+    operands: "ID...",
+    min: 1,
+    max: Infinity,
+    help: "remove these plants, also while the service runs",
+    run: (settings, ids) => removePlants(settings.store(), ids),
+  },
+  check: {
+    help: "check the configuration of the service, also while it runs",
+    run: check,
+  },
+  healthcheck: {
+    help: "ask the service whether it is ready; prints nothing if it is",
+    run: (settings) => checkHealth(settings.address()),
+  },
+  openapi: {
+    help: "write the OpenAPI description to stdout",
+    run: async (settings) => {
+      await writeStdout(descriptionText(publicUrlOf(settings.address())));
+      return 0;
+    },
+  },
+}));
 
 /** The exit status that a shell reports for a program ended by SIGPIPE. */
 const EXIT_PIPE_CLOSED = 128 + 13;
@@ -89,13 +81,10 @@ const EXIT_PIPE_CLOSED = 128 + 13;
  * configuration must change, 141 if the reader of stdout has closed the pipe
  */
 export async function main(args: readonly string[]): Promise<number> {
-  const { words, flags, problem } = parseArguments(args);
-  const settings = new Settings(flags, Deno.env);
+  let settings = new Settings({}, Deno.env);
   try {
-    if (
-      args.includes("--help") || args.includes("-h") || words[0] === "help"
-    ) {
-      await writeStdout(`${help()}\n`);
+    if (args[0] === "help" || args.includes("--help") || args.includes("-h")) {
+      await writeStdout(help());
       return 0;
     }
     if (args.includes("--version")) {
@@ -103,46 +92,38 @@ export async function main(args: readonly string[]): Promise<number> {
       await writeStdout(`plant-store ${VERSION} (deno ${deno})\n`);
       return 0;
     }
-    if (problem !== undefined) throw new OperatorError(problem);
-    const { run, operands } = readCommand(words);
-    return await run(settings, operands);
+    const { values, positionals } = parse(args);
+    settings = new Settings(values, Deno.env);
+    const [name = "serve", ...operands] = positionals;
+    return await commandOf(name, operands).run(settings, operands);
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
     return report(error, logFormatOf(settings));
   }
 }
 
-/**
- * Splits arguments into words and flags: `--flag value` or `--flag=value`.
- * @returns the words, the flags, and a message about the first unknown,
- * duplicate or incomplete flag
- */
-export function parseArguments(args: readonly string[]) {
-  const words: string[] = [];
-  const flags = new Map<string, string>();
-  let problem: string | undefined;
-  const rest = [...args];
-  for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
-    const [, flag = arg, inline] = /^([^=]*)=(.*)/s.exec(arg) ?? [];
-    const [next] = rest;
-    if (!arg.startsWith("-") || arg === "-" || NEGATIVE_ID.test(arg)) {
-      words.push(arg);
-    } else if (!FLAGS.has(flag)) {
-      problem ??= `unknown flag ${flag}: see --help`;
-    } else if (flags.has(flag)) {
-      problem ??= `${flag} is given twice: give it once`;
-    } else if (inline !== undefined) {
-      flags.set(flag, inline);
-    } else if (next === undefined) {
-      problem ??= `${flag} needs a value: see --help`;
-    } else if (next.startsWith("--")) {
-      problem ??= `${flag} needs a value, got the flag ${next}`;
-    } else {
-      flags.set(flag, next);
-      rest.shift();
-    }
+/** Splits arguments into flags and others. @throws {OperatorError} */
+function parse(args: readonly string[]) {
+  const flags = ALL_SETTINGS.flatMap(({ flag }) => flag ?? []);
+  const options = Object.fromEntries(
+    flags.map((flag) => [flag, { type: "string" }] as const),
+  );
+  try {
+    return parseArgs({ args: [...args], options, allowPositionals: true });
+  } catch (error) {
+    throw new OperatorError(`${errorMessage(error)}: see --help`);
   }
-  return { words, flags, problem };
+}
+
+/** Returns a command that accepts the operands. @throws {OperatorError} */
+function commandOf(name: string, { length }: readonly string[]): Command {
+  const command = COMMANDS.get(name);
+  if (command === undefined) {
+    throw new OperatorError(`unknown command ${name}: see --help`);
+  }
+  const { operands = "no operands", min = 0, max = 0 } = command;
+  if (length >= min && length <= max) return command;
+  throw new OperatorError(`${name} takes ${operands}: see --help`);
 }
 
 /** Reports the error that ends the program, and returns its exit status. */
@@ -166,32 +147,15 @@ function logFormatOf(settings: Settings): LogFormat {
   }
 }
 
-/** Returns the command in the words, and its operands. */
-function readCommand([name = "serve", ...operands]: readonly string[]) {
-  const command = COMMANDS.get(name);
-  if (command === undefined) {
-    throw new OperatorError(`unknown command ${name}: see --help`);
-  }
-  const { operands: usage = "", run } = command;
-  const [min, max] = OPERANDS[usage];
-  if (operands.filter((operand) => operand !== "").length < min) {
-    throw new OperatorError(`${name} needs ${usage}: see --help`);
-  }
-  if (operands.length > max) {
-    throw new OperatorError(`unexpected argument ${operands[max]}: see --help`);
-  }
-  return { run, operands };
-}
-
 function help(): string {
   const commands = COMMANDS.entries().map(([name, { operands = "", help }]) =>
     `  ${`${name} ${operands}`.padEnd(16)} ${help}`
   );
   const settings = ALL_SETTINGS.map((setting) => {
     const { flag, variable, placeholder, help } = setting;
-    const left = flag === undefined ? "" : `  ${flag} ${placeholder}`;
+    const left = flag === undefined ? "" : `  --${flag} ${placeholder}`;
     const byDefault = setting.default ? ` (${setting.default})` : "";
-    return `${left.padEnd(33)} ${variable.padEnd(18)} ${help}${byDefault}`;
+    return `${left.padEnd(33)} ${variable.padEnd(20)} ${help}${byDefault}`;
   });
   return `plant-store ${VERSION}: creates plants over HTTP, POST /plants
 
@@ -208,6 +172,7 @@ Examples:
   plant-store
   plant-store --port 9000 --kv /var/lib/plant-store/plants.db
   plant-store --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --token-file tokens
-  DENO_KV_ACCESS_TOKEN=secret plant-store --kv https://kv.example
-  plant-store export --kv plants.db | plant-store import - --kv other.db`;
+  plant-store export --kv plants.db | plant-store import - --kv other.db
+  plant-store remove 7 -- -1
+`;
 }

@@ -35,7 +35,7 @@ export const BODY_DISCARD_BYTES_MAX = 1024 * 1024;
 
 /**
  * Time for a body to arrive: 32 KiB at the speed of a slow modem. The
- * configuration of nginx repeats it, and clients wait longer: `REPLY_S_MAX`.
+ * configuration of nginx repeats it, and clients wait longer, 20 s.
  */
 export const BODY_MS_MAX = 10_000;
 
@@ -136,9 +136,6 @@ export const CHECK_MS = 250;
  * with all of them, and 100 take about as long as the rest of a create.
  */
 export const TOKENS_MAX = 100;
-
-/** Maximum size of a token or PEM file: hundreds of times a usual one. */
-export const CONFIG_FILE_BYTES_MAX = 1024 * 1024;
 
 /** Time for the service to answer `plant-store healthcheck`. */
 export const HEALTHCHECK_MS_MAX = 3_000;

@@ -37,10 +37,3 @@ export function toLine(text: string): string {
     },
   );
 }
-
-/** Returns a text as one word of a POSIX shell. */
-export function quoteForShell(text: string): string {
-  return /^[\w:/.-]+$/.test(text)
-    ? text
-    : `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}

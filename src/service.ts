@@ -25,7 +25,6 @@ export function createService(
   const metrics = new Metrics(() => ({
     createsWaiting: committer.waiting,
     isStoreHealthy: health.error === undefined,
-    isStoreNew: store.isNew,
     databaseBytes: store.databaseBytes,
   }));
   const health = new StoreHealth(store, report, clock);

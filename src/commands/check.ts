@@ -1,8 +1,6 @@
 import type { SettingKey, Settings } from "../config/settings.ts";
 import { nameOf } from "../console/failures.ts";
-import { orListenFailure } from "../console/listen_failure.ts";
 import { writeStdout } from "../console/stdout.ts";
-import { publicUrlOf } from "../http/origin.ts";
 import { tryToListen } from "../http/server.ts";
 import { countOf } from "../messages.ts";
 
@@ -16,9 +14,9 @@ import { countOf } from "../messages.ts";
  */
 export async function check(settings: Settings): Promise<number> {
   const config = settings.config();
-  orListenFailure(config, () => tryToListen({ ...config, port: 0 }));
-  const { host, port, isTls, tokens, tokenFile } = config;
-  const count = countOf(new Set(tokens).size, "token", "tokens");
+  tryToListen(config, 0);
+  const { host, port, baseUrl, isTls, tokens, tokenFile } = config;
+  const count = countOf(tokens.length, "token", "tokens");
   const rows: [key: SettingKey, text: string][] = [
     ["host", `listens on ${host}`],
     ["port", port === 0 ? "takes a free port" : `listens on port ${port}`],
@@ -26,10 +24,10 @@ export async function check(settings: Settings): Promise<number> {
     tokenFile === undefined
       ? [
         "accessToken",
-        tokens.length > 0 ? `accepts ${count}` : "generates a token",
+        tokens.length ? `accepts ${count}` : "generates a token",
       ]
-      : ["tokenFile", `accepts ${count} in ${tokenFile.path}`],
-    ["baseUrl", `is reached at ${publicUrlOf(config)}`],
+      : ["tokenFile", `accepts ${count} in ${tokenFile}`],
+    ["baseUrl", `is reached at ${baseUrl ?? "the address it listens on"}`],
     ["tlsCert", isTls ? "serves https" : "serves http"],
     ["logFormat", `logs as ${config.logFormat}`],
   ];

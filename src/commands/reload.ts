@@ -1,15 +1,13 @@
-import { readAgain } from "../config/files.ts";
+import { readTokenFile } from "../config/files.ts";
 import type { Config } from "../config/settings.ts";
-import { readTokenFile } from "../config/tokens.ts";
-import { countOf } from "../messages.ts";
-import { OperatorError } from "../operator_error.ts";
 import type { AcceptedTokens } from "../http/auth.ts";
+import { countOf, errorMessage } from "../messages.ts";
 import type { Log } from "../telemetry/log.ts";
 
 /** Reloads the token file; an invalid file changes nothing. */
 export function reload(
   file: Config["tokenFile"],
-  tokens: AcceptedTokens,
+  accepted: AcceptedTokens,
   log: Log,
 ): void {
   if (file === undefined) {
@@ -17,11 +15,16 @@ export function reload(
     return;
   }
   try {
-    tokens.replace(readTokenFile(file, readAgain));
-    const count = countOf(tokens.count, "token", "tokens");
-    log.info("tokens reloaded", `reloaded ${count} from ${file.path}`);
+    // Reading from a pipe could block the service for ever.
+    if (!Deno.statSync(file).isFile) {
+      throw new Error(`${file} is not a regular file`);
+    }
+    const tokens = readTokenFile(file);
+    accepted.replace(tokens);
+    const count = countOf(tokens.length, "token", "tokens");
+    log.info("tokens reloaded", `reloaded ${count} from ${file}`);
   } catch (error) {
-    if (!(error instanceof OperatorError)) throw error;
-    log.error("tokens kept", `the tokens did not change: ${error.message}`);
+    const why = errorMessage(error);
+    log.error("tokens kept", `the tokens did not change: ${why}`);
   }
 }

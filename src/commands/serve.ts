@@ -1,11 +1,10 @@
 import { SYSTEM_CLOCK } from "../clock.ts";
 import type { Config } from "../config/settings.ts";
-import { generateToken } from "../config/tokens.ts";
 import { printBanner } from "../console/banner.ts";
 import { explain, nameOf, storeFailure } from "../console/failures.ts";
-import { orListenFailure } from "../console/listen_failure.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
+import { clientOriginOf } from "../http/origin.ts";
 import { listen, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";
@@ -23,7 +22,9 @@ export async function serve(config: Config): Promise<number> {
   const stop = stopSignal();
   const log = new Log(config.logFormat);
   logUnhandledErrors(log);
-  const generatedToken = config.tokens.length > 0 ? undefined : generateToken();
+  const generatedToken = config.tokens.length > 0
+    ? undefined
+    : crypto.randomUUID();
   const tokens = new AcceptedTokens(
     generatedToken === undefined ? config.tokens : [generatedToken],
   );
@@ -34,19 +35,20 @@ export async function serve(config: Config): Promise<number> {
   );
 
   // Before the store: a start that cannot listen creates none.
-  orListenFailure(config, () => tryToListen(config));
+  tryToListen(config);
   const opened = openStore(config.store).catch((error) => {
     throw storeFailure("store plants in", config.store, error);
   });
   const store = await Promise.race([opened, stop.then(() => undefined)]);
   if (store === undefined) return 0;
   try {
-    const server = orListenFailure(
+    const server = listen(
       config,
       // No request arrives before this function waits.
-      () => listen(config, (request) => service.handler.handle(request), log),
+      (request) => service.handler.handle(request),
+      log,
     );
-    const baseUrl = config.baseUrl ?? server.origin;
+    const baseUrl = config.baseUrl ?? clientOriginOf(server.address);
     const service = createService(store, {
       tokens,
       log,

@@ -3,21 +3,22 @@ import { OperatorError } from "../operator_error.ts";
 import { realPathOf } from "../store/files/file_system.ts";
 import { KV_TOKEN, type StoreLocation } from "../store/location.ts";
 import type { LogFormat } from "../telemetry/log.ts";
-import { type FileSetting, readFile } from "./files.ts";
-import { readKvToken, readTokenFile, readTokens } from "./tokens.ts";
+import { readFile, readTokenFile } from "./files.ts";
 import {
-  type RawValue,
-  readBaseUrl,
-  readFileOrServer,
-  readHost,
-  readLogFormat,
-  readPath,
-  readPort,
+  parseBaseUrl,
+  parseHost,
+  parseKvToken,
+  parseLogFormat,
+  parsePath,
+  parsePort,
+  parseStore,
+  parseTokens,
+  TOKENS_EXPECTED,
 } from "./values.ts";
 
-/** A setting: a flag or an environment variable. The flag takes precedence. */
+/** A setting: a flag, which takes precedence, or an environment variable. */
 export interface Setting<Value = unknown> {
-  /** Absent for a secret: the arguments of a process are public. */
+  /** Without dashes; absent for a secret: the arguments of a process are public. */
   readonly flag?: string;
   readonly variable: string;
   /** Placeholder of the value in the help. */
@@ -26,35 +27,46 @@ export interface Setting<Value = unknown> {
   readonly help: string;
   /** Whether an empty variable is refused rather than counting as unset. */
   readonly refusesEmpty?: true;
-  /** @throws {OperatorError} if the value is invalid */
-  readonly read: (raw: RawValue) => Value;
+  /** What a valid value is; defaults to the placeholder. */
+  readonly expected?: string;
+  /** Returns `undefined` if the value is invalid. */
+  readonly parse: (text: string) => Value | undefined;
 }
 
 /** Every setting, in the order of the help. */
 const SETTINGS = {
   host: {
-    flag: "--host",
+    flag: "host",
     variable: "HOST",
     placeholder: "ADDRESS",
     default: "127.0.0.1",
     help: "address to listen on; 0.0.0.0 for all interfaces",
-    read: readHost,
+    parse: parseHost,
   },
   port: {
-    flag: "--port",
+    flag: "port",
     variable: "PORT",
     placeholder: "NUMBER",
     default: "8000",
     help: "port to listen on; 0 picks a free one",
-    read: readPort,
+    expected: "a whole number from 0 to 65535",
+    parse: parsePort,
   },
   kv: {
-    flag: "--kv",
+    flag: "kv",
     variable: "KV_PATH",
     placeholder: "FILE|URL",
     default: "plants.db",
     help: "file of the store, or URL of a KV Connect server",
-    read: readFileOrServer,
+    expected: "a file, or an http or https URL without a user",
+    parse: parseStore,
+  },
+  kvToken: {
+    variable: KV_TOKEN,
+    placeholder: "TOKEN",
+    help: "token of the KV Connect server",
+    expected: "a token without white space or characters beyond ASCII",
+    parse: parseKvToken,
   },
   accessToken: {
     variable: "ACCESS_TOKEN",
@@ -62,44 +74,46 @@ const SETTINGS = {
     help:
       "accepted tokens, separated by commas; without any, one is generated for the run",
     refusesEmpty: true,
-    read: ({ name, value }) => readTokens(name, value.split(",")),
+    expected: TOKENS_EXPECTED,
+    parse: (text) => parseTokens(text.split(",")),
   },
   tokenFile: {
-    flag: "--token-file",
+    flag: "token-file",
     variable: "ACCESS_TOKEN_FILE",
     placeholder: "FILE",
     help: "accepted tokens, one per line; reloaded on SIGHUP",
     refusesEmpty: true,
-    read: readPath,
+    parse: parsePath,
   },
   baseUrl: {
-    flag: "--base-url",
+    flag: "base-url",
     variable: "BASE_URL",
     placeholder: "URL",
     help: "public address; its path prefixes all paths",
-    read: readBaseUrl,
+    expected: "an http or https URL without a user and a query",
+    parse: parseBaseUrl,
   },
   tlsCert: {
-    flag: "--tls-cert",
+    flag: "tls-cert",
     variable: "TLS_CERT",
     placeholder: "FILE",
     help: "certificate chain as PEM: serves https",
-    read: readPath,
+    parse: parsePath,
   },
   tlsKey: {
-    flag: "--tls-key",
+    flag: "tls-key",
     variable: "TLS_KEY",
     placeholder: "FILE",
     help: "private key of the certificate as PEM",
-    read: readPath,
+    parse: parsePath,
   },
   logFormat: {
-    flag: "--log-format",
+    flag: "log-format",
     variable: "LOG_FORMAT",
     placeholder: "text|json|journal",
     default: "text",
     help: "lines for people, JSON objects, or lines with systemd's levels",
-    read: readLogFormat,
+    parse: parseLogFormat,
   },
 } as const satisfies Readonly<Record<string, Setting>>;
 
@@ -116,15 +130,15 @@ export type Config = Readonly<ReturnType<Settings["config"]>>;
 export type Address = Readonly<ReturnType<Settings["address"]>>;
 
 /**
- * The configuration from flags and environment. Each reader evaluates only the
+ * The configuration from flags and environment. Each method evaluates only the
  * settings that its command needs: an export does not read the TLS key.
  */
 export class Settings {
-  readonly #flags: ReadonlyMap<string, string>;
+  readonly #flags: Readonly<Record<string, string | undefined>>;
   readonly #env: Pick<typeof Deno.env, "get">;
 
   constructor(
-    flags: ReadonlyMap<string, string>,
+    flags: Readonly<Record<string, string | undefined>>,
     env: Pick<typeof Deno.env, "get">,
   ) {
     this.#flags = flags;
@@ -133,112 +147,110 @@ export class Settings {
 
   /** Returns the flag or variable that has a value, or `default`. */
   sourceOf(key: SettingKey): string {
-    return this.#raw(SETTINGS[key])?.name ?? "default";
+    return this.#given(SETTINGS[key])?.name ?? "default";
   }
 
   /** Reads the configuration of the service. @throws {OperatorError} */
   config() {
-    const tokenFile = this.#read(SETTINGS.tokenFile);
     return {
       ...this.address(),
       logFormat: this.logFormat(),
       tls: this.#tls(),
       /** Empty if no token is configured. */
-      tokens: this.#tokens(tokenFile),
-      tokenFile,
+      tokens: this.#tokens(),
+      tokenFile: this.#read(SETTINGS.tokenFile),
       store: this.store(),
     };
   }
 
   /** Reads the location of the store. @throws {OperatorError} */
   store(): StoreLocation {
-    const store = this.#readOrDefault(SETTINGS.kv);
-    const setting = this.#nameOf(SETTINGS.kv);
-    if (store instanceof URL) {
-      const token = readKvToken(this.#variable(KV_TOKEN));
+    const store = this.#read(SETTINGS.kv);
+    const setting = this.#given(SETTINGS.kv)?.name ?? "--kv";
+    if (typeof store === "string") {
+      return { kind: "file", setting, path: realPathOf(store) };
+    }
+    const token = this.#read(SETTINGS.kvToken);
+    if (token !== undefined) {
       return { kind: "server", setting, url: store.href, token };
     }
-    return { kind: "file", setting, path: realPathOf(store) };
+    throw new OperatorError(
+      `${KV_TOKEN} is not set: a KV Connect server needs its token`,
+    );
   }
 
   /** Reads the address of the service. @throws {OperatorError} */
   address() {
     return {
-      host: this.#readOrDefault(SETTINGS.host),
-      port: this.#readOrDefault(SETTINGS.port),
+      host: this.#read(SETTINGS.host),
+      port: this.#read(SETTINGS.port),
       /** Without a trailing slash; `undefined` means the bound address. */
       baseUrl: this.#read(SETTINGS.baseUrl),
-      isTls: this.#raw(SETTINGS.tlsCert) !== undefined,
-      /** The flag or variable of each of these, for messages. */
-      names: {
-        host: this.#nameOf(SETTINGS.host),
-        port: this.#nameOf(SETTINGS.port),
-        baseUrl: this.#nameOf(SETTINGS.baseUrl),
-        tlsCert: this.#nameOf(SETTINGS.tlsCert),
-        tlsKey: this.#nameOf(SETTINGS.tlsKey),
-      },
+      isTls: this.#given(SETTINGS.tlsCert) !== undefined,
     };
   }
 
   /** Reads the log format. @throws {OperatorError} */
   logFormat(): LogFormat {
-    return this.#readOrDefault(SETTINGS.logFormat);
+    return this.#read(SETTINGS.logFormat);
   }
 
-  #tokens(file: FileSetting | undefined): readonly string[] {
+  #tokens(): readonly string[] {
     const tokens = this.#read(SETTINGS.accessToken);
+    const file = this.#read(SETTINGS.tokenFile);
     if (file === undefined) return tokens ?? [];
     if (tokens === undefined) return readTokenFile(file);
     throw new OperatorError(
-      `ACCESS_TOKEN and ${file.name} are both given: give one of them`,
+      "ACCESS_TOKEN and a token file are both given: give one of them",
     );
   }
 
   #tls(): Deno.TlsCertifiedKeyPem | undefined {
     const cert = this.#read(SETTINGS.tlsCert);
     const key = this.#read(SETTINGS.tlsKey);
+    if (cert === undefined && key === undefined) return undefined;
     if (cert !== undefined && key !== undefined) {
       // The runtime checks them when it listens.
       return { cert: readFile(cert), key: readFile(key) };
     }
-    const given = cert ?? key;
-    if (given === undefined) return undefined;
-    const { flag } = cert === undefined ? SETTINGS.tlsCert : SETTINGS.tlsKey;
     throw new OperatorError(
-      `${given.name} is given without ${flag}: give both or none`,
+      "TLS_CERT and TLS_KEY belong together: give both or none",
     );
   }
 
+  /** Returns the value of a setting. @throws {OperatorError} if it is invalid */
+  #read<Value>(setting: Setting<Value> & { readonly default: string }): Value;
+  #read<Value>(setting: Setting<Value>): Value | undefined;
   #read<Value>(setting: Setting<Value>): Value | undefined {
-    const raw = this.#raw(setting);
-    return raw && setting.read(raw);
+    const given = this.#given(setting);
+    const text = given?.text ?? setting.default;
+    if (text === undefined) return undefined;
+    const value = setting.parse(text);
+    if (value !== undefined) return value;
+    // A URL with an @ may contain a password.
+    const isSecret = setting.flag === undefined || text.includes("@");
+    const got = isSecret ? "" : `, got "${text}"`;
+    const expected = setting.expected ?? setting.placeholder;
+    throw new OperatorError(`${given?.name}: expected ${expected}${got}`);
   }
 
-  #readOrDefault<Value>(setting: Setting<Value> & { default: string }): Value {
-    const byDefault = { name: setting.variable, value: setting.default };
-    return setting.read(this.#raw(setting) ?? byDefault);
-  }
-
-  /** Returns the flag or variable that has a value, or else the flag. */
-  #nameOf(setting: Setting & { readonly flag: string }): string {
-    return this.#raw(setting)?.name ?? setting.flag;
-  }
-
-  #raw({ flag = "", variable, refusesEmpty }: Setting): RawValue | undefined {
-    const ofFlag = this.#flags.get(flag);
-    if (ofFlag !== undefined) return { name: flag, value: ofFlag };
-    const value = this.#variable(variable);
-    if (value === undefined || (value === "" && !refusesEmpty)) return;
-    return { name: variable, value };
+  /** Returns what is given for a setting, and the flag or variable that has it. */
+  #given({ flag = "", variable, refusesEmpty }: Setting) {
+    const ofFlag = this.#flags[flag];
+    if (ofFlag !== undefined) return { name: `--${flag}`, text: ofFlag };
+    const text = this.#variable(variable);
+    if (text === undefined || (text === "" && !refusesEmpty)) return undefined;
+    return { name: variable, text };
   }
 
   #variable(name: string): string | undefined {
     try {
       return this.#env.get(name);
-    } catch (error) {
-      const isDenied = error instanceof Deno.errors.NotCapable;
-      const message = isDenied ? error.message : `${name}: expected UTF-8`;
-      throw new OperatorError(message);
+    } catch {
+      // Deno's message may contain the value, which may be a secret.
+      throw new OperatorError(
+        `cannot read ${name}: it is not UTF-8, or Deno needs --allow-env`,
+      );
     }
   }
 }

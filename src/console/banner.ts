@@ -1,11 +1,8 @@
 import type { Config } from "../config/settings.ts";
 import { curlSample } from "../reference/samples.ts";
 import { type Log, writeStderr } from "../telemetry/log.ts";
-import { VERSION } from "../version.ts";
+import { DENO_OLDEST, VERSION } from "../version.ts";
 import { nameOf } from "./failures.ts";
-
-/** The token of `deno task dev`, which is no secret. */
-const DEV_TOKEN = "dev";
 
 /** The properties of a service that is listening. */
 export interface Started {
@@ -18,7 +15,7 @@ export interface Started {
   readonly generatedToken: string | undefined;
 }
 
-/** Prints the address, the store, and a sample call that creates a plant. */
+/** Logs what a start has done, and prints a sample call for people. */
 export function printBanner(
   log: Log,
   config: Config,
@@ -26,50 +23,41 @@ export function printBanner(
   print: (text: string) => void = writeStderr,
 ): void {
   const store = nameOf(config.store);
-  const devToken = config.tokens.find((token) => token === DEV_TOKEN);
-  const { tokenFile } = config;
-  // The variable may have a list.
-  const isList = config.tokens.length > 1 && tokenFile === undefined;
-  const first = isList ? "${ACCESS_TOKEN%%,*}" : undefined;
-  const curl = curlSample(baseUrl, generatedToken ?? devToken ?? first);
-  const { logFormat } = config;
-  const listens = `Plant Store ${VERSION} listens on ${address}`;
-  // The journal needs no sample call, except for the token in it.
-  const isEntry = logFormat === "json" ||
-    (logFormat === "journal" && generatedToken === undefined);
-  // The banner has it in the format for people.
-  if (isNewStore && logFormat !== "text") {
-    log.warn("new store", `created a new store in ${store}`);
+  const fields = { version: VERSION, address, baseUrl, store, isNewStore };
+  log.info("started", `Plant Store ${VERSION} listens on ${address}`, fields);
+  if (isNewStore) log.warn("new store", `created a new store in ${store}`);
+  else log.info("store", `the plants are stored in ${store}`);
+  if (generatedToken !== undefined) {
+    log.warn(
+      "token generated",
+      "no token is configured, so this run has a generated one: to keep it, " +
+        `set ACCESS_TOKEN=${generatedToken}`,
+    );
   }
-  if (isEntry) {
-    log.info("started", listens, {
-      version: VERSION,
-      address,
-      baseUrl,
-      store,
-      isNewStore,
-      curl,
-    });
-    return;
+  const { deno } = Deno.version;
+  if (deno.localeCompare(DENO_OLDEST, "en", { numeric: true }) < 0) {
+    log.warn(
+      "old Deno",
+      `Deno ${deno} is older than ${DENO_OLDEST}: it closes connections after ` +
+        "larger bodies, or can corrupt a store that two processes use",
+    );
   }
-  const aboutStore = isNewStore
-    ? `Created a new store in ${store}`
-    : `The plants are stored in ${store}`;
-  const aboutToken = generatedToken === undefined
-    ? ""
-    : "\nNo token is configured: the service generated the one below for this run";
-  const from = tokenFile === undefined
-    ? ""
-    : ` to a token in ${tokenFile.path}`;
-  const where = (generatedToken ?? devToken) === undefined
-    ? `, in a terminal where ACCESS_TOKEN is set${from}`
+  const isPrivate = /^https:|\/\/(127\.|\[::1\])/.test(address);
+  if (!isPrivate && !baseUrl.startsWith("https:")) {
+    log.warn(
+      "clear text",
+      `${address} is not https, so tokens are sent in clear text: set ` +
+        "TLS_CERT and TLS_KEY, or the BASE_URL of a proxy that serves https",
+    );
+  }
+  if (config.logFormat !== "text") return;
+  const which = generatedToken === undefined
+    ? ", with an accepted token in ACCESS_TOKEN"
     : "";
-  print(`${listens}
-${aboutStore}${aboutToken}
+  print(`
+Create a plant${which}:
 
-Create a plant${where}:
-
-  ${curl.replaceAll("\n", "\n  ")}
+  ${curlSample(baseUrl, generatedToken).replaceAll("\n", "\n  ")}
 
 API reference: ${baseUrl}/
 `);

@@ -1,5 +1,5 @@
 import { ApiError } from "../api_errors.ts";
-import { BEARER_TOKEN } from "../config/tokens.ts";
+import { BEARER_TOKEN } from "../bearer_token.ts";
 
 /** The case-insensitive scheme (RFC 9110, section 11.1) and one token. */
 const CREDENTIALS = new RegExp(`^bearer +(${BEARER_TOKEN})$`, "i");
@@ -10,20 +10,14 @@ const NOT_ACCEPTED = new ApiError("tokenNotAccepted");
 
 /** The tokens that the service accepts. */
 export class AcceptedTokens {
-  #tokens: readonly string[] = [];
+  #tokens: readonly string[];
 
   constructor(tokens: readonly string[]) {
-    this.replace(tokens);
+    this.#tokens = tokens;
   }
 
-  /** Number of different tokens. */
-  get count(): number {
-    return this.#tokens.length;
-  }
-
-  /** Replaces the accepted tokens. */
   replace(tokens: readonly string[]): void {
-    this.#tokens = [...new Set(tokens)];
+    this.#tokens = tokens;
   }
 
   /**

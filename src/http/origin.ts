@@ -1,15 +1,5 @@
 import type { Address } from "../config/settings.ts";
-
-/** The loopback address for each wildcard address. */
-const LOOPBACK: ReadonlyMap<string, string> = new Map([
-  ["0.0.0.0", "127.0.0.1"],
-  ["::", "::1"],
-]);
-
-/** Returns the address at which this machine reaches a server that listens. */
-export function localAddressOf(host: string): string {
-  return LOOPBACK.get(host) ?? host;
-}
+import { OperatorError } from "../operator_error.ts";
 
 /** Returns the origin of the URLs of an address. */
 export function originOf(host: string, port: number, isTls: boolean): string {
@@ -17,16 +7,17 @@ export function originOf(host: string, port: number, isTls: boolean): string {
   return `${isTls ? "https" : "http"}://${name}:${port}`;
 }
 
-/** Returns the public URL of a service, configured or by default. */
-export function publicUrlOf({ host, port, baseUrl, isTls }: Address): string {
-  return baseUrl ?? localOriginOf(host, port, isTls);
+/** Returns an origin for the clients of one that may be a wildcard address. */
+export function clientOriginOf(origin: string): string {
+  return origin.replace(/\/\/(0\.0\.0\.0|\[::\]):/, "//localhost:");
 }
 
-/** Returns the origin by which this machine reaches a server that listens. */
-export function localOriginOf(
-  host: string,
-  port: number,
-  isTls: boolean,
-): string {
-  return originOf(LOOPBACK.has(host) ? "localhost" : host, port, isTls);
+/**
+ * Returns the public URL of a service that need not run.
+ * @throws {OperatorError} if only its start will know it
+ */
+export function publicUrlOf({ host, port, baseUrl, isTls }: Address): string {
+  if (baseUrl !== undefined) return baseUrl;
+  if (port !== 0) return clientOriginOf(originOf(host, port, isTls));
+  throw new OperatorError("port 0 has no address yet: set BASE_URL, or PORT");
 }

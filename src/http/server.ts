@@ -1,8 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config/settings.ts";
 import { errorMessage } from "../messages.ts";
+import { exitStatusOf, OperatorError } from "../operator_error.ts";
 import type { Log } from "../telemetry/log.ts";
-import { localOriginOf, originOf } from "./origin.ts";
+import { originOf } from "./origin.ts";
 
 /** Interval between two attempts to listen again. */
 const RETRY_MS = 1_000;
@@ -15,28 +16,50 @@ export type Listening = Pick<Config, "host" | "port" | "tls">;
 
 /**
  * Listens for a moment.
- * @throws the error of the runtime if it cannot listen
+ * @throws {OperatorError} if this is impossible
  */
-export function tryToListen({ host, port, tls }: Listening): void {
+export function tryToListen(listening: Listening, port = listening.port): void {
+  const { host, tls } = listening;
   const address = { hostname: host, port };
-  const listener = tls === undefined
-    ? Deno.listen(address)
-    : Deno.listenTls({ ...address, ...tls });
+  const listener = orListenFailure(
+    listening,
+    () =>
+      tls === undefined
+        ? Deno.listen(address)
+        : Deno.listenTls({ ...address, ...tls }),
+  );
   listener.close();
+}
+
+/** Calls a function. @throws {OperatorError} if the runtime cannot listen */
+function orListenFailure<Result>(
+  { host, port, tls }: Listening,
+  listen: () => Result,
+): Result {
+  try {
+    return listen();
+  } catch (error) {
+    // The errors of the system have a code, and all but this one can pass.
+    const isTransient = error instanceof Error && "code" in error &&
+      !(error instanceof Deno.errors.PermissionDenied);
+    const settings = tls ? "HOST, PORT, TLS_CERT and TLS_KEY" : "HOST and PORT";
+    throw new OperatorError(
+      `cannot listen on ${host} port ${port}: ${errorMessage(error)}: ` +
+        `check ${settings}`,
+      exitStatusOf({ isTransient }),
+    );
+  }
 }
 
 /**
  * Listens, and again whenever the runtime stops listening, which happens when the
  * process is out of file descriptors.
- * @throws the error of the runtime if it cannot listen
+ * @throws {OperatorError} if this is impossible
  */
-export function listen(
-  { host, port, tls }: Listening,
-  handler: Handler,
-  log: Log,
-) {
+export function listen(listening: Listening, handler: Handler, log: Log) {
+  const { host, port, tls } = listening;
   const options = { hostname: host, port, ...tls, onListen() {} };
-  let server = Deno.serve(options, handler);
+  let server = orListenFailure(listening, () => Deno.serve(options, handler));
   const { hostname, port: bound } = server.addr;
   const address = originOf(hostname, bound, tls !== undefined);
   // If the port was 0, listen on the same one again.
@@ -69,8 +92,6 @@ export function listen(
   return {
     /** The bound address as a URL. */
     address,
-    /** The origin of a URL by which this machine reaches the server. */
-    origin: localOriginOf(hostname, bound, tls !== undefined),
     /** Stops listening; resolves when all requests are answered. */
     async shutdown(): Promise<void> {
       isStopping = true;

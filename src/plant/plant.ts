@@ -1,6 +1,6 @@
 /**
  * Plants: what their members are, how they are parsed, compared and formatted.
- * `reference/api.ts` describes them for clients.
+ * `reference/openapi.ts` describes them for clients.
  */
 import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../messages.ts";

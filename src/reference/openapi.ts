@@ -1,17 +1,6 @@
 /** The OpenAPI 3.0 description of the API, served at /openapi.json. */
 import { API_ERRORS, type ErrorRow, statusOf } from "../api_errors.ts";
-import {
-  API_TITLE,
-  API_VERSION,
-  AUTHENTICATION,
-  CREATED,
-  ERROR,
-  exampleMessage,
-  EXAMPLES,
-  INTRODUCTION,
-  PLANT,
-  PLANT_ID,
-} from "./api.ts";
+import { ID_MAX, ID_MIN } from "../limits.ts";
 
 // TypeScript does not declare this part of ECMAScript yet.
 declare global {
@@ -20,80 +9,61 @@ declare global {
   }
 }
 
-/** The errors of other paths and methods: no responses of the operation. */
-const OUTSIDE_THE_OPERATION: readonly ErrorRow[] = [
-  API_ERRORS.unknownPath,
-  API_ERRORS.methodNotAllowed,
-];
+/** How to authenticate. */
+export const AUTHENTICATION =
+  "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`. The service checks the token before the other headers and the body of a create.";
 
-/** Describes a JSON body by the name of its schema, and examples by name. */
-function describeBody(
-  schema: string,
-  examples: readonly (readonly [string | number, object])[] = [],
-) {
-  return {
-    "application/json": {
-      schema: { $ref: `#/components/schemas/${schema}` },
-      ...(examples.length > 0 && { examples: Object.fromEntries(examples) }),
+export const PLANT = {
+  type: "object",
+  required: ["name"],
+  properties: {
+    name: { type: "string", description: "The name of the plant" },
+    tag: { type: "string", description: "Tag to specify the type" },
+  },
+};
+
+/** What a NewPlant has besides the members of a Plant. */
+export const PLANT_ID = {
+  type: "object",
+  required: ["id"],
+  properties: {
+    id: {
+      type: "integer",
+      format: "int64",
+      description:
+        "Identification number of the plant. A JavaScript number may round an id beyond ±2^53, and the plant is created under the rounded id",
+      minimum: ID_MIN,
+      maximum: ID_MAX,
     },
-  };
-}
+  },
+};
 
-/** Describes the headers of a status, with examples from its errors. */
-function describeHeaders(errors: readonly ErrorRow[]) {
-  const names = errors.flatMap(({ headers = {} }) => Object.keys(headers));
-  return Object.fromEntries(names.map((name) => {
-    const isNumber = name === "Retry-After";
-    const examples = errors.flatMap(({ error, headers = {} }) => {
-      const text = headers[name];
-      if (text === undefined) return [];
-      return [[error, { value: isNumber ? Number(text) : text }]];
-    });
-    return [name, {
-      required: examples.length === errors.length,
-      schema: { type: isNumber ? "integer" : "string" },
-      examples: Object.fromEntries(examples),
-    }];
-  }));
-}
+const ERROR = {
+  type: "object",
+  required: ["error", "message"],
+  properties: {
+    // No enum: a later number must not break a client.
+    error: {
+      type: "integer",
+      format: "int32",
+      description:
+        "For programs: what went wrong. The first three digits are the HTTP status; a number never changes its meaning",
+    },
+    message: {
+      type: "string",
+      description: "For people: what was expected and what was found",
+    },
+  },
+};
 
-/** Describes the responses other than 200. */
-function describeRefusals() {
-  const statuses = Map.groupBy(
-    Object.values(API_ERRORS)
-      .filter((apiError) => !OUTSIDE_THE_OPERATION.includes(apiError)),
-    ({ error }) => statusOf(error),
-  );
-  return Object.fromEntries([...statuses].map(([status, errors]) => {
-    const description = errors.length === 1
-      ? errors.map(({ when }) => when).join()
-      : errors.map(({ error, when }) => `${error}: ${when}`).join(" ");
-    const examples = errors.map((apiError) => {
-      const { error, when, remedy } = apiError;
-      const value = { error, message: exampleMessage(apiError) };
-      return [error, { summary: when, description: remedy, value }] as const;
-    });
-    const headers = describeHeaders(errors);
-    return [status, {
-      // The specification describes this status with two words.
-      description: status === 400
-        ? `unexpected error, with one of these numbers. ${description}`
-        : description,
-      ...(Object.keys(headers).length > 0 && { headers }),
-      content: describeBody("Error", examples),
-    }];
-  }));
-}
+/** The plants of the examples. */
+const TAGGED = { name: "Monstera", tag: "climber" };
+const UNTAGGED = { name: "Ficus lyrata" };
 
-/** Describes the operation POST /plants. */
+const CREATED =
+  "The plant is on disk, stored by this request or by an earlier one.";
+
 function describeCreate() {
-  const examples = Object.entries(EXAMPLES);
-  const creates = examples.map(([name, { summary, id, plant }]) =>
-    [name, { summary, value: { id, ...plant } }] as const
-  );
-  const plants = examples.map(([name, { plant }]) =>
-    [name, { summary: CREATED, value: plant }] as const
-  );
   return {
     operationId: "createPlant",
     tags: ["plants"],
@@ -102,36 +72,110 @@ function describeCreate() {
     requestBody: {
       description: "The plant to create",
       required: true,
-      content: describeBody("NewPlant", creates),
+      content: bodyOf("NewPlant", {
+        tagged: {
+          summary: "A plant with a tag",
+          value: { id: 1, ...TAGGED },
+        },
+        untagged: {
+          summary:
+            "A plant without a tag, and an id that a double cannot represent",
+          value: { id: 2n ** 53n + 1n, ...UNTAGGED },
+        },
+      }),
     },
     responses: {
       200: {
         description: "plant response",
-        content: describeBody("Plant", plants),
+        content: bodyOf("Plant", {
+          tagged: { summary: CREATED, value: TAGGED },
+          untagged: { summary: CREATED, value: UNTAGGED },
+        }),
       },
       ...describeRefusals(),
       default: {
         description:
           "Another reply, such as 502 or 504 of a proxy, whose body need not be an Error.",
-        content: describeBody("Error"),
+        content: bodyOf("Error"),
       },
     },
   };
 }
 
-/**
- * Returns the text of /openapi.json, byte-stable for a base URL without a
- * trailing slash.
- */
+/** Describes a JSON body by the name of its schema, and examples by name. */
+function bodyOf(schema: string, examples?: Readonly<Record<string, object>>) {
+  return {
+    "application/json": {
+      schema: { $ref: `#/components/schemas/${schema}` },
+      examples,
+    },
+  };
+}
+
+/** Describes every reply to POST /plants but 200, by its status. */
+function describeRefusals() {
+  // The first two are replies of other paths and methods.
+  const { unknownPath: _, methodNotAllowed: __, ...errors } = API_ERRORS;
+  const statuses = Map.groupBy(
+    Object.values(errors),
+    ({ error }) => statusOf(error),
+  );
+  return Object.fromEntries(
+    statuses.entries().map(([status, rows]) => {
+      const cases = rows.map(({ error, when }) =>
+        rows.length === 1 ? when : `${error}: ${when}`
+      ).join(" ");
+      const examples = rows.map((row) => [row.error, {
+        summary: row.when,
+        description: row.remedy,
+        value: { error: row.error, message: exampleMessage(row) },
+      }]);
+      return [status, {
+        // The specification describes this status with two words.
+        description: status === 400
+          ? `unexpected error, with one of these numbers. ${cases}`
+          : cases,
+        headers: describeHeaders(rows),
+        content: bodyOf("Error", Object.fromEntries(examples)),
+      }];
+    }),
+  );
+}
+
+/** Describes the headers of a status, with examples from its errors. */
+function describeHeaders(rows: readonly ErrorRow[]) {
+  const names = rows.flatMap(({ headers = {} }) => Object.keys(headers));
+  if (names.length === 0) return undefined;
+  return Object.fromEntries(names.map((name) => {
+    const isNumber = name === "Retry-After";
+    const examples = rows.flatMap(({ error, headers = {} }) => {
+      const text = headers[name];
+      if (text === undefined) return [];
+      return [[error, { value: isNumber ? Number(text) : text }]];
+    });
+    return [name, {
+      required: examples.length === rows.length,
+      schema: { type: isNumber ? "integer" : "string" },
+      examples: Object.fromEntries(examples),
+    }];
+  }));
+}
+
+/** Returns the message of an error with the detail of its example. */
+export function exampleMessage({ message, example = "" }: ErrorRow): string {
+  return message(example);
+}
+
+/** Returns the text for a base URL without a trailing slash; it is byte-stable. */
 export function descriptionText(baseUrl: string): string {
   const api = {
     openapi: "3.0.3",
     info: {
-      title: API_TITLE,
-      version: API_VERSION,
+      title: "OpenAPI Plant Store",
+      version: "1.0.0",
       // One paragraph: generators copy it into the header of each file.
       description:
-        `${INTRODUCTION} The [API reference](${baseUrl}/) has every error, limit and special case, and samples.`,
+        `Stores plants under ids that the clients choose. A plant is on disk before the reply, ids are exact to the last digit, and repeating a create is always safe. The [API reference](${baseUrl}/) has every error, limit and special case, and samples.`,
       license: { name: "MIT", url: "https://spdx.org/licenses/MIT.html" },
     },
     servers: [{ url: baseUrl }],
@@ -144,7 +188,6 @@ export function descriptionText(baseUrl: string): string {
         NewPlant: {
           allOf: [{ $ref: "#/components/schemas/Plant" }, PLANT_ID],
         },
-        // No enum of the numbers: a later one must not break a client.
         Error: ERROR,
       },
       securitySchemes: {

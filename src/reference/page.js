@@ -7,6 +7,9 @@
 /** How long a copy button shows the result. */
 const COPIED_MS = 2_000;
 
+/** Time to wait for a reply. */
+const REPLY_MS_MAX = 20_000;
+
 /** @param {string} id */
 function byId(id) {
   const element = document.getElementById(id);
@@ -14,11 +17,13 @@ function byId(id) {
   return element;
 }
 
+/** @param {string} id */
+function valueOf(id) {
+  return /** @type {HTMLInputElement} */ (byId(id)).value;
+}
+
 const form = byId("create");
 const sendButton = byId("send");
-
-/** Time to wait for a reply. */
-const REPLY_MS_MAX = 1000 * Number(form.dataset.replySMax);
 
 /**
  * Copies the code beside a button. Outside a secure context there is no
@@ -39,19 +44,13 @@ async function copyCode(button) {
 }
 
 /**
- * Returns the body of a create. An integer is sent as it was typed: a
- * JavaScript number may round it beyond ±2 ** 53.
+ * Returns the body of a create. The id is sent as it was typed: a JavaScript
+ * number may round it beyond ±2 ** 53.
  */
 function bodyText() {
-  /** @type {NodeListOf<HTMLInputElement>} */
-  const inputs = form.querySelectorAll("[data-member]");
-  const members = [...inputs]
-    .filter(({ value, dataset }) => value !== "" || !("optional" in dataset))
-    .map(({ value, dataset: { member, type } }) => {
-      const text = type === "integer" ? value.trim() : JSON.stringify(value);
-      return `"${member}":${text}`;
-    });
-  return `{${members.join(",")}}`;
+  const tag = valueOf("member-tag") || undefined;
+  const plant = JSON.stringify({ name: valueOf("member-name"), tag });
+  return `{"id":${valueOf("member-id").trim()},${plant.slice(1)}`;
 }
 
 /**
@@ -84,7 +83,7 @@ function showOutcome(
   byId("status").scrollIntoView({ block: "nearest" });
 }
 
-/** Sends a create and shows request, reply and the same call as curl. */
+/** Sends a create, and shows request and reply. */
 async function create() {
   const body = bodyText();
   // Relative to this page, which may be served under any prefix.
@@ -94,19 +93,12 @@ Authorization: Bearer ••••••
 Content-Type: application/json
 
 ${body}`;
-  // A JSON text with this escape is one word of the shell in single quotes.
-  const quoted = `'${body.replaceAll("'", String.raw`\u0027`)}'`;
-  const url = `'${(location.origin + path).replaceAll("'", "%27")}'`;
-  byId("curl").textContent =
-    form.dataset.curl?.replace("PLANTS_URL", () => url) + quoted;
-
-  const token = /** @type {HTMLInputElement} */ (byId("token")).value.trim();
   const startMs = performance.now();
   try {
     const reply = await fetch(location.origin + path, {
       method: "POST",
       headers: {
-        "Authorization": `Bearer ${token}`,
+        "Authorization": `Bearer ${valueOf("token").trim()}`,
         "Content-Type": "application/json",
       },
       body,

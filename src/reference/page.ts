@@ -1,33 +1,89 @@
-/** The API reference for people: a page whose tables derive from the API. */
+/** The API reference for people: page.html, with what the code knows. */
 import { hash } from "node:crypto";
-import { API_ERRORS, statusOf } from "../api_errors.ts";
 import {
-  API_TITLE,
-  API_VERSION,
-  AUTHENTICATION,
-  CREATED,
-  ERROR,
-  exampleMessage,
-  INTRODUCTION,
-  LARGE_IDS,
-  LIMITS,
-  MANY_CREATES,
-  type MemberSchema,
-  type ObjectSchema,
-  PLANT,
-  PLANT_ID,
-  REFUSING,
-  REPEATING,
-  REPLY_S_MAX,
-} from "./api.ts";
+  API_ERRORS,
+  type ErrorRow,
+  RETRYABLE_STATUSES,
+  statusOf,
+} from "../api_errors.ts";
+import {
+  BODY_BYTES_MAX,
+  BODY_DISCARD_BYTES_MAX,
+  BODY_MS_MAX,
+  COMMIT_MS_MAX,
+  CREATES_RUNNING_MAX,
+  ID_MAX,
+  ID_MIN,
+  JSON_DEPTH_MAX,
+} from "../limits.ts";
+import { AUTHENTICATION, exampleMessage, PLANT, PLANT_ID } from "./openapi.ts";
 import css from "./page.css" with { type: "text" };
 import template from "./page.html" with { type: "text" };
 import script from "./page.js" with { type: "text" };
-import { curlBeforeBody, samples } from "./samples.ts";
+import { samples } from "./samples.ts";
 
 /** Elements of page.html that are replaced with inline code. */
 const STYLE_LINK = '<link rel="stylesheet" href="page.css">';
 const SCRIPT_LINK = '<script type="module" src="page.js"></script>';
+
+const { bodyTimedOut, bodyTooLarge, notANewPlant, notJson } = API_ERRORS;
+const { busy, notUtf8, storeFailed } = API_ERRORS;
+
+/** The bounds that clients can reach, with the error when they are exceeded. */
+const LIMITS: readonly (readonly [string, string, ErrorRow?])[] = [
+  [
+    "The id",
+    `an integer from ${ID_MIN} to ${ID_MAX}, compared by value: 1.0 is 1, 1e2 is 100`,
+    notANewPlant,
+  ],
+  [
+    "Known members",
+    "at most once each. Unknown members are ignored: to find a misspelled one, compare the reply with the plant that was sent",
+    notANewPlant,
+  ],
+  [
+    "Strings of known members",
+    "any text without unpaired surrogates; it may be empty",
+    notANewPlant,
+  ],
+  [
+    "Encoding of the body",
+    "UTF-8; a `charset` in the content type is ignored",
+    notUtf8,
+  ],
+  ["Byte order mark before the JSON", "not allowed", notJson],
+  ["Nesting of arrays and objects", `${JSON_DEPTH_MAX} levels`, notJson],
+  [
+    "Size of the body",
+    `${BODY_BYTES_MAX / 1024} KiB. Check it before sending: one above ${
+      BODY_DISCARD_BYTES_MAX / 2 ** 20
+    } MiB may get no reply, which looks like an outage`,
+    bodyTooLarge,
+  ],
+  ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
+  ["Time to store a plant", `${COMMIT_MS_MAX / 1000} s`, storeFailed],
+  [
+    "Creates running at one time",
+    CREATES_RUNNING_MAX.toLocaleString("en"),
+    busy,
+  ],
+  [
+    "Headers of a request",
+    "at most 64 KiB in 100 headers. More, or malformed HTTP, gets a bare 400 or 431 or no reply, and error 40000 from a proxy",
+  ],
+  [
+    "`Connection: Upgrade` without TLS",
+    "not supported: a bare 400. Java's HttpClient sends it, unless it has `version(HTTP_1_1)`",
+  ],
+  [
+    "Connections",
+    "idle ones stay open. A client that closes its sending side before the reply may get none, although the plant may be stored",
+  ],
+  [
+    "Web pages",
+    "those of other origins cannot call the service: no reply has CORS headers",
+  ],
+];
 
 function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, (char) => `&#${char.charCodeAt(0)};`);
@@ -38,127 +94,53 @@ function toHtml(text: string): string {
   return escapeHtml(text).replace(/`([^`]+)`/g, "<code>$1</code>");
 }
 
-/**
- * The rules for the input of a required member, as attributes. An empty name is
- * valid, but in a form it is a mistake, and the stored plant never changes.
- */
-const INPUT_RULES = {
-  string: "required",
-  integer:
-    'required pattern="\\s*-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+\\-]?[0-9]+)?\\s*" title="an integer, such as 42"',
-};
-
-/** Renders every member of schemas, in order. */
-function renderMembers(
-  schemas: readonly ObjectSchema[],
-  render: (name: string, schema: MemberSchema, isRequired: boolean) => string,
+function memberRows(
+  { required, properties }: typeof PLANT | typeof PLANT_ID,
 ): string {
-  return schemas.flatMap(({ properties, required }) =>
-    Object.entries(properties).map(([name, schema]) =>
-      render(name, schema, required.includes(name))
-    )
-  ).join("\n");
-}
-
-function renderTable(columns: readonly string[], rows: string): string {
-  const head = columns.map((column) => `<th scope="col">${column}</th>`);
-  return `<table>
-<thead class="soft"><tr>${head.join("")}</tr></thead>
-<tbody>
-${rows}
-</tbody>
-</table>`;
-}
-
-function membersTable(...schemas: readonly ObjectSchema[]): string {
-  const rows = renderMembers(schemas, (name, schema, isRequired) => {
-    const { type, format, description, minimum, maximum } = schema;
-    const kind = format === undefined ? type : `${type} (${format})`;
-    const bounds = minimum === undefined
-      ? ""
-      : `<br><span class="soft"><code>${minimum}</code> to <code>${maximum}</code></span>`;
+  return Object.entries(properties).map(([name, { type, description }]) => {
+    const need = required.includes(name) ? "required" : "optional";
     return `<tr>
   <th scope="row"><code>${name}</code></th>
-  <td class="soft">${kind}, ${isRequired ? "required" : "optional"}</td>
-  <td class="wide">${toHtml(description)}${bounds}</td>
+  <td class="soft">${type}, ${need}</td>
+  <td class="wide">${toHtml(description)}</td>
 </tr>`;
-  });
-  return renderTable(["Member", "Type", "Meaning"], rows);
+  }).join("\n");
 }
 
-/** Renders the inputs from which the script builds the body. */
-function memberInputs(...schemas: readonly ObjectSchema[]): string {
-  return renderMembers(schemas, (name, schema, isRequired) => {
-    const { type, description, minimum, maximum } = schema;
-    const attributes = isRequired ? INPUT_RULES[type] : "data-optional";
-    const hint = minimum === undefined
-      ? description
-      : `An integer from ${minimum} to ${maximum}`;
-    return `<div>
-  <label for="member-${name}">${name}${isRequired ? "" : " (optional)"}</label>
-  <input id="member-${name}" data-member="${name}" data-type="${type}" ${attributes} autocomplete="off" autocapitalize="none" spellcheck="false" aria-describedby="member-${name}-hint">
-  <span class="note soft" id="member-${name}-hint">${toHtml(hint)}</span>
-</div>`;
-  });
-}
-
-function repliesTable(): string {
-  const refused = Object.values(API_ERRORS).map((apiError) => {
-    const { error, when, remedy, headers = {} } = apiError;
-    const sent = [
-      ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`),
-      exampleMessage(apiError),
-    ].map((line) => `<code class="note soft">${escapeHtml(line)}</code>`);
-    return `<tr id="error-${error}">
+function refusalRow(row: ErrorRow): string {
+  const { error, when, remedy, headers = {} } = row;
+  const sent = Object.entries(headers).map((header) => header.join(": "));
+  const lines = [...sent, exampleMessage(row)].map(escapeHtml).join("<br>");
+  return `<tr id="error-${error}">
   <td class="status">${statusOf(error)}</td>
   <th scope="row"><code>${error}</code></th>
-  <td class="wide">${toHtml(when)}${sent.join("")}</td>
+  <td class="wide">${toHtml(when)}<code class="note soft">${lines}</code></td>
   <td class="remedy wide">${toHtml(remedy)}</td>
 </tr>`;
-  });
-  const rows = `<tr>
-  <td class="status">200</td>
-  <th scope="row" class="soft">none</th>
-  <td class="wide">${toHtml(CREATED)}</td>
-  <td class="remedy wide">Nothing.</td>
-</tr>
-${refused.join("\n")}`;
-  const when = "When, with headers and message";
-  return renderTable(["Status", "error", when, "What to do"], rows);
 }
 
-function limitsTable(): string {
-  const rows = LIMITS.map(([subject, bound, apiError]) => {
-    const link = apiError === undefined
-      ? "none"
-      : `<a href="#error-${apiError.error}"><code>${apiError.error}</code></a>`;
-    return `<tr>
+function limitRow([subject, bound, row]: typeof LIMITS[number]): string {
+  const link = row === undefined
+    ? "none"
+    : `<a href="#error-${row.error}"><code>${row.error}</code></a>`;
+  return `<tr>
   <th scope="row" class="wide">${toHtml(subject)}</th>
   <td class="wide">${toHtml(bound)}</td>
   <td>${link}</td>
 </tr>`;
-  });
-  return renderTable(["Subject", "Bound", "error"], rows.join("\n"));
 }
 
-/** Renders code, or its place for the script, with a button to copy it. */
-function figure(label: string, id: string, code = "", caption = label): string {
-  return `<figure>
-<figcaption class="soft">${caption} <button type="button" class="copy" aria-label="Copy ${label}">Copy</button></figcaption>
-<pre tabindex="0" aria-label="${label}"><code id="${id}">${
-    escapeHtml(code)
-  }</code></pre>
-</figure>`;
-}
-
-/** Renders the samples, of which the browser shows one at a time. */
-function renderSamples(baseUrl: string): string {
-  return Object.entries(samples(baseUrl)).map(([language, code], i) =>
-    `<details name="sample"${i === 0 ? " open" : ""}>
+/** Renders a sample, with a button to copy it. */
+function figure([language, code]: readonly [string, string]): string {
+  const open = language === "curl" ? " open" : "";
+  const html = escapeHtml(code);
+  return `<details name="sample"${open}>
 <summary>${language}</summary>
-${figure(language, `sample-${language}`, code, "")}
-</details>`
-  ).join("\n");
+<figure>
+<figcaption><button type="button" class="copy" aria-label="Copy ${language}">Copy</button></figcaption>
+<pre tabindex="0" aria-label="${language}"><code>${html}</code></pre>
+</figure>
+</details>`;
 }
 
 /** Returns a content security policy source that allows inline code. */
@@ -171,40 +153,20 @@ function hashSource(code: string): string {
  * the headers of its reply.
  */
 export function renderPage(baseUrl: string) {
-  const descriptionUrl = new URL(`${baseUrl}/openapi.json`);
+  const { pathname } = new URL(`${baseUrl}/openapi.json`);
   const parts: Readonly<Record<string, string>> = {
-    title: API_TITLE,
-    version: API_VERSION,
-    introduction: escapeHtml(INTRODUCTION),
     plants_url: escapeHtml(`${baseUrl}/plants`),
-    description_path: escapeHtml(descriptionUrl.pathname),
+    description_path: escapeHtml(pathname),
     authentication: toHtml(AUTHENTICATION),
-    new_plant_members: membersTable(PLANT_ID, PLANT),
-    repeating: toHtml(REPEATING),
-    many_creates: toHtml(MANY_CREATES),
-    large_ids: toHtml(LARGE_IDS),
-    samples: renderSamples(baseUrl),
-    curl_before_body: escapeHtml(curlBeforeBody("PLANTS_URL")),
-    reply_s_max: `${REPLY_S_MAX}`,
-    inputs: memberInputs(PLANT_ID, PLANT),
-    curl_figure: figure(
-      "The same call as curl, after export ACCESS_TOKEN=…",
-      "curl",
-    ),
-    refusing: toHtml(REFUSING),
-    replies: repliesTable(),
-    plant_members: membersTable(PLANT),
-    error_members: membersTable(ERROR),
-    limits: limitsTable(),
+    new_plant: memberRows(PLANT_ID) + memberRows(PLANT),
+    id_range: `from ${ID_MIN} to ${ID_MAX}`,
+    statuses: RETRYABLE_STATUSES.join(", "),
+    samples: Object.entries(samples(baseUrl)).map(figure).join("\n"),
+    refusals: Object.values(API_ERRORS).map(refusalRow).join("\n"),
+    limits: LIMITS.map(limitRow).join("\n"),
   };
   const html = template
-    .replace(/\{\{ (\w+) \}\}/g, (_, name: string) => {
-      const part = parts[name];
-      if (part === undefined) {
-        throw new Error(`page.html: unknown part ${name}`);
-      }
-      return part;
-    })
+    .replace(/\{\{ (\w+) \}\}/g, (place, name) => parts[name] ?? place)
     .replace(STYLE_LINK, () => `<style>${css}</style>`)
     .replace(SCRIPT_LINK, () => `<script type="module">${script}</script>`);
   const policy = [

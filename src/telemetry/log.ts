@@ -52,24 +52,20 @@ export class Log {
     return id;
   }
 
-  #log(
-    level: Level,
-    event: string,
-    text: string,
-    fields: LogFields,
-  ): void {
+  #log(level: Level, event: string, text: string, fields: LogFields): void {
     const message = toLine(text);
     const time = new Date().toISOString();
-    if (this.#format === "json") {
-      this.#write(JSON.stringify({ time, level, event, message, ...fields }));
-    } else {
-      const stack = fields.stack === undefined ? "" : `\n${fields.stack}`;
-      const lines = `${message}${stack}`;
-      this.#write(
-        this.#format === "journal"
-          ? lines.replaceAll(/^/gm, JOURNAL_PREFIX[level])
-          : `${time} ${level}: ${lines}`,
-      );
+    const { stack } = fields;
+    const lines = stack === undefined ? message : `${message}\n${stack}`;
+    switch (this.#format) {
+      case "text":
+        return this.#write(`${time} ${level}: ${lines}`);
+      case "json":
+        return this.#write(
+          JSON.stringify({ time, level, event, message, ...fields }),
+        );
+      case "journal":
+        return this.#write(lines.replaceAll(/^/gm, JOURNAL_PREFIX[level]));
     }
   }
 }

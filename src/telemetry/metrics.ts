@@ -22,8 +22,6 @@ export interface Gauges {
   /** Creates without an outcome. */
   readonly createsWaiting: number;
   readonly isStoreHealthy: boolean;
-  /** Whether this process has created the store. */
-  readonly isStoreNew: boolean;
   /** Size of the database file, of a store in a file. */
   readonly databaseBytes: number | undefined;
 }
@@ -33,11 +31,9 @@ class Histogram {
   /** For each bound, the number of values up to it. */
   readonly #buckets: { readonly bound: number; count: number }[];
   #sum = 0;
-  /** Number of observed values. */
-  count = 0;
 
   constructor(bounds: readonly number[]) {
-    this.#buckets = bounds.map((bound) => ({ bound, count: 0 }));
+    this.#buckets = [...bounds, Infinity].map((bound) => ({ bound, count: 0 }));
   }
 
   observe(value: number): void {
@@ -45,27 +41,32 @@ class Histogram {
       if (value <= bucket.bound) bucket.count++;
     }
     this.#sum += value;
-    this.count++;
   }
 
-  /** Returns the samples, as suffix and value. */
-  samples(): [string, number][] {
-    return [
-      ...this.#buckets.map(({ bound, count }): [string, number] => [
-        `_bucket{le="${bound}"}`,
-        count,
-      ]),
-      ['_bucket{le="+Inf"}', this.count],
-      ["_sum", this.#sum],
-      ["_count", this.count],
-    ];
+  /** Returns the lines of the histogram. */
+  text(name: string): string {
+    const lines = this.#buckets.map(({ bound, count }) =>
+      `${name}_bucket{le="${bound === Infinity ? "+Inf" : bound}"} ${count}`
+    );
+    return `${lines.join("\n")}
+${name}_sum ${this.#sum}
+${name}_count ${this.#buckets.at(-1)?.count}`;
   }
+}
+
+/** Returns a line for each value of a label. */
+function linesOf(
+  name: string,
+  label: string,
+  counts: readonly (readonly [value: string | number, count: number])[],
+): string {
+  return counts.map(([value, count]) => `${name}{${label}="${value}"} ${count}`)
+    .join("\n");
 }
 
 /** The metrics of the service, in the text format of Prometheus. */
 export class Metrics {
   readonly #measure: () => Gauges;
-  readonly #startSeconds = performance.timeOrigin / 1000;
   /** Requests by status; those of the API are shown before they occur. */
   readonly #requests = new Map([[200, 0], [DISCONNECTED_STATUS, 0]]);
   readonly #requestSeconds = new Histogram(REQUEST_SECONDS);
@@ -110,103 +111,48 @@ export class Metrics {
    * @param requestsRunning requests without a reply, this one included
    */
   text(requestsRunning: number): string {
-    const gauges = this.#measure();
-    return [
-      family(
-        "plant_store_http_requests_total",
-        "counter",
-        "Requests by HTTP status; 499: the client disconnected before the end of its body.",
-        [...this.#requests].sort(([a], [b]) => a - b)
-          .map(([status, count]) => [`{code="${status}"}`, count]),
-      ),
-      family(
-        "plant_store_http_request_duration_seconds",
-        "histogram",
-        "Time from the header of a request to its reply.",
-        this.#requestSeconds.samples(),
-      ),
-      gauge(
-        "plant_store_http_requests_running",
-        "Requests without a reply, this one included.",
-        requestsRunning,
-      ),
-      family(
-        "plant_store_creates_total",
-        "counter",
-        "Creates by outcome: stored is new, replayed was stored before.",
-        Object.entries(this.#creates)
-          .map(([outcome, count]) => [`{outcome="${outcome}"}`, count]),
-      ),
-      gauge(
-        "plant_store_creates_waiting",
-        "Creates without an outcome, queued or in a commit.",
-        gauges.createsWaiting,
-      ),
-      family(
-        "plant_store_commits_total",
-        "counter",
-        "Successful commits.",
-        [["", this.#commitSeconds.count]],
-      ),
-      family(
-        "plant_store_commit_plants",
-        "histogram",
-        "Plants in one commit.",
-        this.#commitPlants.samples(),
-      ),
-      family(
-        "plant_store_commit_duration_seconds",
-        "histogram",
-        "Time of one commit.",
-        this.#commitSeconds.samples(),
-      ),
-      gauge(
-        "plant_store_up",
-        "Whether the store works: 1, or 0 while it fails and for 2 s after; a lost store needs a restart.",
-        gauges.isStoreHealthy ? 1 : 0,
-      ),
-      gauge(
-        "plant_store_new_store",
-        "Whether this process has created the store: 1, or 0 if it existed.",
-        gauges.isStoreNew ? 1 : 0,
-      ),
-      gauge(
-        "plant_store_database_bytes",
-        "Size of the database file; absent with a KV Connect server.",
-        gauges.databaseBytes,
-      ),
-      family(
-        "plant_store_build_info",
-        "gauge",
-        "The versions of the program and of its runtime.",
-        [[`{version="${VERSION}",deno="${Deno.version.deno}"}`, 1]],
-      ),
-      gauge(
-        "process_start_time_seconds",
-        "Start time of the process since the Unix epoch, in seconds.",
-        this.#startSeconds,
-      ),
-      gauge(
-        "process_resident_memory_bytes",
-        "Resident memory of the process.",
-        Deno.memoryUsage().rss,
-      ),
-    ].join("");
+    const { createsWaiting, isStoreHealthy, databaseBytes } = this.#measure();
+    const requests = [...this.#requests].sort(([a], [b]) => a - b);
+    const creates = Object.entries(this.#creates);
+    const database = databaseBytes === undefined ? "" : `\
+# HELP plant_store_database_bytes Size of the database file; absent with a KV Connect server.
+# TYPE plant_store_database_bytes gauge
+plant_store_database_bytes ${databaseBytes}
+`;
+    return `\
+# HELP plant_store_http_requests_total Requests by HTTP status; 499: the client disconnected before the end of its body.
+# TYPE plant_store_http_requests_total counter
+${linesOf("plant_store_http_requests_total", "code", requests)}
+# HELP plant_store_http_request_duration_seconds Time from the header of a request to its reply.
+# TYPE plant_store_http_request_duration_seconds histogram
+${this.#requestSeconds.text("plant_store_http_request_duration_seconds")}
+# HELP plant_store_http_requests_running Requests without a reply, this one included.
+# TYPE plant_store_http_requests_running gauge
+plant_store_http_requests_running ${requestsRunning}
+# HELP plant_store_creates_total Creates by outcome: stored is new, replayed was stored before.
+# TYPE plant_store_creates_total counter
+${linesOf("plant_store_creates_total", "outcome", creates)}
+# HELP plant_store_creates_waiting Creates without an outcome, queued or in a commit.
+# TYPE plant_store_creates_waiting gauge
+plant_store_creates_waiting ${createsWaiting}
+# HELP plant_store_commit_plants Plants in one commit.
+# TYPE plant_store_commit_plants histogram
+${this.#commitPlants.text("plant_store_commit_plants")}
+# HELP plant_store_commit_duration_seconds Time of one commit.
+# TYPE plant_store_commit_duration_seconds histogram
+${this.#commitSeconds.text("plant_store_commit_duration_seconds")}
+# HELP plant_store_up Whether the store works: 1, or 0 while it fails and for 2 s after; a lost store needs a restart.
+# TYPE plant_store_up gauge
+plant_store_up ${isStoreHealthy ? 1 : 0}
+# HELP plant_store_build_info The versions of the program and of its runtime.
+# TYPE plant_store_build_info gauge
+plant_store_build_info{version="${VERSION}",deno="${Deno.version.deno}"} 1
+# HELP process_start_time_seconds Start time of the process since the Unix epoch, in seconds.
+# TYPE process_start_time_seconds gauge
+process_start_time_seconds ${performance.timeOrigin / 1000}
+# HELP process_resident_memory_bytes Resident memory of the process.
+# TYPE process_resident_memory_bytes gauge
+process_resident_memory_bytes ${Deno.memoryUsage().rss}
+${database}`;
   }
-}
-
-/** Formats a metric family; a sample is a suffix of the name, and a value. */
-function family(
-  name: string,
-  type: "counter" | "gauge" | "histogram",
-  help: string,
-  samples: readonly (readonly [string, number])[],
-): string {
-  const lines = samples.map(([suffix, value]) => `${name}${suffix} ${value}\n`);
-  return `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${lines.join("")}`;
-}
-
-/** Formats a gauge; one without a value is absent. */
-function gauge(name: string, help: string, value: number | undefined): string {
-  return value === undefined ? "" : family(name, "gauge", help, [["", value]]);
 }
