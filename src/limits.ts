@@ -82,6 +82,9 @@ export const LOCK_RETRY_MS_MAX = 20;
 /** Maximum keys in one read: Deno KV's limit for `getMany`. */
 export const READ_KEYS_MAX = 10;
 
+/** Maximum keys in one listing of a run of ids: Deno KV's limit. */
+export const LIST_KEYS_MAX = 1_000;
+
 /**
  * Keys in one page of a listing: 8 MiB of the largest plants. With 64, an export
  * takes a third longer.

@@ -22,8 +22,8 @@ export interface Store {
    */
   commit(plants: readonly NewPlant[]): Promise<CommitResult>;
   /**
-   * Returns the plants of these ids that exist; `null` if the value is not a plant
-   * of this service, or cannot be decoded.
+   * Returns the plants of these ids that exist, and possibly those of other ids;
+   * `null` if the value is not a plant of this service, or cannot be decoded.
    * @throws {StoreError}
    */
   read(ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Plant | null>>;
