@@ -83,6 +83,13 @@ const ROWS = {
     example:
       `id: expected an integer from ${ID_MIN} to ${ID_MAX}, got a string`,
   },
+  badHost: {
+    error: 40004,
+    when: "The `Host` header is not a host, perhaps with a port.",
+    remedy: "Send the host and the port of the address in `Host`.",
+    message: (host) => `Host: expected a host, got ${host}`,
+    example: "a/b",
+  },
   noToken: {
     error: 40101,
     when: "The request has no bearer token.",

@@ -118,6 +118,11 @@ export class StoreError extends Error {
     return this.kind === "corrupt" || this.kind === "lost";
   }
 
+  /** Whether a part of the store cannot be read, now and later. */
+  get isDamage(): boolean {
+    return this.kind === "corrupt" || this.kind === "newer format";
+  }
+
   /** Whether a restart, or time, can end it. */
   get isTransient(): boolean {
     return TRANSIENT.includes(this.kind);

@@ -60,6 +60,9 @@ export const READY_PATH = "/readyz";
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 
+/** RFC 9110, section 7.2, without the characters that end it in a URL. */
+const HOST = /^[^/?#@\s]*$/;
+
 /** The reply while the service is busy; a clone costs less than a new one. */
 const BUSY = toResponse(new ApiError("busy"));
 
@@ -161,6 +164,9 @@ export class RequestHandler {
   }
 
   #route(request: Request, startMs: number): Answer | Promise<Answer> {
+    const host = request.headers.get("host") ?? "";
+    // The URL of a request contains it as it is, so it could change the path.
+    if (!HOST.test(host)) return new ApiError("badHost", shorten(host));
     const path = pathOf(request);
     const route = this.#routes.get(path);
     if (route === undefined) {

@@ -169,32 +169,39 @@ export class KvStore implements Store {
   }
 
   /**
-   * Lists all plants in the order of ids, in pages. Each has a time limit, since
-   * a KV Connect server may never answer.
+   * Lists the plants above an id, in the order of ids or in reverse, in pages. Each
+   * has a time limit, since a KV Connect server may never answer. Damage ends it
+   * after the last plant before it.
    * @throws {StoreError}
    */
-  async *list(): AsyncGenerator<readonly Listed[]> {
-    for (let start = ID_MIN;;) {
-      const entries = this.#kv.list(
-        { start: [PLANTS, start], end: [PLANTS, ID_MAX + 1n] },
-        { batchSize: PAGE_KEYS, limit: PAGE_KEYS },
-      );
-      let page: readonly Listed[];
+  async *list(
+    after = ID_MIN - 1n,
+    reverse = false,
+  ): AsyncGenerator<readonly Listed[]> {
+    let [first, last] = [after + 1n, ID_MAX];
+    let limit = PAGE_KEYS;
+    let page: readonly Listed[];
+    do {
       try {
-        const read = Array.fromAsync(entries, toListed);
-        page = await withTimeout(read, LIST_MS_MAX);
+        const listed = this.#listPage(first, last, limit, reverse);
+        page = await withTimeout(listed, LIST_MS_MAX);
       } catch (error) {
-        throw this.#toError(error);
-      }
-      for (const { id } of page) {
-        // Damage may change the order, and then a listing may never end.
-        if (id < start) throw new StoreError("corrupt");
-        start = id;
+        if (limit === 1 || !toStoreError(error).isDamage) throw error;
+        // A page includes what is readable before the damage.
+        limit = 1;
+        page = await withTimeout(
+          this.#listPage(first, last, limit, reverse),
+          LIST_MS_MAX,
+        );
       }
       yield page;
-      if (page.length < PAGE_KEYS) return;
-      start++;
-    }
+      for (const { id } of page) {
+        // Damage may change the order, and then a listing may never end.
+        if (id < first || id > last) throw new StoreError("corrupt");
+        if (reverse) last = id - 1n;
+        else first = id + 1n;
+      }
+    } while (page.length === limit);
   }
 
   /** See {@link Store}. @throws {StoreError} */
@@ -247,6 +254,24 @@ export class KvStore implements Store {
         .check({ key: PROBE_KEY, versionstamp: null })
         .delete(key).commit();
       this.#checkDatabase();
+    } catch (error) {
+      throw this.#toError(error);
+    }
+  }
+
+  /** Lists the first plants of a range of ids, or the last ones. */
+  async #listPage(
+    first: bigint,
+    last: bigint,
+    limit: number,
+    reverse: boolean,
+  ): Promise<Listed[]> {
+    const listing = this.#kv.list(
+      { start: [PLANTS, first], end: [PLANTS, last + 1n] },
+      { batchSize: limit, limit, reverse },
+    );
+    try {
+      return await Array.fromAsync(listing, toListed);
     } catch (error) {
       throw this.#toError(error);
     }
