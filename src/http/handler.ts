@@ -146,16 +146,19 @@ export class RequestHandler {
     try {
       const answer = await this.#route(request, startMs);
       if (answer === DISCONNECTED) status = DISCONNECTED_STATUS;
-      response = await toReply(request, answer);
+      response = toResponse(answer);
     } catch (error) {
-      const answer = new ApiError("internal", log.internalError(error));
-      response = await toReply(request, answer);
+      response = toResponse(
+        new ApiError("internal", log.internalError(error)),
+      );
     } finally {
       this.#running--;
       this.#runningCreates -= creates;
       if (this.#running === 0) this.#drained?.resolve();
     }
-    this.#bodies.discard(request);
+    if (request.method === "HEAD") response = await withoutBody(response);
+    // A create that succeeded has read its body; GET and HEAD have none.
+    if (!response.ok) this.#bodies.discard(request);
     metrics.request(
       status ?? response.status,
       (clock.nowMs() - startMs) / 1000,
@@ -314,15 +317,6 @@ function toResponse(answer: Answer): Response {
     status: statusOf(error),
     headers,
   });
-}
-
-/** Converts an answer to the reply to a request. */
-function toReply(
-  { method }: Request,
-  answer: Answer,
-): Response | Promise<Response> {
-  const response = toResponse(answer);
-  return method === "HEAD" ? withoutBody(response) : response;
 }
 
 /**
