@@ -75,9 +75,9 @@ export class BodyReader {
    * `Connection: close`, which is acceptable only for a short body.
    */
   discard(request: Request): void {
-    if (request.bodyUsed) return;
     const isShort = (contentLength(request) ?? Infinity) <= BODY_BYTES_MAX;
-    if (isShort) return;
+    // The length first: bodyUsed makes the runtime take the body.
+    if (isShort || request.bodyUsed) return;
     const reader = request.body?.getReader();
     if (reader !== undefined) this.#discardRest(reader);
   }
