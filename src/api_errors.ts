@@ -4,12 +4,9 @@
  */
 import {
   BODY_BYTES_MAX,
-  BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
-  CREATES_RUNNING_MAX,
-  ID_MAX,
-  ID_MIN,
+  ID_RANGE,
   STOP_RETRY_MS,
 } from "./limits.ts";
 
@@ -26,8 +23,6 @@ export interface ErrorRow {
   readonly remedy: string;
   /** For people: what was expected and, if it takes a detail, what was found. */
   readonly message: (detail: string) => string;
-  /** Whether the client sends the same request again after a pause. */
-  readonly isRetryable?: true;
   /** An example of the detail. */
   readonly example?: string;
   /** Headers of the reply besides those of the body. */
@@ -53,22 +48,16 @@ export function adviseToCreate(prefix: string): string {
 export const MAY_BE_STORED =
   "the plant may or may not be stored: send the same request again";
 
-/** The effect of a store that failed before a create. */
-export const NOT_STORED = "nothing was stored: send the same request again";
-
-const RUNNING_MAX = CREATES_RUNNING_MAX.toLocaleString("en");
-
 const ROWS = {
   notUtf8: {
     error: 40001,
-    when: "The body is not well-formed UTF-8.",
+    when: "The body is not UTF-8.",
     remedy: "Encode the body as UTF-8.",
     message: () => "body: expected well-formed UTF-8",
   },
   notJson: {
     error: 40002,
-    when:
-      "The body is not one JSON text (RFC 8259), or only a part of it arrived.",
+    when: "The body is not JSON, or is incomplete.",
     remedy:
       "Fix the JSON at the line and column in the message, or send the whole body.",
     message: (problem) => problem,
@@ -76,16 +65,14 @@ const ROWS = {
   },
   notANewPlant: {
     error: 40003,
-    when:
-      "The JSON is not a NewPlant: not an object, or a member is missing, duplicate, out of range, of the wrong type or not Unicode text.",
+    when: "The JSON is not a plant: a member is missing, wrong or repeated.",
     remedy: "Fix the member that the message names.",
     message: (problem) => problem,
-    example:
-      `id: expected an integer from ${ID_MIN} to ${ID_MAX}, got a string`,
+    example: `id: expected an integer ${ID_RANGE}, got a string`,
   },
   badHost: {
     error: 40004,
-    when: "The `Host` header is not a host, perhaps with a port.",
+    when: "The `Host` header is not a host.",
     remedy: "Send the host and the port of the address in `Host`.",
     message: (host) => `Host: expected a host, got ${host}`,
     example: "a/b",
@@ -115,14 +102,13 @@ const ROWS = {
   },
   methodNotAllowed: {
     error: 40501,
-    when: "The path exists, but does not support this method.",
+    when: "The path does not support this method.",
     remedy: "Use a method in the header `Allow`: `POST` for `/plants`.",
     message: (method) => `method not allowed: ${method}`,
     example: `GET: ${adviseToCreate("")}`,
   },
   bodyTimedOut: {
     error: 40801,
-    isRetryable: true,
     when: "The body did not arrive in time. Nothing was stored.",
     remedy: "Send the same request again, on a new connection.",
     message: () => `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
@@ -130,16 +116,14 @@ const ROWS = {
   },
   idTaken: {
     error: 40901,
-    when: "The id is already taken by a different plant, which stays as it is.",
+    when: "The id is already taken by a different plant.",
     remedy: "Choose another id.",
     message: (id) => `id: ${id} is already taken by a different plant`,
     example: "1",
   },
   bodyTooLarge: {
     error: 41301,
-    when: `The body is larger than ${BODY_BYTES_MAX / 1024} KiB. A body above ${
-      BODY_DISCARD_BYTES_MAX / 2 ** 20
-    } MiB may get no reply.`,
+    when: `The body is larger than ${BODY_BYTES_MAX / 1024} KiB.`,
     remedy: "Send a smaller body.",
     message: () => `body: expected at most ${BODY_BYTES_MAX} bytes`,
   },
@@ -152,7 +136,7 @@ const ROWS = {
   },
   contentCoding: {
     error: 41502,
-    when: "The body has a content coding, such as gzip.",
+    when: "The body is compressed.",
     remedy: "Send the body without `Content-Encoding`.",
     message: (coding) => `Content-Encoding: expected identity, got ${coding}`,
     example: "gzip",
@@ -161,7 +145,6 @@ const ROWS = {
   },
   internal: {
     error: 50001,
-    isRetryable: true,
     when: "Internal error.",
     remedy:
       "Send the same request again. If the error persists, give the operator the id in the message, which identifies the log entry.",
@@ -170,7 +153,6 @@ const ROWS = {
   },
   shuttingDown: {
     error: 50301,
-    isRetryable: true,
     when: "The service is shutting down. Nothing was stored.",
     remedy: RESEND,
     message: () => "the service is shutting down: send the same request again",
@@ -178,18 +160,14 @@ const ROWS = {
   },
   busy: {
     error: 50302,
-    isRetryable: true,
-    when:
-      `The service is busy: ${RUNNING_MAX} creates are running. Nothing was stored. While it is busy, this error may come before any other.`,
+    when: "The service is busy. Nothing was stored.",
     remedy: RESEND,
     message: () => "the service is busy: send the same request again",
     headers: { "Retry-After": "1" },
   },
   storeFailed: {
     error: 50303,
-    isRetryable: true,
-    when:
-      "The store failed, or did not commit the plant in time. The plant may have been stored.",
+    when: "The store failed. The plant may have been stored.",
     remedy: `${RESEND} Repeating a create is safe.`,
     message: (effect) => `the store failed or timed out, so ${effect}`,
     example: MAY_BE_STORED,
@@ -220,14 +198,21 @@ export function statusOf(error: number): number {
   return Math.floor(error / 100);
 }
 
-/** Statuses of proxies that limit requests, or got no reply from the service. */
-const PROXY_STATUSES = [429, 502, 504];
-
-/** The statuses after which a client sends the same request again. */
+/**
+ * The statuses after which a client sends the same request again. Proxies that
+ * limit requests, or got no reply from the service, answer 429, 502 and 504.
+ */
 export const RETRYABLE_STATUSES: readonly number[] = [
-  ...PROXY_STATUSES,
-  ...new Set(
-    Object.values(API_ERRORS).filter(({ isRetryable }) => isRetryable)
-      .map(({ error }) => statusOf(error)),
-  ),
-].sort((a, b) => a - b);
+  ...new Set([
+    429,
+    502,
+    504,
+    ...Object.values(API_ERRORS).map(({ error }) => statusOf(error)),
+  ]),
+].filter((status) => status === 408 || status === 429 || status >= 500)
+  .sort((a, b) => a - b);
+
+/** Returns the message of an error with the detail of its example. */
+export function exampleMessage({ message, example = "" }: ErrorRow): string {
+  return message(example);
+}

@@ -6,12 +6,12 @@ import { importPlants } from "./commands/import.ts";
 import { removePlants } from "./commands/remove.ts";
 import { serve } from "./commands/serve.ts";
 import { ALL_SETTINGS, Settings } from "./config/settings.ts";
-import { writeStdout } from "./console/stdout.ts";
-import { publicUrlOf } from "./http/origin.ts";
-import { errorMessage, toLine } from "./messages.ts";
+import { printLine, writeStdout } from "./console/output.ts";
+import { clientOriginOf, originOf } from "./http/origin.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { descriptionText } from "./reference/openapi.ts";
-import { Log, type LogFormat, writeStderr } from "./telemetry/log.ts";
+import { Log, type LogFormat } from "./telemetry/log.ts";
+import { errorMessage } from "./text.ts";
 import { VERSION } from "./version.ts";
 
 /** A command of the program. */
@@ -32,7 +32,7 @@ interface Command {
 const COMMANDS = new Map(Object.entries<Command>({
   serve: {
     help: "run the service; the default",
-    run: (settings) => serve(settings.config()),
+    run: serve,
   },
   export: {
     operands: "[ID...]",
@@ -60,16 +60,18 @@ const COMMANDS = new Map(Object.entries<Command>({
   },
   healthcheck: {
     help: "ask the service whether it is ready; prints nothing if it is",
-    run: (settings) => checkHealth(settings.address()),
+    run: checkHealth,
   },
   openapi: {
     help: "write the OpenAPI description to stdout",
     run: async (settings) => {
-      await writeStdout(descriptionText(publicUrlOf(settings.address())));
+      await writeStdout(descriptionText(publicUrlOf(settings)));
       return 0;
     },
   },
 }));
+
+const DEFAULT_COMMAND = "serve";
 
 /** The exit status that a shell reports for a program ended by SIGPIPE. */
 const EXIT_PIPE_CLOSED = 128 + 13;
@@ -94,16 +96,23 @@ export async function main(args: readonly string[]): Promise<number> {
     }
     const { values, positionals } = parse(args);
     settings = new Settings(values, Deno.env);
-    const [name = "serve", ...operands] = positionals;
+    const [name = DEFAULT_COMMAND, ...operands] = positionals;
     return await commandOf(name, operands).run(settings, operands);
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
-    return report(error, logFormatOf(settings));
+    // Flags that cannot be parsed may be those of any command.
+    const name = args.find((arg) => COMMANDS.has(arg)) ?? DEFAULT_COMMAND;
+    const format = name === DEFAULT_COMMAND ? logFormatOf(settings) : "text";
+    return report(error, format);
   }
 }
 
 /** Splits arguments into flags and others. @throws {OperatorError} */
 function parse(args: readonly string[]) {
+  // Deno replaces what is not UTF-8, and the path of a store would be another one.
+  if (args.some((arg) => arg.includes("\ufffd"))) {
+    throw new OperatorError("expected arguments in UTF-8");
+  }
   const flags = ALL_SETTINGS.flatMap(({ flag }) => flag ?? []);
   const options = Object.fromEntries(
     flags.map((flag) => [flag, { type: "string" }] as const),
@@ -133,7 +142,7 @@ function report(error: unknown, format: LogFormat): number {
     log.internalError(error);
     return EXIT_FAILURE;
   }
-  if (format === "text") writeStderr(`plant-store: ${toLine(error.message)}`);
+  if (format === "text") printLine(`plant-store: ${error.message}`);
   else log.error("failed", error.message);
   return error.exitStatus;
 }
@@ -145,6 +154,17 @@ function logFormatOf(settings: Settings): LogFormat {
   } catch {
     return "text";
   }
+}
+
+/** Returns the public URL of a service that need not run. @throws {OperatorError} */
+function publicUrlOf(settings: Settings): string {
+  const { host, port, baseUrl } = settings.address();
+  if (baseUrl !== undefined) return baseUrl;
+  if (port !== 0) return clientOriginOf(originOf(host, port, settings.isTls()));
+  throw new OperatorError(
+    `${settings.nameOf("port")} 0 has no address yet: give another port, or ` +
+      settings.nameOf("baseUrl"),
+  );
 }
 
 function help(): string {
@@ -167,6 +187,12 @@ Flags, the environment variables beside them, and defaults; a flag wins:
 ${settings.join("\n")}
   --help
   --version
+
+Exit status:
+  0    success, or a signal has stopped the service
+  1    it failed, and trying again may help
+  2    change the command or the configuration first
+  ${EXIT_PIPE_CLOSED}  the reader of the output has closed the pipe
 
 Examples:
   plant-store

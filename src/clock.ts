@@ -1,14 +1,5 @@
-import { setTimeout as sleep } from "node:timers/promises";
-
-/** The time; tests provide their own. */
-export interface Clock {
-  /** Returns the time in milliseconds since any moment; never decreases. */
-  nowMs(): number;
-  sleep(ms: number): Promise<void>;
-}
+/** Returns milliseconds since any moment; never decreases. Tests provide their own. */
+export type Clock = () => number;
 
 /** The real time. */
-export const SYSTEM_CLOCK: Clock = {
-  nowMs: () => performance.now(),
-  sleep: (ms) => sleep(ms),
-};
+export const SYSTEM_CLOCK: Clock = () => performance.now();

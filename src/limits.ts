@@ -45,14 +45,14 @@ export const JSON_DEPTH_MAX = 64;
 /** The range of int64 (OpenAPI format registry, `int64`). */
 export const ID_MIN = -(2n ** 63n);
 export const ID_MAX = 2n ** 63n - 1n;
+export const ID_RANGE = `from ${ID_MIN} to ${ID_MAX}`;
 
 /** Maximum length of a quotation in a message, in UTF-16 code units. */
 export const QUOTE_CHARS_MAX = 60;
 
 /**
  * Time for a create to reach an outcome: many times the longest pause of a
- * healthy disk, and below the usual time-outs of clients. A create that joins a
- * waiting one of its id has the deadline of that one.
+ * healthy disk, and below the usual time-outs of clients.
  */
 export const COMMIT_MS_MAX = 5_000;
 
@@ -84,6 +84,12 @@ export const READ_KEYS_MAX = 10;
 
 /** Maximum keys in one listing of a run of ids: Deno KV's limit. */
 export const LIST_KEYS_MAX = 1_000;
+
+/** Minimum ids in a run to read them with one listing. */
+export const RUN_IDS_MIN = 4;
+
+/** Maximum distance between two neighboring ids of a run. */
+export const RUN_GAP_MAX = 4n;
 
 /**
  * Keys in one page of a listing: 8 MiB of the largest plants. With 64, an export

@@ -1,3 +1,5 @@
+import { toStoreError } from "./store/store_error.ts";
+
 /** Exit status if the command line or the configuration must change. */
 export const EXIT_CONFIGURATION = 2;
 
@@ -26,4 +28,21 @@ export class OperatorError extends Error {
     super(message);
     this.exitStatus = exitStatus;
   }
+}
+
+/**
+ * Converts an error of a file that is not the store.
+ * @param action completes "cannot"
+ * @param name the file, or what it is
+ */
+export function fileFailure(
+  action: string,
+  name: string,
+  error: unknown,
+): OperatorError {
+  const converted = toStoreError(error);
+  return new OperatorError(
+    `cannot ${action} ${name}: ${converted.message}`,
+    exitStatusOf(converted),
+  );
 }

@@ -1,32 +1,24 @@
 import type { Clock } from "./clock.ts";
-import type { AcceptedTokens } from "./http/auth.ts";
-import { RequestHandler } from "./http/handler.ts";
+import { BodyReader } from "./http/body.ts";
+import { type HandlerParts, RequestHandler } from "./http/handler.ts";
 import { Committer } from "./store/committer.ts";
 import { type HealthReport, StoreHealth } from "./store/health.ts";
-import type { Store } from "./store/store.ts";
-import type { Log } from "./telemetry/log.ts";
+import type { Store } from "./store/kv_store.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 
 /** The parts of a service besides its store and its clock. */
-export interface ServiceConfig {
-  readonly tokens: AcceptedTokens;
-  readonly log: Log;
-  /** The public address, without a trailing slash. */
-  readonly baseUrl: string;
+export interface ServiceConfig
+  extends Pick<HandlerParts, "tokens" | "log" | "baseUrl"> {
   readonly report: HealthReport;
 }
 
 /** Connects the parts of a service, which answers requests through its handler. */
 export function createService(
   store: Store,
-  { tokens, log, baseUrl, report }: ServiceConfig,
+  { report, ...config }: ServiceConfig,
   clock: Clock,
 ) {
-  const metrics = new Metrics(() => ({
-    createsWaiting: committer.waiting,
-    isStoreHealthy: health.error === undefined,
-    databaseBytes: store.databaseBytes,
-  }));
+  const metrics = new Metrics();
   const health = new StoreHealth(store, report, clock);
   const committer = new Committer(store, {
     committed(seconds, plants) {
@@ -35,15 +27,15 @@ export function createService(
     },
     commitFailed: (error) => health.failed(error),
   }, clock);
-  const handler = new RequestHandler(
-    { tokens, log, baseUrl, committer, health, metrics, clock },
-  );
+  const bodies = new BodyReader(clock);
   return {
-    handler,
+    handler: new RequestHandler(
+      { ...config, store, bodies, committer, health, metrics, clock },
+    ),
 
     /** Checks all deadlines, and the store. Call it every `CHECK_MS`. */
     check(): void {
-      handler.expire();
+      bodies.expire();
       committer.expire();
       health.check();
     },

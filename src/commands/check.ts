@@ -1,8 +1,9 @@
 import type { SettingKey, Settings } from "../config/settings.ts";
-import { nameOf } from "../console/failures.ts";
-import { writeStdout } from "../console/stdout.ts";
+import { orListenFailure } from "../console/failures.ts";
+import { writeStdout } from "../console/output.ts";
 import { tryToListen } from "../http/server.ts";
-import { countOf } from "../messages.ts";
+import { nameOf } from "../store/location.ts";
+import { countOf } from "../text.ts";
 
 /**
  * Checks the configuration as `serve` reads it, also while a service runs with
@@ -14,8 +15,8 @@ import { countOf } from "../messages.ts";
  */
 export async function check(settings: Settings): Promise<number> {
   const config = settings.config();
-  tryToListen(config, 0);
-  const { host, port, baseUrl, isTls, tokens, tokenFile } = config;
+  orListenFailure(settings, () => tryToListen({ ...config, port: 0 }));
+  const { host, port, baseUrl, tls, tokens, tokenFile } = config;
   const count = countOf(tokens.length, "token", "tokens");
   const rows: [key: SettingKey, text: string][] = [
     ["host", `listens on ${host}`],
@@ -28,7 +29,7 @@ export async function check(settings: Settings): Promise<number> {
       ]
       : ["tokenFile", `accepts ${count} in ${tokenFile}`],
     ["baseUrl", `is reached at ${baseUrl ?? "the address it listens on"}`],
-    ["tlsCert", isTls ? "serves https" : "serves http"],
+    ["tlsCert", tls ? "serves https" : "serves http"],
     ["logFormat", `logs as ${config.logFormat}`],
   ];
   const lines = rows

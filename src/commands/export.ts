@@ -1,21 +1,25 @@
-import { explain, storeFailure } from "../console/failures.ts";
+import { explain, orStoreFailure } from "../console/failures.ts";
 import { readId } from "../console/operands.ts";
-import { writeStdout } from "../console/stdout.ts";
+import {
+  eraseProgress,
+  printLine,
+  showProgress,
+  writeStdout,
+} from "../console/output.ts";
 import { LIST_MS_MAX } from "../limits.ts";
-import { toLine } from "../messages.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant } from "../plant/plant.ts";
-import type { KvStore } from "../store/kv_store.ts";
+import type { KvStore, Listed } from "../store/kv_store.ts";
+import type { StoreLocation } from "../store/location.ts";
 import { openExistingStore } from "../store/open.ts";
 import { withTimeout } from "../store/retry.ts";
-import type { StoreLocation } from "../store/location.ts";
-import { StoreError, toStoreError } from "../store_error.ts";
-import { writeStderr } from "../telemetry/log.ts";
+import { StoreError } from "../store/store_error.ts";
 
 /**
  * Writes plants to stdout, one NewPlant per line: those of some ids, or all in
  * the order of ids.
- * @returns the exit status: 1 if an id or an entry of the store has no plant
+ * @returns the exit status: 1 if an id or an entry of the store has no plant, or
+ * if plants cannot be read
  * @throws {OperatorError} if an id is invalid, or if the store cannot be read or
  * stdout not written, also when a part of the plants is written
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
@@ -25,16 +29,28 @@ export async function exportPlants(
   ids: readonly string[],
 ): Promise<number> {
   const selected = new Set(ids.map(readId));
-  const store = await openExistingStore(location).catch((error) => {
-    throw storeFailure("read", location, error);
-  });
+  return await orStoreFailure(
+    "read",
+    location,
+    writePlants(location, selected),
+  );
+}
+
+async function writePlants(
+  location: StoreLocation,
+  selected: ReadonlySet<bigint>,
+): Promise<number> {
+  const store = await openExistingStore(location);
+  const startMs = performance.now();
+  // On a terminal the plants themselves show the progress.
+  const isPiped = !Deno.stdout.isTerminal();
   let exported = 0;
   let skipped = 0;
   let damage = "";
   const pages = selected.size > 0
     ? readEach(store, selected)
-    : listAll(store, (gap, error) => {
-      damage = `${gap} cannot be read: ${explain(error, location)}`;
+    : listAll(store, (ids, error) => {
+      damage = `${ids} cannot be read: ${explain(error, location)}`;
     });
   try {
     for await (const page of pages) {
@@ -47,58 +63,53 @@ export async function exportPlants(
           const problem = plant === null
             ? "not a plant of this service"
             : "no such plant";
-          writeStderr(`id ${id}: ${problem}`);
+          printLine(`id ${id}: ${problem}`);
           skipped++;
         }
       }
       await writeStdout(lines);
+      if (isPiped) showProgress(exported, startMs);
     }
-  } catch (error) {
-    if (error instanceof StoreError) {
-      throw storeFailure("read", location, error);
-    }
-    throw error;
   } finally {
+    eraseProgress();
     store.close();
   }
-  if (damage !== "") writeStderr(toLine(damage));
+  if (damage !== "") printLine(damage);
   if (skipped === 0 && damage === "") return 0;
-  writeStderr(`${exported} exported, ${skipped} skipped`);
+  printLine(`${exported} exported, ${skipped} skipped`);
   return EXIT_FAILURE;
 }
 
 /**
- * Lists all plants. At damage it goes on with the last plant, and back to the
+ * Lists all plants. At damage it continues with the last plant, and back to the
  * damage, as the dump of SQLite does.
- * @param damaged called with the ids that cannot be read
+ * @param damaged called at the end with the ids that cannot be read
  */
 async function* listAll(
   store: KvStore,
   damaged: (ids: string, error: StoreError) => void,
 ) {
+  const { error, lastId: from } = yield* untilDamage(store.list());
+  if (error === undefined) return;
+  const { lastId: to } = yield* untilDamage(store.list(from, true));
+  const after = from === undefined ? "" : ` after ${from}`;
+  const before = to === undefined ? "" : ` before ${to}`;
+  damaged(`ids${after}${before}`, error);
+}
+
+/** Passes a listing on, and returns the damage that ended it, if any. */
+async function* untilDamage(pages: AsyncIterable<readonly Listed[]>) {
   let lastId: bigint | undefined;
-  let nextId: bigint | undefined;
   try {
-    for await (const page of store.list()) {
+    for await (const page of pages) {
       yield page;
       lastId = page.at(-1)?.id ?? lastId;
     }
-    return;
-  } catch (thrown) {
-    const error = toStoreError(thrown);
-    if (!error.isDamage) throw error;
-    try {
-      for await (const page of store.list(lastId, true)) {
-        yield page;
-        nextId = page.at(-1)?.id ?? nextId;
-      }
-    } catch (other) {
-      if (!toStoreError(other).isDamage) throw other;
-    }
-    const after = lastId === undefined ? "" : ` after ${lastId}`;
-    const before = nextId === undefined ? "" : ` before ${nextId}`;
-    damaged(`ids${after}${before}`, error);
+  } catch (error) {
+    if (!(error instanceof StoreError && error.isDamage)) throw error;
+    return { lastId, error };
   }
+  return { lastId, error: undefined };
 }
 
 /** Reads ids one by one; a plant is `undefined` if there is none. */

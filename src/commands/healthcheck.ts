@@ -1,27 +1,25 @@
 import { once } from "node:events";
 import http from "node:http";
 import https from "node:https";
-import type { Address } from "../config/settings.ts";
-import { READY_PATH } from "../http/handler.ts";
+import type { Settings } from "../config/settings.ts";
+import { prefixOf, READY_PATH } from "../http/origin.ts";
 import { HEALTHCHECK_MS_MAX } from "../limits.ts";
-import { errorMessage } from "../messages.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
+import { errorMessage } from "../text.ts";
 
 /**
- * Asks the service at an address whether it is ready.
+ * Asks the service whether it is ready.
  * @returns the exit status
  * @throws {OperatorError} if it is not ready or does not answer
  */
-export async function checkHealth(
-  { host, port, baseUrl, isTls }: Address,
-): Promise<number> {
-  const path = new URL(baseUrl ?? "http://a").pathname.replace(/\/$/, "") +
-    READY_PATH;
+export async function checkHealth(settings: Settings): Promise<number> {
+  const { host, port, baseUrl } = settings.address();
+  const path = prefixOf(baseUrl ?? "http://localhost") + READY_PATH;
   const where = `${host} port ${port}`;
   const signal = AbortSignal.timeout(HEALTHCHECK_MS_MAX);
   let status: number;
   try {
-    const request = (isTls ? https : http).get({
+    const request = (settings.isTls() ? https : http).get({
       host,
       port,
       path,
@@ -37,15 +35,17 @@ export async function checkHealth(
     request.destroy();
   } catch (error) {
     const why = errorMessage(signal.aborted ? signal.reason : error);
+    const [one, two, three] = (["host", "port", "tlsCert"] as const)
+      .map((key) => settings.nameOf(key));
     throw new OperatorError(
-      `no answer from ${where}: ${why}: check HOST, PORT and TLS_CERT`,
+      `no answer from ${where}: ${why}: check ${one}, ${two} and ${three}`,
       EXIT_FAILURE,
     );
   }
   if (status === 200) return 0;
   throw new OperatorError(
     `${where} answers ${path} with ${status}: ` +
-      "see the log of the service, and check BASE_URL",
+      `see the log of the service, and check ${settings.nameOf("baseUrl")}`,
     EXIT_FAILURE,
   );
 }

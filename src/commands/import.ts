@@ -1,20 +1,20 @@
 import { SYSTEM_CLOCK } from "../clock.ts";
-import { fileFailure, nameOf, storeFailure } from "../console/failures.ts";
+import { explain, orStoreFailure } from "../console/failures.ts";
+import { eraseProgress, printLine, showProgress } from "../console/output.ts";
 import { CHECK_MS, COMMIT_MS_MAX, LINE_BYTES_MAX } from "../limits.ts";
-import { countOf, toLine } from "../messages.ts";
 import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
+  fileFailure,
   OperatorError,
 } from "../operator_error.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
-import { splitLines } from "../plant/lines.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 import { Committer } from "../store/committer.ts";
+import { nameOf, type StoreLocation } from "../store/location.ts";
 import { openStore } from "../store/open.ts";
-import type { StoreLocation } from "../store/location.ts";
-import { writeStderr } from "../telemetry/log.ts";
+import { countOf } from "../text.ts";
 
 /**
  * Creates the plants in a file with one NewPlant per line. A plant that is already
@@ -31,36 +31,34 @@ export async function importPlants(
 ): Promise<number> {
   // Open the file first: without one, no store is created.
   const input = openInput(path);
-  const store = await openStore(location).catch((error) => {
-    throw storeFailure("store plants in", location, error);
-  });
+  const { store, isNew } = await orStoreFailure(
+    "store plants in",
+    location,
+    openStore(location),
+  );
   // A mistyped path would otherwise look like success.
-  if (store.isNew) {
-    writeStderr(toLine(`created a new store in ${nameOf(location)}`));
-  }
+  if (isNew) printLine(`created a new store in ${nameOf(location)}`);
   const counts = { stored: 0, replayed: 0, conflict: 0, refused: 0, failed: 0 };
   let problem = "";
   const committer = new Committer(store, {
     committed() {},
-    commitFailed: ({ message }) => problem = message,
+    commitFailed: (error) => problem = explain(error, location),
   }, SYSTEM_CLOCK);
 
-  let settledMs = SYSTEM_CLOCK.nowMs();
+  const startMs = SYSTEM_CLOCK();
+  let settledMs = startMs;
   const checking = setInterval(() => {
     // A slow store may take any time while it makes progress.
-    const waitedMs = SYSTEM_CLOCK.nowMs() - settledMs;
-    if (waitedMs >= COMMIT_MS_MAX) committer.expire();
+    if (SYSTEM_CLOCK() - settledMs >= COMMIT_MS_MAX) committer.expire();
   }, CHECK_MS);
 
   async function create(newPlant: NewPlant, line: number): Promise<void> {
     const outcome = await committer.create(newPlant);
     counts[outcome]++;
-    if (outcome !== "failed") settledMs = SYSTEM_CLOCK.nowMs();
+    if (outcome !== "failed") settledMs = SYSTEM_CLOCK();
     if (outcome !== "conflict") return;
     const { id } = newPlant;
-    writeStderr(
-      `line ${line}: id: ${id} is already taken by a different plant`,
-    );
+    printLine(`line ${line}: id: ${id} is already taken by a different plant`);
   }
 
   let line = 0;
@@ -79,17 +77,19 @@ export async function importPlants(
       const parsed = parseLine(bytes);
       if (typeof parsed === "string") {
         counts.refused++;
-        writeStderr(`line ${line}: ${parsed}`);
+        printLine(`line ${line}: ${parsed}`);
       } else if (parsed !== undefined) waiting.push(create(parsed, line));
       if (waiting.length === waitingMax) await waiting.shift();
       if (counts.failed > 0) break;
+      showProgress(counts.stored + counts.replayed, startMs);
     }
   } finally {
     await Promise.all(waiting);
     clearInterval(checking);
     store.close();
+    eraseProgress();
     const { stored, replayed, conflict, refused } = counts;
-    writeStderr(
+    printLine(
       `${stored} created, ${replayed} already stored, ${conflict} conflicting, ` +
         `${refused} refused`,
     );
@@ -97,7 +97,7 @@ export async function importPlants(
   const { conflict, refused, failed } = counts;
   if (failed > 0) {
     const count = countOf(failed, "plant", "plants");
-    writeStderr(
+    printLine(
       `stopped at line ${line}, the store failed on ${count}: ${problem}: ` +
         "repeat the same import when the store works",
     );
@@ -128,12 +128,36 @@ async function* chunksOf(
   }
 }
 
+const LF = 0x0a;
+
+/**
+ * Splits the chunks of a file into lines, without their LF. Ends at a line above
+ * {@link LINE_BYTES_MAX}, which may be incomplete: it needs no more memory.
+ */
+async function* splitLines(
+  chunks: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array> {
+  let rest = new Uint8Array();
+  for await (const chunk of chunks) {
+    const bytes = new Uint8Array(rest.length + chunk.length);
+    bytes.set(rest);
+    bytes.set(chunk, rest.length);
+    let from = 0;
+    for (let end; (end = bytes.indexOf(LF, from)) !== -1; from = end + 1) {
+      yield bytes.subarray(from, end);
+    }
+    rest = bytes.subarray(from);
+    if (rest.length > LINE_BYTES_MAX) break;
+  }
+  if (rest.length > 0) yield rest;
+}
+
 /** Returns the plant of a line, or why there is none; `undefined` if it is empty. */
 function parseLine(bytes: Uint8Array): NewPlant | string | undefined {
-  // Also without a byte order mark, and the CR of a CRLF.
-  const text = decodeUtf8(bytes)?.trim();
+  // Without a byte order mark; JSON allows the CR of a CRLF.
+  const text = decodeUtf8(bytes)?.replace(/^\ufeff/, "");
   if (text === undefined) return "expected well-formed UTF-8";
-  if (text === "") return undefined;
+  if (text.trim() === "") return undefined;
   const parsed = parseNewPlant(text);
   if (!(parsed instanceof InvalidText)) return parsed;
   const { message, position } = parsed;

@@ -1,25 +1,33 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { SYSTEM_CLOCK } from "../clock.ts";
-import type { Config } from "../config/settings.ts";
+import { readTokenFile } from "../config/files.ts";
+import type { Config, Settings } from "../config/settings.ts";
 import { printBanner } from "../console/banner.ts";
-import { explain, nameOf, storeFailure } from "../console/failures.ts";
+import {
+  explain,
+  orListenFailure,
+  orStoreFailure,
+} from "../console/failures.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { clientOriginOf } from "../http/origin.ts";
 import { listen, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";
+import { nameOf, type StoreLocation } from "../store/location.ts";
 import { openStore } from "../store/open.ts";
-import type { StoreError } from "../store_error.ts";
+import type { StoreError } from "../store/store_error.ts";
 import { Log } from "../telemetry/log.ts";
-import { reload } from "./reload.ts";
+import { countOf, errorMessage } from "../text.ts";
 
 /**
  * Runs the service until a signal stops it.
  * @returns the exit status
  * @throws {OperatorError} if it cannot start
  */
-export async function serve(config: Config): Promise<number> {
+export async function serve(settings: Settings): Promise<number> {
   const stop = stopSignal();
+  const config = settings.config();
   const log = new Log(config.logFormat);
   logUnhandledErrors(log);
   const generatedToken = config.tokens.length > 0
@@ -29,37 +37,37 @@ export async function serve(config: Config): Promise<number> {
     generatedToken === undefined ? config.tokens : [generatedToken],
   );
   // Needed without a file too: the default action of SIGHUP ends the process.
-  Deno.addSignalListener(
-    "SIGHUP",
-    () => reload(config.tokenFile, tokens, log),
-  );
+  Deno.addSignalListener("SIGHUP", () => reload(config, tokens, log));
 
   // Before the store: a start that cannot listen creates none.
-  tryToListen(config);
-  const opened = openStore(config.store).catch((error) => {
-    throw storeFailure("store plants in", config.store, error);
-  });
-  const store = await Promise.race([opened, stop.then(() => undefined)]);
-  if (store === undefined) return 0;
+  orListenFailure(settings, () => tryToListen(config));
+  const opening = openStore(config.store);
+  const opened = await Promise.race([
+    orStoreFailure("store plants in", config.store, opening),
+    stop.then(() => undefined),
+  ]);
+  if (opened === undefined) return 0;
+  const { store, isNew } = opened;
   try {
-    const server = listen(
-      config,
-      // No request arrives before this function waits.
-      (request) => service.handler.handle(request),
-      log,
-    );
+    const server = orListenFailure(settings, () =>
+      listen(
+        config,
+        // No request arrives before this function waits.
+        (request) => service.handler.handle(request),
+        log,
+      ));
     const baseUrl = config.baseUrl ?? clientOriginOf(server.address);
     const service = createService(store, {
       tokens,
       log,
       baseUrl,
-      report: (error) => logHealth(error, config, log),
+      report: (error) => logHealth(error, config.store, log),
     }, SYSTEM_CLOCK);
     const checking = setInterval(() => service.check(), CHECK_MS);
     printBanner(log, config, {
       address: server.address,
       baseUrl,
-      isNewStore: store.isNew,
+      isNewStore: isNew,
       generatedToken,
     });
 
@@ -67,7 +75,8 @@ export async function serve(config: Config): Promise<number> {
     const closed = server.shutdown();
     await service.handler.drain();
     // A client that never completes its request keeps its connection open.
-    await Promise.race([closed, SYSTEM_CLOCK.sleep(REPLIES_MS_MAX)]);
+    await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
+    // Log what has happened to the store since the last check.
     service.check();
     clearInterval(checking);
   } finally {
@@ -75,6 +84,31 @@ export async function serve(config: Config): Promise<number> {
   }
   log.info("stopped", "stopped");
   return 0;
+}
+
+/** Reloads the token file; an invalid file changes nothing. */
+function reload(
+  { tokenFile }: Config,
+  accepted: AcceptedTokens,
+  log: Log,
+): void {
+  if (tokenFile === undefined) {
+    log.info("tokens kept", "nothing to reload: no token file is configured");
+    return;
+  }
+  try {
+    // Reading from a pipe could block the service for ever.
+    if (!Deno.statSync(tokenFile).isFile) {
+      throw new Error(`${tokenFile} is not a regular file`);
+    }
+    const tokens = readTokenFile(tokenFile);
+    accepted.replace(tokens);
+    const count = countOf(tokens.length, "token", "tokens");
+    log.info("tokens reloaded", `reloaded ${count} from ${tokenFile}`);
+  } catch (error) {
+    const why = errorMessage(error);
+    log.error("tokens kept", `the tokens did not change: ${why}`);
+  }
 }
 
 /** What to do about a lost store, while this process can still read all of it. */
@@ -85,7 +119,7 @@ const KEEP_RUNNING =
 /** Logs that the store has started to fail, or that it works again. */
 function logHealth(
   error: StoreError | undefined,
-  { store }: Config,
+  store: StoreLocation,
   log: Log,
 ): void {
   if (error === undefined) {

@@ -1,5 +1,4 @@
-import { errorMessage } from "../messages.ts";
-import { OperatorError } from "../operator_error.ts";
+import { fileFailure, OperatorError } from "../operator_error.ts";
 import { parseTokens, TOKENS_EXPECTED } from "./values.ts";
 
 /** Reads a file. @throws {OperatorError} if this is impossible */
@@ -7,7 +6,7 @@ export function readFile(path: string): string {
   try {
     return Deno.readTextFileSync(path);
   } catch (error) {
-    throw new OperatorError(`cannot read ${path}: ${errorMessage(error)}`);
+    throw fileFailure("read", path, error);
   }
 }
 

@@ -126,9 +126,6 @@ export const ALL_SETTINGS: readonly Setting[] = Object.values(SETTINGS);
 /** The validated configuration of a run of the service. */
 export type Config = Readonly<ReturnType<Settings["config"]>>;
 
-/** Where a running service listens, for its clients and its health check. */
-export type Address = Readonly<ReturnType<Settings["address"]>>;
-
 /**
  * The configuration from flags and environment. Each method evaluates only the
  * settings that its command needs: an export does not read the TLS key.
@@ -150,6 +147,13 @@ export class Settings {
     return this.#given(SETTINGS[key])?.name ?? "default";
   }
 
+  /** Returns the flag or variable that has a value, or that could have one. */
+  nameOf(key: SettingKey): string {
+    const setting: Setting = SETTINGS[key];
+    const { flag, variable } = setting;
+    return this.#given(setting)?.name ?? (flag ? `--${flag}` : variable);
+  }
+
   /** Reads the configuration of the service. @throws {OperatorError} */
   config() {
     return {
@@ -166,7 +170,7 @@ export class Settings {
   /** Reads the location of the store. @throws {OperatorError} */
   store(): StoreLocation {
     const store = this.#read(SETTINGS.kv);
-    const setting = this.#given(SETTINGS.kv)?.name ?? "--kv";
+    const setting = this.nameOf("kv");
     if (typeof store === "string") {
       return { kind: "file", setting, path: realPathOf(store) };
     }
@@ -186,8 +190,12 @@ export class Settings {
       port: this.#read(SETTINGS.port),
       /** Without a trailing slash; `undefined` means the bound address. */
       baseUrl: this.#read(SETTINGS.baseUrl),
-      isTls: this.#given(SETTINGS.tlsCert) !== undefined,
     };
+  }
+
+  /** Whether the service uses TLS, without reading its certificate. */
+  isTls(): boolean {
+    return this.#given(SETTINGS.tlsCert) !== undefined;
   }
 
   /** Reads the log format. @throws {OperatorError} */
@@ -200,8 +208,10 @@ export class Settings {
     const file = this.#read(SETTINGS.tokenFile);
     if (file === undefined) return tokens ?? [];
     if (tokens === undefined) return readTokenFile(file);
+    const names = ["accessToken", "tokenFile"] as const;
     throw new OperatorError(
-      "ACCESS_TOKEN and a token file are both given: give one of them",
+      `${names.map((it) => this.nameOf(it)).join(" and ")} are both given: ` +
+        "give one of them",
     );
   }
 
@@ -213,9 +223,10 @@ export class Settings {
       // The runtime checks them when it listens.
       return { cert: readFile(cert), key: readFile(key) };
     }
-    throw new OperatorError(
-      "TLS_CERT and TLS_KEY belong together: give both or none",
-    );
+    const [given, other] = cert === undefined
+      ? ["tlsKey", "--tls-cert or TLS_CERT"] as const
+      : ["tlsCert", "--tls-key or TLS_KEY"] as const;
+    throw new OperatorError(`${this.nameOf(given)} needs ${other}, too`);
   }
 
   /** Returns the value of a setting. @throws {OperatorError} if it is invalid */

@@ -1,6 +1,4 @@
 /** The parsers of values: each returns `undefined` for an invalid one. */
-import { resolve } from "node:path";
-import { BEARER_TOKEN } from "../bearer_token.ts";
 import { TOKENS_MAX } from "../limits.ts";
 import { LOG_FORMATS, type LogFormat } from "../telemetry/log.ts";
 
@@ -13,10 +11,11 @@ export function parsePort(text: string): number | undefined {
   return /^\d+$/.test(text) && Number(text) <= 65535 ? Number(text) : undefined;
 }
 
-/** Parses a path, and makes it absolute, or the URL of a KV Connect server. */
+/** Parses a path, or the URL of a KV Connect server. */
 export function parseStore(text: string): string | URL | undefined {
-  if (/^[a-z][a-z\d+.-]*:\/\//i.test(text)) return parseHttpUrl(text);
-  return text === "" ? undefined : resolve(text);
+  return /^[a-z][a-z\d+.-]*:\/\//i.test(text)
+    ? parseHttpUrl(text)
+    : parsePath(text);
 }
 
 export function parsePath(text: string): string | undefined {
@@ -40,6 +39,9 @@ function parseHttpUrl(text: string): URL | undefined {
 export function parseLogFormat(text: string): LogFormat | undefined {
   return LOG_FORMATS.find((format) => format === text);
 }
+
+/** The grammar of a bearer token (RFC 6750, section 2.1: `b64token`). */
+export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
 
 /** What {@link parseTokens} expects. */
 export const TOKENS_EXPECTED =

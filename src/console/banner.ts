@@ -1,8 +1,9 @@
 import type { Config } from "../config/settings.ts";
 import { curlSample } from "../reference/samples.ts";
+import { nameOf } from "../store/location.ts";
 import { type Log, writeStderr } from "../telemetry/log.ts";
+import { toLine } from "../text.ts";
 import { DENO_OLDEST, VERSION } from "../version.ts";
-import { nameOf } from "./failures.ts";
 
 /** The properties of a service that is listening. */
 export interface Started {
@@ -15,25 +16,48 @@ export interface Started {
   readonly generatedToken: string | undefined;
 }
 
-/** Logs what a start has done, and prints a sample call for people. */
+/**
+ * Reports what a start has done: to people as plain lines and a sample call, to
+ * programs as entries of the log. Warns of what may be a mistake.
+ */
 export function printBanner(
   log: Log,
   config: Config,
   { address, baseUrl, isNewStore, generatedToken }: Started,
   print: (text: string) => void = writeStderr,
 ): void {
+  const isForPeople = config.logFormat === "text";
+  function announce(level: "info" | "warn", event: string, message: string) {
+    if (isForPeople) print(toLine(message));
+    else log[level](event, message, event === "started" ? fields : {});
+  }
   const store = nameOf(config.store);
   const fields = { version: VERSION, address, baseUrl, store, isNewStore };
-  log.info("started", `Plant Store ${VERSION} listens on ${address}`, fields);
-  if (isNewStore) log.warn("new store", `created a new store in ${store}`);
-  else log.info("store", `the plants are stored in ${store}`);
+  announce("info", "started", `Plant Store ${VERSION} listens on ${address}`);
+  if (isNewStore) {
+    announce("warn", "new store", `Created a new store in ${store}`);
+  } else announce("info", "store", `The plants are stored in ${store}`);
   if (generatedToken !== undefined) {
-    log.warn(
+    announce(
+      "warn",
       "token generated",
-      "no token is configured, so this run has a generated one: to keep it, " +
-        `set ACCESS_TOKEN=${generatedToken}`,
+      `No token is configured, so this run accepts ACCESS_TOKEN=${generatedToken}`,
     );
   }
+  if (isForPeople) {
+    const which = generatedToken === undefined
+      ? ", with an accepted token in ACCESS_TOKEN"
+      : "";
+    const curl = curlSample(baseUrl, generatedToken);
+    print(`
+Create a plant${which}:
+
+  ${curl.replaceAll("\n", "\n  ")}
+
+API reference: ${baseUrl}/
+`);
+  }
+
   const { deno } = Deno.version;
   if (deno.localeCompare(DENO_OLDEST, "en", { numeric: true }) < 0) {
     log.warn(
@@ -42,23 +66,13 @@ export function printBanner(
         "larger bodies, or can corrupt a store that two processes use",
     );
   }
-  const isPrivate = /^https:|\/\/(127\.|\[::1\])/.test(address);
-  if (!isPrivate && !baseUrl.startsWith("https:")) {
+  const isLoopback = /\/\/(127\.|\[::1\])/.test(address);
+  const isPrivate = isLoopback || address.startsWith("https:");
+  if (!isPrivate && config.baseUrl === undefined) {
     log.warn(
       "clear text",
-      `${address} is not https, so tokens are sent in clear text: set ` +
-        "TLS_CERT and TLS_KEY, or the BASE_URL of a proxy that serves https",
+      `${address} is not https, so tokens are sent in clear text: set TLS_CERT ` +
+        "and TLS_KEY, or the BASE_URL of a proxy",
     );
   }
-  if (config.logFormat !== "text") return;
-  const which = generatedToken === undefined
-    ? ", with an accepted token in ACCESS_TOKEN"
-    : "";
-  print(`
-Create a plant${which}:
-
-  ${curlSample(baseUrl, generatedToken).replaceAll("\n", "\n  ")}
-
-API reference: ${baseUrl}/
-`);
 }

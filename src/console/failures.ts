@@ -1,11 +1,9 @@
-/** Failures of stores and files, with advice for the operator. */
+/** Failures that commands report, with advice for the operator. */
+import type { SettingKey, Settings } from "../config/settings.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import { KV_TOKEN, type StoreLocation } from "../store/location.ts";
-import {
-  type StoreError,
-  type StoreErrorKind,
-  toStoreError,
-} from "../store_error.ts";
+import { KV_TOKEN, nameOf, type StoreLocation } from "../store/location.ts";
+import { StoreError, type StoreErrorKind } from "../store/store_error.ts";
+import { errorMessage } from "../text.ts";
 
 /** Returns what to do about a problem of a store, which a setting names. */
 function adviceFor(kind: StoreErrorKind, setting: string): string {
@@ -14,9 +12,9 @@ function adviceFor(kind: StoreErrorKind, setting: string): string {
     "denied":
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
     "foreign log":
-      "stop the service, and put that database back, or move the log away and import the last export",
+      "stop the service, and put that database back, or follow Restore in the handbook",
     "corrupt":
-      "check the disk, try again, and if this stays, import the last export into a new store",
+      "check the disk, try again, and if this stays, follow Restore in the handbook",
     "newer format": "run the plant-store that stored them",
     "lost": "",
     "locked": "stop that process, or use a local file system",
@@ -39,39 +37,45 @@ export function explain(
 }
 
 /**
- * Converts an error of the store.
+ * Awaits work on a store.
  * @param action completes "cannot"
+ * @throws {OperatorError} in place of a StoreError
  */
-export function storeFailure(
+export async function orStoreFailure<Result>(
   action: string,
   store: StoreLocation,
-  error: unknown,
-): OperatorError {
-  const converted = toStoreError(error);
-  return new OperatorError(
-    `cannot ${action} ${nameOf(store)}: ${explain(converted, store)}`,
-    exitStatusOf(converted),
-  );
+  work: Promise<Result>,
+): Promise<Result> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    throw new OperatorError(
+      `cannot ${action} ${nameOf(store)}: ${explain(error, store)}`,
+      exitStatusOf(error),
+    );
+  }
 }
 
-/**
- * Converts an error of a file that is not the store.
- * @param action completes "cannot"
- * @param name the file, or what it is
- */
-export function fileFailure(
-  action: string,
-  name: string,
-  error: unknown,
-): OperatorError {
-  const converted = toStoreError(error);
-  return new OperatorError(
-    `cannot ${action} ${name}: ${converted.message}`,
-    exitStatusOf(converted),
-  );
-}
-
-/** Returns the name of a store for messages. */
-export function nameOf(location: StoreLocation): string {
-  return location.kind === "file" ? location.path : location.url;
+/** Calls a function. @throws {OperatorError} if the runtime cannot listen */
+export function orListenFailure<Result>(
+  settings: Settings,
+  listen: () => Result,
+): Result {
+  try {
+    return listen();
+  } catch (error) {
+    // The errors of the system have a code, and all but this one can pass.
+    const isTransient = error instanceof Error && "code" in error &&
+      !(error instanceof Deno.errors.PermissionDenied);
+    const { host, port } = settings.address();
+    const keys: SettingKey[] = settings.isTls()
+      ? ["host", "port", "tlsCert", "tlsKey"]
+      : ["host", "port"];
+    throw new OperatorError(
+      `cannot listen on ${host} port ${port}: ${errorMessage(error)}: ` +
+        `check ${keys.map((key) => settings.nameOf(key)).join(", ")}`,
+      exitStatusOf({ isTransient }),
+    );
+  }
 }

@@ -1,5 +1,5 @@
 import { ApiError } from "../api_errors.ts";
-import { BEARER_TOKEN } from "../bearer_token.ts";
+import { BEARER_TOKEN } from "../config/values.ts";
 
 /** The case-insensitive scheme (RFC 9110, section 11.1) and one token. */
 const CREDENTIALS = new RegExp(`^bearer +(${BEARER_TOKEN})$`, "i");

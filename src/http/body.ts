@@ -33,13 +33,11 @@ export class BodyReader {
   }
 
   /**
-   * Reads the body of a request as text.
-   *
-   * @param startMs when the request arrived
+   * Reads the body of a request that has just arrived, as text.
    * @returns the text, or why there is none: the body is too large, too slow, not
    * complete or not UTF-8, or {@link refuseAll} was called
    */
-  read(request: Request, startMs: number): Promise<string | ApiError> {
+  read(request: Request): Promise<string | ApiError> {
     const length = contentLength(request);
     if (length !== undefined && length > BODY_BYTES_MAX) {
       return Promise.resolve(TOO_LARGE);
@@ -49,7 +47,7 @@ export class BodyReader {
         this.#arriving.delete(settle);
         resolve(toText(received));
       };
-      this.#arriving.set(settle, startMs + BODY_MS_MAX);
+      this.#arriving.set(settle, this.#clock() + BODY_MS_MAX);
       if (length === undefined) {
         const isArriving = () => this.#arriving.has(settle);
         this.#receiveChunks(request, isArriving).then(settle, reject);
@@ -84,7 +82,7 @@ export class BodyReader {
 
   /** Refuses the bodies that have reached their deadline. Call it regularly. */
   expire(): void {
-    const nowMs = this.#clock.nowMs();
+    const nowMs = this.#clock();
     for (const [settle, deadlineMs] of this.#arriving) {
       if (deadlineMs <= nowMs) settle(new ApiError("bodyTimedOut"));
     }

@@ -4,29 +4,32 @@ import {
   API_ERRORS,
   ApiError,
   MAY_BE_STORED,
-  NOT_STORED,
   statusOf,
 } from "../api_errors.ts";
 import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
-import { truncate } from "../messages.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
 import { parseNewPlant } from "../plant/plant.ts";
 import { descriptionText } from "../reference/openapi.ts";
 import { renderPage } from "../reference/page.ts";
 import type { Committer } from "../store/committer.ts";
 import type { StoreHealth } from "../store/health.ts";
+import type { Store } from "../store/kv_store.ts";
 import type { Log } from "../telemetry/log.ts";
 import {
   DISCONNECTED_STATUS,
   type Metrics,
   METRICS_CONTENT_TYPE,
 } from "../telemetry/metrics.ts";
+import { truncate } from "../text.ts";
 import type { AcceptedTokens } from "./auth.ts";
-import { BodyReader, DISCONNECTED } from "./body.ts";
+import { type BodyReader, DISCONNECTED } from "./body.ts";
+import { prefixOf, READY_PATH } from "./origin.ts";
 
 /** The parts of the service that the handler uses. */
 export interface HandlerParts {
   readonly tokens: AcceptedTokens;
+  readonly bodies: BodyReader;
+  readonly store: Pick<Store, "databaseBytes">;
   readonly committer: Committer;
   readonly health: StoreHealth;
   readonly log: Log;
@@ -39,64 +42,32 @@ export interface HandlerParts {
 /** A reply, or why the request was refused. */
 type Answer = Response | ApiError;
 
-/** A path that exists, below the base URL. */
+/** What a path answers. */
 interface Route {
-  readonly path: string;
   readonly methods: readonly string[];
   readonly needsToken: boolean;
-  readonly answer: (
-    handler: RequestHandler,
-    request: Request,
-    startMs: number,
-  ) => Answer | Promise<Answer>;
+  readonly answer: (request: Request) => Answer | Promise<Answer>;
 }
 
 /** RFC 9110, section 9.3.2: HEAD works wherever GET does. */
 const PUBLIC = { methods: ["GET", "HEAD"], needsToken: false };
 
-/** The path that says whether a create would be stored now. */
-export const READY_PATH = "/readyz";
-
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 
-/** RFC 9110, section 7.2, without the characters that end it in a URL. */
-const HOST = /^[^/?#@\s]*$/;
+/** A host (RFC 3986, section 3.2.2), perhaps with a port; it may be empty. */
+const HOST = /^(\[[\w.:%]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?$/;
 
 /** The reply while the service is busy; a clone costs less than a new one. */
 const BUSY = toResponse(new ApiError("busy"));
 
 /** Answers every request of the service. */
 export class RequestHandler {
-  /** Every path that exists. */
-  static readonly ROUTES: readonly Route[] = [
-    {
-      path: "/plants",
-      methods: ["POST"],
-      needsToken: true,
-      answer: (it, request, startMs) => it.#createPlant(request, startMs),
-    },
-    { path: "", ...PUBLIC, answer: (it) => it.#sendPage() },
-    { path: "/", ...PUBLIC, answer: (it) => it.#sendPage() },
-    { path: "/openapi.json", ...PUBLIC, answer: (it) => it.#sendDescription() },
-    { path: "/livez", ...PUBLIC, answer: ok },
-    { path: READY_PATH, ...PUBLIC, answer: (it) => it.#sendReadiness() },
-    {
-      path: "/metrics",
-      ...PUBLIC,
-      needsToken: true,
-      answer: (it) => it.#sendMetrics(),
-    },
-  ];
-
   readonly #parts: HandlerParts;
-  readonly #bodies: BodyReader;
   /** The advice in the refusal of a path or a method. */
   readonly #advice: string;
-  /** By the whole path. */
+  /** Every path that exists, with the path of the base URL. */
   readonly #routes: ReadonlyMap<string, Route>;
-  readonly #page: ReturnType<typeof renderPage>;
-  readonly #description: string;
   /** Requests without a reply. */
   #running = 0;
   /** POSTs among them; each counts as a create. */
@@ -105,16 +76,38 @@ export class RequestHandler {
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(parts: HandlerParts) {
-    const { baseUrl, clock } = parts;
     this.#parts = parts;
-    this.#bodies = new BodyReader(clock);
-    const prefix = new URL(baseUrl).pathname.replace(/\/$/, "");
+    const prefix = prefixOf(parts.baseUrl);
     this.#advice = adviseToCreate(prefix);
+    const { html, headers } = renderPage(parts.baseUrl);
+    const description = descriptionText(parts.baseUrl);
+    const page: Route = {
+      ...PUBLIC,
+      answer: () => new Response(html, { headers }),
+    };
+    const routes: Readonly<Record<string, Route>> = {
+      "/plants": {
+        methods: ["POST"],
+        needsToken: true,
+        answer: (request) => this.#createPlant(request),
+      },
+      "": page,
+      "/": page,
+      "/openapi.json": {
+        ...PUBLIC,
+        answer: () => reply(description, "application/json"),
+      },
+      "/livez": { ...PUBLIC, answer: ok },
+      [READY_PATH]: { ...PUBLIC, answer: () => this.#sendReadiness() },
+      "/metrics": {
+        ...PUBLIC,
+        needsToken: true,
+        answer: () => this.#sendMetrics(),
+      },
+    };
     this.#routes = new Map(
-      RequestHandler.ROUTES.map((route) => [prefix + route.path, route]),
+      Object.entries(routes).map(([path, route]) => [prefix + path, route]),
     );
-    this.#page = renderPage(baseUrl);
-    this.#description = descriptionText(baseUrl);
   }
 
   /**
@@ -130,21 +123,21 @@ export class RequestHandler {
   }
 
   #refuseBusy(request: Request): Response {
-    this.#bodies.discard(request);
+    this.#parts.bodies.discard(request);
     this.#parts.metrics.request(BUSY.status);
     return BUSY.clone();
   }
 
   async #admit(request: Request): Promise<Response> {
-    const { clock, log, metrics } = this.#parts;
-    const startMs = clock.nowMs();
+    const { bodies, clock, log, metrics } = this.#parts;
+    const startMs = clock();
     const creates = request.method === "POST" ? 1 : 0;
     this.#running++;
     this.#runningCreates += creates;
     let status: number | undefined;
     let response: Response;
     try {
-      const answer = await this.#route(request, startMs);
+      const answer = await this.#route(request);
       if (answer === DISCONNECTED) status = DISCONNECTED_STATUS;
       response = toResponse(answer);
     } catch (error) {
@@ -156,17 +149,18 @@ export class RequestHandler {
       this.#runningCreates -= creates;
       if (this.#running === 0) this.#drained?.resolve();
     }
+    if (creates === 0) response.headers.set("Cache-Control", "no-store");
     if (request.method === "HEAD") response = await withoutBody(response);
-    // A create that succeeded has read its body; GET and HEAD have none.
-    if (!response.ok) this.#bodies.discard(request);
+    // A create that succeeded has read its body.
+    if (creates === 0 || !response.ok) bodies.discard(request);
     metrics.request(
       status ?? response.status,
-      (clock.nowMs() - startMs) / 1000,
+      (clock() - startMs) / 1000,
     );
     return response;
   }
 
-  #route(request: Request, startMs: number): Answer | Promise<Answer> {
+  #route(request: Request): Answer | Promise<Answer> {
     const host = request.headers.get("host") ?? "";
     // The URL of a request contains it as it is, so it could change the path.
     if (!HOST.test(host)) return new ApiError("badHost", shorten(host));
@@ -179,8 +173,10 @@ export class RequestHandler {
     if (!methods.includes(request.method)) {
       return this.#refuseMethod(request.method, methods);
     }
-    const refusal = needsToken ? this.#checkToken(request) : undefined;
-    return refusal ?? answer(this, request, startMs);
+    const refusal = needsToken
+      ? this.#parts.tokens.check(request.headers.get("authorization"))
+      : undefined;
+    return refusal ?? answer(request);
   }
 
   #refuseMethod(method: string, allowed: readonly string[]): Response {
@@ -193,28 +189,19 @@ export class RequestHandler {
     return reply;
   }
 
-  #checkToken({ headers }: Request): ApiError | undefined {
-    return this.#parts.tokens.check(headers.get("authorization"));
-  }
-
   #refuseIfStopping(): ApiError | undefined {
     return this.#drained && new ApiError("shuttingDown");
   }
 
   /** POST /plants. The order of the checks is part of the API. */
-  async #createPlant(request: Request, startMs: number): Promise<Answer> {
+  async #createPlant(request: Request): Promise<Answer> {
     const refusal = this.#refuseIfStopping() ?? checkHeaders(request);
     if (refusal !== undefined) return refusal;
-    const text = await this.#bodies.read(request, startMs);
+    const { bodies, committer, metrics } = this.#parts;
+    const text = await bodies.read(request);
     if (typeof text !== "string") return text;
     const newPlant = parseNewPlant(text);
     if (newPlant instanceof InvalidText) return toApiError(newPlant);
-
-    const { committer, health, metrics } = this.#parts;
-    if (health.error?.isFinal) {
-      metrics.create("failed");
-      return new ApiError("storeFailed", NOT_STORED);
-    }
     const outcome = await committer.create(newPlant);
     metrics.create(outcome);
     switch (outcome) {
@@ -228,17 +215,6 @@ export class RequestHandler {
     }
   }
 
-  #sendPage(): Response {
-    const { html, headers } = this.#page;
-    return new Response(html, { headers });
-  }
-
-  #sendDescription(): Response {
-    return new Response(this.#description, {
-      headers: { "content-type": "application/json" },
-    });
-  }
-
   /** GET /readyz: whether a create would be stored now. */
   async #sendReadiness(): Promise<Answer> {
     const error = await this.#parts.health.probe();
@@ -249,17 +225,13 @@ export class RequestHandler {
   }
 
   #sendMetrics(): Response {
-    return new Response(this.#parts.metrics.text(this.#running), {
-      headers: { "content-type": METRICS_CONTENT_TYPE },
+    const { health, metrics, store } = this.#parts;
+    const text = metrics.text({
+      requestsRunning: this.#running,
+      isStoreHealthy: health.error === undefined,
+      databaseBytes: store.databaseBytes,
     });
-  }
-
-  /**
-   * Refuses bodies that have reached their deadline. Call it regularly. Creates
-   * have a deadline of their own, in the committer.
-   */
-  expire(): void {
-    this.#bodies.expire();
+    return reply(text, METRICS_CONTENT_TYPE);
   }
 
   /**
@@ -268,7 +240,7 @@ export class RequestHandler {
    */
   async drain(): Promise<void> {
     this.#drained = Promise.withResolvers();
-    this.#bodies.refuseAll(new ApiError("shuttingDown"));
+    this.#parts.bodies.refuseAll(new ApiError("shuttingDown"));
     if (this.#running > 0) await this.#drained.promise;
   }
 }
@@ -307,6 +279,10 @@ function toApiError({ kind, message, position }: InvalidText): ApiError {
 
 function ok(): Response {
   return Response.json({ status: "ok" });
+}
+
+function reply(text: string, type: string): Response {
+  return new Response(text, { headers: { "content-type": type } });
 }
 
 function toResponse(answer: Answer): Response {

@@ -1,5 +1,12 @@
-import type { Address } from "../config/settings.ts";
-import { OperatorError } from "../operator_error.ts";
+/** Origins and paths of the URLs that the service is reached at. */
+
+/** The path that says whether a create would be stored now. */
+export const READY_PATH = "/readyz";
+
+/** Returns the path of a base URL, which prefixes all paths, without a last slash. */
+export function prefixOf(baseUrl: string): string {
+  return new URL(baseUrl).pathname.replace(/\/$/, "");
+}
 
 /** Returns the origin of the URLs of an address. */
 export function originOf(host: string, port: number, isTls: boolean): string {
@@ -10,14 +17,4 @@ export function originOf(host: string, port: number, isTls: boolean): string {
 /** Returns an origin for the clients of one that may be a wildcard address. */
 export function clientOriginOf(origin: string): string {
   return origin.replace(/\/\/(0\.0\.0\.0|\[::\]):/, "//localhost:");
-}
-
-/**
- * Returns the public URL of a service that need not run.
- * @throws {OperatorError} if only its start will know it
- */
-export function publicUrlOf({ host, port, baseUrl, isTls }: Address): string {
-  if (baseUrl !== undefined) return baseUrl;
-  if (port !== 0) return clientOriginOf(originOf(host, port, isTls));
-  throw new OperatorError("port 0 has no address yet: set BASE_URL, or PORT");
 }

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Config } from "../config/settings.ts";
-import { errorMessage } from "../messages.ts";
-import { exitStatusOf, OperatorError } from "../operator_error.ts";
 import type { Log } from "../telemetry/log.ts";
+import { errorMessage } from "../text.ts";
 import { originOf } from "./origin.ts";
 
 /** Interval between two attempts to listen again. */
@@ -14,53 +13,31 @@ export type Handler = (request: Request) => Response | Promise<Response>;
 /** Where to listen. */
 export type Listening = Pick<Config, "host" | "port" | "tls">;
 
-/**
- * Listens for a moment.
- * @throws {OperatorError} if this is impossible
- */
-export function tryToListen(listening: Listening, port = listening.port): void {
-  const { host, tls } = listening;
+/** Listens for a moment. @throws the error of the runtime if this is impossible */
+export function tryToListen({ host, port, tls }: Listening): void {
   const address = { hostname: host, port };
-  const listener = orListenFailure(
-    listening,
-    () =>
-      tls === undefined
-        ? Deno.listen(address)
-        : Deno.listenTls({ ...address, ...tls }),
-  );
+  const listener = tls === undefined
+    ? Deno.listen(address)
+    : Deno.listenTls({ ...address, ...tls });
   listener.close();
-}
-
-/** Calls a function. @throws {OperatorError} if the runtime cannot listen */
-function orListenFailure<Result>(
-  { host, port, tls }: Listening,
-  listen: () => Result,
-): Result {
-  try {
-    return listen();
-  } catch (error) {
-    // The errors of the system have a code, and all but this one can pass.
-    const isTransient = error instanceof Error && "code" in error &&
-      !(error instanceof Deno.errors.PermissionDenied);
-    const settings = tls ? "HOST, PORT, TLS_CERT and TLS_KEY" : "HOST and PORT";
-    throw new OperatorError(
-      `cannot listen on ${host} port ${port}: ${errorMessage(error)}: ` +
-        `check ${settings}`,
-      exitStatusOf({ isTransient }),
-    );
-  }
 }
 
 /**
  * Listens, and again whenever the runtime stops listening, which happens when the
  * process is out of file descriptors.
- * @throws {OperatorError} if this is impossible
+ * @throws the error of the runtime if this is impossible
  */
-export function listen(listening: Listening, handler: Handler, log: Log) {
-  const { host, port, tls } = listening;
+export function listen(
+  { host, port, tls }: Listening,
+  handler: Handler,
+  log: Log,
+) {
   const options = { hostname: host, port, ...tls, onListen() {} };
-  let server = orListenFailure(listening, () => Deno.serve(options, handler));
-  const { hostname, port: bound } = server.addr;
+  let server = Deno.serve(options, handler);
+  const { hostname, port: bound, transport } = server.addr;
+  if (transport !== "tcp") {
+    throw new Error("unset DENO_SERVE_ADDRESS, which the runtime obeys");
+  }
   const address = originOf(hostname, bound, tls !== undefined);
   // If the port was 0, listen on the same one again.
   options.port = bound;

@@ -2,8 +2,8 @@
  * Plants: what their members are, how they are parsed, compared and formatted.
  * `reference/openapi.ts` describes them for clients.
  */
-import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../limits.ts";
-import { truncate } from "../messages.ts";
+import { ID_MAX, ID_MIN, ID_RANGE, QUOTE_CHARS_MAX } from "../limits.ts";
+import { truncate } from "../text.ts";
 import { InvalidText } from "./invalid_text.ts";
 import { type JsonKind, type Member, readMembers } from "./json.ts";
 
@@ -20,7 +20,7 @@ export interface NewPlant {
   readonly plant: Plant;
 }
 
-const AN_ID = `an integer from ${ID_MIN} to ${ID_MAX}`;
+const AN_ID = `an integer ${ID_RANGE}`;
 
 /** Number of digits of the longest id. */
 const ID_DIGITS_MAX = String(ID_MAX).length;

@@ -1,5 +1,10 @@
 /** The OpenAPI 3.0 description of the API, served at /openapi.json. */
-import { API_ERRORS, type ErrorRow, statusOf } from "../api_errors.ts";
+import {
+  API_ERRORS,
+  type ErrorRow,
+  exampleMessage,
+  statusOf,
+} from "../api_errors.ts";
 import { ID_MAX, ID_MIN } from "../limits.ts";
 
 // TypeScript does not declare this part of ECMAScript yet.
@@ -8,6 +13,13 @@ declare global {
     rawJSON(text: string): object;
   }
 }
+
+/** The version of the API, not of the program. */
+export const API_VERSION = "1.0.0";
+
+/** What the service does. */
+export const LEAD =
+  "Stores plants under ids that the clients choose. A plant is on disk before the reply, ids are exact to the last digit, and repeating a create is always safe.";
 
 /** How to authenticate. */
 export const AUTHENTICATION =
@@ -161,21 +173,16 @@ function describeHeaders(rows: readonly ErrorRow[]) {
   }));
 }
 
-/** Returns the message of an error with the detail of its example. */
-export function exampleMessage({ message, example = "" }: ErrorRow): string {
-  return message(example);
-}
-
 /** Returns the text for a base URL without a trailing slash; it is byte-stable. */
 export function descriptionText(baseUrl: string): string {
   const api = {
     openapi: "3.0.3",
     info: {
       title: "OpenAPI Plant Store",
-      version: "1.0.0",
+      version: API_VERSION,
       // One paragraph: generators copy it into the header of each file.
       description:
-        `Stores plants under ids that the clients choose. A plant is on disk before the reply, ids are exact to the last digit, and repeating a create is always safe. The [API reference](${baseUrl}/) has every error, limit and special case, and samples.`,
+        `${LEAD} The [API reference](${baseUrl}/) has every error, limit and special case, and samples.`,
       license: { name: "MIT", url: "https://spdx.org/licenses/MIT.html" },
     },
     servers: [{ url: baseUrl }],

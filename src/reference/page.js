@@ -83,7 +83,7 @@ function showOutcome(
   byId("status").scrollIntoView({ block: "nearest" });
 }
 
-/** Sends a create, and shows request and reply. */
+/** Sends a create and shows request, reply and the same call as curl. */
 async function create() {
   const body = bodyText();
   // Relative to this page, which may be served under any prefix.
@@ -93,6 +93,14 @@ Authorization: Bearer ••••••
 Content-Type: application/json
 
 ${body}`;
+  // A JSON text with this escape is one word of the shell in single quotes.
+  const quoted = `'${body.replaceAll("'", String.raw`\u0027`)}'`;
+  const url = `'${(location.origin + path).replaceAll("'", "%27")}'`;
+  byId("curl").textContent = String.raw`curl -i ${url} \
+  -H "Authorization: Bearer $ACCESS_TOKEN" \
+  -H 'Content-Type: application/json' \
+  -d ${quoted}`;
+
   const startMs = performance.now();
   try {
     const reply = await fetch(location.origin + path, {

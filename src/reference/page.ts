@@ -3,6 +3,7 @@ import { hash } from "node:crypto";
 import {
   API_ERRORS,
   type ErrorRow,
+  exampleMessage,
   RETRYABLE_STATUSES,
   statusOf,
 } from "../api_errors.ts";
@@ -12,11 +13,16 @@ import {
   BODY_MS_MAX,
   COMMIT_MS_MAX,
   CREATES_RUNNING_MAX,
-  ID_MAX,
-  ID_MIN,
+  ID_RANGE,
   JSON_DEPTH_MAX,
 } from "../limits.ts";
-import { AUTHENTICATION, exampleMessage, PLANT, PLANT_ID } from "./openapi.ts";
+import {
+  API_VERSION,
+  AUTHENTICATION,
+  LEAD,
+  PLANT,
+  PLANT_ID,
+} from "./openapi.ts";
 import css from "./page.css" with { type: "text" };
 import template from "./page.html" with { type: "text" };
 import script from "./page.js" with { type: "text" };
@@ -33,7 +39,7 @@ const { busy, notUtf8, storeFailed } = API_ERRORS;
 const LIMITS: readonly (readonly [string, string, ErrorRow?])[] = [
   [
     "The id",
-    `an integer from ${ID_MIN} to ${ID_MAX}, compared by value: 1.0 is 1, 1e2 is 100`,
+    `an integer ${ID_RANGE}, compared by value: 1.0 is 1, 1e2 is 100`,
     notANewPlant,
   ],
   [
@@ -154,19 +160,25 @@ function hashSource(code: string): string {
  */
 export function renderPage(baseUrl: string) {
   const { pathname } = new URL(`${baseUrl}/openapi.json`);
-  const parts: Readonly<Record<string, string>> = {
+  const parts = new Map(Object.entries({
+    api_version: API_VERSION,
+    lead: LEAD,
     plants_url: escapeHtml(`${baseUrl}/plants`),
     description_path: escapeHtml(pathname),
     authentication: toHtml(AUTHENTICATION),
     new_plant: memberRows(PLANT_ID) + memberRows(PLANT),
-    id_range: `from ${ID_MIN} to ${ID_MAX}`,
+    id_range: ID_RANGE,
     statuses: RETRYABLE_STATUSES.join(", "),
     samples: Object.entries(samples(baseUrl)).map(figure).join("\n"),
     refusals: Object.values(API_ERRORS).map(refusalRow).join("\n"),
     limits: LIMITS.map(limitRow).join("\n"),
-  };
+  }));
   const html = template
-    .replace(/\{\{ (\w+) \}\}/g, (place, name) => parts[name] ?? place)
+    .replace(/\{\{ (\w+) \}\}/g, (place, name) => {
+      const part = parts.get(name);
+      if (part === undefined) throw new Error(`no text for ${place}`);
+      return part;
+    })
     .replace(STYLE_LINK, () => `<style>${css}</style>`)
     .replace(SCRIPT_LINK, () => `<script type="module">${script}</script>`);
   const policy = [

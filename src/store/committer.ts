@@ -1,18 +1,13 @@
 import type { Clock } from "../clock.ts";
-import {
-  COMMIT_CHARS_MAX,
-  COMMIT_MS_MAX,
-  LOCK_RETRY_MS_MAX,
-} from "../limits.ts";
+import { COMMIT_CHARS_MAX, COMMIT_MS_MAX } from "../limits.ts";
 import {
   countChars,
   isSamePlant,
   type NewPlant,
   type Plant,
 } from "../plant/plant.ts";
-import { noAnswer } from "./retry.ts";
-import type { Store } from "./store.ts";
-import { StoreError } from "../store_error.ts";
+import type { Store } from "./kv_store.ts";
+import { noAnswer, StoreError } from "./store_error.ts";
 
 /**
  * The outcome of a create. `stored` and `replayed`: the plant is on disk.
@@ -60,7 +55,6 @@ export class Committer {
   #queuedChars = 0;
   /** The batches of the commits in flight. */
   readonly #inFlight = new Set<readonly Write[]>();
-  #waiting = 0;
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
 
@@ -70,18 +64,12 @@ export class Committer {
     this.#clock = clock;
   }
 
-  /** Creates without an outcome. */
-  get waiting(): number {
-    return this.#waiting;
-  }
-
   /**
    * Stores a plant, or finds it stored. Never rejects. A create that joins a
    * queued one of its id has the deadline of that one.
    */
   create({ id, plant }: NewPlant): Promise<Outcome> {
-    const arrivedMs = this.#clock.nowMs();
-    this.#waiting++;
+    const arrivedMs = this.#clock();
     return new Promise((answer) => {
       const create = { plant, answer };
       const queued = this.#queue.get(id);
@@ -101,7 +89,7 @@ export class Committer {
    * without creates occupy every slot, it reports a failure, too.
    */
   expire(): void {
-    const latestMs = this.#clock.nowMs() - COMMIT_MS_MAX;
+    const latestMs = this.#clock() - COMMIT_MS_MAX;
     const expired = [...this.#inFlight].flat().concat(...this.#queue.values())
       .filter((write) => write.arrivedMs <= latestMs && isUnanswered(write));
     for (const write of expired) {
@@ -174,17 +162,15 @@ export class Committer {
         // Ends at the latest when expire() has answered all of them.
         remaining = remaining.filter(isUnanswered);
         if (remaining.length === 0) return;
-        const startMs = this.#clock.nowMs();
+        const startMs = this.#clock();
         const result = await this.#store.commit(remaining);
         if (result === "committed") {
-          const seconds = (this.#clock.nowMs() - startMs) / 1000;
+          const seconds = (this.#clock() - startMs) / 1000;
           for (const write of remaining) this.#answerStored(write);
           this.#reports.committed(seconds, remaining.length);
           return;
         }
-        if (result === "exists") {
-          remaining = await this.#settleExisting(remaining);
-        } else await this.#clock.sleep(Math.random() * LOCK_RETRY_MS_MAX);
+        remaining = await this.#settleExisting(remaining);
       }
     } catch (error) {
       for (const write of batch) this.#answer(write, () => "failed");
@@ -225,7 +211,6 @@ export class Committer {
     write: Write,
     outcomeOf: (create: Create) => Outcome,
   ): void {
-    this.#waiting -= write.creates.length;
     for (const create of write.creates) create.answer(outcomeOf(create));
     write.creates = [];
   }

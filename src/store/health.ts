@@ -1,8 +1,8 @@
 import type { Clock } from "../clock.ts";
 import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
-import { noAnswer, retryWhileLocked } from "./retry.ts";
-import type { Store } from "./store.ts";
-import { StoreError } from "../store_error.ts";
+import type { Store } from "./kv_store.ts";
+import { withTimeout } from "./retry.ts";
+import { noAnswer, StoreError } from "./store_error.ts";
 
 /** Called when the store has started to fail, or works again. */
 export type HealthReport = (error: StoreError | undefined) => void;
@@ -41,22 +41,22 @@ export class StoreHealth {
 
   /** Records that a commit has succeeded in so many seconds. */
   committed(seconds: number): void {
-    this.#succeeded(this.#clock.nowMs() - 1000 * seconds);
+    this.#succeeded(this.#clock() - 1000 * seconds);
   }
 
   /** Records that a commit failed or timed out. The first error counts. */
   failed(error: StoreError): void {
-    this.#failedMs = this.#clock.nowMs();
-    if (this.#error === undefined) this.#set(error);
+    this.#fail(this.#error ?? error);
   }
 
   /** Checks the files, and probes a failing store. Call it regularly. */
   check(): void {
-    const error = this.#store.checkFiles();
-    if (error !== undefined) {
-      this.#failedMs = this.#clock.nowMs();
-      this.#set(error);
-    } else if (this.#error !== undefined) this.probe();
+    try {
+      this.#store.checkFiles();
+      if (this.#error !== undefined) this.probe();
+    } catch (error) {
+      this.#fail(error);
+    }
   }
 
   /**
@@ -67,7 +67,7 @@ export class StoreHealth {
    * @returns the error, or `undefined` if the store is healthy
    */
   async probe(): Promise<StoreError | undefined> {
-    const nowMs = this.#clock.nowMs();
+    const nowMs = this.#clock();
     if (nowMs - this.#probedMs >= PROBE_MS) {
       this.#probedMs = nowMs;
       this.#probed = this.#startProbe();
@@ -77,14 +77,12 @@ export class StoreHealth {
   }
 
   async #startProbe(): Promise<void> {
-    const startMs = this.#clock.nowMs();
+    const startMs = this.#clock();
     try {
-      await retryWhileLocked(PROBE_MS, () => this.#writeProbe());
+      await withTimeout(this.#writeProbe(), PROBE_MS);
       this.#succeeded(startMs);
     } catch (error) {
-      if (!(error instanceof StoreError)) throw error;
-      this.#failedMs = this.#clock.nowMs();
-      this.#set(error);
+      this.#fail(error);
     }
   }
 
@@ -100,6 +98,12 @@ export class StoreHealth {
 
   #succeeded(startMs: number): void {
     if (this.#failedMs <= startMs - RECOVERY_MS_MIN) this.#set(undefined);
+  }
+
+  #fail(error: unknown): void {
+    if (!(error instanceof StoreError)) throw error;
+    this.#failedMs = this.#clock();
+    this.#set(error);
   }
 
   #set(error: StoreError | undefined): void {

@@ -1,4 +1,5 @@
 import {
+  COMMIT_MS_MAX,
   COMMIT_PLANTS_MAX_FILE,
   COMMIT_PLANTS_MAX_SERVER,
   COMMITS_IN_FLIGHT_MAX_FILE,
@@ -8,15 +9,17 @@ import {
   LIST_KEYS_MAX,
   LIST_MS_MAX,
   PAGE_KEYS,
+  PROBE_MS,
   READ_KEYS_MAX,
+  RUN_GAP_MAX,
+  RUN_IDS_MIN,
 } from "../limits.ts";
-import { statOrUndefined } from "./files/file_system.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
+import { lstatOrUndefined } from "./files/file_system.ts";
 import { WatchedFiles } from "./files/watch.ts";
 import { KV_TOKEN, type StoreLocation } from "./location.ts";
-import { withTimeout } from "./retry.ts";
-import type { CommitResult, Store } from "./store.ts";
-import { StoreError, toStoreError } from "../store_error.ts";
+import { retryWhileLocked, withTimeout } from "./retry.ts";
+import { StoreError, toStoreError } from "./store_error.ts";
 
 /** First part of the key of a plant; the second is its id. */
 const PLANTS = "plants";
@@ -24,11 +27,11 @@ const PLANTS = "plants";
 /** A key without a value, of no other program: deleting it is a no-op write. */
 const PROBE_KEY = ["probe", crypto.randomUUID()];
 
-/** Minimum ids in a run to read them with one listing. */
-const RUN_IDS_MIN = 4;
-
-/** Maximum distance between two neighboring ids of a run. */
-const RUN_GAP_MAX = 4n;
+/**
+ * A check that succeeds. Without any, SQLite itself waits for the lock, up to
+ * 5 s, and blocks every commit meanwhile.
+ */
+const NO_CHANGE: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
 
 /** A stored id; the plant is `null` if the value is not one of this service. */
 export interface Listed {
@@ -36,27 +39,37 @@ export interface Listed {
   readonly plant: Plant | null;
 }
 
-/** The plants in Deno KV. No other file uses `Deno.Kv`. */
-export class KvStore implements Store {
+/** What a service needs of a store. */
+export type Store = Pick<
+  KvStore,
+  | "commitPlantsMax"
+  | "commitsInFlightMax"
+  | "databaseBytes"
+  | "commit"
+  | "read"
+  | "probe"
+  | "checkFiles"
+>;
+
+/**
+ * The plants in Deno KV. No other file uses `Deno.Kv`. What a KV Connect server
+ * does not answer never settles.
+ */
+export class KvStore {
+  /** Maximum plants in one commit. */
   readonly commitPlantsMax: number;
+  /** Maximum commits at the same time. */
   readonly commitsInFlightMax: number;
-  readonly isNew: boolean;
+  readonly #kv: Deno.Kv;
   /** The open files; `undefined` for a KV Connect server. */
   readonly #files: WatchedFiles | undefined;
-  readonly #kv: Deno.Kv;
   /** The token of a KV Connect server. */
   readonly #token: string | undefined;
-  /** Set when the store is found to be corrupt or lost: no write may follow. */
+  /** Set when the store is found to be corrupt or lost: nothing may follow. */
   #end: StoreError | undefined;
 
-  private constructor(
-    kv: Deno.Kv,
-    isNew: boolean,
-    files: WatchedFiles | undefined,
-    token?: string,
-  ) {
+  private constructor(kv: Deno.Kv, files?: WatchedFiles, token?: string) {
     this.#kv = kv;
-    this.isNew = isNew;
     this.#files = files;
     this.#token = token;
     if (files !== undefined) {
@@ -70,38 +83,43 @@ export class KvStore implements Store {
 
   /**
    * Opens the database at a location. A KV Connect server may take 30 s to fail.
-   * @param isNew whether the database was created for this store
+   * @throws {StoreError}
    */
-  static async open(location: StoreLocation, isNew: boolean): Promise<KvStore> {
-    if (location.kind === "file") {
-      const database = statOrUndefined(location.path);
-      const kv = await Deno.openKv(location.path);
+  static async open(location: StoreLocation): Promise<KvStore> {
+    if (location.kind === "server") {
+      const { url, token } = location;
+      // Deno reads the token from the environment only.
+      Deno.env.set(KV_TOKEN, token);
       try {
-        const files = new WatchedFiles(location.path, database);
-        return new KvStore(kv, isNew, files);
+        return new KvStore(await Deno.openKv(url), undefined, token);
       } catch (error) {
-        kv.close();
-        throw error;
+        throw toStoreError(error, token);
       }
     }
-    const { url, token } = location;
-    // Deno reads the token from the environment only.
-    Deno.env.set(KV_TOKEN, token);
+    let kv: Deno.Kv | undefined;
     try {
-      return new KvStore(await Deno.openKv(url), isNew, undefined, token);
+      const database = lstatOrUndefined(location.path);
+      kv = await Deno.openKv(location.path);
+      return new KvStore(kv, new WatchedFiles(location.path, database));
     } catch (error) {
-      throw toStoreError(error, token);
+      kv?.close();
+      throw toStoreError(error);
     }
   }
 
+  /** Size of the database file; `undefined` for a KV Connect server. */
   get databaseBytes(): number | undefined {
     return this.#files?.bytes;
   }
 
-  /** See {@link Store}. @throws {StoreError} */
-  async commit(plants: readonly NewPlant[]): Promise<CommitResult> {
-    // A lost or corrupt store must not be written to.
-    this.#throwIfEnded();
+  /**
+   * Writes plants, all or none. It retries for {@link COMMIT_MS_MAX} while another
+   * process has the lock.
+   * @returns `committed` if all of it is on disk; `exists` if an id exists: nothing
+   * was written, unless Deno itself has repeated a write that had landed
+   * @throws {StoreError}
+   */
+  async commit(plants: readonly NewPlant[]): Promise<"committed" | "exists"> {
     const operation = this.#kv.atomic();
     for (const { id, plant } of plants) {
       const key = [PLANTS, id];
@@ -109,21 +127,21 @@ export class KvStore implements Store {
       operation.check({ key, versionstamp: null })
         .mutate({ type: "set", key, value: plant });
     }
-    try {
-      const { ok } = await operation.commit();
-      this.#checkDatabase();
-      return ok ? "committed" : "exists";
-    } catch (thrown) {
-      const error = this.#toError(thrown);
-      if (error.kind === "locked") return "locked";
-      throw error;
-    }
+    const ok = await retryWhileLocked(
+      COMMIT_MS_MAX,
+      () => this.#commit(operation),
+    );
+    return ok ? "committed" : "exists";
   }
 
   /**
-   * See {@link Store}. A run of ids is read with one listing, which costs
-   * SQLite a quarter of reading them one by one: clients that repeat their last
-   * creates usually send ids that are close to each other.
+   * Returns the plants of these ids that exist, and possibly those of other ids;
+   * `null` if the value is not a plant of this service, or cannot be decoded.
+   *
+   * A run of ids is read with one listing, which costs SQLite a quarter of reading
+   * them one by one: clients that repeat their last creates usually send ids that
+   * are close to each other. Measured without it: 1 % of repeats leave 0.68 instead
+   * of 0.85 of the rate of creates, 10 % of old ones 0.62 instead of 0.95.
    * @throws {StoreError}
    */
   async read(
@@ -134,17 +152,19 @@ export class KvStore implements Store {
       ({ length }) => length < RUN_IDS_MIN ? "short" : "long",
     );
     try {
-      const reads = [...long.map((run) => this.#list(run)), this.#get(short)];
+      const reads = [
+        ...long.map((run) => this.#readRun(run)),
+        this.#get(short),
+      ];
       const found = new Map<bigint, Plant | null>();
       for (
         const { key, value, versionstamp } of (await Promise.all(reads)).flat()
       ) {
-        const id = idOf(key);
-        if (id !== undefined && versionstamp !== null) {
-          found.set(id, toPlant(value));
+        if (isPlantKey(key) && versionstamp !== null) {
+          found.set(key[1], toPlant(value));
         }
       }
-      this.#checkDatabase();
+      this.#requireOpenFiles();
       return found;
     } catch (thrown) {
       const error = this.#toError(thrown);
@@ -158,14 +178,20 @@ export class KvStore implements Store {
   }
 
   /**
-   * Removes the value of an id, also one that cannot be decoded.
+   * Removes the value of an id, also one that cannot be decoded. It retries for
+   * {@link COMMIT_MS_MAX} while another process has the lock, or changes it.
    * @returns whether there was one
    * @throws {StoreError}
    */
-  async remove(id: bigint): Promise<boolean> {
-    const found = await this.read([id]);
-    if (found.has(id)) await this.#delete([PLANTS, id]);
-    return found.has(id);
+  remove(id: bigint): Promise<boolean> {
+    const key = [PLANTS, id];
+    return retryWhileLocked(COMMIT_MS_MAX, async () => {
+      const entry = await this.#entryOf(key);
+      if (entry?.versionstamp === null) return false;
+      const operation = this.#kv.atomic().check(entry ?? NO_CHANGE).delete(key);
+      if (await this.#commit(operation)) return true;
+      throw new StoreError("locked");
+    });
   }
 
   /**
@@ -180,45 +206,49 @@ export class KvStore implements Store {
   ): AsyncGenerator<readonly Listed[]> {
     let [first, last] = [after + 1n, ID_MAX];
     let limit = PAGE_KEYS;
-    let page: readonly Listed[];
-    do {
+    for (;;) {
+      let page: readonly Deno.KvEntry<unknown>[];
       try {
-        const listed = this.#listPage(first, last, limit, reverse);
+        const listed = this.#list(first, last, { limit, reverse });
         page = await withTimeout(listed, LIST_MS_MAX);
-      } catch (error) {
-        if (limit === 1 || !toStoreError(error).isDamage) throw error;
-        // A page includes what is readable before the damage.
+      } catch (thrown) {
+        const error = this.#toError(thrown);
+        if (limit === 1 || !error.isDamage) throw error;
+        // Read what is before the damage, key by key.
         limit = 1;
-        page = await withTimeout(
-          this.#listPage(first, last, limit, reverse),
-          LIST_MS_MAX,
-        );
+        continue;
       }
-      yield page;
-      for (const { id } of page) {
+      yield page.flatMap(({ key, value }) =>
+        isPlantKey(key) ? [{ id: key[1], plant: toPlant(value) }] : []
+      );
+      if (page.length < limit) return;
+      for (const { key: [, id] } of page) {
         // Damage may change the order, and then a listing may never end.
-        if (id < first || id > last) throw new StoreError("corrupt");
-        if (reverse) last = id - 1n;
-        else first = id + 1n;
+        if (typeof id !== "bigint" || id < first || id > last) {
+          throw this.#toError(new StoreError("corrupt"));
+        }
+        if (reverse) last = id;
+        else first = id;
       }
-    } while (page.length === limit);
+      if (reverse) last--;
+      else first++;
+    }
   }
 
-  /** See {@link Store}. @throws {StoreError} */
+  /** Performs a no-op write. @throws {StoreError} */
   async probe(): Promise<void> {
-    const error = this.checkFiles();
-    if (error !== undefined) throw error;
-    await this.#delete(PROBE_KEY);
+    this.checkFiles();
+    const operation = this.#kv.atomic().check(NO_CHANGE).delete(PROBE_KEY);
+    await retryWhileLocked(PROBE_MS, () => this.#commit(operation));
   }
 
-  /** See {@link Store}. */
-  checkFiles(): StoreError | undefined {
+  /** @throws {StoreError} if a file was lost or replaced, or damage was found */
+  checkFiles(): void {
+    this.#requireOpen();
     try {
-      this.#throwIfEnded();
       this.#files?.check();
-      return undefined;
     } catch (error) {
-      return this.#toError(error);
+      throw this.#toError(error);
     }
   }
 
@@ -227,13 +257,13 @@ export class KvStore implements Store {
     this.#kv.close();
   }
 
-  #throwIfEnded(): void {
+  #requireOpen(): void {
     if (this.#end !== undefined) throw this.#end;
   }
 
-  /** A corrupt store can still be read; nothing of a lost one is acknowledged. */
-  #checkDatabase(): void {
-    if (this.#end?.kind === "lost") throw this.#end;
+  /** Nothing of a lost or corrupt store is acknowledged. */
+  #requireOpenFiles(): void {
+    this.#requireOpen();
     this.#files?.checkDatabase();
   }
 
@@ -244,47 +274,31 @@ export class KvStore implements Store {
     return converted;
   }
 
-  /** Deletes a key, which may have no value. */
-  async #delete(key: Deno.KvKey): Promise<void> {
-    this.#throwIfEnded();
+  /** @returns whether all checks of the operation have succeeded */
+  async #commit(operation: Deno.AtomicOperation): Promise<boolean> {
+    this.#requireOpen();
     try {
-      // Without a check, SQLite itself waits for the lock, up to 5 s, and
-      // blocks every commit meanwhile.
-      await this.#kv.atomic()
-        .check({ key: PROBE_KEY, versionstamp: null })
-        .delete(key).commit();
-      this.#checkDatabase();
+      const { ok } = await operation.commit();
+      this.#requireOpenFiles();
+      return ok;
     } catch (error) {
       throw this.#toError(error);
     }
   }
 
-  /** Lists the first plants of a range of ids, or the last ones. */
-  async #listPage(
-    first: bigint,
-    last: bigint,
-    limit: number,
-    reverse: boolean,
-  ): Promise<Listed[]> {
-    const listing = this.#kv.list(
-      { start: [PLANTS, first], end: [PLANTS, last + 1n] },
-      { batchSize: limit, limit, reverse },
-    );
+  /** Reads a key; returns `undefined` if its value cannot be decoded. */
+  async #entryOf(
+    key: Deno.KvKey,
+  ): Promise<Deno.KvEntryMaybe<unknown> | undefined> {
     try {
-      return await Array.fromAsync(listing, toListed);
-    } catch (error) {
-      throw this.#toError(error);
+      const entry = await this.#kv.get(key);
+      this.#requireOpenFiles();
+      return entry;
+    } catch (thrown) {
+      const error = this.#toError(thrown);
+      if (error.kind === "newer format") return undefined;
+      throw error;
     }
-  }
-
-  /** Reads the keys from the first to the last id of a run. */
-  #list(run: readonly bigint[]): Promise<Deno.KvEntryMaybe<unknown>[]> {
-    const [first = 0n, last = first] = [run.at(0), run.at(-1)];
-    const listing = this.#kv.list(
-      { start: [PLANTS, first], end: [PLANTS, last + 1n] },
-      { batchSize: LIST_KEYS_MAX },
-    );
-    return Array.fromAsync(listing);
   }
 
   /** Reads the ids of runs, whether they have a value or not. */
@@ -297,6 +311,21 @@ export class KvStore implements Store {
       reads.push(this.#kv.getMany<unknown[]>(keys.slice(i, i + READ_KEYS_MAX)));
     }
     return (await Promise.all(reads)).flat();
+  }
+
+  /** Reads all keys between the first and the last id of a run. */
+  #readRun(run: readonly bigint[]): Promise<Deno.KvEntryMaybe<unknown>[]> {
+    const [first = 0n, last = first] = [run.at(0), run.at(-1)];
+    return this.#list(first, last, { batchSize: LIST_KEYS_MAX });
+  }
+
+  #list(
+    first: bigint,
+    last: bigint,
+    options: Deno.KvListOptions,
+  ): Promise<Deno.KvEntry<unknown>[]> {
+    const range = { start: [PLANTS, first], end: [PLANTS, last + 1n] };
+    return Array.fromAsync(this.#kv.list(range, options));
   }
 }
 
@@ -312,14 +341,7 @@ function toRuns(ids: readonly bigint[]): bigint[][] {
   return runs;
 }
 
-/** Returns the id in the key of a plant, or `undefined` for a key that is not of a plant. */
-function idOf(key: Deno.KvKey): bigint | undefined {
-  return key.length === 2 && typeof key[1] === "bigint" ? key[1] : undefined;
-}
-
-/** Returns an entry between two ids. Another program may store longer keys. */
-function toListed({ key, value }: Deno.KvEntry<unknown>): Listed {
-  const [, id] = key;
-  if (typeof id !== "bigint") throw new StoreError("corrupt");
-  return { id, plant: key.length === 2 ? toPlant(value) : null };
+/** Returns whether a key is that of a plant: other programs may store longer ones. */
+function isPlantKey(key: Deno.KvKey): key is readonly [string, bigint] {
+  return key.length === 2 && typeof key[1] === "bigint";
 }

@@ -19,3 +19,8 @@ export type StoreLocation =
     readonly url: string;
     readonly token: string;
   };
+
+/** Returns the name of a store for messages. */
+export function nameOf(location: StoreLocation): string {
+  return location.kind === "file" ? location.path : location.url;
+}

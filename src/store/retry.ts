@@ -1,7 +1,7 @@
-/** Deadlines with real timers, since a `Clock` has none that can be cleared. */
+/** Bounds and retries with real timers, since a `Clock` has none. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { LOCK_RETRY_MS_MAX } from "../limits.ts";
-import { StoreError, toStoreError } from "../store_error.ts";
+import { noAnswer, StoreError } from "./store_error.ts";
 
 /**
  * Rejects if the work takes too long; the work itself may continue.
@@ -21,10 +21,9 @@ export async function withTimeout<T>(
 }
 
 /**
- * Repeats an operation for a time while another process has the lock. Rejects in
- * time, even if the operation does not settle, which may then continue.
- * @throws {StoreError} "no answer" if the last try does not settle in time
- * @throws the error of the last try
+ * Repeats an operation for a time while another process has the lock. A try that
+ * does not settle is not ended: combine it with {@link withTimeout}.
+ * @throws {StoreError} the error of the last try
  */
 export async function retryWhileLocked<T>(
   timeoutMs: number,
@@ -33,20 +32,13 @@ export async function retryWhileLocked<T>(
   const endMs = performance.now() + timeoutMs;
   for (;;) {
     try {
-      return await withTimeout(operation(), endMs - performance.now());
+      return await operation();
     } catch (error) {
-      const { kind } = toStoreError(error);
-      if (kind === "no answer") throw noAnswer(timeoutMs);
-      if (kind !== "locked") throw error;
-      await sleep(LOCK_RETRY_MS_MAX);
-      // A sleep may take longer than asked for, and a try needs time for its answer.
-      if (performance.now() + LOCK_RETRY_MS_MAX >= endMs) throw error;
+      const isLocked = error instanceof StoreError && error.kind === "locked";
+      // A sleep may take longer than asked for, and a try needs time, too.
+      const isLast = performance.now() + 2 * LOCK_RETRY_MS_MAX >= endMs;
+      if (!isLocked || isLast) throw error;
+      await sleep(Math.random() * LOCK_RETRY_MS_MAX);
     }
   }
-}
-
-/** Returns the error of an operation that took too long. */
-export function noAnswer(timeoutMs: number): StoreError {
-  const message = `no answer within ${timeoutMs / 1000} s`;
-  return new StoreError("no answer", message);
 }

@@ -1,4 +1,4 @@
-import { toLine } from "../messages.ts";
+import { toLine } from "../text.ts";
 
 /** Text, one JSON object per line, or text with the levels of systemd. */
 export const LOG_FORMATS = ["text", "json", "journal"] as const;

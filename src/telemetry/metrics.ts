@@ -17,10 +17,10 @@ const REQUEST_SECONDS = [...SECONDS, ...LONG_SECONDS, 10];
 /** Bounds up to the largest commit: 10 plants to a server, 100 to a file. */
 const COMMIT_PLANTS = [1, 2, 5, 10, 20, 50, 100];
 
-/** Values of the other parts of the service, measured at each scrape. */
+/** Values of the other parts of the service at a scrape. */
 export interface Gauges {
-  /** Creates without an outcome. */
-  readonly createsWaiting: number;
+  /** Requests without a reply, the scrape included. */
+  readonly requestsRunning: number;
   readonly isStoreHealthy: boolean;
   /** Size of the database file, of a store in a file. */
   readonly databaseBytes: number | undefined;
@@ -66,7 +66,6 @@ function linesOf(
 
 /** The metrics of the service, in the text format of Prometheus. */
 export class Metrics {
-  readonly #measure: () => Gauges;
   /** Requests by status; those of the API are shown before they occur. */
   readonly #requests = new Map([[200, 0], [DISCONNECTED_STATUS, 0]]);
   readonly #requestSeconds = new Histogram(REQUEST_SECONDS);
@@ -79,8 +78,7 @@ export class Metrics {
     failed: 0,
   };
 
-  constructor(measure: () => Gauges) {
-    this.#measure = measure;
+  constructor() {
     for (const { error } of Object.values(API_ERRORS)) {
       this.#requests.set(statusOf(error), 0);
     }
@@ -106,12 +104,8 @@ export class Metrics {
     this.#commitSeconds.observe(seconds);
   }
 
-  /**
-   * Returns all metrics in the Prometheus text format, version 0.0.4.
-   * @param requestsRunning requests without a reply, this one included
-   */
-  text(requestsRunning: number): string {
-    const { createsWaiting, isStoreHealthy, databaseBytes } = this.#measure();
+  /** Returns all metrics in the Prometheus text format, version 0.0.4. */
+  text({ requestsRunning, isStoreHealthy, databaseBytes }: Gauges): string {
     const requests = [...this.#requests].sort(([a], [b]) => a - b);
     const creates = Object.entries(this.#creates);
     const database = databaseBytes === undefined ? "" : `\
@@ -132,9 +126,6 @@ plant_store_http_requests_running ${requestsRunning}
 # HELP plant_store_creates_total Creates by outcome: stored is new, replayed was stored before.
 # TYPE plant_store_creates_total counter
 ${linesOf("plant_store_creates_total", "outcome", creates)}
-# HELP plant_store_creates_waiting Creates without an outcome, queued or in a commit.
-# TYPE plant_store_creates_waiting gauge
-plant_store_creates_waiting ${createsWaiting}
 # HELP plant_store_commit_plants Plants in one commit.
 # TYPE plant_store_commit_plants histogram
 ${this.#commitPlants.text("plant_store_commit_plants")}

@@ -1,17 +1,27 @@
 import { basename, dirname, join, resolve } from "node:path";
+import { toStoreError } from "../store_error.ts";
 
 /**
  * Returns the information about a file, or about a link itself, or `undefined` if
  * there is none.
- * @throws the error of Deno if the path cannot be examined
+ * @throws {StoreError} if the path cannot be examined
  */
-export function statOrUndefined(path: string): Deno.FileInfo | undefined {
+export function lstatOrUndefined(path: string): Deno.FileInfo | undefined {
   try {
     return Deno.lstatSync(path);
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     if (error instanceof Deno.errors.NotADirectory) return undefined;
-    throw error;
+    throw toStoreError(error);
+  }
+}
+
+/** Opens a file. @throws {StoreError} */
+export function openFile(path: string, options: Deno.OpenOptions): Deno.FsFile {
+  try {
+    return Deno.openSync(path, options);
+  } catch (error) {
+    throw toStoreError(error);
   }
 }
 
@@ -38,7 +48,7 @@ export function realPathOf(path: string): string {
   try {
     const directory = Deno.realPathSync(dirname(absolute));
     const missing = join(directory, basename(absolute));
-    return statOrUndefined(missing)?.isSymlink
+    return lstatOrUndefined(missing)?.isSymlink
       ? realPathOf(resolve(directory, Deno.readLinkSync(missing)))
       : missing;
   } catch {

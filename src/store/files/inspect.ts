@@ -1,7 +1,7 @@
 /** Database files: what is at a path before a store is opened there. */
 import { DatabaseSync } from "node:sqlite";
-import { StoreError, toStoreError } from "../../store_error.ts";
-import { statOrUndefined } from "./file_system.ts";
+import { StoreError, toStoreError } from "../store_error.ts";
+import { lstatOrUndefined, openFile } from "./file_system.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
@@ -9,8 +9,11 @@ export const WAL_SUFFIX = "-wal";
 /** Suffix of the index of that log, which the processes share. */
 export const SHM_SUFFIX = "-shm";
 
-/** Suffixes of the files that SQLite may keep beside a database. */
-const SIDECAR_SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, "-journal"];
+/** Suffix of the rollback journal of a database that is not in WAL mode. */
+const JOURNAL_SUFFIX = "-journal";
+
+/** Suffixes of the files that SQLite keeps beside a database, and may delete. */
+const SUFFIXES = [WAL_SUFFIX, SHM_SUFFIX, JOURNAL_SUFFIX];
 
 /** The table of a Deno KV store, and the one that Deno creates before it. */
 const TABLE = "kv";
@@ -33,28 +36,33 @@ const READ_VERSION_OFFSET = 19;
 const READ_VERSION_WAL = 2;
 
 /**
- * What is at a path. `store`: a Deno KV store. `nothing`: no file. `empty`: an
- * empty file, or the start of a store, as an interrupted first start leaves it.
- */
-export type Found = "store" | "nothing" | "empty";
-
-/**
- * Returns what is at a path. Deno would create a store there, panic, or replay a
- * log into the wrong database. Do not call it while this process has the database
- * open: closing any descriptor of its file releases SQLite's locks.
+ * Returns what is at a path: `nothing`; `empty`, an empty file or the start of a
+ * store, as an interrupted first start leaves it; or a `store` of Deno KV. At
+ * anything else, Deno would panic, create a store, or replay a log into the wrong
+ * database. Do not call it while this process has the database open: closing any
+ * descriptor of its file releases SQLite's locks.
  * @throws {StoreError} if anything else is there, a corrupt store, one that cannot
  * be written, or the log of another one
- * @throws the error of Deno if the path cannot be examined
  */
-export function inspect(path: string): Found {
-  const files = [path, ...SIDECAR_SUFFIXES.map((suffix) => path + suffix)]
-    .filter((file) => statOrUndefined(file) !== undefined);
+export function inspect(path: string): "nothing" | "empty" | "store" {
+  const suffix = SUFFIXES.find((suffix) => path.endsWith(suffix));
+  if (suffix !== undefined) {
+    throw new StoreError(
+      "path",
+      `SQLite keeps its own files under names that end with ${suffix}`,
+    );
+  }
+  const files = [path, ...SUFFIXES.map((suffix) => path + suffix)]
+    .filter((file) => lstatOrUndefined(file) !== undefined);
   for (const file of files) requireUsable(file);
   refuseForeignLog(path);
-  const file = statOrUndefined(path);
+  const file = lstatOrUndefined(path);
   if (file === undefined) return "nothing";
-  // Opening a pipe to create a store in it would never return.
-  if (!file.isFile) throw new StoreError("path", NOT_A_STORE);
+  // Opening a pipe to create a store in it would never return. SQLite takes a file
+  // of one byte for an empty one.
+  if (!file.isFile || file.size === 1) {
+    throw new StoreError("path", NOT_A_STORE);
+  }
   if (file.size === 0) return "empty";
   return inspectTables(path, files.length > 1);
 }
@@ -83,10 +91,17 @@ function requireUsable(file: string): void {
  * nothing takes a live store out of WAL mode.
  */
 function refuseForeignLog(path: string): void {
-  const log = path + WAL_SUFFIX;
-  const hasContent = (statOrUndefined(log)?.size ?? 0) > 0;
-  if (!hasContent || isInWalMode(path)) return;
-  throw new StoreError(
+  const [log, journal] = [path + WAL_SUFFIX, path + JOURNAL_SUFFIX];
+  const hasLog = (lstatOrUndefined(log)?.size ?? 0) > 0;
+  if (hasLog && !isInWalMode(path)) throw foreignLog(log);
+  const hasJournal = lstatOrUndefined(journal) !== undefined;
+  if (hasJournal && lstatOrUndefined(path) === undefined) {
+    throw foreignLog(journal);
+  }
+}
+
+function foreignLog(log: string): StoreError {
+  return new StoreError(
     "foreign log",
     `${log} belongs to another database, or to one that is gone`,
   );
@@ -94,10 +109,10 @@ function refuseForeignLog(path: string): void {
 
 function isInWalMode(path: string): boolean {
   // Opening a pipe would never return.
-  if (!statOrUndefined(path)?.isFile) return false;
-  using file = Deno.openSync(path);
-  file.seekSync(READ_VERSION_OFFSET, Deno.SeekMode.Start);
+  if (!lstatOrUndefined(path)?.isFile) return false;
+  using file = openFile(path, { read: true });
   const version = new Uint8Array(1);
+  file.seekSync(READ_VERSION_OFFSET, Deno.SeekMode.Start);
   file.readSync(version);
   return version[0] === READ_VERSION_WAL;
 }
@@ -106,7 +121,7 @@ function isInWalMode(path: string): boolean {
  * Inspects the content of a database, and what Deno reads at its opening, without
  * changing what is beside it.
  */
-function inspectTables(path: string, hasLog: boolean): Found {
+function inspectTables(path: string, hasLog: boolean): "empty" | "store" {
   try {
     // Closing it would write the log of a killed service into it, or delete the log
     // if the database is corrupt. Without a log, closing it removes the files that

@@ -1,6 +1,6 @@
 import { basename } from "node:path";
-import { StoreError } from "../../store_error.ts";
-import { isSameFile, statOrUndefined } from "./file_system.ts";
+import { StoreError } from "../store_error.ts";
+import { isSameFile, lstatOrUndefined } from "./file_system.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 
 /**
@@ -25,18 +25,17 @@ export class WatchedFiles {
     this.#database = database;
     this.#sidecars = new Map(
       [path + WAL_SUFFIX, path + SHM_SUFFIX]
-        .map((file) => [file, statOrUndefined(file)]),
+        .map((file) => [file, lstatOrUndefined(file)]),
     );
   }
 
   /**
    * Checks the database. A link in its place is another file: SQLite continues
    * with the log at the old path.
-   * @throws {StoreError} if it is lost
-   * @throws the error of Deno if it cannot be examined
+   * @throws {StoreError} if it is lost, or cannot be examined
    */
   checkDatabase(): void {
-    const found = statOrUndefined(this.#path);
+    const found = lstatOrUndefined(this.#path);
     if (found === undefined) throw lost("it was deleted or moved");
     if (!isSameFile(found, this.#database)) throw lost("it was replaced");
     this.bytes = found.size;
@@ -50,7 +49,7 @@ export class WatchedFiles {
   check(): void {
     this.checkDatabase();
     for (const [path, file] of this.#sidecars) {
-      if (!isSameFile(statOrUndefined(path), file)) {
+      if (!isSameFile(lstatOrUndefined(path), file)) {
         throw lost(`its ${basename(path)} was deleted or replaced`);
       }
     }

@@ -1,5 +1,5 @@
 /** Why a store, or another file, cannot be used. */
-import { errorMessage, toLine, truncate } from "./messages.ts";
+import { errorMessage, toLine, truncate } from "../text.ts";
 
 /** What is wrong, as far as the program or its operator acts on it. */
 export type StoreErrorKind =
@@ -14,7 +14,7 @@ export type StoreErrorKind =
   | "newer format"
   /** A file of the open store was deleted, moved or replaced. */
   | "lost"
-  /** Nothing was written. */
+  /** Nothing was written, since another process did so at that moment. */
   | "locked"
   /** An operation took too long. */
   | "no answer"
@@ -146,6 +146,11 @@ export function toStoreError(error: unknown, token?: string): StoreError {
     return new StoreError("other", truncate(masked, SERVER_MESSAGE_CHARS_MAX));
   }
   return new StoreError(row?.kind ?? "other", row?.words ?? message);
+}
+
+/** Returns the error of an operation that took too long. */
+export function noAnswer(timeoutMs: number): StoreError {
+  return new StoreError("no answer", `no answer within ${timeoutMs / 1000} s`);
 }
 
 /** Removes the path that Deno and SQLite append, which may contain anything. */
