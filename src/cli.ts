@@ -8,6 +8,7 @@ import { serve } from "./commands/serve.ts";
 import { ALL_SETTINGS, Settings } from "./config/settings.ts";
 import { printLine, writeStdout } from "./console/output.ts";
 import { clientOriginOf, originOf } from "./http/origin.ts";
+import { ID_MAX, ID_MIN, ID_RANGE } from "./limits.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { descriptionText } from "./reference/openapi.ts";
 import { Log, type LogFormat } from "./telemetry/log.ts";
@@ -38,7 +39,7 @@ const COMMANDS = new Map(Object.entries<Command>({
     operands: "[ID...]",
     max: Infinity,
     help: "write these plants, or all, to stdout, one JSON object per line",
-    run: (settings, ids) => exportPlants(settings.store(), ids),
+    run: (settings, ids) => exportPlants(settings.store(), ids.map(readId)),
   },
   import: {
     operands: "FILE",
@@ -52,7 +53,7 @@ const COMMANDS = new Map(Object.entries<Command>({
     min: 1,
     max: Infinity,
     help: "remove these plants, also while the service runs",
-    run: (settings, ids) => removePlants(settings.store(), ids),
+    run: (settings, ids) => removePlants(settings.store(), ids.map(readId)),
   },
   check: {
     help: "check the configuration of the service, also while it runs",
@@ -133,6 +134,13 @@ function commandOf(name: string, { length }: readonly string[]): Command {
   const { operands = "no operands", min = 0, max = 0 } = command;
   if (length >= min && length <= max) return command;
   throw new OperatorError(`${name} takes ${operands}: see --help`);
+}
+
+/** Reads an id. @throws {OperatorError} if it is invalid */
+function readId(text: string): bigint {
+  const id = /^-?\d{1,40}$/.test(text) ? BigInt(text) : undefined;
+  if (id !== undefined && id >= ID_MIN && id <= ID_MAX) return id;
+  throw new OperatorError(`expected an id ${ID_RANGE}, got "${text}"`);
 }
 
 /** Reports the error that ends the program, and returns its exit status. */

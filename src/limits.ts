@@ -56,25 +56,31 @@ export const QUOTE_CHARS_MAX = 60;
  */
 export const COMMIT_MS_MAX = 5_000;
 
-/** Maximum plants in one commit to a file: Deno KV allows 100 checks. */
-export const COMMIT_PLANTS_MAX_FILE = 100;
+/** The bounds of commits to a store. */
+export interface CommitBounds {
+  /** Maximum plants in one commit. */
+  readonly plantsMax: number;
+  /** Maximum commits in flight; all but the first are full. */
+  readonly inFlightMax: number;
+}
 
-/** Maximum plants in one commit to a KV Connect server: it allows 10 checks. */
-export const COMMIT_PLANTS_MAX_SERVER = 10;
+/**
+ * For a file: Deno KV allows 100 checks. SQLite writes with one thread, which the
+ * second commit keeps busy.
+ */
+export const COMMITS_FILE: CommitBounds = { plantsMax: 100, inFlightMax: 2 };
+
+/**
+ * For a KV Connect server: it allows 10 checks, and is faster with more commits in
+ * flight, up to a point.
+ */
+export const COMMITS_SERVER: CommitBounds = { plantsMax: 10, inFlightMax: 16 };
 
 /**
  * Maximum characters of the plants in one commit. Deno KV allows 819,200 bytes in
  * one write: two a character, and up to 128 for the three keys of a plant.
  */
 export const COMMIT_CHARS_MAX = 400_000;
-
-/**
- * Maximum commits in flight; all but the first are full. SQLite writes with one
- * thread, which the second commit to a file keeps busy. A KV Connect server is
- * faster with more, up to a point.
- */
-export const COMMITS_IN_FLIGHT_MAX_FILE = 2;
-export const COMMITS_IN_FLIGHT_MAX_SERVER = 16;
 
 /** Maximum delay of the next retry while another process holds the lock. */
 export const LOCK_RETRY_MS_MAX = 20;

@@ -1,5 +1,4 @@
 import { explain, orStoreFailure } from "../console/failures.ts";
-import { readId } from "../console/operands.ts";
 import {
   eraseProgress,
   printLine,
@@ -20,15 +19,15 @@ import { StoreError } from "../store/store_error.ts";
  * the order of ids.
  * @returns the exit status: 1 if an id or an entry of the store has no plant, or
  * if plants cannot be read
- * @throws {OperatorError} if an id is invalid, or if the store cannot be read or
- * stdout not written, also when a part of the plants is written
+ * @throws {OperatorError} if the store cannot be read or stdout not written, also
+ * when a part of the plants is written
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
  */
 export async function exportPlants(
   location: StoreLocation,
-  ids: readonly string[],
+  ids: readonly bigint[],
 ): Promise<number> {
-  const selected = new Set(ids.map(readId));
+  const selected = new Set(ids);
   return await orStoreFailure(
     "read",
     location,

@@ -64,7 +64,8 @@ export async function importPlants(
   let line = 0;
   /** The creates that wait, in order of arrival: enough for full commits. */
   const waiting: Promise<void>[] = [];
-  const waitingMax = 2 * store.commitsInFlightMax * store.commitPlantsMax;
+  const { plantsMax, inFlightMax } = store.commits;
+  const waitingMax = 2 * inFlightMax * plantsMax;
   try {
     for await (const bytes of splitLines(input)) {
       line++;
@@ -157,7 +158,7 @@ function parseLine(bytes: Uint8Array): NewPlant | string | undefined {
   // Without a byte order mark; JSON allows the CR of a CRLF.
   const text = decodeUtf8(bytes)?.replace(/^\ufeff/, "");
   if (text === undefined) return "expected well-formed UTF-8";
-  if (text.trim() === "") return undefined;
+  if (/^[ \t\r]*$/.test(text)) return undefined;
   const parsed = parseNewPlant(text);
   if (!(parsed instanceof InvalidText)) return parsed;
   const { message, position } = parsed;

@@ -1,5 +1,4 @@
 import { orStoreFailure } from "../console/failures.ts";
-import { readId } from "../console/operands.ts";
 import { printLine } from "../console/output.ts";
 import { COMMIT_MS_MAX } from "../limits.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
@@ -12,14 +11,13 @@ import { countOf } from "../text.ts";
  * Removes plants from the store, while a service uses it or not.
  * @param ids one or more ids
  * @returns the exit status: 1 if an id has no plant
- * @throws {OperatorError} if an id is invalid, and then no plant is removed, or
- * if the store fails
+ * @throws {OperatorError} if the store fails
  */
 export async function removePlants(
   location: StoreLocation,
-  ids: readonly string[],
+  ids: readonly bigint[],
 ): Promise<number> {
-  const selected = new Set(ids.map(readId));
+  const selected = new Set(ids);
   const store = await orStoreFailure(
     "remove plants from",
     location,

@@ -151,8 +151,9 @@ export class RequestHandler {
     }
     if (creates === 0) response.headers.set("Cache-Control", "no-store");
     if (request.method === "HEAD") response = await withoutBody(response);
-    // A create that succeeded has read its body.
-    if (creates === 0 || !response.ok) bodies.discard(request);
+    // A create that succeeded has read its body. The runtime discards that of a
+    // GET itself.
+    if (!response.ok) bodies.discard(request);
     metrics.request(
       status ?? response.status,
       (clock() - startMs) / 1000,

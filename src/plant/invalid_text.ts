@@ -6,19 +6,13 @@ export interface Position {
 
 /** Why a text is not a NewPlant; returned, never thrown. */
 export class InvalidText {
-  readonly kind: "not JSON" | "not a NewPlant";
-  /** What was expected, and what was found. */
-  readonly message: string;
-  /** Where the text is not JSON, unless it is empty. */
-  readonly position: Position | undefined;
-
+  /**
+   * @param message what was expected, and what was found
+   * @param position where the text is not JSON, unless it is empty
+   */
   constructor(
-    kind: InvalidText["kind"],
-    message: string,
-    position?: Position,
-  ) {
-    this.kind = kind;
-    this.message = message;
-    this.position = position;
-  }
+    readonly kind: "not JSON" | "not a NewPlant",
+    readonly message: string,
+    readonly position?: Position,
+  ) {}
 }

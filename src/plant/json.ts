@@ -17,18 +17,18 @@ interface JsonValue {
   readonly text: string;
 }
 
-/** A requested member: the first one of its name. */
+/** A member of the outermost object: the first one of its name. */
 export interface Member extends JsonValue {
   /** Whether the object has another member of that name. */
   readonly isDuplicate: boolean;
 }
 
-/** The result of {@link readMembers}. */
-export interface Members {
+/** What {@link readMembers} returns. */
+interface Members {
   /** The kind of the whole text. */
   readonly kind: JsonKind;
-  /** One for each requested name, in that order; `undefined` if absent. */
-  readonly members: readonly (Member | undefined)[];
+  /** By name; none if the text is not an object. */
+  readonly members: ReadonlyMap<string, Member>;
 }
 
 const TAB = 0x09;
@@ -98,13 +98,10 @@ class Reader {
   readonly #text: string;
   /** The offset of the next character. */
   #at = 0;
-  readonly #requested: readonly string[];
-  readonly #members: (Member | undefined)[];
+  readonly #members = new Map<string, Member>();
 
-  constructor(text: string, requested: readonly string[]) {
+  constructor(text: string) {
     this.#text = text;
-    this.#requested = requested;
-    this.#members = requested.map(() => undefined);
   }
 
   /** The whole text (section 2). */
@@ -162,7 +159,7 @@ class Reader {
     return { kind: "an object", text: "" };
   }
 
-  /** A member. Those of the outermost object are kept if requested. */
+  /** A member. Those of the outermost object are kept. */
   #member(level: number, expected: string): void {
     this.#space();
     this.#require(this.#text[this.#at] === '"', expected);
@@ -170,11 +167,11 @@ class Reader {
     this.#space();
     this.#require(this.#accept(":"), '":" after a member name');
     const value = this.#element(level);
-    const index = level === 1 ? this.#requested.indexOf(name) : -1;
-    if (index < 0) return;
-    const first = this.#members[index];
+    if (level > 1) return;
+    const first = this.#members.get(name);
     const { kind, text } = first ?? value;
-    this.#members[index] = { kind, text, isDuplicate: first !== undefined };
+    const isDuplicate = first !== undefined;
+    this.#members.set(name, { kind, text, isDuplicate });
   }
 
   /** An array (section 5). */
@@ -277,9 +274,8 @@ class Reader {
 }
 
 /**
- * Parses one JSON text (RFC 8259) and returns the requested members if it is an
- * object. It checks the grammar of the whole text, including members that were
- * not requested. The time is linear in the length of the text.
+ * Parses one JSON text (RFC 8259) and returns its members if it is an object. The
+ * time is linear in the length of the text.
  *
  * Unlike `JSON.parse` it keeps the spelling of numbers, reports duplicate
  * members, bounds the nesting (section 9), and reports where and why a text is
@@ -287,10 +283,7 @@ class Reader {
  *
  * @returns the members, or why and where the text is not JSON
  */
-export function readMembers(
-  text: string,
-  requested: readonly string[],
-): Members | InvalidText {
+export function readMembers(text: string): Members | InvalidText {
   if (text === "") {
     return new InvalidText("not JSON", "expected a JSON text, got nothing");
   }
@@ -301,7 +294,7 @@ export function readMembers(
     );
   }
   try {
-    return new Reader(text, requested).read();
+    return new Reader(text).read();
   } catch (error) {
     if (!(error instanceof GrammarError)) throw error;
     return new InvalidText("not JSON", error.message, error.position);

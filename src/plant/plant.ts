@@ -110,18 +110,19 @@ function readString(
  * @returns the NewPlant, or why the text is not one
  */
 export function parseNewPlant(text: string): NewPlant | InvalidText {
-  const read = readMembers(text, ["id", "name", "tag"]);
+  const read = readMembers(text);
   if (read instanceof InvalidText) return read;
   if (read.kind !== "an object") {
     return notANewPlant(
       `expected an object with id and name, got ${read.kind}`,
     );
   }
-  const [idMember, nameMember, tagMember] = read.members;
-  const id = readId(idMember);
+  const { members } = read;
+  const id = readId(members.get("id"));
   if (id instanceof InvalidText) return id;
-  const name = readString("name", nameMember);
+  const name = readString("name", members.get("name"));
   if (name instanceof InvalidText) return name;
+  const tagMember = members.get("tag");
   if (tagMember === undefined) return { id, plant: { name } };
   if (tagMember.kind === "null") {
     return notANewPlant(

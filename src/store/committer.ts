@@ -109,7 +109,7 @@ export class Committer {
    */
   #startCommits(): void {
     while (this.#queue.size > 0 && this.#hasFreeCommit()) {
-      const isFull = this.#queue.size >= this.#store.commitPlantsMax ||
+      const isFull = this.#queue.size >= this.#store.commits.plantsMax ||
         this.#queuedChars > COMMIT_CHARS_MAX;
       if (!isFull && this.#isAwaitingCommit()) return;
       this.#commit(this.#takeBatch());
@@ -125,7 +125,7 @@ export class Committer {
       if (chars > COMMIT_CHARS_MAX) break;
       this.#dequeue(write);
       batch.push(write);
-      if (batch.length === this.#store.commitPlantsMax) break;
+      if (batch.length === this.#store.commits.plantsMax) break;
     }
     return batch;
   }
@@ -137,7 +137,7 @@ export class Committer {
 
   /** Whether a further commit can start. */
   #hasFreeCommit(): boolean {
-    return this.#inFlight.size < this.#store.commitsInFlightMax;
+    return this.#inFlight.size < this.#store.commits.inFlightMax;
   }
 
   /** Whether a create waits for a commit in flight. */

@@ -1,9 +1,8 @@
 import {
   COMMIT_MS_MAX,
-  COMMIT_PLANTS_MAX_FILE,
-  COMMIT_PLANTS_MAX_SERVER,
-  COMMITS_IN_FLIGHT_MAX_FILE,
-  COMMITS_IN_FLIGHT_MAX_SERVER,
+  type CommitBounds,
+  COMMITS_FILE,
+  COMMITS_SERVER,
   ID_MAX,
   ID_MIN,
   LIST_KEYS_MAX,
@@ -40,26 +39,14 @@ export interface Listed {
 }
 
 /** What a service needs of a store. */
-export type Store = Pick<
-  KvStore,
-  | "commitPlantsMax"
-  | "commitsInFlightMax"
-  | "databaseBytes"
-  | "commit"
-  | "read"
-  | "probe"
-  | "checkFiles"
->;
+export type Store = Omit<KvStore, "remove" | "list" | "close">;
 
 /**
  * The plants in Deno KV. No other file uses `Deno.Kv`. What a KV Connect server
  * does not answer never settles.
  */
 export class KvStore {
-  /** Maximum plants in one commit. */
-  readonly commitPlantsMax: number;
-  /** Maximum commits at the same time. */
-  readonly commitsInFlightMax: number;
+  readonly commits: CommitBounds;
   readonly #kv: Deno.Kv;
   /** The open files; `undefined` for a KV Connect server. */
   readonly #files: WatchedFiles | undefined;
@@ -72,13 +59,7 @@ export class KvStore {
     this.#kv = kv;
     this.#files = files;
     this.#token = token;
-    if (files !== undefined) {
-      this.commitPlantsMax = COMMIT_PLANTS_MAX_FILE;
-      this.commitsInFlightMax = COMMITS_IN_FLIGHT_MAX_FILE;
-    } else {
-      this.commitPlantsMax = COMMIT_PLANTS_MAX_SERVER;
-      this.commitsInFlightMax = COMMITS_IN_FLIGHT_MAX_SERVER;
-    }
+    this.commits = files === undefined ? COMMITS_SERVER : COMMITS_FILE;
   }
 
   /**
