@@ -52,7 +52,7 @@ Deno.test("the README names every member of a NewPlant, every path of the servic
     ),
   );
   // The page has two paths: the base URL with and without a slash.
-  const routes = RequestHandler.ROUTES.filter(({ path }) => path !== "");
+  const routes = ROUTES.filter(({ path }) => path !== "");
   for (const { path, methods, needsToken } of routes) {
     const isRead = methods.includes("GET");
     assertHas("README.md", isRead ? `\`${path}\`` : `\`POST ${path}\``);

@@ -15,7 +15,7 @@ Deno.test("createService() reports commits and failures to the metrics and the h
   service.clock.now += RECOVERY_MS_MIN;
   service.store.pause();
   const created = service.create(VALID);
-  await service.createsWaiting(1);
+  await service.bodiesArrived(1);
   service.clock.now += 500;
   service.store.resume();
   assert.equal((await created).status, 200);
@@ -42,7 +42,7 @@ Deno.test("check() fails late creates, and probes a failing store", async () => 
   const service = new TestService();
   service.store.pause();
   const waiting = service.create(VALID);
-  await service.createsWaiting(1);
+  await service.bodiesArrived(1);
   service.checkAfter(COMMIT_MS_MAX);
   assertRefusal(await waiting, { error: 50303 });
   assert.deepEqual(service.reported, [NO_ANSWER]);

@@ -5,7 +5,7 @@ import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import type { StoreLocation } from "../../src/store/location.ts";
 import { noAnswer } from "../../src/store/retry.ts";
 import { openStore } from "../../src/store/open.ts";
-import { StoreError } from "../../src/store_error.ts";
+import { StoreError } from "../../src/store/store_error.ts";
 import { capture } from "../support/console.ts";
 import { execute } from "../support/damage.ts";
 import { entriesOf } from "../support/entries.ts";

@@ -5,7 +5,7 @@ import {
   storeFailure,
 } from "../../src/console/failures.ts";
 import { OperatorError } from "../../src/operator_error.ts";
-import { StoreError } from "../../src/store_error.ts";
+import { StoreError } from "../../src/store/store_error.ts";
 import { fileAt, serverAt } from "../support/stores.ts";
 
 const FILE = fileAt("/srv/plants.db", "KV_PATH");

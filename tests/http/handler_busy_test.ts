@@ -24,7 +24,7 @@ Deno.test("handle() accepts CREATES_RUNNING_MAX creates, whatever they wait for,
   const bodies = [1, 2, 3].map((id) => `{"id":${id},"name":"Fern"}`);
   const waiting = bodies.map((body) => service.create(body));
   const arriving = service.becomeBusy(CREATES_RUNNING_MAX - waiting.length);
-  await service.createsWaiting(waiting.length);
+  await service.bodiesArrived(waiting.length);
   await assertRunning(service, CREATES_RUNNING_MAX);
   const endless = endlessStream(1024);
   for (const body of [VALID, endless.stream]) {
@@ -55,7 +55,7 @@ Deno.test("handle() accepts creates while any number of other requests are runni
   const probes = Array.from({ length }, () => service.get("/readyz"));
   await assertRunning(service, length);
   const created = service.create(VALID);
-  await service.createsWaiting(1);
+  await service.bodiesArrived(1);
   service.store.resume();
   assert.equal((await created).status, 200);
   for (const it of await Promise.all(probes)) assert.equal(it.status, 200);
@@ -77,7 +77,7 @@ Deno.test("handle() counts a refused create as a request by its status, neither 
 Deno.test("handle() answers every other method as before while the service is busy", async () => {
   const service = new TestService();
   service.becomeBusy();
-  for (const { path, methods } of RequestHandler.ROUTES) {
+  for (const { path, methods } of ROUTES) {
     for (const method of ["GET", "HEAD", "DELETE"]) {
       const reply = await service.get(path, { method });
       const isAllowed = methods.includes(method);

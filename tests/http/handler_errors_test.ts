@@ -178,7 +178,7 @@ Deno.test("handle() refuses every POST with 50302 while the service is busy, wha
   const drafts: Draft[] = [
     VALID,
     ...FAULTS.map(([, , addTo]) => ({ ...addTo(VALID), method: "POST" })),
-    ...RequestHandler.ROUTES.map(({ path }) => ({ target: path, body: "" })),
+    ...ROUTES.map(({ path }) => ({ target: path, body: "" })),
   ];
   for (const draft of drafts) {
     assertRefusal(await send(service, draft), { error: 50302 });

@@ -8,8 +8,6 @@ import { assertRefusal } from "../support/refusals.ts";
 import { TestService, TOKENS, VALID } from "../support/service.ts";
 import { toBytes } from "../support/wire.ts";
 
-const { ROUTES } = RequestHandler;
-
 const BASE_URL = "http://plants.test";
 const OK = '{"status":"ok"}';
 

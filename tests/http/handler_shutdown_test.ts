@@ -10,7 +10,7 @@ Deno.test("drain() resolves when the running creates have their replies, and not
   service.store.pause();
   const running = [1, 2, 3]
     .map((id) => service.create(`{"id":${id},"name":"Fern"}`));
-  await service.createsWaiting(running.length);
+  await service.bodiesArrived(running.length);
   let isDrained = false;
   const drained = service.handler.drain().then(() => isDrained = true);
   // Replies to later requests do not resolve the drain.
@@ -35,7 +35,7 @@ Deno.test("drain() refuses a body that is still arriving with 50301", async () =
 Deno.test("handle() serves every GET path but /readyz after drain()", async () => {
   const service = new TestService();
   await service.handler.drain();
-  for (const { path, methods } of RequestHandler.ROUTES) {
+  for (const { path, methods } of ROUTES) {
     if (!methods.includes("GET")) continue;
     const reply = await service.get(path);
     if (path === "/readyz") assertRefusal(reply, SHUTTING_DOWN);

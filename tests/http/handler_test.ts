@@ -45,7 +45,7 @@ Deno.test("handle() replies with 200 only after the commit has returned, and cou
   service.store.pause();
   let isAnswered = false;
   const reply = service.create(VALID).finally(() => isAnswered = true);
-  await service.createsWaiting(1);
+  await service.bodiesArrived(1);
   assert.deepEqual(service.stored(), []);
   assert.equal(isAnswered, false);
   service.clock.now += 250;

@@ -6,7 +6,7 @@ import {
   RECOVERY_MS_MIN,
 } from "../../src/limits.ts";
 import { StoreHealth } from "../../src/store/health.ts";
-import { StoreError } from "../../src/store_error.ts";
+import { StoreError } from "../../src/store/store_error.ts";
 import { FakeClock, FakeStore } from "../support/fake_store.ts";
 import { eventually } from "../support/waiting.ts";
 

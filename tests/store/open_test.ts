@@ -8,7 +8,10 @@ import {
   openStore,
 } from "../../src/store/open.ts";
 import { LOG_BYTES_PER_MS_MIN, STORE_OPEN_MS_MAX } from "../../src/limits.ts";
-import { StoreError, type StoreErrorKind } from "../../src/store_error.ts";
+import {
+  StoreError,
+  type StoreErrorKind,
+} from "../../src/store/store_error.ts";
 import {
   execute,
   leaveJournal,

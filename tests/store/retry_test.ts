@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { retryWhileLocked } from "../../src/store/retry.ts";
-import { StoreError } from "../../src/store_error.ts";
+import { StoreError } from "../../src/store/store_error.ts";
 import { storeError } from "../support/stores.ts";
 
 const LOCKED = new StoreError("locked");

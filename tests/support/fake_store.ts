@@ -1,31 +1,24 @@
 import assert from "node:assert/strict";
-import {
-  COMMIT_PLANTS_MAX_FILE,
-  COMMITS_IN_FLIGHT_MAX_FILE,
-  LOCK_RETRY_MS_MAX,
-} from "../../src/limits.ts";
 import type { Clock } from "../../src/clock.ts";
+import { type CommitBounds, COMMITS_FILE } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import {
   type CommitReports,
   Committer,
   type Outcome,
 } from "../../src/store/committer.ts";
-import type { CommitResult, Store } from "../../src/store/store.ts";
-import { StoreError, toStoreError } from "../../src/store_error.ts";
+import type { Store } from "../../src/store/kv_store.ts";
+import { StoreError, toStoreError } from "../../src/store/store_error.ts";
 
 /** A commit that has no result until the test gives it one. */
 interface PendingCommit {
   readonly plants: readonly NewPlant[];
-  resolve(result: CommitResult): Promise<void>;
+  resolve(result: "committed" | "exists"): Promise<void>;
   fail(problem: string): Promise<void>;
 }
 
 /** A store in memory, with the bounds of a file, that does what a test says. */
 export class FakeStore implements Store {
-  readonly commitPlantsMax: number;
-  readonly commitsInFlightMax: number;
-  isNew = false;
   databaseBytes: number | undefined;
   /** The operations so far, in order, with their ids. */
   readonly operations: (readonly ["commit" | "read", ...bigint[]])[] = [];
@@ -39,13 +32,7 @@ export class FakeStore implements Store {
   unreadable: bigint | undefined;
   #isPaused = false;
 
-  constructor(
-    commitPlantsMax: number = COMMIT_PLANTS_MAX_FILE,
-    commitsInFlightMax: number = COMMITS_IN_FLIGHT_MAX_FILE,
-  ) {
-    this.commitPlantsMax = commitPlantsMax;
-    this.commitsInFlightMax = commitsInFlightMax;
-  }
+  constructor(readonly commits: CommitBounds = COMMITS_FILE) {}
 
   /** From now on commits wait for {@link write} or {@link resume}. */
   pause(): this {
@@ -58,10 +45,12 @@ export class FakeStore implements Store {
     while (this.pending.length > 0) this.write();
   }
 
-  commit(plants: readonly NewPlant[]): Promise<CommitResult> {
+  commit(plants: readonly NewPlant[]): Promise<"committed" | "exists"> {
     const batch = plants.map(({ id, plant }) => ({ id, plant }));
     this.operations.push(["commit", ...batch.map(({ id }) => id)]);
-    const { promise, resolve, reject } = Promise.withResolvers<CommitResult>();
+    const { promise, resolve, reject } = Promise.withResolvers<
+      "committed" | "exists"
+    >();
     this.pending.push({
       plants: batch,
       resolve: (result) => {
@@ -95,9 +84,7 @@ export class FakeStore implements Store {
       : Promise.reject(toStoreError(new TypeError(this.problem)));
   }
 
-  checkFiles(): StoreError | undefined {
-    return undefined;
-  }
+  checkFiles(): void {}
 
   /** Returns the oldest pending commit, which is then no longer pending. */
   next(): PendingCommit {
@@ -130,27 +117,9 @@ export class FakeStore implements Store {
 }
 
 /** A clock that the test advances. */
-export class FakeClock implements Clock {
+export class FakeClock {
   now = 0;
-  readonly sleeps: { readonly ms: number; readonly wake: () => void }[] = [];
-
-  nowMs(): number {
-    return this.now;
-  }
-
-  sleep(ms: number): Promise<void> {
-    return new Promise((wake) => this.sleeps.push({ ms, wake }));
-  }
-
-  /** Ends the oldest sleep. */
-  async wake(): Promise<void> {
-    const sleep = this.sleeps.shift();
-    assert.ok(sleep !== undefined, "expected a sleep, got none");
-    const { ms } = sleep;
-    assert.ok(ms >= 0 && ms <= LOCK_RETRY_MS_MAX, `slept for ${ms} ms`);
-    sleep.wake();
-    await settled();
-  }
+  readonly read: Clock = () => this.now;
 }
 
 /** Records what the committer reports. */
@@ -177,12 +146,12 @@ interface Created {
 
 /** Returns a committer on a paused store, with a clock that the test advances. */
 export function setUpCommitter(
-  { commitPlantsMax = 10, commitsInFlightMax = 1 } = {},
+  { plantsMax = 10, inFlightMax = 1 }: Partial<CommitBounds> = {},
 ) {
-  const store = new FakeStore(commitPlantsMax, commitsInFlightMax).pause();
+  const store = new FakeStore({ plantsMax, inFlightMax }).pause();
   const clock = new FakeClock();
   const recorded = new RecordedReports();
-  const committer = new Committer(store, recorded, clock);
+  const committer = new Committer(store, recorded, clock.read);
   function create(
     id: number | bigint,
     plant: Plant = { name: "Monstera" },

@@ -17,7 +17,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
-import { truncate } from "../../src/messages.ts";
+import { truncate } from "../../src/text.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 
 /** A create or a removal as its client saw it. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { truncate } from "../../src/messages.ts";
+import { truncate } from "../../src/text.ts";
 import { InvalidText } from "../../src/plant/invalid_text.ts";
 import { type Members, readMembers } from "../../src/plant/json.ts";
 

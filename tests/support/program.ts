@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import tasks from "../../deno.json" with { type: "json" };
-import { quoteForShell } from "../../src/messages.ts";
 import { BackgroundProcess, type Ended } from "./background.ts";
 
 export type { Ended };
@@ -82,6 +81,11 @@ function command(
     ...(cwd !== undefined && { cwd }),
     stdin,
   }];
+}
+
+/** Returns a word that a shell reads as the text. */
+function quoteForShell(text: string): string {
+  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
 }
 
 /** Runs the program until it ends. */

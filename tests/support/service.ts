@@ -5,7 +5,7 @@ import { BODY_MS_MAX, CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { createService } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import type { Entry } from "./entries.ts";
-import { FakeClock, FakeStore } from "./fake_store.ts";
+import { FakeClock, FakeStore, settled } from "./fake_store.ts";
 import { TOKEN } from "./program.ts";
 import { type Reply, toBytes } from "./wire.ts";
 
@@ -17,6 +17,17 @@ const TURNS_MAX = 10_000;
 
 /** The body of a create. */
 export const VALID = '{"id":7,"name":"Fern"}';
+
+/** Every path that exists, and what it accepts. */
+export const ROUTES = [
+  { path: "/plants", methods: ["POST"], needsToken: true },
+  ...["", "/", "/openapi.json", "/livez", "/readyz"].map((path) => ({
+    path,
+    methods: ["GET", "HEAD"],
+    needsToken: false,
+  })),
+  { path: "/metrics", methods: ["GET", "HEAD"], needsToken: true },
+];
 
 /** How a request differs from an ordinary create. */
 export interface RequestOptions {
@@ -79,6 +90,10 @@ export class TestService {
   readonly logged: string[] = [];
   /** What was reported about the store. */
   readonly reported: string[] = [];
+  /** What reading a body throws, if anything. */
+  bug: Error | undefined;
+  /** Bodies of known length that were read. */
+  #arrived = 0;
   readonly #service: ReturnType<typeof createService>;
 
   constructor(baseUrl = "http://plants.test") {
@@ -87,15 +102,11 @@ export class TestService {
       log: new Log("text", (entry) => this.logged.push(entry)),
       baseUrl,
       report: (error) => this.reported.push(error?.message ?? "recovered"),
-    }, this.clock);
+    }, this.clock.read);
   }
 
   get handler() {
     return this.#service.handler;
-  }
-
-  get committer() {
-    return this.#service.committer;
   }
 
   /** Checks all deadlines after some time. */
@@ -109,7 +120,15 @@ export class TestService {
     body: Parameters<typeof newRequest>[0],
     options?: RequestOptions,
   ): Promise<Reply> {
-    const response = await this.handler.handle(newRequest(body, options));
+    const request = newRequest(body, options);
+    const bytes = request.bytes.bind(request);
+    request.bytes = async () => {
+      const received = await bytes();
+      this.#arrived++;
+      if (this.bug !== undefined) throw this.bug;
+      return received;
+    };
+    const response = await this.handler.handle(request);
     const { status, headers } = response;
     return { status, headers, text: await response.text() };
   }
@@ -120,14 +139,13 @@ export class TestService {
     return this.create("", { method: "GET", target, headers, ...options });
   }
 
-  /** Waits until so many creates have no outcome; their bodies take some turns. */
-  async createsWaiting(count: number): Promise<void> {
-    const { committer } = this;
-    for (let turns = 0; committer.waiting < count; turns++) {
-      const { waiting } = committer;
-      assert.ok(turns < TURNS_MAX, `${waiting} creates wait, not ${count}`);
+  /** Waits until so many bodies of known length have arrived. */
+  async bodiesArrived(count: number): Promise<void> {
+    for (let turns = 0; this.#arrived < count; turns++) {
+      assert.ok(turns < TURNS_MAX, `${this.#arrived} bodies, not ${count}`);
       await turn();
     }
+    await settled();
   }
 
   /**
@@ -154,9 +172,7 @@ export const SITUATIONS = {
     return reply;
   },
   50001: (service) => {
-    service.committer.create = () => {
-      throw new TypeError("a bug of this test");
-    };
+    service.bug = new TypeError("a bug of this test");
     return service.create(VALID);
   },
   50301: async (service) => {

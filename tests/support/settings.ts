@@ -10,8 +10,7 @@ export function settings(
   flags: Record<string, string> = {},
   variables: Record<string, string> = {},
 ): Settings {
-  const env = new Map(Object.entries(variables));
-  return new Settings(new Map(Object.entries(flags)), env);
+  return new Settings(flags, new Map(Object.entries(variables)));
 }
 
 /** Reads the configuration of the service from flags and variables. */

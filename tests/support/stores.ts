@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
-import { LOCK_RETRY_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import type { StoreLocation } from "../../src/store/location.ts";
 import { openStore } from "../../src/store/open.ts";
-import type { CommitResult } from "../../src/store/store.ts";
-import { StoreError, type StoreErrorKind } from "../../src/store_error.ts";
+import {
+  StoreError,
+  type StoreErrorKind,
+} from "../../src/store/store_error.ts";
 import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
-import { eventually, inParallel } from "./waiting.ts";
+import { inParallel } from "./waiting.ts";
 import { test } from "./tests.ts";
 
 /** Returns the location of a store in a file. */
@@ -15,7 +16,7 @@ export function fileAt(
   path: string,
   setting = "--kv",
 ): StoreLocation & { kind: "file" } {
-  return { kind: "file", setting, path, configured: path };
+  return { kind: "file", setting, path };
 }
 
 /** Returns the location of a store on a KV Connect server. */
@@ -31,7 +32,7 @@ export const fileStore = {
     run: (opened: { store: KvStore; path: string }) => Promise<void>,
   ): void {
     test(name, async ({ store: path }) => {
-      const store = await openStore(fileAt(path));
+      const { store } = await openStore(fileAt(path));
       await run({ store, path }).finally(() => store.close());
     });
   },
@@ -50,7 +51,7 @@ export const eachStore = {
     withServer.test(`${name}, on a KV Connect server`, async ({ directory }) => {
       await using server = await KvServer.start(directory.file("kv.db"));
       const { url } = server;
-      const store = await openStore(serverAt(url));
+      const { store } = await openStore(serverAt(url));
       // The store has put the token into the environment.
       using kv = await Deno.openKv(url);
       await run({ store, kv }).finally(() => store.close());
@@ -72,29 +73,17 @@ export function storeError(
   };
 }
 
-/** Commits plants; retries while the other connection has the lock. */
-export async function commit(
-  store: KvStore,
-  plants: readonly NewPlant[],
-): Promise<CommitResult> {
-  return await eventually(
-    (result) => result !== "locked",
-    () => store.commit(plants),
-    { everyMs: LOCK_RETRY_MS_MAX },
-  );
-}
-
 /** Commits any number of plants. */
 export async function commitAll(
   store: KvStore,
   plants: readonly NewPlant[],
 ): Promise<void> {
-  const batchSize = store.commitPlantsMax;
+  const batchSize = store.commits.plantsMax;
   const batches: NewPlant[][] = [];
   for (let i = 0; i < plants.length; i += batchSize) {
     batches.push(plants.slice(i, i + batchSize));
   }
   await inParallel(batches, async (batch) => {
-    assert.equal(await commit(store, batch), "committed");
+    assert.equal(await store.commit(batch), "committed");
   }, 4);
 }

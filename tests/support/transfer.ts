@@ -1,13 +1,11 @@
-/** Plants as lines, for tests of import, export and backup. */
+/** Plants as lines, for tests of import and export. */
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import { Ledger } from "./ledger.ts";
-import { eventually } from "./waiting.ts";
 import { range, toBody, WHOLE } from "./plants.ts";
 import { assertSucceeded, type Ended, Program, runProgram } from "./program.ts";
 import type { Random } from "./random.ts";
-import type { TemporaryDirectory } from "./temporary.ts";
 
 /** Texts that are easy to break. */
 const TEXTS: readonly string[] = [
@@ -59,29 +57,9 @@ export function writeLines(path: string, lines: readonly string[]): string {
   return path;
 }
 
-/** Returns a function that runs a command with a store and a file. */
-function runner(command: "import" | "backup" | "restore") {
-  return (store: string, file: string): Promise<Ended> =>
-    runProgram([command, file, "--kv", store]);
-}
-
-export const importFile = runner("import");
-export const backUp = runner("backup");
-export const restore = runner("restore");
-
-/** Returns the size of the copy that is being made in a directory. */
-function partialBytes(directory: TemporaryDirectory): number {
-  const partial = directory.names().find((name) => name.endsWith(".partial"));
-  if (partial === undefined) return 0;
-  return [...Deno.readDirSync(directory.file(partial))]
-    .filter(({ name }) => name.endsWith(".db"))
-    .map(({ name }) => Deno.statSync(directory.file(`${partial}/${name}`)).size)
-    .reduce((sum, size) => sum + size, 0);
-}
-
-/** Waits until a command writes a copy of a store to a directory. */
-export async function copyBegun(directory: TemporaryDirectory): Promise<void> {
-  await eventually((bytes) => bytes > 0, () => partialBytes(directory));
+/** Runs an import of a file into a store. */
+export function importFile(store: string, file: string): Promise<Ended> {
+  return runProgram(["import", file, "--kv", store]);
 }
 
 /** Exports a store, which must succeed without a message. */

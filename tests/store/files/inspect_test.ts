@@ -7,7 +7,7 @@ import {
   requireStore,
   requireUsable,
 } from "../../../src/store/files/inspect.ts";
-import { toStoreError } from "../../../src/store_error.ts";
+import { toStoreError } from "../../../src/store/store_error.ts";
 import { execute, overwrite } from "../../support/damage.ts";
 import {
   KEY,

@@ -1,7 +1,7 @@
 import { COMMIT_MS_MAX } from "../../../src/limits.ts";
 import type { NewPlant, Plant } from "../../../src/plant/plant.ts";
 import type { CommitResult, Store } from "../../../src/store/store.ts";
-import { toStoreError } from "../../../src/store_error.ts";
+import { toStoreError } from "../../../src/store/store_error.ts";
 import { LONGEST_PLANTS } from "../../support/plants.ts";
 import type { InstanceModel, Operation } from "./model.ts";
 import type { World } from "./simulated_world.ts";

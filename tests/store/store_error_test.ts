@@ -4,11 +4,11 @@ import {
   StoreError,
   type StoreErrorKind,
   toStoreError,
-} from "../src/store_error.ts";
-import { execute, makeNewer, overwrite, writeText } from "./support/damage.ts";
-import { makeStore, PLANT } from "./support/places.ts";
-import { storeError } from "./support/stores.ts";
-import { StoreLock, TemporaryDirectory } from "./support/temporary.ts";
+} from "../../src/store/store_error.ts";
+import { execute, makeNewer, overwrite, writeText } from "../support/damage.ts";
+import { makeStore, PLANT } from "../support/places.ts";
+import { storeError } from "../support/stores.ts";
+import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 
 const NEWER = "a newer Deno stored plants in it, or they are damaged";
 

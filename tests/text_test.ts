@@ -5,7 +5,7 @@ import {
   quoteForShell,
   toLine,
   truncate,
-} from "../src/messages.ts";
+} from "../src/text.ts";
 import { runTool } from "./support/tools.ts";
 
 Deno.test("errorMessage() returns the message of an error, and other values as text", () => {
