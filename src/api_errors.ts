@@ -35,18 +35,17 @@ const CHALLENGE = 'Bearer realm="plants"';
 /** The pause is the subject of "Repeating a create" in reference/page.html. */
 const RESEND = "Send the same request again after a pause.";
 
-/**
- * What a client with another path or method needs to know.
- * @param prefix the path of the base URL
- */
-export function adviseToCreate(prefix: string): string {
-  return `use POST ${prefix}/plants to create a plant; only the operator can ` +
-    "read plants, with plant-store export";
-}
+/** What a client with another path or method needs to know. */
+const HOW_TO_CREATE =
+  "create plants with POST /plants below the base URL; only the operator can read them";
 
 /** The effect of a store that failed during a create. */
 export const MAY_BE_STORED =
   "the plant may or may not be stored: send the same request again";
+
+/** The effect of a failing store. Anybody may ask, so only the log says why. */
+export const WOULD_FAIL =
+  "a create would fail: the log of the service says why";
 
 const ROWS = {
   notUtf8: {
@@ -97,15 +96,15 @@ const ROWS = {
     error: 40401,
     when: "The path does not exist.",
     remedy: "Check the address: creates go to `/plants` below the base URL.",
-    message: (path) => `path not found: ${path}`,
-    example: `/plant: ${adviseToCreate("")}`,
+    message: (path) => `path not found: ${path}: ${HOW_TO_CREATE}`,
+    example: "/plant",
   },
   methodNotAllowed: {
     error: 40501,
     when: "The path does not support this method.",
     remedy: "Use a method in the header `Allow`: `POST` for `/plants`.",
-    message: (method) => `method not allowed: ${method}`,
-    example: `GET: ${adviseToCreate("")}`,
+    message: (method) => `method not allowed: ${method}: ${HOW_TO_CREATE}`,
+    example: "GET",
   },
   bodyTimedOut: {
     error: 40801,
@@ -183,12 +182,10 @@ export const API_ERRORS: Readonly<Record<ErrorName, ErrorRow>> = ROWS;
 
 /** Why a request is refused; returned, never thrown. */
 export class ApiError {
-  readonly name: ErrorName;
   readonly message: string;
 
   /** @param detail completes the message of most errors */
-  constructor(name: ErrorName, detail = "") {
-    this.name = name;
+  constructor(readonly name: ErrorName, detail = "") {
     this.message = API_ERRORS[name].message(detail);
   }
 }
@@ -197,20 +194,6 @@ export class ApiError {
 export function statusOf(error: number): number {
   return Math.floor(error / 100);
 }
-
-/**
- * The statuses after which a client sends the same request again. Proxies that
- * limit requests, or got no reply from the service, answer 429, 502 and 504.
- */
-export const RETRYABLE_STATUSES: readonly number[] = [
-  ...new Set([
-    429,
-    502,
-    504,
-    ...Object.values(API_ERRORS).map(({ error }) => statusOf(error)),
-  ]),
-].filter((status) => status === 408 || status === 429 || status >= 500)
-  .sort((a, b) => a - b);
 
 /** Returns the message of an error with the detail of its example. */
 export function exampleMessage({ message, example = "" }: ErrorRow): string {

@@ -6,11 +6,13 @@ import { importPlants } from "./commands/import.ts";
 import { removePlants } from "./commands/remove.ts";
 import { serve } from "./commands/serve.ts";
 import { ALL_SETTINGS, Settings } from "./config/settings.ts";
+import { storeFailure } from "./console/failures.ts";
 import { printLine, writeStdout } from "./console/output.ts";
 import { clientOriginOf, originOf } from "./http/origin.ts";
 import { ID_MAX, ID_MIN, ID_RANGE } from "./limits.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
 import { descriptionText } from "./reference/openapi.ts";
+import { StoreError } from "./store/store_error.ts";
 import { Log, type LogFormat } from "./telemetry/log.ts";
 import { errorMessage } from "./text.ts";
 import { VERSION } from "./version.ts";
@@ -101,10 +103,12 @@ export async function main(args: readonly string[]): Promise<number> {
     return await commandOf(name, operands).run(settings, operands);
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
-    // Flags that cannot be parsed may be those of any command.
+    // The arguments may be what is wrong, so this searches them for the command.
     const name = args.find((arg) => COMMANDS.has(arg)) ?? DEFAULT_COMMAND;
     const format = name === DEFAULT_COMMAND ? logFormatOf(settings) : "text";
-    return report(error, format);
+    return error instanceof StoreError
+      ? report(storeFailure(settings.store(), error), format)
+      : report(error, format);
   }
 }
 

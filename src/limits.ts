@@ -120,12 +120,6 @@ export const LOG_BYTES_PER_MS_MIN = 10_000;
 export const PROBE_MS = 1_000;
 
 /**
- * Maximum probe writes without a result: those to a KV Connect server that is
- * unreachable settle only when it returns, and are then all retried at once.
- */
-export const PROBES_UNSETTLED_MAX = 5;
-
-/**
  * Minimum time from the last failed write to one that counts as a recovery: some
  * writes may fail while others succeed, as on a disk that is nearly full.
  */

@@ -7,10 +7,9 @@ import type { Store } from "./store/kv_store.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 
 /** The parts of a service besides its store and its clock. */
-export interface ServiceConfig
-  extends Pick<HandlerParts, "tokens" | "log" | "baseUrl"> {
-  readonly report: HealthReport;
-}
+type ServiceConfig =
+  & Pick<HandlerParts, "tokens" | "log" | "baseUrl">
+  & { readonly report: HealthReport };
 
 /** Connects the parts of a service, which answers requests through its handler. */
 export function createService(

@@ -2,7 +2,6 @@ import type { SettingKey, Settings } from "../config/settings.ts";
 import { orListenFailure } from "../console/failures.ts";
 import { writeStdout } from "../console/output.ts";
 import { tryToListen } from "../http/server.ts";
-import { nameOf } from "../store/location.ts";
 import { countOf } from "../text.ts";
 
 /**
@@ -21,7 +20,7 @@ export async function check(settings: Settings): Promise<number> {
   const rows: [key: SettingKey, text: string][] = [
     ["host", `listens on ${host}`],
     ["port", port === 0 ? "takes a free port" : `listens on port ${port}`],
-    ["kv", `stores plants in ${nameOf(config.store)}`],
+    ["kv", `stores plants in ${config.store.name}`],
     tokenFile === undefined
       ? [
         "accessToken",

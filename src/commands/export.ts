@@ -1,4 +1,4 @@
-import { explain, orStoreFailure } from "../console/failures.ts";
+import { explain } from "../console/failures.ts";
 import {
   eraseProgress,
   printLine,
@@ -19,8 +19,8 @@ import { StoreError } from "../store/store_error.ts";
  * the order of ids.
  * @returns the exit status: 1 if an id or an entry of the store has no plant, or
  * if plants cannot be read
- * @throws {OperatorError} if the store cannot be read or stdout not written, also
- * when a part of the plants is written
+ * @throws {StoreError} also when a part of the plants is written
+ * @throws {OperatorError} if stdout cannot be written
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
  */
 export async function exportPlants(
@@ -28,17 +28,6 @@ export async function exportPlants(
   ids: readonly bigint[],
 ): Promise<number> {
   const selected = new Set(ids);
-  return await orStoreFailure(
-    "read",
-    location,
-    writePlants(location, selected),
-  );
-}
-
-async function writePlants(
-  location: StoreLocation,
-  selected: ReadonlySet<bigint>,
-): Promise<number> {
   const store = await openExistingStore(location);
   const startMs = performance.now();
   // On a terminal the plants themselves show the progress.

@@ -1,5 +1,5 @@
 import { SYSTEM_CLOCK } from "../clock.ts";
-import { explain, orStoreFailure } from "../console/failures.ts";
+import { explain } from "../console/failures.ts";
 import { eraseProgress, printLine, showProgress } from "../console/output.ts";
 import { CHECK_MS, COMMIT_MS_MAX, LINE_BYTES_MAX } from "../limits.ts";
 import {
@@ -12,8 +12,9 @@ import { InvalidText } from "../plant/invalid_text.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
 import { Committer } from "../store/committer.ts";
-import { nameOf, type StoreLocation } from "../store/location.ts";
+import type { StoreLocation } from "../store/location.ts";
 import { openStore } from "../store/open.ts";
+import { StoreError } from "../store/store_error.ts";
 import { countOf } from "../text.ts";
 
 /**
@@ -22,8 +23,8 @@ import { countOf } from "../text.ts";
  * @param path the file, or `-` for stdin
  * @returns the exit status: 0 if the plant of every line is stored now, 1 if the
  * store failed, 2 if a line must change first
- * @throws {OperatorError} if the file or the store cannot be opened or read, or if
- * a line is too long
+ * @throws {OperatorError} if the file cannot be read, or if a line is too long
+ * @throws {StoreError} if the store cannot be opened
  */
 export async function importPlants(
   location: StoreLocation,
@@ -31,13 +32,9 @@ export async function importPlants(
 ): Promise<number> {
   // Open the file first: without one, no store is created.
   const input = openInput(path);
-  const { store, isNew } = await orStoreFailure(
-    "store plants in",
-    location,
-    openStore(location),
-  );
+  const { store, isNew } = await openStore(location);
   // A mistyped path would otherwise look like success.
-  if (isNew) printLine(`created a new store in ${nameOf(location)}`);
+  if (isNew) printLine(`created a new store in ${location.name}`);
   const counts = { stored: 0, replayed: 0, conflict: 0, refused: 0, failed: 0 };
   let problem = "";
   const committer = new Committer(store, {
@@ -111,9 +108,13 @@ export async function importPlants(
 function openInput(path: string): AsyncIterable<Uint8Array> {
   if (path === "-") return chunksOf(Deno.stdin.readable, "stdin");
   try {
-    return chunksOf(Deno.openSync(path).readable, path);
+    const file = Deno.openSync(path);
+    if (file.statSync().isDirectory) {
+      throw new StoreError("path", "it is a directory");
+    }
+    return chunksOf(file.readable, path);
   } catch (error) {
-    throw fileFailure("read", path, error);
+    throw fileFailure(`cannot read ${path}`, error);
   }
 }
 
@@ -125,7 +126,7 @@ async function* chunksOf(
   try {
     yield* input;
   } catch (error) {
-    throw fileFailure("read", name, error);
+    throw fileFailure(`cannot read ${name}`, error);
   }
 }
 

@@ -1,20 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { SYSTEM_CLOCK } from "../clock.ts";
-import { readTokenFile } from "../config/files.ts";
-import type { Config, Settings } from "../config/settings.ts";
+import type { Settings } from "../config/settings.ts";
 import { printBanner } from "../console/banner.ts";
-import {
-  explain,
-  orListenFailure,
-  orStoreFailure,
-} from "../console/failures.ts";
+import { explain, orListenFailure } from "../console/failures.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { clientOriginOf } from "../http/origin.ts";
 import { listen, tryToListen } from "../http/server.ts";
 import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
 import { createService } from "../service.ts";
-import { nameOf, type StoreLocation } from "../store/location.ts";
+import type { StoreLocation } from "../store/location.ts";
 import { openStore } from "../store/open.ts";
 import type { StoreError } from "../store/store_error.ts";
 import { Log } from "../telemetry/log.ts";
@@ -24,26 +19,22 @@ import { countOf, errorMessage } from "../text.ts";
  * Runs the service until a signal stops it.
  * @returns the exit status
  * @throws {OperatorError} if it cannot start
+ * @throws {StoreError} if its store cannot be used
  */
 export async function serve(settings: Settings): Promise<number> {
   const stop = stopSignal();
   const config = settings.config();
   const log = new Log(config.logFormat);
   logUnhandledErrors(log);
-  const generatedToken = config.tokens.length > 0
-    ? undefined
-    : crypto.randomUUID();
-  const tokens = new AcceptedTokens(
-    generatedToken === undefined ? config.tokens : [generatedToken],
-  );
+  const generated = config.tokens.length > 0 ? [] : [crypto.randomUUID()];
+  const tokens = new AcceptedTokens([...config.tokens, ...generated]);
   // Needed without a file too: the default action of SIGHUP ends the process.
-  Deno.addSignalListener("SIGHUP", () => reload(config, tokens, log));
+  Deno.addSignalListener("SIGHUP", () => reload(settings, tokens, log));
 
   // Before the store: a start that cannot listen creates none.
   orListenFailure(settings, () => tryToListen(config));
-  const opening = openStore(config.store);
   const opened = await Promise.race([
-    orStoreFailure("store plants in", config.store, opening),
+    openStore(config.store),
     stop.then(() => undefined),
   ]);
   if (opened === undefined) return 0;
@@ -68,7 +59,7 @@ export async function serve(settings: Settings): Promise<number> {
       address: server.address,
       baseUrl,
       isNewStore: isNew,
-      generatedToken,
+      generatedToken: generated[0],
     });
 
     log.info("stopping", `${await stop}: draining`);
@@ -88,10 +79,11 @@ export async function serve(settings: Settings): Promise<number> {
 
 /** Reloads the token file; an invalid file changes nothing. */
 function reload(
-  { tokenFile }: Config,
+  settings: Settings,
   accepted: AcceptedTokens,
   log: Log,
 ): void {
+  const tokenFile = settings.tokenFile();
   if (tokenFile === undefined) {
     log.info("tokens kept", "nothing to reload: no token file is configured");
     return;
@@ -101,7 +93,7 @@ function reload(
     if (!Deno.statSync(tokenFile).isFile) {
       throw new Error(`${tokenFile} is not a regular file`);
     }
-    const tokens = readTokenFile(tokenFile);
+    const tokens = settings.tokens();
     accepted.replace(tokens);
     const count = countOf(tokens.length, "token", "tokens");
     log.info("tokens reloaded", `reloaded ${count} from ${tokenFile}`);
@@ -125,7 +117,7 @@ function logHealth(
   if (error === undefined) {
     log.info("store recovered", "the store has recovered");
   } else {
-    const problem = `${nameOf(store)}: ${explain(error, store)}`;
+    const problem = `${store.name}: ${explain(error, store)}`;
     const next = error.kind === "lost" ? `: ${KEEP_RUNNING}` : "";
     log.error("store failing", `the store fails: ${problem}${next}`);
   }

@@ -3,7 +3,7 @@ import { OperatorError } from "../operator_error.ts";
 import { realPathOf } from "../store/files/file_system.ts";
 import { KV_TOKEN, type StoreLocation } from "../store/location.ts";
 import type { LogFormat } from "../telemetry/log.ts";
-import { readFile, readTokenFile } from "./files.ts";
+import { readFile, readTokens } from "./files.ts";
 import {
   parseBaseUrl,
   parseHost,
@@ -161,8 +161,8 @@ export class Settings {
       logFormat: this.logFormat(),
       tls: this.#tls(),
       /** Empty if no token is configured. */
-      tokens: this.#tokens(),
-      tokenFile: this.#read(SETTINGS.tokenFile),
+      tokens: this.tokens(),
+      tokenFile: this.tokenFile(),
       store: this.store(),
     };
   }
@@ -172,11 +172,11 @@ export class Settings {
     const store = this.#read(SETTINGS.kv);
     const setting = this.nameOf("kv");
     if (typeof store === "string") {
-      return { kind: "file", setting, path: realPathOf(store) };
+      return { setting, name: realPathOf(store) };
     }
     const token = this.#read(SETTINGS.kvToken);
     if (token !== undefined) {
-      return { kind: "server", setting, url: store.href, token };
+      return { setting, name: store.href, token };
     }
     throw new OperatorError(
       `${KV_TOKEN} is not set: a KV Connect server needs its token`,
@@ -203,14 +203,19 @@ export class Settings {
     return this.#read(SETTINGS.logFormat);
   }
 
-  #tokens(): readonly string[] {
+  tokenFile(): string | undefined {
+    return this.#read(SETTINGS.tokenFile);
+  }
+
+  /** Reads the accepted tokens, from the file if there is one. @throws {OperatorError} */
+  tokens(): readonly string[] {
     const tokens = this.#read(SETTINGS.accessToken);
-    const file = this.#read(SETTINGS.tokenFile);
+    const file = this.tokenFile();
+    const setting = this.nameOf("tokenFile");
     if (file === undefined) return tokens ?? [];
-    if (tokens === undefined) return readTokenFile(file);
-    const names = ["accessToken", "tokenFile"] as const;
+    if (tokens === undefined) return readTokens(setting, file);
     throw new OperatorError(
-      `${names.map((it) => this.nameOf(it)).join(" and ")} are both given: ` +
+      `${this.nameOf("accessToken")} and ${setting} are both given: ` +
         "give one of them",
     );
   }
@@ -221,12 +226,15 @@ export class Settings {
     if (cert === undefined && key === undefined) return undefined;
     if (cert !== undefined && key !== undefined) {
       // The runtime checks them when it listens.
-      return { cert: readFile(cert), key: readFile(key) };
+      return {
+        cert: readFile(this.nameOf("tlsCert"), cert),
+        key: readFile(this.nameOf("tlsKey"), key),
+      };
     }
-    const [given, other] = cert === undefined
-      ? ["tlsKey", "--tls-cert or TLS_CERT"] as const
-      : ["tlsCert", "--tls-key or TLS_KEY"] as const;
-    throw new OperatorError(`${this.nameOf(given)} needs ${other}, too`);
+    const given = this.nameOf(cert === undefined ? "tlsKey" : "tlsCert");
+    throw new OperatorError(
+      `${given} is given alone: give a certificate and its key`,
+    );
   }
 
   /** Returns the value of a setting. @throws {OperatorError} if it is invalid */

@@ -1,6 +1,5 @@
 import type { Config } from "../config/settings.ts";
 import { curlSample } from "../reference/samples.ts";
-import { nameOf } from "../store/location.ts";
 import { type Log, writeStderr } from "../telemetry/log.ts";
 import { toLine } from "../text.ts";
 import { DENO_OLDEST, VERSION } from "../version.ts";
@@ -31,7 +30,7 @@ export function printBanner(
     if (isForPeople) print(toLine(message));
     else log[level](event, message, event === "started" ? fields : {});
   }
-  const store = nameOf(config.store);
+  const store = config.store.name;
   const fields = { version: VERSION, address, baseUrl, store, isNewStore };
   announce("info", "started", `Plant Store ${VERSION} listens on ${address}`);
   if (isNewStore) {

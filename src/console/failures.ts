@@ -1,8 +1,8 @@
 /** Failures that commands report, with advice for the operator. */
 import type { SettingKey, Settings } from "../config/settings.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import { KV_TOKEN, nameOf, type StoreLocation } from "../store/location.ts";
-import { StoreError, type StoreErrorKind } from "../store/store_error.ts";
+import { KV_TOKEN, type StoreLocation } from "../store/location.ts";
+import type { StoreError, StoreErrorKind } from "../store/store_error.ts";
 import { errorMessage } from "../text.ts";
 
 /** Returns what to do about a problem of a store, which a setting names. */
@@ -30,31 +30,21 @@ export function explain(
   { kind, message, isTransient }: StoreError,
   store: StoreLocation,
 ): string {
-  const advice = store.kind === "server" && isTransient
+  const advice = store.token !== undefined && isTransient
     ? SERVER_ADVICE
     : adviceFor(kind, store.setting);
   return advice === "" ? message : `${message}: ${advice}`;
 }
 
-/**
- * Awaits work on a store.
- * @param action completes "cannot"
- * @throws {OperatorError} in place of a StoreError
- */
-export async function orStoreFailure<Result>(
-  action: string,
+/** Converts an error of the store that ends a command. */
+export function storeFailure(
   store: StoreLocation,
-  work: Promise<Result>,
-): Promise<Result> {
-  try {
-    return await work;
-  } catch (error) {
-    if (!(error instanceof StoreError)) throw error;
-    throw new OperatorError(
-      `cannot ${action} ${nameOf(store)}: ${explain(error, store)}`,
-      exitStatusOf(error),
-    );
-  }
+  error: StoreError,
+): OperatorError {
+  return new OperatorError(
+    `cannot use ${store.name}: ${explain(error, store)}`,
+    exitStatusOf(error),
+  );
 }
 
 /** Calls a function. @throws {OperatorError} if the runtime cannot listen */

@@ -29,7 +29,7 @@ export async function writeStdout(text: string): Promise<void> {
     }
   } catch (error) {
     if (error instanceof Deno.errors.BrokenPipe) throw error;
-    throw fileFailure("write to", "stdout", error);
+    throw fileFailure("cannot write to stdout", error);
   }
 }
 

@@ -9,7 +9,7 @@ import {
 import { decodeUtf8 } from "../plant/utf8.ts";
 
 /** The client disconnected before the end of its body. */
-export const DISCONNECTED = new ApiError(
+const DISCONNECTED = new ApiError(
   "notJson",
   "body: expected all of it, got a part",
 );
@@ -19,14 +19,16 @@ const TOO_LARGE = new ApiError("bodyTooLarge");
 /** The bytes of a body, or why there are none. */
 type Received = Uint8Array | ApiError;
 
-/** Ends the arrival of a body; only the first call has an effect. */
-type Settle = (received: Received) => void;
+/** A body that is still arriving. */
+interface Arriving {
+  readonly deadlineMs: number;
+  readonly resolve: (text: string | ApiError) => void;
+}
 
 /** Reads the bodies of requests, bounded in bytes and in time. */
 export class BodyReader {
   readonly #clock: Clock;
-  /** The bodies that are still arriving, with their deadlines. */
-  readonly #arriving = new Map<Settle, number>();
+  readonly #arriving = new Set<Arriving>();
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -43,28 +45,20 @@ export class BodyReader {
       return Promise.resolve(TOO_LARGE);
     }
     return new Promise((resolve, reject) => {
-      const settle: Settle = (received) => {
-        this.#arriving.delete(settle);
-        resolve(toText(received));
-      };
-      this.#arriving.set(settle, this.#clock() + BODY_MS_MAX);
-      if (length === undefined) {
-        const isArriving = () => this.#arriving.has(settle);
-        this.#receiveChunks(request, isArriving).then(settle, reject);
-        return;
-      }
-      // A tenth faster than reading chunks. It is not ended by a deadline: until
-      // the client disconnects, the runtime keeps what has arrived, at most this
-      // length. It takes the body of an HTTP/2 stream that the client resets
-      // without an error as complete.
-      request.bytes().then(
-        (bytes) => settle(bytes.length < length ? DISCONNECTED : bytes),
-        // Deno has several classes of errors for a connection that ended, and for
-        // one that is no HTTP any more. A mistake here would be a TypeError.
-        (error) =>
-          error instanceof TypeError ? reject(error) : settle(DISCONNECTED),
-      );
+      const deadlineMs = this.#clock() + BODY_MS_MAX;
+      const body: Arriving = { deadlineMs, resolve };
+      this.#arriving.add(body);
+      const receiving = length === undefined
+        ? this.#receiveChunks(request, body)
+        : receiveAll(request, length);
+      receiving.then((received) => this.#settle(body, received), reject);
     });
+  }
+
+  /** Ends the arrival of a body; only the first call has an effect. */
+  #settle(body: Arriving, received: Received): void {
+    this.#arriving.delete(body);
+    body.resolve(toText(received));
   }
 
   /**
@@ -83,14 +77,15 @@ export class BodyReader {
   /** Refuses the bodies that have reached their deadline. Call it regularly. */
   expire(): void {
     const nowMs = this.#clock();
-    for (const [settle, deadlineMs] of this.#arriving) {
-      if (deadlineMs <= nowMs) settle(new ApiError("bodyTimedOut"));
+    for (const body of this.#arriving) {
+      if (body.deadlineMs > nowMs) continue;
+      this.#settle(body, new ApiError("bodyTimedOut"));
     }
   }
 
   /** Refuses every body that is still arriving. */
   refuseAll(refusal: ApiError): void {
-    for (const settle of this.#arriving.keys()) settle(refusal);
+    for (const body of this.#arriving) this.#settle(body, refusal);
   }
 
   /**
@@ -99,7 +94,7 @@ export class BodyReader {
    */
   async #receiveChunks(
     request: Request,
-    isArriving: () => boolean,
+    body: Arriving,
   ): Promise<Received> {
     let bytes = new Uint8Array();
     let length = 0;
@@ -115,7 +110,7 @@ export class BodyReader {
       if (chunk === undefined) return bytes.subarray(0, length);
       const end = length + chunk.length;
       // A body that was refused already is not kept; its result has no effect.
-      if (end > BODY_BYTES_MAX || !isArriving()) {
+      if (end > BODY_BYTES_MAX || !this.#arriving.has(body)) {
         this.#discardRest(reader);
         return TOO_LARGE;
       }
@@ -149,6 +144,25 @@ export class BodyReader {
     } catch {
       // The client has disconnected.
     }
+  }
+}
+
+/**
+ * Receives a body of known length, a tenth faster than in chunks. It is not ended
+ * by a deadline: until the client disconnects, the runtime keeps what has arrived,
+ * at most this length.
+ */
+async function receiveAll(request: Request, length: number): Promise<Received> {
+  try {
+    const bytes = await request.bytes();
+    // The runtime takes the body of an HTTP/2 stream that the client resets without
+    // an error as complete.
+    return bytes.length < length ? DISCONNECTED : bytes;
+  } catch (error) {
+    // Deno has several classes of errors for a connection that ended, and for one
+    // that is no HTTP any more. A mistake here would be a TypeError.
+    if (error instanceof TypeError) throw error;
+    return DISCONNECTED;
   }
 }
 

@@ -1,10 +1,10 @@
 import type { Clock } from "../clock.ts";
 import {
-  adviseToCreate,
   API_ERRORS,
   ApiError,
   MAY_BE_STORED,
   statusOf,
+  WOULD_FAIL,
 } from "../api_errors.ts";
 import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
@@ -15,14 +15,10 @@ import type { Committer } from "../store/committer.ts";
 import type { StoreHealth } from "../store/health.ts";
 import type { Store } from "../store/kv_store.ts";
 import type { Log } from "../telemetry/log.ts";
-import {
-  DISCONNECTED_STATUS,
-  type Metrics,
-  METRICS_CONTENT_TYPE,
-} from "../telemetry/metrics.ts";
+import { type Metrics, METRICS_CONTENT_TYPE } from "../telemetry/metrics.ts";
 import { truncate } from "../text.ts";
 import type { AcceptedTokens } from "./auth.ts";
-import { type BodyReader, DISCONNECTED } from "./body.ts";
+import type { BodyReader } from "./body.ts";
 import { prefixOf, READY_PATH } from "./origin.ts";
 
 /** The parts of the service that the handler uses. */
@@ -49,8 +45,8 @@ interface Route {
   readonly answer: (request: Request) => Answer | Promise<Answer>;
 }
 
-/** RFC 9110, section 9.3.2: HEAD works wherever GET does. */
-const PUBLIC = { methods: ["GET", "HEAD"], needsToken: false };
+/** A path to read. RFC 9110, section 9.3.2: HEAD works wherever GET does. */
+const READ = { methods: ["GET", "HEAD"], needsToken: false };
 
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
@@ -64,25 +60,20 @@ const BUSY = toResponse(new ApiError("busy"));
 /** Answers every request of the service. */
 export class RequestHandler {
   readonly #parts: HandlerParts;
-  /** The advice in the refusal of a path or a method. */
-  readonly #advice: string;
   /** Every path that exists, with the path of the base URL. */
   readonly #routes: ReadonlyMap<string, Route>;
-  /** Requests without a reply. */
-  #running = 0;
-  /** POSTs among them; each counts as a create. */
-  #runningCreates = 0;
-  /** Set when the service stops; resolves when no request is running. */
+  /** POSTs without a reply; each counts as a create. */
+  #creates = 0;
+  /** Set when the service stops; resolves when no create is running. */
   #drained: PromiseWithResolvers<void> | undefined;
 
   constructor(parts: HandlerParts) {
     this.#parts = parts;
     const prefix = prefixOf(parts.baseUrl);
-    this.#advice = adviseToCreate(prefix);
     const { html, headers } = renderPage(parts.baseUrl);
     const description = descriptionText(parts.baseUrl);
     const page: Route = {
-      ...PUBLIC,
+      ...READ,
       answer: () => new Response(html, { headers }),
     };
     const routes: Readonly<Record<string, Route>> = {
@@ -94,13 +85,13 @@ export class RequestHandler {
       "": page,
       "/": page,
       "/openapi.json": {
-        ...PUBLIC,
+        ...READ,
         answer: () => reply(description, "application/json"),
       },
-      "/livez": { ...PUBLIC, answer: ok },
-      [READY_PATH]: { ...PUBLIC, answer: () => this.#sendReadiness() },
+      "/livez": { ...READ, answer: ok },
+      [READY_PATH]: { ...READ, answer: () => this.#sendReadiness() },
       "/metrics": {
-        ...PUBLIC,
+        ...READ,
         needsToken: true,
         answer: () => this.#sendMetrics(),
       },
@@ -117,12 +108,10 @@ export class RequestHandler {
    * create. Other methods neither count nor are refused.
    */
   handle(request: Request): Response | Promise<Response> {
-    const isBusy = request.method === "POST" &&
-      this.#runningCreates >= CREATES_RUNNING_MAX;
-    return isBusy ? this.#refuseBusy(request) : this.#admit(request);
-  }
-
-  #refuseBusy(request: Request): Response {
+    const isCreate = request.method === "POST";
+    if (!isCreate || this.#creates < CREATES_RUNNING_MAX) {
+      return this.#admit(request);
+    }
     this.#parts.bodies.discard(request);
     this.#parts.metrics.request(BUSY.status);
     return BUSY.clone();
@@ -132,32 +121,23 @@ export class RequestHandler {
     const { bodies, clock, log, metrics } = this.#parts;
     const startMs = clock();
     const creates = request.method === "POST" ? 1 : 0;
-    this.#running++;
-    this.#runningCreates += creates;
-    let status: number | undefined;
+    this.#creates += creates;
     let response: Response;
     try {
-      const answer = await this.#route(request);
-      if (answer === DISCONNECTED) status = DISCONNECTED_STATUS;
-      response = toResponse(answer);
+      response = toResponse(await this.#route(request));
     } catch (error) {
-      response = toResponse(
-        new ApiError("internal", log.internalError(error)),
-      );
+      const id = log.internalError(error);
+      response = toResponse(new ApiError("internal", id));
     } finally {
-      this.#running--;
-      this.#runningCreates -= creates;
-      if (this.#running === 0) this.#drained?.resolve();
+      this.#creates -= creates;
+      if (this.#creates === 0) this.#drained?.resolve();
     }
     if (creates === 0) response.headers.set("Cache-Control", "no-store");
     if (request.method === "HEAD") response = await withoutBody(response);
     // A create that succeeded has read its body. The runtime discards that of a
     // GET itself.
     if (!response.ok) bodies.discard(request);
-    metrics.request(
-      status ?? response.status,
-      (clock() - startMs) / 1000,
-    );
+    metrics.request(response.status, (clock() - startMs) / 1000);
     return response;
   }
 
@@ -167,27 +147,15 @@ export class RequestHandler {
     if (!HOST.test(host)) return new ApiError("badHost", shorten(host));
     const path = pathOf(request);
     const route = this.#routes.get(path);
-    if (route === undefined) {
-      return new ApiError("unknownPath", `${shorten(path)}: ${this.#advice}`);
-    }
+    if (route === undefined) return new ApiError("unknownPath", shorten(path));
     const { methods, needsToken, answer } = route;
     if (!methods.includes(request.method)) {
-      return this.#refuseMethod(request.method, methods);
+      return refuseMethod(request.method, methods);
     }
     const refusal = needsToken
       ? this.#parts.tokens.check(request.headers.get("authorization"))
       : undefined;
     return refusal ?? answer(request);
-  }
-
-  #refuseMethod(method: string, allowed: readonly string[]): Response {
-    // HEAD has the headers of GET, also the length of the message.
-    const name = method === "HEAD" ? "GET" : shorten(method);
-    const reply = toResponse(
-      new ApiError("methodNotAllowed", `${name}: ${this.#advice}`),
-    );
-    reply.headers.set("Allow", allowed.join(", "));
-    return reply;
   }
 
   #refuseIfStopping(): ApiError | undefined {
@@ -220,15 +188,13 @@ export class RequestHandler {
   async #sendReadiness(): Promise<Answer> {
     const error = await this.#parts.health.probe();
     if (error === undefined) return this.#refuseIfStopping() ?? ok();
-    // The path needs no token, so only the log names the problem.
-    const effect = "a create would fail: the log of the service says why";
-    return new ApiError("storeFailed", effect);
+    return new ApiError("storeFailed", WOULD_FAIL);
   }
 
   #sendMetrics(): Response {
     const { health, metrics, store } = this.#parts;
     const text = metrics.text({
-      requestsRunning: this.#running,
+      createsRunning: this.#creates,
       isStoreHealthy: health.error === undefined,
       databaseBytes: store.databaseBytes,
     });
@@ -242,8 +208,16 @@ export class RequestHandler {
   async drain(): Promise<void> {
     this.#drained = Promise.withResolvers();
     this.#parts.bodies.refuseAll(new ApiError("shuttingDown"));
-    if (this.#running > 0) await this.#drained.promise;
+    if (this.#creates > 0) await this.#drained.promise;
   }
+}
+
+function refuseMethod(method: string, allowed: readonly string[]): Response {
+  // HEAD has the headers of GET, also the length of the message.
+  const name = method === "HEAD" ? "GET" : shorten(method);
+  const refusal = toResponse(new ApiError("methodNotAllowed", name));
+  refusal.headers.set("Allow", allowed.join(", "));
+  return refusal;
 }
 
 /** Checks the headers that describe the body of a create. */
@@ -252,11 +226,8 @@ function checkHeaders({ headers }: Request): ApiError | undefined {
   if (!JSON_TYPE.test(type)) {
     return new ApiError("contentTypeNotJson", shorten(type) || "none");
   }
-  // Measured: has() costs less than get().
-  if (!headers.has("content-encoding")) return undefined;
-  // An empty list names no coding (RFC 9110, section 5.6.1).
-  const coding = headers.get("content-encoding") ?? "";
-  if (coding === "" || coding.toLowerCase() === "identity") return undefined;
+  const coding = headers.get("content-encoding") ?? "identity";
+  if (coding.toLowerCase() === "identity") return undefined;
   return new ApiError("contentCoding", shorten(coding));
 }
 

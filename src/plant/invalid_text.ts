@@ -4,11 +4,11 @@ export interface Position {
   readonly column: number;
 }
 
-/** Why a text is not a NewPlant; returned, never thrown. */
+/** Why a text is not a NewPlant. The parsers return it. */
 export class InvalidText {
   /**
    * @param message what was expected, and what was found
-   * @param position where the text is not JSON, unless it is empty
+   * @param position where the text is not JSON
    */
   constructor(
     readonly kind: "not JSON" | "not a NewPlant",

@@ -52,16 +52,6 @@ const EXPECTED_LEVELS =
 /** Characters that a terminal hides or combines with their neighbors. */
 const INVISIBLE = /[\p{C}\p{M}\p{Z}]/u;
 
-/** The text violates the grammar. {@link readMembers} catches it. */
-class GrammarError extends SyntaxError {
-  readonly position: Position;
-
-  constructor(message: string, position: Position) {
-    super(message);
-    this.position = position;
-  }
-}
-
 function positionOf(text: string, offset: number): Position {
   let line = 1;
   let column = 1;
@@ -90,7 +80,7 @@ function describeAt(text: string, offset: number): string {
 
 /**
  * Reads a JSON text from its start to its end. Each method reads one production
- * of the grammar (sections of RFC 8259), and throws a {@link GrammarError} if
+ * of the grammar (sections of RFC 8259), and throws an {@link InvalidText} if
  * the text does not match. A level is the number of arrays and objects around a
  * value.
  */
@@ -266,7 +256,8 @@ class Reader {
   #require(condition: boolean, expected: string): void {
     if (condition) return;
     const found = describeAt(this.#text, this.#at);
-    throw new GrammarError(
+    throw new InvalidText(
+      "not JSON",
       `expected ${expected}, found ${found}`,
       positionOf(this.#text, this.#at),
     );
@@ -284,19 +275,10 @@ class Reader {
  * @returns the members, or why and where the text is not JSON
  */
 export function readMembers(text: string): Members | InvalidText {
-  if (text === "") {
-    return new InvalidText("not JSON", "expected a JSON text, got nothing");
-  }
-  if (text.startsWith("\ufeff")) {
-    return new InvalidText(
-      "not JSON",
-      "expected a JSON text without a byte order mark (U+FEFF) before it",
-    );
-  }
   try {
     return new Reader(text).read();
   } catch (error) {
-    if (!(error instanceof GrammarError)) throw error;
-    return new InvalidText("not JSON", error.message, error.position);
+    if (error instanceof InvalidText) return error;
+    throw error;
   }
 }

@@ -48,8 +48,12 @@ async function copyCode(button) {
  * number may round it beyond ±2 ** 53.
  */
 function bodyText() {
-  const tag = valueOf("member-tag") || undefined;
-  const plant = JSON.stringify({ name: valueOf("member-name"), tag });
+  /** @type {NodeListOf<HTMLInputElement>} */
+  const inputs = form.querySelectorAll("input[name]");
+  const members = [...inputs]
+    .filter(({ required, value }) => required || value !== "")
+    .map(({ name, value }) => [name, value]);
+  const plant = JSON.stringify(Object.fromEntries(members));
   return `{"id":${valueOf("member-id").trim()},${plant.slice(1)}`;
 }
 

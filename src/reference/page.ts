@@ -4,7 +4,6 @@ import {
   API_ERRORS,
   type ErrorRow,
   exampleMessage,
-  RETRYABLE_STATUSES,
   statusOf,
 } from "../api_errors.ts";
 import {
@@ -113,6 +112,19 @@ function memberRows(
   }).join("\n");
 }
 
+/** Renders the inputs of the members of a Plant. */
+function plantInputs(): string {
+  return Object.keys(PLANT.properties).map((name) => {
+    const isRequired = PLANT.required.includes(name);
+    return `<div>
+  <label for="member-${name}">${name}${isRequired ? "" : " (optional)"}</label>
+  <input id="member-${name}" name="${name}" autocomplete="off"${
+      isRequired ? " required" : ""
+    }>
+</div>`;
+  }).join("\n");
+}
+
 function refusalRow(row: ErrorRow): string {
   const { error, when, remedy, headers = {} } = row;
   const sent = Object.entries(headers).map((header) => header.join(": "));
@@ -166,9 +178,9 @@ export function renderPage(baseUrl: string) {
     plants_url: escapeHtml(`${baseUrl}/plants`),
     description_path: escapeHtml(pathname),
     authentication: toHtml(AUTHENTICATION),
+    plant_inputs: plantInputs(),
     new_plant: memberRows(PLANT_ID) + memberRows(PLANT),
     id_range: ID_RANGE,
-    statuses: RETRYABLE_STATUSES.join(", "),
     samples: Object.entries(samples(baseUrl)).map(figure).join("\n"),
     refusals: Object.values(API_ERRORS).map(refusalRow).join("\n"),
     limits: LIMITS.map(limitRow).join("\n"),

@@ -108,8 +108,9 @@ export class Committer {
    * whose creates have expired does not count: it may never end.
    */
   #startCommits(): void {
-    while (this.#queue.size > 0 && this.#hasFreeCommit()) {
-      const isFull = this.#queue.size >= this.#store.commits.plantsMax ||
+    const { plantsMax, inFlightMax } = this.#store.commits;
+    while (this.#queue.size > 0 && this.#inFlight.size < inFlightMax) {
+      const isFull = this.#queue.size >= plantsMax ||
         this.#queuedChars > COMMIT_CHARS_MAX;
       if (!isFull && this.#isAwaitingCommit()) return;
       this.#commit(this.#takeBatch());
@@ -135,11 +136,6 @@ export class Committer {
     this.#queuedChars -= countChars(plant);
   }
 
-  /** Whether a further commit can start. */
-  #hasFreeCommit(): boolean {
-    return this.#inFlight.size < this.#store.commits.inFlightMax;
-  }
-
   /** Whether a create waits for a commit in flight. */
   #isAwaitingCommit(): boolean {
     return this.#inFlight.values().some((batch) => batch.some(isUnanswered));
@@ -147,7 +143,8 @@ export class Committer {
 
   /** Whether no commit can start, and those in flight have lost their creates. */
   #isStalled(): boolean {
-    return !this.#hasFreeCommit() && !this.#isAwaitingCommit();
+    return this.#inFlight.size === this.#store.commits.inFlightMax &&
+      !this.#isAwaitingCommit();
   }
 
   /** Answers every create of a batch, and then starts the next commits. */

@@ -1,8 +1,8 @@
 import type { Clock } from "../clock.ts";
-import { PROBE_MS, PROBES_UNSETTLED_MAX, RECOVERY_MS_MIN } from "../limits.ts";
+import { PROBE_MS, RECOVERY_MS_MIN } from "../limits.ts";
 import type { Store } from "./kv_store.ts";
 import { withTimeout } from "./retry.ts";
-import { noAnswer, StoreError } from "./store_error.ts";
+import { StoreError } from "./store_error.ts";
 
 /** Called when the store has started to fail, or works again. */
 export type HealthReport = (error: StoreError | undefined) => void;
@@ -23,8 +23,8 @@ export class StoreHealth {
   #failedMs = -Infinity;
   /** When the last probe started. */
   #probedMs = -Infinity;
-  /** Probe writes that have neither succeeded nor failed. */
-  #unsettled = 0;
+  /** The probe write that has neither succeeded nor failed. */
+  #writing: Promise<void> | undefined;
   /** Resolves when the last probe has a result. */
   #probed: Promise<void> = Promise.resolve();
 
@@ -62,8 +62,8 @@ export class StoreHealth {
   /**
    * Checks with a probe write whether a create would be stored now. Callers
    * share it: at most one starts per {@link PROBE_MS}, which is also its time
-   * limit. While {@link PROBES_UNSETTLED_MAX} of them have no result, no further
-   * one starts, and the store counts as failing.
+   * limit. While a write has no result, no further one starts, and the store
+   * counts as failing.
    * @returns the error, or `undefined` if the store is healthy
    */
   async probe(): Promise<StoreError | undefined> {
@@ -79,20 +79,12 @@ export class StoreHealth {
   async #startProbe(): Promise<void> {
     const startMs = this.#clock();
     try {
-      await withTimeout(this.#writeProbe(), PROBE_MS);
+      this.#writing ??= this.#store.probe()
+        .finally(() => this.#writing = undefined);
+      await withTimeout(this.#writing, PROBE_MS);
       this.#succeeded(startMs);
     } catch (error) {
       this.#fail(error);
-    }
-  }
-
-  async #writeProbe(): Promise<void> {
-    if (this.#unsettled === PROBES_UNSETTLED_MAX) throw noAnswer(PROBE_MS);
-    this.#unsettled++;
-    try {
-      await this.#store.probe();
-    } finally {
-      this.#unsettled--;
     }
   }
 
@@ -107,15 +99,8 @@ export class StoreHealth {
   }
 
   #set(error: StoreError | undefined): void {
-    if (this.#error?.isFinal || isSame(error, this.#error)) return;
+    if (this.#error?.isFinal || error?.kind === this.#error?.kind) return;
     this.#error = error;
     this.#report(error);
   }
-}
-
-/** Returns whether a report of both would say the same. */
-function isSame(one: StoreError | undefined, other: StoreError | undefined) {
-  // "other" has several causes, such as a failing disk, which is then full.
-  return one?.kind === other?.kind &&
-    (one?.kind !== "other" || one.message === other?.message);
 }

@@ -63,28 +63,22 @@ export class KvStore {
   }
 
   /**
-   * Opens the database at a location. A KV Connect server may take 30 s to fail.
+   * Opens the store at a location. A KV Connect server may take 30 s to fail.
    * @throws {StoreError}
    */
-  static async open(location: StoreLocation): Promise<KvStore> {
-    if (location.kind === "server") {
-      const { url, token } = location;
-      // Deno reads the token from the environment only.
-      Deno.env.set(KV_TOKEN, token);
-      try {
-        return new KvStore(await Deno.openKv(url), undefined, token);
-      } catch (error) {
-        throw toStoreError(error, token);
-      }
-    }
+  static async open({ name, token }: StoreLocation): Promise<KvStore> {
+    const isFile = token === undefined;
+    // Deno reads the token from the environment only.
+    if (!isFile) Deno.env.set(KV_TOKEN, token);
     let kv: Deno.Kv | undefined;
     try {
-      const database = lstatOrUndefined(location.path);
-      kv = await Deno.openKv(location.path);
-      return new KvStore(kv, new WatchedFiles(location.path, database));
+      const database = isFile ? lstatOrUndefined(name) : undefined;
+      kv = await Deno.openKv(name);
+      const files = isFile ? new WatchedFiles(name, database) : undefined;
+      return new KvStore(kv, files, token);
     } catch (error) {
       kv?.close();
-      throw toStoreError(error);
+      throw toStoreError(error, token);
     }
   }
 

@@ -5,7 +5,7 @@ import { inspect, WAL_SUFFIX } from "./files/inspect.ts";
 import { KvStore } from "./kv_store.ts";
 import type { StoreLocation } from "./location.ts";
 import { retryWhileLocked, withTimeout } from "./retry.ts";
-import { StoreError } from "./store_error.ts";
+import { StoreError, toStoreError } from "./store_error.ts";
 
 /**
  * Opens a store to create plants, and creates a missing file.
@@ -54,7 +54,7 @@ async function open(
   check: (store: KvStore) => Promise<unknown>,
 ): Promise<KvStore> {
   async function tryToOpen(): Promise<KvStore> {
-    if (location.kind === "file") prepare(location.path);
+    if (location.token === undefined) prepare(location.name);
     const store = await KvStore.open(location);
     try {
       await check(store);
@@ -64,14 +64,18 @@ async function open(
       throw error;
     }
   }
-  const timeoutMs = timeoutMsOf(location);
-  try {
+  async function openInTime(): Promise<KvStore> {
+    const timeoutMs = timeoutMsOf(location);
     const opening = retryWhileLocked(timeoutMs, tryToOpen);
     return await withTimeout(opening, timeoutMs);
-  } catch (error) {
-    if (!(error instanceof StoreError && error.kind === "corrupt")) throw error;
+  }
+  try {
+    return await openInTime();
+  } catch (thrown) {
+    const error = toStoreError(thrown);
+    if (error.kind !== "corrupt") throw error;
     // SQLite reports a failed read of an intact database in the same way.
-    const store = await tryToOpen().catch(() => undefined);
+    const store = await openInTime().catch(() => undefined);
     if (store === undefined) throw error;
     store.close();
     throw new StoreError("other", error.message);
@@ -80,8 +84,8 @@ async function open(
 
 /** Returns the time for a store to open: more if a killed one left a large log. */
 function timeoutMsOf(location: StoreLocation): number {
-  if (location.kind === "server") return STORE_OPEN_MS_MAX;
-  const log = lstatOrUndefined(location.path + WAL_SUFFIX);
+  if (location.token !== undefined) return STORE_OPEN_MS_MAX;
+  const log = lstatOrUndefined(location.name + WAL_SUFFIX);
   const logMs = (log?.size ?? 0) / LOG_BYTES_PER_MS_MIN;
   return STORE_OPEN_MS_MAX + Math.round(logMs);
 }

@@ -105,12 +105,9 @@ const SERVER_MESSAGE_CHARS_MAX = 200;
 
 /** A store, or another file, cannot be used. */
 export class StoreError extends Error {
-  readonly kind: StoreErrorKind;
-
   /** @param message defaults to the words for this kind */
-  constructor(kind: StoreErrorKind, message?: string) {
+  constructor(readonly kind: StoreErrorKind, message?: string) {
     super(message ?? ROWS.find((row) => row.kind === kind)?.words);
-    this.kind = kind;
   }
 
   /** Whether no write to the open store can succeed any more. */

@@ -5,22 +5,17 @@ import { VERSION } from "../version.ts";
 /** The content type of the Prometheus text format. */
 export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** The status, as in nginx, of a request whose client disconnected. */
-export const DISCONNECTED_STATUS = 499;
-
-/** Bounds of durations: of commits, and of requests. */
-const SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25];
-const LONG_SECONDS = [0.5, 1, 2.5, 5];
-const COMMIT_SECONDS = [0.00025, ...SECONDS, ...LONG_SECONDS];
-const REQUEST_SECONDS = [...SECONDS, ...LONG_SECONDS, 10];
+/** Bounds of durations, of commits and of requests. */
+const SHORT_SECONDS = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025];
+const SECONDS = [...SHORT_SECONDS, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** Bounds up to the largest commit: 10 plants to a server, 100 to a file. */
 const COMMIT_PLANTS = [1, 2, 5, 10, 20, 50, 100];
 
 /** Values of the other parts of the service at a scrape. */
 export interface Gauges {
-  /** Requests without a reply, the scrape included. */
-  readonly requestsRunning: number;
+  /** Creates without a reply. */
+  readonly createsRunning: number;
   readonly isStoreHealthy: boolean;
   /** Size of the database file, of a store in a file. */
   readonly databaseBytes: number | undefined;
@@ -67,10 +62,10 @@ function linesOf(
 /** The metrics of the service, in the text format of Prometheus. */
 export class Metrics {
   /** Requests by status; those of the API are shown before they occur. */
-  readonly #requests = new Map([[200, 0], [DISCONNECTED_STATUS, 0]]);
-  readonly #requestSeconds = new Histogram(REQUEST_SECONDS);
+  readonly #requests = new Map([[200, 0]]);
+  readonly #requestSeconds = new Histogram(SECONDS);
   readonly #commitPlants = new Histogram(COMMIT_PLANTS);
-  readonly #commitSeconds = new Histogram(COMMIT_SECONDS);
+  readonly #commitSeconds = new Histogram(SECONDS);
   readonly #creates: Record<Outcome, number> = {
     stored: 0,
     replayed: 0,
@@ -105,7 +100,7 @@ export class Metrics {
   }
 
   /** Returns all metrics in the Prometheus text format, version 0.0.4. */
-  text({ requestsRunning, isStoreHealthy, databaseBytes }: Gauges): string {
+  text({ createsRunning, isStoreHealthy, databaseBytes }: Gauges): string {
     const requests = [...this.#requests].sort(([a], [b]) => a - b);
     const creates = Object.entries(this.#creates);
     const database = databaseBytes === undefined ? "" : `\
@@ -114,15 +109,15 @@ export class Metrics {
 plant_store_database_bytes ${databaseBytes}
 `;
     return `\
-# HELP plant_store_http_requests_total Requests by HTTP status; 499: the client disconnected before the end of its body.
+# HELP plant_store_http_requests_total Requests by HTTP status.
 # TYPE plant_store_http_requests_total counter
 ${linesOf("plant_store_http_requests_total", "code", requests)}
 # HELP plant_store_http_request_duration_seconds Time from the header of a request to its reply.
 # TYPE plant_store_http_request_duration_seconds histogram
 ${this.#requestSeconds.text("plant_store_http_request_duration_seconds")}
-# HELP plant_store_http_requests_running Requests without a reply, this one included.
-# TYPE plant_store_http_requests_running gauge
-plant_store_http_requests_running ${requestsRunning}
+# HELP plant_store_creates_running Creates without a reply.
+# TYPE plant_store_creates_running gauge
+plant_store_creates_running ${createsRunning}
 # HELP plant_store_creates_total Creates by outcome: stored is new, replayed was stored before.
 # TYPE plant_store_creates_total counter
 ${linesOf("plant_store_creates_total", "outcome", creates)}

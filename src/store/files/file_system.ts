@@ -1,10 +1,9 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { toStoreError } from "../store_error.ts";
 
 /**
  * Returns the information about a file, or about a link itself, or `undefined` if
  * there is none.
- * @throws {StoreError} if the path cannot be examined
+ * @throws the error of the runtime if the path cannot be examined
  */
 export function lstatOrUndefined(path: string): Deno.FileInfo | undefined {
   try {
@@ -12,16 +11,7 @@ export function lstatOrUndefined(path: string): Deno.FileInfo | undefined {
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
     if (error instanceof Deno.errors.NotADirectory) return undefined;
-    throw toStoreError(error);
-  }
-}
-
-/** Opens a file. @throws {StoreError} */
-export function openFile(path: string, options: Deno.OpenOptions): Deno.FsFile {
-  try {
-    return Deno.openSync(path, options);
-  } catch (error) {
-    throw toStoreError(error);
+    throw error;
   }
 }
 

@@ -1,7 +1,7 @@
 /** Database files: what is at a path before a store is opened there. */
 import { DatabaseSync } from "node:sqlite";
 import { StoreError, toStoreError } from "../store_error.ts";
-import { lstatOrUndefined, openFile } from "./file_system.ts";
+import { lstatOrUndefined } from "./file_system.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
@@ -110,7 +110,7 @@ function foreignLog(log: string): StoreError {
 function isInWalMode(path: string): boolean {
   // Opening a pipe would never return.
   if (!lstatOrUndefined(path)?.isFile) return false;
-  using file = openFile(path, { read: true });
+  using file = Deno.openSync(path);
   const version = new Uint8Array(1);
   file.seekSync(READ_VERSION_OFFSET, Deno.SeekMode.Start);
   file.readSync(version);
