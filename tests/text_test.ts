@@ -1,12 +1,5 @@
 import assert from "node:assert/strict";
-import {
-  countOf,
-  errorMessage,
-  quoteForShell,
-  toLine,
-  truncate,
-} from "../src/text.ts";
-import { runTool } from "./support/tools.ts";
+import { countOf, errorMessage, toLine, truncate } from "../src/text.ts";
 
 Deno.test("errorMessage() returns the message of an error, and other values as text", () => {
   assert.equal(errorMessage(new TypeError("no such key")), "no such key");
@@ -65,19 +58,4 @@ Deno.test("toLine() accepts a million spaces", () => {
   const spaces = " ".repeat(2 ** 20);
   assert.equal(toLine(`a${spaces}b`), `a${spaces}b`);
   assert.equal(toLine(`a${spaces}\n${spaces}b`), "a b");
-});
-
-Deno.test("quoteForShell() returns a word that a shell reads as the text, and leaves a plain one as it is", async () => {
-  for (
-    const text of [
-      ...["/srv/plants.db", "http://127.0.0.1:8000", "-", "a_B-9", "", " "],
-      ...["my plants.db", "it's", "'", "a''b", "$HOME", "`id`", "a\nb", "a;b"],
-      ...["a&b", "*", "~", "a\\b", '"', "#a", "!!", "é", "a=b"],
-    ]
-  ) {
-    const quoted = quoteForShell(text);
-    const read = await runTool("sh", ["-c", `printf %s ${quoted}`]);
-    assert.equal(read, text);
-    assert.equal(quoted === text, /^[\w:/.-]+$/.test(text));
-  }
 });
