@@ -3,13 +3,10 @@ import { Buffer } from "node:buffer";
 import { exportPlants } from "../../src/commands/export.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
-import { KvStore } from "../../src/store/kv_store.ts";
-import { StoreError } from "../../src/store/store_error.ts";
 import { capture } from "../support/console.ts";
 import { execute, overwrite, PAGE_BYTES } from "../support/damage.ts";
 import { makeStore } from "../support/places.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
-import { replaced } from "../support/replaced.ts";
 import { fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 
@@ -112,31 +109,6 @@ test("exportPlants() of a store with a destroyed page loses the plants of that p
     assert.ok(stdout === linesOf([...plants.slice(0, last), ...rest]), stderr);
     assert.equal(result, 1);
     Deno.removeSync(path);
-  }
-});
-
-test("exportPlants() fails without a summary if the store fails, whatever it has written", async ({ store: path }) => {
-  const plants = newPlants([1n, 2n]);
-  const error = new StoreError("other", "the disk is full or fails");
-  await makeStore(path, plants);
-  async function* list() {
-    yield plants;
-    throw error;
-  }
-  using _list = replaced(KvStore.prototype, "list", list);
-  using _read = replaced(KvStore.prototype, "read", (ids) => {
-    const [id = 0n] = ids;
-    return id === 0n ? Promise.resolve(new Map()) : Promise.reject(error);
-  });
-  for (const [ids, written] of [[[], plants], [[1n], []]] as const) {
-    const { stdout, stderr } = await capture(() =>
-      assert.rejects(exportPlants(fileAt(path), ids), {
-        name: "OperatorError",
-        message: `cannot read ${path}: ${error.message}`,
-        exitStatus: 1,
-      })
-    );
-    assert.deepEqual([stdout, stderr], [linesOf(written), ""]);
   }
 });
 

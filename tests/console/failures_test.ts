@@ -5,7 +5,7 @@ import {
   orStoreFailure,
 } from "../../src/console/failures.ts";
 import { tryToListen } from "../../src/http/server.ts";
-import { fileFailure, OperatorError } from "../../src/operator_error.ts";
+import { OperatorError } from "../../src/operator_error.ts";
 import { StoreError } from "../../src/store/store_error.ts";
 import { settings } from "../support/settings.ts";
 import { fileAt, serverAt } from "../support/stores.ts";
@@ -32,40 +32,10 @@ Deno.test("explain() advises what to do about each kind of problem", () => {
   ) assert.match(explain(new StoreError(kind, "x"), store), advice);
 });
 
-Deno.test("orStoreFailure() names the store and what to do; what can pass has status 1", async () => {
-  assert.equal(await orStoreFailure("read", FILE, Promise.resolve(7)), 7);
-  for (
-    const [store, kind, message, exitStatus] of [
-      [FILE, "path", `/srv/plants.db: x: check the path in KV_PATH, `, 2],
-      [SERVER, "other", `http://kv.test/: x: check its address, `, 1],
-    ] as const
-  ) {
-    const work = Promise.reject(new StoreError(kind, "x"));
-    await assert.rejects(orStoreFailure("read", store, work), {
-      name: "OperatorError",
-      message: new RegExp(`^cannot read ${message}`),
-      exitStatus,
-    });
-  }
-});
-
 Deno.test("orStoreFailure() passes on the error of an operator or of a programmer", async () => {
   for (const error of [new OperatorError("shorten it"), new TypeError("bug")]) {
     const failed = orStoreFailure("read", FILE, Promise.reject(error));
     await assert.rejects(failed, (found) => found === error);
-  }
-});
-
-Deno.test("fileFailure() names the file; what can pass has status 1", () => {
-  for (
-    const [error, status] of [
-      [new Error("database or disk is full"), 1],
-      [new Deno.errors.NotFound("No such file"), 2],
-    ] as const
-  ) {
-    const { message, exitStatus } = fileFailure("write to", "stdout", error);
-    assert.equal(message, `cannot write to stdout: ${error.message}`);
-    assert.equal(exitStatus, status);
   }
 });
 
