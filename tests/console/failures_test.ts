@@ -67,4 +67,10 @@ Deno.test("orListenFailure() names the flags or variables to check; what can pas
       exitStatus,
     });
   }
+  const message = "Permission denied (os error 13)";
+  const denied = new Deno.errors.PermissionDenied(message);
+  const listen = () => {
+    throw Object.assign(denied, { code: "EACCES" });
+  };
+  assert.throws(() => orListenFailure(settings(), listen), { exitStatus: 2 });
 });
