@@ -1,148 +1,144 @@
 import assert from "node:assert/strict";
 import config from "../deno.json" with { type: "json" };
-import { main, parseArguments } from "../src/cli.ts";
+import { main } from "../src/cli.ts";
 import { ALL_SETTINGS } from "../src/config/settings.ts";
+import { ID_MAX, ID_MIN, ID_RANGE } from "../src/limits.ts";
 import { capture } from "./support/console.ts";
-import { HANDBOOK, read } from "./support/readme.ts";
+import { makeStore } from "./support/places.ts";
+import { newPlants, toBody } from "./support/plants.ts";
 import { replaced } from "./support/replaced.ts";
+import { test } from "./support/tests.ts";
 
-function parse(...args: readonly string[]) {
-  const { words, flags, problem } = parseArguments(args);
-  return { words, flags: Object.fromEntries(flags), problem };
+/** Runs the program in this process, with these variables alone. */
+async function run(
+  args: readonly string[],
+  variables: Readonly<Record<string, string>> = {},
+) {
+  using _ = replaced(Deno.env, "get", (name) => variables[name]);
+  return await capture(() => main(args));
 }
 
-Deno.test("parseArguments() splits words and flags in any order", () => {
-  const expected = {
-    words: ["import", "-"],
-    flags: { "--port": "1", "--kv": "a=b" },
-    problem: undefined,
-  };
-  const orders = [
-    ["import", "-", "--port", "1", "--kv", "a=b"],
-    ["--port=1", "import", "--kv=a=b", "-"],
-    ["--kv=a=b", "--port", "1", "import", "-"],
-  ];
-  for (const args of orders) assert.deepEqual(parse(...args), expected);
-  assert.deepEqual(parse("a=b").words, ["a=b"]);
-  const ids = ["export", "-1", "2", "-9223372036854775808"];
-  assert.deepEqual(parse(...ids, "--kv", "-3").words, ids);
-});
-
-Deno.test("parseArguments() accepts any value after =, and any but a flag after a space", () => {
-  for (
-    const [args, value] of [
-      [["--kv="], ""],
-      [["--kv", ""], ""],
-      [["--kv=--port"], "--port"],
-      [["--kv", "-1"], "-1"],
-      [["--kv", "-"], "-"],
-    ] as const
-  ) {
-    const flags = { "--kv": value };
-    assert.deepEqual(parse(...args), { words: [], flags, problem: undefined });
-  }
-});
-
-Deno.test("parseArguments() refuses an unknown or a repeated flag, and one without a value", () => {
-  for (
-    const [args, problem] of [
-      [["--frob=1"], "unknown flag --frob: see --help"],
-      [["-p", "1"], "unknown flag -p: see --help"],
-      [["--"], "unknown flag --: see --help"],
-      [["--port", "1", "--kv"], "--kv needs a value: see --help"],
-      [["--kv", "--port", "1"], "--kv needs a value, got the flag --port"],
-      [["--port=", "--port=1"], "--port is given twice: give it once"],
-      [["--frob", "--kv"], "unknown flag --frob: see --help"],
-      [["-p", "--port=", "--port=1"], "unknown flag -p: see --help"],
-    ] as const
-  ) assert.equal(parse(...args).problem, problem);
-});
-
-Deno.test("parseArguments() reads the other flags if one is invalid", () => {
-  const json = { "--log-format": "json" };
-  for (const invalid of ["--frob", "--kv"]) {
-    assert.deepEqual(parse(invalid, "--log-format", "json").flags, json);
-    assert.deepEqual(parse("--log-format", "json", invalid).flags, json);
-  }
-  const twice = parse("--log-format=json", "--log-format=text");
-  assert.deepEqual(twice.flags, json);
-});
-
-Deno.test("main() prints a line for each command, flag and variable, with --help, whatever else is on the command line", async () => {
-  const printed = await capture(() => main(["--help"]));
+Deno.test("main() prints a line for each command, setting and exit status, with --help, whatever else is on the command line", async () => {
+  const printed = await run(["--help"]);
   const { result, stdout, stderr } = printed;
   assert.deepEqual([result, stderr], [0, ""]);
   for (
     const start of [
       ...["serve ", "export [ID...] ", "import FILE ", "remove ID... "],
-      ...["backup FILE ", "restore FILE ", "check ", "healthcheck "],
-      ...["openapi ", "--help\n", "--version\n"],
-      ...ALL_SETTINGS.map(({ flag, placeholder }) =>
-        flag === undefined ? "" : `${flag} ${placeholder} `
-      ),
+      ...["check ", "healthcheck ", "openapi ", "--help\n", "--version\n"],
+      ...["0 ", "1 ", "2 ", "141 "],
     ]
   ) assert.ok(stdout.includes(`\n  ${start}`), start);
-  for (const { variable } of ALL_SETTINGS) {
-    assert.ok(stdout.includes(` ${variable} `), variable);
+  const lines = stdout.split("\n");
+  for (const setting of ALL_SETTINGS) {
+    const { flag, variable, placeholder, help, default: value } = setting;
+    const line = lines.find((line) => line.includes(` ${variable} `)) ?? "";
+    const start = flag === undefined ? " " : `  --${flag} ${placeholder} `;
+    assert.ok(line.startsWith(start), line);
+    assert.ok(line.endsWith(value ? ` ${help} (${value})` : help), line);
   }
   for (
     const args of [["--frob", "--port", "x", "-h"], ["help", "import", "-x"]]
-  ) {
-    assert.deepEqual(await capture(() => main(args)), printed);
-  }
-});
-
-Deno.test("every command of --help is in the handbook or the README", async () => {
-  const { stdout } = await capture(() => main(["--help"]));
-  const [, , list = ""] = stdout.split("\n\n");
-  const [first, ...commands] = Array.from(
-    list.matchAll(/^ {2}(\w+)/gm),
-    ([, name = ""]) => name,
-  );
-  // The default, whose name nobody needs to write.
-  assert.equal(first, "serve");
-  const documents = read(HANDBOOK) + read("README.md");
-  for (const command of commands) {
-    const named = new RegExp(`\\b(plant-store|plants) ${command}\\b`);
-    assert.match(documents, named, `no document names ${command}`);
-  }
+  ) assert.deepEqual(await run(args), printed);
 });
 
 Deno.test("main() prints the version in deno.json, and that of Deno, with --version", async () => {
-  const { stdout } = await capture(() => main(["--version"]));
-  const [, version, deno = ""] =
-    /^plant-store (\S+) \(deno (\S+)\)\n$/.exec(stdout) ?? [];
-  assert.equal(version, config.version);
-  assert.match(deno, /^2\.\d+\.\d+/);
+  const { stdout } = await run(["--version"]);
+  const { deno } = Deno.version;
+  assert.equal(stdout, `plant-store ${config.version} (deno ${deno})\n`);
 });
 
 Deno.test("main() logs an unexpected error with its stack and returns 1", async () => {
   using _ = replaced(URL, "parse", () => {
     throw new RangeError("a bug");
   });
-  const args = ["openapi", "--base-url", "http://a"];
-  const { result, stderr } = await capture(() => main(args));
+  const { result, stderr } = await run(["openapi", "--base-url", "http://a"]);
   assert.equal(result, 1);
   const log = /^\S+Z error: internal error \S{36}\nRangeError: a bug\n +at /;
   assert.match(stderr, log);
 });
 
-Deno.test("main() refuses an unknown flag, and missing and unexpected operands, with status 2", async () => {
+test("main() refuses an invalid command line with one line and status 2, and stores nothing", async ({ directory, store }) => {
+  const file = directory.file("in");
+  Deno.writeTextFileSync(file, '{"id":1,"name":"Monstera"}\n');
+  const notUtf8 = "expected arguments in UTF-8";
+  const anId = `expected an id ${ID_RANGE}, got`;
   for (
     const [args, message] of [
-      [["--\x1b[31m\nred"], "unknown flag --\\u{1b}[31m red: see --help"],
-      [["frob"], "unknown command frob: see --help"],
-      [["serve", "now"], "unexpected argument now: see --help"],
-      [["import"], "import needs FILE: see --help"],
-      [["import", ""], "import needs FILE: see --help"],
-      [["import", "a", "b"], "unexpected argument b: see --help"],
-      [["remove"], "remove needs ID...: see --help"],
-      [["remove", ""], "remove needs ID...: see --help"],
-      [["restore", "/backup.db"], "name the new store with --kv or KV_PATH"],
+      [["--frob"], /^plant-store: Unknown option '--frob'.*: see --help$/],
+      [["--kv"], /^plant-store: Option '--kv .* missing: see --help$/],
+      [["\x1b[31m\nred"], "unknown command \\u{1b}[31m red: see --help"],
+      [["serve", "now"], "serve takes no operands: see --help"],
+      [["import"], "import takes FILE: see --help"],
+      [["import", file, file], "import takes FILE: see --help"],
+      [["remove"], "remove takes ID...: see --help"],
+      [["remove", "1", "one"], `${anId} "one"`],
+      [["export", "1.0"], `${anId} "1.0"`],
+      [["export", ""], `${anId} ""`],
+      [["export", `${ID_MAX + 1n}`], `${anId} "${ID_MAX + 1n}"`],
+      [["export", "--", `${ID_MIN - 1n}`], `${anId} "${ID_MIN - 1n}"`],
+      [["import", file, "--kv", directory.file("\ufffd.db")], notUtf8],
+      [["import", `${file}\ufffd`], notUtf8],
+      [
+        ["openapi", "--port", "0"],
+        "--port 0 has no address yet: give another port, or --base-url",
+      ],
     ] as const
   ) {
-    const printed = await capture(() => main(args));
-    const stderr = `plant-store: ${message}`;
-    assert.deepEqual(printed, { result: 2, stdout: "", stderr });
+    const printed = await run(args, { KV_PATH: store });
+    const { result, stdout, stderr } = printed;
+    assert.deepEqual([result, stdout], [2, ""]);
+    if (typeof message !== "string") assert.match(stderr, message);
+    else assert.equal(stderr, `plant-store: ${message}`);
+    assert.deepEqual(directory.names(), ["in"]);
+  }
+});
+
+test("main() passes on ids exactly, and negative ones after --", async ({ store }) => {
+  const plants = newPlants([ID_MIN, -1n, 7n, ID_MAX]);
+  await makeStore(store, plants);
+  const ids = [`${ID_MAX}`, "007", "--", "-1", `${ID_MIN}`];
+  const { result, stdout } = await run(["export", "--kv", store, ...ids]);
+  const lines = plants.toReversed().map((plant) => `${toBody(plant)}\n`);
+  assert.deepEqual([result, stdout], [0, lines.join("")]);
+});
+
+Deno.test("main() reports a failed start in the format of the log, and other failures as text", async () => {
+  const text = /^plant-store: [^\n]+$/;
+  const json =
+    /^{"time":"\S+Z","level":"error","event":"failed","message":".+"}$/;
+  for (
+    const [args, LOG_FORMAT, expected] of [
+      [["serve", "now"], "json", json],
+      [["frob", "--log-format", "json"], "", json],
+      [["serve", "now"], "journal", /^<3>serve takes no operands: see --help$/],
+      [["--frob"], "json", json],
+      [["--frob"], "xml", text],
+      [["openapi", "--port", "x"], "json", text],
+      [["export", "--frob"], "json", text],
+      [["import", "--log-format", "json"], "", text],
+    ] as const
+  ) {
+    const { result, stderr } = await run(args, { LOG_FORMAT });
+    assert.match(stderr, expected, `${args} ${LOG_FORMAT}`);
+    assert.equal(result, 2);
+  }
+});
+
+Deno.test("main() writes the API description with the URL of the configured service", async () => {
+  for (
+    const [args, url] of [
+      [[], "http://127.0.0.1:8000"],
+      [["--host", "0.0.0.0", "--port", "9000"], "http://localhost:9000"],
+      [["--host", "::1", "--tls-cert", "/none"], "https://[::1]:8000"],
+      [
+        ["--port=0", "--base-url=https://plants.test/a"],
+        "https://plants.test/a",
+      ],
+    ] as const
+  ) {
+    const { result, stdout } = await run(["openapi", ...args]);
+    assert.equal(result, 0);
+    assert.deepEqual(JSON.parse(stdout).servers, [{ url }]);
   }
 });

@@ -1,12 +1,5 @@
 import assert from "node:assert/strict";
-import {
-  countOf,
-  errorMessage,
-  quoteForShell,
-  toLine,
-  truncate,
-} from "../src/text.ts";
-import { runTool } from "./support/tools.ts";
+import { errorMessage, toLine, truncate } from "../src/text.ts";
 
 Deno.test("errorMessage() returns the message of an error, and other values as text", () => {
   assert.equal(errorMessage(new TypeError("no such key")), "no such key");
@@ -17,11 +10,6 @@ Deno.test("errorMessage() returns the message of an error, and other values as t
   const joined = errorMessage(new AggregateError(several));
   assert.equal(joined, "connect ::1, connect 127.0.0.1");
   assert.equal(errorMessage(new AggregateError(several, "none")), "none");
-});
-
-Deno.test("countOf() uses the singular for 1 alone", () => {
-  const texts = [0, 1, 2].map((count) => countOf(count, "entry", "entries"));
-  assert.deepEqual(texts, ["0 entries", "1 entry", "2 entries"]);
 });
 
 Deno.test("truncate() cuts a text above the limit, but no surrogate pair, and appends an ellipsis", () => {
@@ -57,27 +45,4 @@ Deno.test("toLine() joins lines with a space, without the space around them, and
       ["a\ud83cb\udf35", String.raw`a\u{d83c}b\u{df35}`],
     ] as const
   ) assert.equal(toLine(text), line);
-});
-
-// If the time were quadratic in the length of the text, this would take
-// minutes.
-Deno.test("toLine() accepts a million spaces", () => {
-  const spaces = " ".repeat(2 ** 20);
-  assert.equal(toLine(`a${spaces}b`), `a${spaces}b`);
-  assert.equal(toLine(`a${spaces}\n${spaces}b`), "a b");
-});
-
-Deno.test("quoteForShell() returns a word that a shell reads as the text, and leaves a plain one as it is", async () => {
-  for (
-    const text of [
-      ...["/srv/plants.db", "http://127.0.0.1:8000", "-", "a_B-9", "", " "],
-      ...["my plants.db", "it's", "'", "a''b", "$HOME", "`id`", "a\nb", "a;b"],
-      ...["a&b", "*", "~", "a\\b", '"', "#a", "!!", "é", "a=b"],
-    ]
-  ) {
-    const quoted = quoteForShell(text);
-    const read = await runTool("sh", ["-c", `printf %s ${quoted}`]);
-    assert.equal(read, text);
-    assert.equal(quoted === text, /^[\w:/.-]+$/.test(text));
-  }
 });

@@ -1,115 +1,214 @@
 import assert from "node:assert/strict";
-import { Import, importPlants } from "../../src/commands/import.ts";
-import { COMMIT_MS_MAX } from "../../src/limits.ts";
-import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
-import { range } from "../support/plants.ts";
+import { Buffer } from "node:buffer";
+import { importPlants } from "../../src/commands/import.ts";
+import { COMMIT_MS_MAX, LINE_BYTES_MAX } from "../../src/limits.ts";
+import { KvStore } from "../../src/store/kv_store.ts";
+import { StoreError } from "../../src/store/store_error.ts";
+import { capture } from "../support/console.ts";
+import { settled } from "../support/fake_store.ts";
+import { newPlants, range, toBody } from "../support/plants.ts";
+import { replaced } from "../support/replaced.ts";
 import { fileAt } from "../support/stores.ts";
-import { test } from "../support/tests.ts";
-import { toLine } from "../support/transfer.ts";
+import { test, type TestPlace } from "../support/tests.ts";
 
-const COMMIT_PLANTS = 10;
-const UNREADABLE = 7n;
-
-/** Returns an import into a store whose commits the test carries out. */
-function setUp() {
-  const store = new FakeStore(COMMIT_PLANTS, 1).pause();
-  const clock = new FakeClock();
-  const run = new Import(store, clock);
-  /** Returns the numbers of plants that are stored, and that failed. */
-  function counts(): [stored: number, failed: number] {
-    const { stored, replayed, failed } = run.counts;
-    return [stored + replayed, failed];
-  }
-  return { store, clock, run, counts };
+/**
+ * Imports a file with these bytes, in this process.
+ * @returns what it prints, and its exit status, or its error
+ */
+function importBytes({ directory, store }: TestPlace, bytes: string) {
+  const file = directory.file("in");
+  Deno.writeFileSync(file, Buffer.from(bytes, "latin1"));
+  return capture(() =>
+    importPlants(fileAt(store), file).catch((error) => error)
+  );
 }
 
-/** Returns lines whose plants need at least so many commits. */
-function lines(commits: number): string[] {
-  return range(0n, commits * COMMIT_PLANTS).map((id) => toLine(id, "Monstera"));
+/** Returns the plants of a store as lines. */
+async function linesIn(path: string): Promise<string[]> {
+  using kv = await Deno.openKv(path);
+  const entries = await Array.fromAsync(kv.list({ prefix: ["plants"] }));
+  return entries.map(({ key: [, id], value }) =>
+    `{"id":${String(id)},${JSON.stringify(value).slice(1)}`
+  );
 }
 
-test("importPlants() creates no store if it cannot open its input", async ({ directory, store }) => {
-  const file = directory.file("missing");
-  const imported = importPlants(fileAt(store), file);
-  await assert.rejects(imported, /cannot read .*No such/);
-  assert.deepEqual(directory.names(), []);
-});
+/** Returns the last line of an import. */
+function summary({ created = 0, stored = 0, conflicting = 0, refused = 0 }) {
+  return `${created} created, ${stored} already stored, ` +
+    `${conflicting} conflicting, ${refused} refused`;
+}
 
-Deno.test("Import waits for a slow store as long as it makes progress", async () => {
-  const { store, clock, run, counts } = setUp();
-  const added = run.add(lines(4));
-  while (store.pending.length > 0) {
-    clock.now += COMMIT_MS_MAX - 1;
-    run.expire();
-    await store.write();
-  }
-  await added;
-  assert.deepEqual(counts(), [4 * COMMIT_PLANTS, 0]);
-  assert.ok(clock.now > 2 * COMMIT_MS_MAX);
-});
+const LINES = newPlants(range(1n, 3)).map(toBody);
+const [ONE = "", TWO = "", THREE = ""] = LINES;
 
-Deno.test("Import counts plants that are already stored as progress", async () => {
-  const { store, clock, run, counts } = setUp();
-  store.plants.set(0n, { name: "Monstera" });
-  const added = run.add(lines(1));
-  clock.now += COMMIT_MS_MAX - 1;
-  await store.write();
-  assert.deepEqual(counts(), [1, 0]);
-  clock.now += 1;
-  run.expire();
-  await store.writeAll();
-  await added;
-  assert.deepEqual(counts(), [COMMIT_PLANTS, 0]);
-});
+/** Returns the line of the plant 2 with a number of bytes. */
+function padded(bytes: number): string {
+  return TWO.padStart(bytes);
+}
 
-Deno.test("Import fails every waiting plant when the store makes no progress for COMMIT_MS_MAX", async () => {
-  const { store, clock, run, counts } = setUp();
-  const added = run.add(lines(3));
-  clock.now += COMMIT_MS_MAX - 1;
-  await store.write();
-  for (const ms of [COMMIT_MS_MAX - 1, 1]) {
-    await settled();
-    assert.equal(run.counts.failed, 0);
-    clock.now += ms;
-    run.expire();
-  }
-  await added;
-  // The first plant did not wait for others: it was a commit of its own.
-  assert.deepEqual(counts(), [1, 3 * COMMIT_PLANTS - 1]);
-  assert.ok(!run.isComplete);
-});
+/** Bytes that are read from a file at once. */
+const CHUNK_BYTES = 65_536;
 
-Deno.test("Import waits for its input without a limit", async () => {
-  const { store, clock, run, counts } = setUp();
-  for (const [i, line] of lines(1).entries()) {
-    clock.now += 2 * COMMIT_MS_MAX;
-    const added = run.add([line]);
-    run.expire();
-    await store.write();
-    await added;
-    assert.deepEqual(counts(), [i + 1, 0]);
-  }
-});
+for (
+  const [what, text] of [
+    ["end with LF", `${LINES.join("\n")}\n`],
+    ["do not all end with LF", LINES.join("\n")],
+    ["end with CRLF", LINES.join("\r\n")],
+    ["follow a byte order mark", `\xef\xbb\xbf${LINES.join("\n")}`],
+    ["have blank ones between them", `\n${LINES.join("\n \t\r\n\n")}\n\r`],
+    ["have the maximum length", LINES.join(`\n${padded(LINE_BYTES_MAX)}\n`)],
+    [
+      "end with the last byte of a chunk",
+      `${padded(CHUNK_BYTES / 2 - 1)}\n`.repeat(2) + LINES.join("\n"),
+    ],
+    [
+      "end with the first byte of a chunk",
+      `${padded(CHUNK_BYTES / 2)}\n`.repeat(2) + LINES.join("\n"),
+    ],
+  ] as const
+) {
+  test(`importPlants() stores the plants of lines that ${what}`, async (place) => {
+    const { result, stderr } = await importBytes(place, text);
+    assert.match(stderr, /, 0 conflicting, 0 refused$/);
+    assert.equal(result, 0);
+    assert.deepEqual(await linesIn(place.store), LINES);
+  });
+}
 
-Deno.test("Import is complete only while every line is a plant that is stored", async () => {
+test("importPlants() says that it creates a store, and can be repeated", async (place) => {
+  const lines = newPlants(range(1n, 5_000)).map(toBody);
+  const created = `created a new store in ${place.store}\n`;
   for (
-    const [line, isComplete] of [
-      [toLine(0n, "Monstera"), true],
-      ["", true],
-      [toLine(0n, "Ficus"), false],
-      [toLine(UNREADABLE, "Monstera"), false],
-      ["no plant", false],
-      [{ problem: "expected well-formed UTF-8" }, false],
-    ] as const
+    const stderr of [
+      created + summary({ created: 5_000 }),
+      summary({ stored: 5_000 }),
+    ]
   ) {
-    const { store, run } = setUp();
-    store.plants.set(0n, { name: "Monstera" }).set(UNREADABLE, null);
-    store.unreadable = UNREADABLE;
-    const added = run.add([line]);
-    await store.writeAll();
-    await added;
-    // Only a failure of the store is one that an import can repeat.
-    assert.equal(run.counts.failed, 0);
-    assert.equal(run.isComplete, isComplete, String(line));
+    const printed = await importBytes(place, lines.join("\n"));
+    assert.deepEqual(printed, { result: 0, stdout: "", stderr });
+    assert.deepEqual(await linesIn(place.store), lines);
   }
+});
+
+test("importPlants() names each line that must change, and stores the others", async (place) => {
+  {
+    using kv = await Deno.openKv(place.store);
+    await kv.set(["plants", 3n], "text");
+  }
+  const { result, stderr } = await importBytes(
+    place,
+    [
+      ONE,
+      ' \t{"id":2,}',
+      '{"id":2}',
+      '{"id":1,"name":"another"}',
+      '{"id":2,"name":"\xff"}',
+      THREE,
+      TWO,
+      "7",
+    ].join("\n"),
+  );
+  assert.deepEqual(stderr.split("\n").toSorted(), [
+    summary({ created: 2, conflicting: 2, refused: 4 }),
+    'line 2: column 11: expected a quoted member name after ",", found "}"',
+    "line 3: name: expected a string, got nothing",
+    "line 4: id: 1 is already taken by a different plant",
+    "line 5: expected well-formed UTF-8",
+    "line 6: id: 3 is already taken by a different plant",
+    "line 8: expected an object with id and name, got a number",
+  ]);
+  assert.equal(result, 2);
+  assert.deepEqual((await linesIn(place.store)).slice(0, 2), [ONE, TWO]);
+});
+
+for (
+  const [what, line] of [
+    ["one byte above", `${padded(LINE_BYTES_MAX + 1)}\n${THREE}`],
+    ["without an end and above", " ".repeat(3 * CHUNK_BYTES)],
+  ] as const
+) {
+  test(`importPlants() ends at a line ${what} LINE_BYTES_MAX`, async (place) => {
+    const { result, stderr } = await importBytes(place, `${ONE}\n${line}`);
+    const expected = `expected at most ${LINE_BYTES_MAX} bytes`;
+    const message = `line 2: ${expected}: shorten it, and repeat the import`;
+    assert.deepEqual([result.message, result.exitStatus], [message, 2]);
+    assert.ok(stderr.endsWith(`\n${summary({ created: 1 })}`), stderr);
+    assert.deepEqual(await linesIn(place.store), [ONE]);
+  });
+}
+
+test("importPlants() stops if the store fails, and says what to do, whatever other lines must change", async (place) => {
+  const error = new StoreError("denied", "read-only database");
+  const fail = () => Promise.reject(error);
+  using _ = replaced(KvStore.prototype, "commit", fail);
+  const { result, stderr } = await importBytes(place, `{}\n${ONE}`);
+  assert.deepEqual(stderr.split("\n"), [
+    `created a new store in ${place.store}`,
+    "line 1: id: expected an integer from -9223372036854775808 to 9223372036854775807, got nothing",
+    summary({ refused: 1 }),
+    "stopped at line 2, the store failed on 1 plant: read-only database: let the user of this " +
+    "program write there; a systemd unit needs it in ReadWritePaths: repeat " +
+    "the same import when the store works",
+  ]);
+  assert.equal(result, 1);
+  assert.deepEqual(await linesIn(place.store), []);
+});
+
+test("importPlants() creates no store if it cannot open its input, and fails if it cannot read it or open the store", async ({ directory, store }) => {
+  const file = directory.file("in");
+  async function assertFails(path: string, message: RegExp): Promise<void> {
+    const imported = () => importPlants(fileAt(path), file);
+    const failure = { name: "OperatorError", message, exitStatus: 2 };
+    await capture(() => assert.rejects(imported, failure));
+  }
+  await assertFails(store, /^cannot read \S+in: No such file or directory/);
+  assert.deepEqual(directory.names(), []);
+  Deno.mkdirSync(file);
+  await assertFails(store, /^cannot read \S+in: Is a directory/);
+  assert.deepEqual(await linesIn(store), []);
+  const advice = "check the path in --kv, and what is there";
+  const noStore = `^cannot store plants in ${file}: .*: ${advice}$`;
+  await assertFails(file, new RegExp(noStore));
+});
+
+test("importPlants() waits for a slow store as long as it makes progress", async (place) => {
+  let nowMs = 0;
+  let check = () => {};
+  using _now = replaced(performance, "now", () => nowMs);
+  const { setInterval } = globalThis;
+  const hold = (callback: () => void) => {
+    check = callback;
+    return setInterval(() => {});
+  };
+  using _timer = replaced(
+    globalThis,
+    "setInterval",
+    hold as typeof setInterval,
+  );
+  using _commit = replaced(KvStore.prototype, "commit", async () => {
+    await settled();
+    nowMs += COMMIT_MS_MAX - 1;
+    check();
+    return "committed";
+  });
+  const lines = newPlants(range(1n, 250)).map(toBody);
+  const { result, stderr } = await importBytes(place, lines.join("\n"));
+  assert.ok(stderr.endsWith(summary({ created: 250 })), stderr);
+  assert.equal(result, 0);
+  assert.ok(nowMs > 2 * COMMIT_MS_MAX);
+});
+
+test("importPlants() fails if the store makes no progress for COMMIT_MS_MAX", async (place) => {
+  let nowMs = 0;
+  using _now = replaced(performance, "now", () => nowMs);
+  using _commit = replaced(KvStore.prototype, "commit", () => {
+    nowMs += COMMIT_MS_MAX;
+    return new Promise(() => {});
+  });
+  const { result, stderr } = await importBytes(place, ONE);
+  assert.match(
+    stderr,
+    /\nstopped at line 1, .* no answer within 5 s: another /,
+  );
+  assert.equal(result, 1);
 });

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { join, resolve } from "node:path";
-import { Settings } from "../../src/config/settings.ts";
+import { type Config, Settings } from "../../src/config/settings.ts";
+import { TOKENS_MAX } from "../../src/limits.ts";
+import { KV_TOKEN, nameOf } from "../../src/store/location.ts";
 import {
   assertRefused,
   configError,
@@ -11,172 +13,255 @@ import {
 import { fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 
-/** The names of the settings of the address, if nothing is configured. */
-const NAMES = {
-  host: "--host",
-  port: "--port",
-  baseUrl: "--base-url",
-  tlsCert: "--tls-cert",
-  tlsKey: "--tls-key",
-};
-
-Deno.test("Settings.config() returns the defaults if nothing is configured", () => {
-  assert.deepEqual(readConfig(), {
+Deno.test("Settings.config() returns the defaults if nothing is configured, or variables are empty", () => {
+  const defaults = {
     host: "127.0.0.1",
     port: 8000,
     store: fileAt(resolve("plants.db")),
     tokens: [],
     tokenFile: undefined,
     baseUrl: undefined,
-    isTls: false,
     tls: undefined,
     logFormat: "text",
-    names: NAMES,
-  });
-});
-
-Deno.test("Settings.config() counts an empty variable as unset", () => {
+  };
+  assert.deepEqual(readConfig(), defaults);
   const names = ["HOST", "PORT", "KV_PATH", "BASE_URL", "TLS_CERT", "TLS_KEY"];
   for (const name of [...names, "LOG_FORMAT"]) {
-    assert.deepEqual(readConfig({}, { [name]: "" }), readConfig(), name);
+    assert.deepEqual(readConfig({}, { [name]: "" }), defaults, name);
   }
 });
 
-for (
-  const [flag, variable, member, ofFlag, ofVariable] of [
-    ["--host", "HOST", "host", "::1", "0.0.0.0"],
-    ["--port", "PORT", "port", 1, 2],
-    ["--base-url", "BASE_URL", "baseUrl", "http://flag.test", "http://v.test"],
-    ["--log-format", "LOG_FORMAT", "logFormat", "journal", "json"],
-  ] as const
-) {
-  Deno.test(`Settings.config() reads ${variable}, and ${flag} wins`, () => {
-    const env = { [variable]: `${ofVariable}` };
-    assert.equal(readConfig({}, env)[member], ofVariable);
-    assert.equal(readConfig({ [flag]: `${ofFlag}` }, env)[member], ofFlag);
-    assertRefused({ [flag]: " " }, env, new RegExp(`^${flag}: .*, got " "$`));
-    assertRefused({}, { [variable]: " " }, new RegExp(`^${variable}: `));
+/** What a setting accepts, as which value, and what it refuses. */
+interface Row {
+  readonly flag: string;
+  readonly variable: string;
+  readonly valueOf: (config: Config) => unknown;
+  readonly accepted: readonly (readonly [text: string, value: unknown])[];
+  readonly refused: readonly string[];
+  readonly expected: string;
+}
+
+const ROWS: readonly Row[] = [
+  {
+    flag: "host",
+    variable: "HOST",
+    valueOf: ({ host }) => host,
+    accepted: [["localhost", "localhost"], ["[::1]", "::1"], ["::", "::"]],
+    refused: ["", "[]"],
+    expected: "ADDRESS",
+  },
+  {
+    flag: "port",
+    variable: "PORT",
+    valueOf: ({ port }) => port,
+    accepted: [["0", 0], ["00080", 80], ["65535", 65535]],
+    refused: ["", "65536", "-1", " 80", "80 ", "8e3", "80.5", "0x50", "٣"],
+    expected: "a whole number from 0 to 65535",
+  },
+  {
+    flag: "kv",
+    variable: "KV_PATH",
+    valueOf: ({ store }) => nameOf(store),
+    accepted: [
+      ["p.db", resolve("p.db")],
+      ["/a/p.db", "/a/p.db"],
+      ["a/https:b", resolve("a/https:b")],
+      ["1s://x", resolve("1s:/x")],
+      ["HTTPS://KV.test/path", "https://kv.test/path"],
+    ],
+    refused: [
+      ...["", "https://", "http://:99999/", "ftp://kv.test", "s3://x"],
+      ...["a.b+c-d://x", "xhttp://x", "HTTPSX://x", `http://${SECRET}@kv.test`],
+      ...[`http://:${SECRET}@kv.test`, `http://u:${SECRET}@`],
+    ],
+    expected: "a file, or an http or https URL without a user",
+  },
+  {
+    flag: "base-url",
+    variable: "BASE_URL",
+    valueOf: ({ baseUrl }) => baseUrl,
+    accepted: [
+      ["https://plants.example/", "https://plants.example"],
+      ["HTTP://Plants.Example:80/", "http://plants.example"],
+      ["http://plants.example/@api//", "http://plants.example/@api"],
+    ],
+    refused: [
+      ...["", "plants.example", "/api", "ftp://a", "http://", "a:1"],
+      ...["http://a?x", "http://a/?", "http://a/b#c", "http://a/#"],
+      ...[`http://${SECRET}@a`, `http://:${SECRET}@a`, "httpsx://a"],
+    ],
+    expected: "an http or https URL without a user and a query",
+  },
+  {
+    flag: "log-format",
+    variable: "LOG_FORMAT",
+    valueOf: ({ logFormat }) => logFormat,
+    accepted: [["text", "text"], ["json", "json"], ["journal", "journal"]],
+    refused: ["", "JSON", "jsontext"],
+    expected: "text|json|journal",
+  },
+];
+
+for (const { flag, variable, valueOf, accepted, refused, expected } of ROWS) {
+  const kvToken = { [KV_TOKEN]: "a-token" };
+
+  Deno.test(`Settings.config() reads --${flag} and ${variable}, and the flag wins`, () => {
+    const [other] = accepted.at(-1) ?? [""];
+    for (const [text, value] of accepted) {
+      const ofVariable = readConfig({}, { ...kvToken, [variable]: text });
+      assert.deepEqual(valueOf(ofVariable), value);
+      const both = { ...kvToken, [variable]: other };
+      assert.deepEqual(valueOf(readConfig({ [flag]: text }, both)), value);
+    }
+  });
+
+  Deno.test(`Settings.config() names --${flag} or ${variable} if it is invalid, and shows no password`, () => {
+    for (const text of refused) {
+      const got = text.includes("@") ? "" : `, got "${text}"`;
+      const message = `: expected ${expected}${got}`;
+      assertRefused({ [flag]: text }, kvToken, `--${flag}${message}`);
+      if (text === "") continue;
+      const variables = { ...kvToken, [variable]: text };
+      assertRefused({}, variables, `${variable}${message}`);
+    }
   });
 }
 
-/** Returns settings from an environment in which a variable cannot be read. */
-function unreadable(name: string, error: Error, flags = {}): Settings {
-  return new Settings(new Map(Object.entries(flags)), {
-    get(variable) {
-      if (variable === name) throw error;
-      return undefined;
-    },
-  });
-}
+const MOST = Array.from({ length: TOKENS_MAX }, (_, i) => `token-${i}`);
+const TOKENS =
+  "expected 1 to 100 tokens of letters, digits and -._~+/, with = at the end only";
 
-Deno.test("Settings.config() refuses a variable that is not UTF-8, without its value, and one that Deno may not read", () => {
-  // Deno's own message contains the value.
-  const notUtf8 = new Deno.errors.InvalidData(SECRET);
-  const message = 'Requires env access to "PORT"';
-  const denied = new Deno.errors.NotCapable(message);
-  const server = { "--kv": "https://kv.test" };
+test("Settings.config() reads tokens from ACCESS_TOKEN and from a file, once each, without white space", ({ directory }) => {
+  const file = directory.file("tokens");
   for (
-    const [settings, refused] of [
-      [unreadable("PORT", notUtf8), "PORT: expected UTF-8"],
-      [
-        unreadable("DENO_KV_ACCESS_TOKEN", notUtf8, server),
-        "DENO_KV_ACCESS_TOKEN: expected UTF-8",
-      ],
-      [unreadable("PORT", denied), message],
+    const [variable, text, tokens] of [
+      ["a", "a", ["a"]],
+      [" a/b==,\tc ,d\n", " a/b==\r\n\n \t\nc\t\n\nd", ["a/b==", "c", "d"]],
+      ["a,b,a", "\ufeffa\nb\na\n", ["a", "b"]],
+      [[...MOST, ...MOST].join(), [...MOST, ...MOST].join("\n"), MOST],
     ] as const
   ) {
-    const error = configError(new RegExp(`^${refused}$`));
-    assert.throws(() => settings.config(), error);
+    assert.deepEqual(readConfig({}, { ACCESS_TOKEN: variable }).tokens, tokens);
+    Deno.writeTextFileSync(file, text);
+    const flags = { "token-file": file };
+    for (
+      const config of [
+        readConfig(flags, { ACCESS_TOKEN_FILE: "/none" }),
+        readConfig({}, { ACCESS_TOKEN_FILE: file }),
+      ]
+    ) {
+      assert.deepEqual(config.tokens, tokens);
+      assert.equal(config.tokenFile, file);
+    }
   }
 });
 
-Deno.test("Settings.store() reads the URL of a KV Connect server, and trims its token", () => {
-  const env = { DENO_KV_ACCESS_TOKEN: ` ${SECRET}\n` };
-  const store = settings({ "--kv": "HTTPS://KV.test/path" }, env).store();
-  assert.deepEqual(store, {
-    kind: "server",
-    setting: "--kv",
-    url: "https://kv.test/path",
-    token: SECRET,
-  });
+test("Settings.config() refuses an empty, invalid or missing token, and shows none", ({ directory }) => {
+  const file = directory.file("tokens");
+  for (
+    const [variable, text] of [
+      ["", ""],
+      [" ", " \n\r\n"],
+      [`${SECRET},,a`, `${SECRET},a`],
+      [`a,${SECRET} x`, `a\n${SECRET} x\n`],
+      [`=${SECRET}`, `=${SECRET}`],
+      [`${SECRET}=x`, `${SECRET}=x`],
+      [`${SECRET}:`, `${SECRET}é`],
+      [[...MOST, "b"].join(), [...MOST, "b"].join("\n")],
+    ] as const
+  ) {
+    const message = `ACCESS_TOKEN: ${TOKENS}`;
+    assertRefused({}, { ACCESS_TOKEN: variable }, message);
+    Deno.writeTextFileSync(file, text);
+    const ofFile = `${file}: ${TOKENS}, one per line`;
+    assertRefused({ "token-file": file }, {}, ofFile);
+  }
+  Deno.writeFileSync(file, Uint8Array.of(0xff));
+  assertRefused({ "token-file": file }, {}, /: expected 1 to 100 tokens /);
 });
 
-Deno.test("Settings.store() refuses a KV Connect server without a valid token, which it does not show", () => {
+Deno.test("Settings.config() reads the token of a KV Connect server, trimmed, and shows no refused one", () => {
+  const url = "https://kv.test/";
+  const flags = { kv: url };
+  const store = { kind: "server", setting: "--kv", url, token: SECRET };
+  const { store: found } = readConfig(flags, { [KV_TOKEN]: ` ${SECRET}\n` });
+  assert.deepEqual(found, store);
+  const missing = `${KV_TOKEN} is not set: a KV Connect server needs its token`;
+  assertRefused(flags, {}, missing);
+  assertRefused(flags, { [KV_TOKEN]: "" }, missing);
   const invalid =
-    /^DENO_KV_ACCESS_TOKEN: expected a token without white space or charac/;
-  const missing = /^DENO_KV_ACCESS_TOKEN is not set: a KV Connect server needs/;
-  for (
-    const [token, message] of [
-      ...["", " \n"].map((token) => [token, missing] as const),
-      ...[`${SECRET} x`, `${SECRET}\ny`, `${SECRET}é`]
-        .map((token) => [token, invalid] as const),
-    ]
-  ) {
-    const env = { DENO_KV_ACCESS_TOKEN: token };
-    assertRefused({ "--kv": "https://kv.test" }, env, message);
+    `${KV_TOKEN}: expected a token without white space or characters beyond ASCII`;
+  for (const token of [" \n", `${SECRET} x`, `${SECRET}\ny`, `${SECRET}é`]) {
+    assertRefused(flags, { [KV_TOKEN]: token }, invalid);
   }
-  assertRefused({ "--kv": "https://kv.test" }, {}, missing);
 });
 
-Deno.test("Settings.store() and address() ignore settings they do not need", () => {
-  const flags = { "--tls-cert": "/none", "--tls-key": "/none" };
-  const env = { ACCESS_TOKEN_FILE: "/none", ACCESS_TOKEN: "" };
-  assert.deepEqual(settings(flags, env).store(), readConfig().store);
-  assert.deepEqual(settings(flags, { ...env, KV_PATH: "ftp://a" }).address(), {
-    host: "127.0.0.1",
-    port: 8000,
-    baseUrl: undefined,
-    isTls: true,
-    names: NAMES,
-  });
-  assert.equal(settings().address().isTls, false);
-});
-
-Deno.test("Settings.namedStore() reads the store that a flag or a variable names, and refuses the default", () => {
+Deno.test("Settings.config() refuses settings that need another one or exclude each other, and files that cannot be read, by the name that was written", () => {
+  const both = "are both given: give one of them";
+  const noKey = "needs --tls-key or TLS_KEY, too";
+  const noCert = "needs --tls-cert or TLS_CERT, too";
+  const cannotRead = /^cannot read \/none: No such file or directory/;
   for (
-    const [flags, env, setting] of [
-      [{ "--kv": "a.db" }, {}, "--kv"],
-      [{}, { KV_PATH: "a.db" }, "KV_PATH"],
+    const [flags, variables, message] of [
+      [
+        { "token-file": "/none" },
+        { ACCESS_TOKEN: SECRET },
+        `ACCESS_TOKEN and --token-file ${both}`,
+      ],
+      [
+        {},
+        { ACCESS_TOKEN: SECRET, ACCESS_TOKEN_FILE: "/none" },
+        `ACCESS_TOKEN and ACCESS_TOKEN_FILE ${both}`,
+      ],
+      [{ "tls-cert": "/c" }, {}, `--tls-cert ${noKey}`],
+      [{}, { TLS_CERT: "/c" }, `TLS_CERT ${noKey}`],
+      [{ "tls-key": "/k" }, {}, `--tls-key ${noCert}`],
+      [{}, { TLS_KEY: "/k" }, `TLS_KEY ${noCert}`],
+      [{ "token-file": "" }, {}, '--token-file: expected FILE, got ""'],
+      [
+        {},
+        { ACCESS_TOKEN_FILE: "" },
+        'ACCESS_TOKEN_FILE: expected FILE, got ""',
+      ],
+      [{ "token-file": "/none" }, {}, cannotRead],
+      [{ "tls-cert": "/none", "tls-key": "/none" }, {}, cannotRead],
     ] as const
-  ) {
-    const store = fileAt(resolve("a.db"), setting);
-    assert.deepEqual(settings(flags, env).namedStore(), store);
-  }
-  for (const env of [{}, { KV_PATH: "" }]) {
-    const refused = configError(/^name the new store with --kv or KV_PATH$/);
-    assert.throws(() => settings({}, env).namedStore(), refused);
+  ) assertRefused(flags, variables, message);
+});
+
+Deno.test("Settings.config() refuses a variable that cannot be read, without the value in Deno's message", () => {
+  for (const name of ["PORT", KV_TOKEN]) {
+    const unreadable = new Settings({ kv: "https://kv.test" }, {
+      get(variable) {
+        if (variable === name) throw new Deno.errors.InvalidData(SECRET);
+        return undefined;
+      },
+    });
+    const message =
+      `cannot read ${name}: it is not UTF-8, or Deno needs --allow-env`;
+    assert.throws(() => unreadable.config(), configError(message));
   }
 });
 
-test("Settings.store() resolves the links in a path, and keeps the configured one", ({ directory }) => {
-  const place = directory.file("place");
+Deno.test("Settings.store(), address() and isTls() ignore settings that they do not need", () => {
+  const flags = { "tls-cert": "/none", "tls-key": "/none" };
+  const env = { ACCESS_TOKEN_FILE: "/none", ACCESS_TOKEN: "" };
+  const { store, host, port, baseUrl } = readConfig();
+  assert.deepEqual(settings(flags, env).store(), store);
+  const other = settings(flags, { ...env, KV_PATH: "ftp://a" });
+  assert.deepEqual(other.address(), { host, port, baseUrl });
+  assert.ok(other.isTls());
+  assert.ok(!settings({}, { TLS_CERT: "" }).isTls());
+});
+
+test("Settings.config() resolves the links in the path of the store, and reads the files of TLS", ({ directory }) => {
   const link = directory.file("link");
-  Deno.mkdirSync(place);
-  Deno.symlinkSync(place, link);
-  assert.deepEqual(settings({ "--kv": join(link, "plants.db") }).store(), {
-    kind: "file",
-    setting: "--kv",
-    path: Deno.realPathSync(place) + "/plants.db",
-    configured: join(link, "plants.db"),
-  });
-});
-
-test("Settings.config() reads TLS files, of flags and of variables", ({ directory }) => {
+  Deno.symlinkSync(directory.path, link);
   const [cert, key] = [directory.file("cert"), directory.file("key")];
   Deno.writeTextFileSync(cert, "the certificate");
   Deno.writeTextFileSync(key, "the key");
-  const tls = { cert: "the certificate", key: "the key" };
-  const flags = { "--tls-cert": cert, "--tls-key": key };
-  assert.deepEqual(readConfig(flags).tls, tls);
-  const variables = { TLS_CERT: cert, TLS_KEY: key };
-  assert.deepEqual(readConfig({}, variables).tls, tls);
-});
-
-Deno.test("Settings.config() refuses a missing TLS file, and one without the other", () => {
-  const missing = /^TLS_CERT: cannot read \/none: No such file or directory/;
-  assertRefused({}, { TLS_CERT: "/none", TLS_KEY: "/k" }, missing);
-  const noKey = /^TLS_CERT is given without --tls-key: give both/;
-  assertRefused({}, { TLS_CERT: "/c" }, noKey);
-  const noCert = /^TLS_KEY is given without --tls-cert: give both/;
-  assertRefused({}, { TLS_KEY: "/k" }, noCert);
+  const variables = { KV_PATH: join(link, "plants.db"), TLS_CERT: cert };
+  const { store, tls } = readConfig({ "tls-key": key }, variables);
+  assert.deepEqual(store, fileAt(directory.file("plants.db"), "KV_PATH"));
+  assert.deepEqual(tls, { cert: "the certificate", key: "the key" });
 });

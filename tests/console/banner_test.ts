@@ -1,118 +1,132 @@
 import assert from "node:assert/strict";
-import tasks from "../../deno.json" with { type: "json" };
 import { printBanner, type Started } from "../../src/console/banner.ts";
-import { Log, type LogFormat } from "../../src/telemetry/log.ts";
-import { VERSION } from "../../src/version.ts";
+import { curlSample } from "../../src/reference/samples.ts";
+import { Log, LOG_FORMATS, type LogFormat } from "../../src/telemetry/log.ts";
+import { DENO_OLDEST, VERSION } from "../../src/version.ts";
+import { replaced } from "../support/replaced.ts";
 import { readConfig } from "../support/settings.ts";
-import { test } from "../support/tests.ts";
 
 const STARTED: Started = {
-  address: "http://0.0.0.0:8000",
-  baseUrl: "https://plants.example",
+  address: "http://127.0.0.1:8000",
+  baseUrl: "http://127.0.0.1:8000",
   isNewStore: false,
   generatedToken: undefined,
 };
 
 /** Returns what a service with its store in /srv/plants.db prints. */
-function entries(
+function banner(
   format: LogFormat,
-  started: Partial<Started>,
-  env: Readonly<Record<string, string>> = {},
+  started: Partial<Started> = {},
   flags: Readonly<Record<string, string>> = {},
 ): readonly string[] {
   const printed: string[] = [];
   const print = (text: string) => void printed.push(text);
-  const config = {
-    ...readConfig({ "--kv": "/srv/plants.db", ...flags }, env),
-    logFormat: format,
-  };
+  const config = readConfig({
+    ...{ kv: "/srv/plants.db", "log-format": format },
+    ...flags,
+  });
   const log = new Log(format, print);
   printBanner(log, config, { ...STARTED, ...started }, print);
   return printed;
 }
 
-/** Returns the only text that a service prints. */
-function banner(...args: Parameters<typeof entries>): string {
-  const [text = "", ...others] = entries(...args);
-  assert.deepEqual(others, []);
-  return text;
+const LISTENS = `Plant Store ${VERSION} listens on http://127.0.0.1:8000`;
+const STORED = "The plants are stored in /srv/plants.db";
+const CREATED = "Created a new store in /srv/plants.db";
+const GENERATED =
+  "No token is configured, so this run accepts ACCESS_TOKEN=0123";
+
+/** A first start, and a start with a token and a store. */
+const FIRST = { isNewStore: true, generatedToken: "0123" };
+
+/** Returns the sample call as a terminal shows it. */
+function sample(baseUrl: string, token?: string): string {
+  return `\n\n  ${curlSample(baseUrl, token).replaceAll("\n", "\n  ")}\n\n`;
 }
 
-const LISTENS = `Plant Store ${VERSION} listens on http://0.0.0.0:8000`;
+Deno.test("printBanner() prints the address, the store, a generated token and the sample call to people", () => {
+  const [call = "", ...lines] = banner("text", FIRST).toReversed();
+  assert.deepEqual(lines.toReversed(), [LISTENS, CREATED, GENERATED]);
+  const { baseUrl } = STARTED;
+  const reference = `API reference: ${baseUrl}/\n`;
+  const curl = sample(baseUrl, "0123");
+  assert.equal(call, `\nCreate a plant:${curl}${reference}`);
+});
 
-Deno.test("printBanner() announces a new store, in JSON and in the journal as a warning", () => {
-  const created = "reated a new store in /srv/plants.db";
-  assert.ok(banner("text", { isNewStore: true }).includes(`\nC${created}\n`));
-  const [first = "", second = "", ...others] = entries("json", {
-    isNewStore: true,
+Deno.test("printBanner() shows no configured token, and calls the base URL", () => {
+  const baseUrl = "https://plants.example/api";
+  const [first, second, call, ...others] = banner("text", { baseUrl });
+  assert.deepEqual([first, second, ...others], [LISTENS, STORED]);
+  const where = "with an accepted token in ACCESS_TOKEN";
+  const reference = `API reference: ${baseUrl}/\n`;
+  const curl = sample(baseUrl);
+  assert.equal(call, `\nCreate a plant, ${where}:${curl}${reference}`);
+});
+
+Deno.test("printBanner() writes entries with levels to a log for programs, and no call", () => {
+  assert.deepEqual(banner("journal"), [`<6>${LISTENS}`, `<6>${STORED}`]);
+  const first = [`<6>${LISTENS}`, `<4>${CREATED}`, `<4>${GENERATED}`];
+  assert.deepEqual(banner("journal", FIRST), first);
+  const entries = banner("json", FIRST).map((line) => {
+    const { time: _time, ...entry } = JSON.parse(line);
+    return entry;
   });
-  const { time: _time, ...warning } = JSON.parse(first);
-  assert.deepEqual(warning, {
-    ...{ level: "warning", event: "new store", message: `c${created}` },
-  });
-  assert.equal(JSON.parse(second).isNewStore, true);
-  assert.deepEqual(others, []);
-  const lines = [`<4>c${created}`, `<6>${LISTENS}`];
-  assert.deepEqual(entries("journal", { isNewStore: true }), lines);
+  const { address, baseUrl } = STARTED;
+  assert.deepEqual(entries, [
+    {
+      ...{ level: "info", event: "started", message: LISTENS },
+      ...{ version: VERSION, address, baseUrl, store: "/srv/plants.db" },
+      isNewStore: true,
+    },
+    { level: "warning", event: "new store", message: CREATED },
+    { level: "warning", event: "token generated", message: GENERATED },
+  ]);
 });
 
-Deno.test("printBanner() writes one line to the journal, or the sample call if only it has the token", () => {
-  assert.equal(banner("journal", {}), `<6>${LISTENS}`);
-  const generatedToken = "0123";
-  const sample = banner("text", { generatedToken });
-  assert.equal(banner("journal", { generatedToken }), sample);
-});
+/** Asserts what a start warns of, in every format, after its other lines. */
+function assertWarning(
+  expected: RegExp | undefined,
+  started: Partial<Started> = {},
+  flags?: Readonly<Record<string, string>>,
+): void {
+  for (const format of LOG_FORMATS) {
+    const count = format === "text" ? 3 : 2;
+    const warnings = banner(format, started, flags).slice(count);
+    assert.equal(warnings.length, expected === undefined ? 0 : 1, format);
+    for (const warning of warnings) {
+      assert.match(warning, /Z warning: |"level":"warning"|^<4>/);
+      assert.match(warning, expected ?? /^$/);
+    }
+  }
+}
 
-Deno.test("printBanner() does not announce a store that existed, in text and in JSON", () => {
-  const text = banner("text", {});
-  assert.ok(text.includes("\nThe plants are stored in /srv/plants.db\n\n"));
-  assert.doesNotMatch(text, /new|token is/);
-  const { time: _time, curl: _curl, ...entry } = JSON.parse(banner("json", {}));
-  assert.deepEqual(entry, {
-    ...{ level: "info", event: "started", message: LISTENS, version: VERSION },
-    ...{ address: STARTED.address, baseUrl: STARTED.baseUrl },
-    ...{ store: "/srv/plants.db", isNewStore: false },
-  });
-});
-
-Deno.test("printBanner() shows a generated token in the call, and says that it is for this run", () => {
-  const text = banner("text", { generatedToken: "0123" });
-  assert.match(text, /\nNo token is configured: .* for this run\n/);
-  assert.match(text, /"Authorization: Bearer 0123"/);
-  const { curl } = JSON.parse(banner("json", { generatedToken: "0123" }));
-  const sample = `\nCreate a plant:\n\n  ${curl.replaceAll("\n", "\n  ")}\n\n`;
-  assert.ok(text.includes(sample), text);
-});
-
-Deno.test("printBanner() shows the token of `deno task dev` in the call", () => {
-  const [, devToken = ""] =
-    /ACCESS_TOKEN=(\S+)/.exec(tasks.tasks.dev.command) ?? [];
-  const text = banner("text", {}, { ACCESS_TOKEN: `first,${devToken}` });
-  assert.match(text, /\nCreate a plant:\n/);
-  assert.ok(text.includes(`"Authorization: Bearer ${devToken}"`), text);
-});
-
-Deno.test("printBanner() shows no other configured token: the shell takes the first one from ACCESS_TOKEN", () => {
-  for (
-    const [list, word] of [
-      ["first", "$ACCESS_TOKEN"],
-      ["first,second", "${ACCESS_TOKEN%%,*}"],
-      ["first,first", "${ACCESS_TOKEN%%,*}"],
-    ] as const
-  ) {
-    const text = banner("text", {}, { ACCESS_TOKEN: list });
-    const where = ", in a terminal where ACCESS_TOKEN is set:\n";
-    assert.ok(text.includes(`\nCreate a plant${where}`), text);
-    assert.ok(text.includes(`"Authorization: Bearer ${word}"`), text);
-    assert.doesNotMatch(text, /first|second/);
+Deno.test("printBanner() warns of an address other than loopback without https, unless a base URL is configured", () => {
+  const proxy = { "base-url": "http://plants.example" };
+  for (const host of ["0.0.0.0", "[::]", "10.127.0.1", "plants.example"]) {
+    const [address, https] = [`http://${host}:8000`, `https://${host}:8000`];
+    const clear =
+      / is not https, so tokens are sent in clear text: set TLS_CERT/;
+    assertWarning(clear, { address });
+    assertWarning(undefined, { address }, proxy);
+    assertWarning(undefined, { address: https });
+  }
+  for (const host of ["127.0.0.1", "127.9.9.9", "[::1]"]) {
+    assertWarning(undefined, { address: `http://${host}:8000` });
   }
 });
 
-test("printBanner() names the file from which the shell needs a token", ({ directory }) => {
-  const file = directory.file("tokens");
-  Deno.writeTextFileSync(file, "first\nsecond\n");
-  const text = banner("text", {}, {}, { "--token-file": file });
-  const where = `where ACCESS_TOKEN is set to a token in ${file}:`;
-  assert.ok(text.includes(where), text);
-  assert.ok(text.includes('"Authorization: Bearer $ACCESS_TOKEN"'), text);
+Deno.test("printBanner() warns of a Deno older than the oldest without known faults", () => {
+  for (
+    const [deno, isOld] of [
+      [DENO_OLDEST, false],
+      ["2.9.10", false],
+      ["2.10.0", false],
+      ["2.9.5", true],
+      ["2.8.10", true],
+    ] as const
+  ) {
+    using _ = replaced(Deno, "version", { ...Deno.version, deno });
+    const old = new RegExp(`Deno ${deno} is older than ${DENO_OLDEST}: `);
+    assertWarning(isOld ? old : undefined);
+  }
 });

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import {
   explain,
-  fileFailure,
-  storeFailure,
+  orListenFailure,
+  orStoreFailure,
 } from "../../src/console/failures.ts";
+import { tryToListen } from "../../src/http/server.ts";
 import { OperatorError } from "../../src/operator_error.ts";
 import { StoreError } from "../../src/store/store_error.ts";
+import { settings } from "../support/settings.ts";
 import { fileAt, serverAt } from "../support/stores.ts";
 
 const FILE = fileAt("/srv/plants.db", "KV_PATH");
@@ -16,55 +18,59 @@ Deno.test("explain() advises what to do about each kind of problem", () => {
     const [kind, store, advice] of [
       ["path", FILE, /^x: check the path in KV_PATH, and what is there$/],
       ["denied", FILE, /^x: let the user .* write there; .*ReadWritePaths$/],
-      [
-        "foreign log",
-        FILE,
-        /^x: stop the service, and put that database back, or/,
-      ],
-      ["corrupt", FILE, /^x: check the disk, .* restore a backup$/],
-      ["newer format", FILE, /^x: run the plant-store that stored them, or/],
+      ["foreign log", FILE, /^x: stop the service, .*Restore in the handbook$/],
+      ["corrupt", FILE, /^x: check the disk, .*Restore in the handbook$/],
+      ["newer format", FILE, /^x: run the plant-store that stored them$/],
       ["lost", FILE, /^x$/],
       ["locked", FILE, /^x: stop that process, or use a local file system$/],
       ["no answer", FILE, /^x: another process may .*, or its disk hangs$/],
       ["other", FILE, /^x$/],
       ["other", SERVER, /^x: check its address, .* in DENO_KV_ACCESS_TOKEN$/],
-      ["newer format", SERVER, /^x: run the plant-store that stored them, or/],
+      ["no answer", SERVER, /^x: check its address, .*_KV_ACCESS_TOKEN$/],
+      ["newer format", SERVER, /^x: run the plant-store that stored them$/],
     ] as const
   ) assert.match(explain(new StoreError(kind, "x"), store), advice);
 });
 
-/** Asserts what an operator reads, and the exit status. */
-function assertFailure(
-  { message, exitStatus }: OperatorError,
-  expected: string,
-  status: number,
-): void {
-  assert.equal(message, expected);
-  assert.equal(exitStatus, status);
-}
-
-Deno.test("storeFailure() and fileFailure() name the store or the file; what can pass has status 1", () => {
-  const full = new Error("database or disk is full");
-  const missing = new Deno.errors.NotFound("No such file");
-  assertFailure(
-    storeFailure("read", FILE, missing),
-    "cannot read /srv/plants.db: No such file: check the path in KV_PATH, and what is there",
-    2,
-  );
-  assertFailure(
-    storeFailure("read", SERVER, "gone"),
-    "cannot read http://kv.test/: gone: check its address, and its token in " +
-      "DENO_KV_ACCESS_TOKEN",
-    1,
-  );
-  const written = fileFailure("write", "/out", full);
-  assertFailure(written, "cannot write /out: database or disk is full", 1);
-  const read = fileFailure("read", "stdin", missing);
-  assertFailure(read, "cannot read stdin: No such file", 2);
+Deno.test("orStoreFailure() passes on the error of an operator or of a programmer", async () => {
+  for (const error of [new OperatorError("shorten it"), new TypeError("bug")]) {
+    const failed = orStoreFailure("read", FILE, Promise.reject(error));
+    await assert.rejects(failed, (found) => found === error);
+  }
 });
 
-Deno.test("storeFailure() and fileFailure() keep the error of an operator", () => {
-  const known = new OperatorError("name a new file");
-  assert.equal(storeFailure("write", FILE, known), known);
-  assert.equal(fileFailure("write", "/out", known), known);
+Deno.test("orListenFailure() names the flags or variables to check; what can pass has status 1", () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  const PORT = `${port}`;
+  const tls = { cert: "no certificate", key: "no key" };
+  for (
+    const [flags, variables, checks, exitStatus] of [
+      [{ port: PORT }, {}, "--host, --port", 1],
+      [{}, { PORT, HOST: "127.0.0.1" }, "HOST, PORT", 1],
+      [{ host: "a/b" }, {}, "--host, --port", 2],
+      [
+        { "tls-cert": "/c" },
+        { PORT: "0", TLS_KEY: "/k" },
+        "--host, PORT, --tls-cert, TLS_KEY",
+        2,
+      ],
+    ] as const
+  ) {
+    const given = settings(flags, variables);
+    const where = { ...given.address(), tls: given.isTls() ? tls : undefined };
+    assert.throws(() => orListenFailure(given, () => tryToListen(where)), {
+      name: "OperatorError",
+      message: new RegExp(
+        `^cannot listen on ${where.host} port ${where.port}: .+: check ${checks}$`,
+      ),
+      exitStatus,
+    });
+  }
+  const message = "Permission denied (os error 13)";
+  const denied = new Deno.errors.PermissionDenied(message);
+  const listen = () => {
+    throw Object.assign(denied, { code: "EACCES" });
+  };
+  assert.throws(() => orListenFailure(settings(), listen), { exitStatus: 2 });
 });

@@ -15,6 +15,9 @@ interface Printed<Result> {
   readonly stderr: string;
 }
 
+/** Bytes that stdout accepts at once, as a pipe that is nearly full does. */
+const WRITE_BYTES_MAX = 1_000;
+
 /** Runs a command in this process, without printing anything. */
 export async function capture<Result>(
   run: () => Result | Promise<Result>,
@@ -23,8 +26,9 @@ export async function capture<Result>(
   const lines: string[] = [];
   let stdout = "";
   using _stdout = replaced(Deno.stdout, "write", (bytes) => {
-    stdout += decoder.decode(bytes, { stream: true });
-    return Promise.resolve(bytes.length);
+    const accepted = bytes.subarray(0, WRITE_BYTES_MAX);
+    stdout += decoder.decode(accepted, { stream: true });
+    return Promise.resolve(accepted.length);
   });
   using _stderr = replaced(console, "error", (line) => void lines.push(line));
   const result = await run();

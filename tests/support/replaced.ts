@@ -1,10 +1,10 @@
-/** Replaces a method of an object until it is disposed of. */
+/** Replaces a member of an object until it is disposed of. */
 export function replaced<Target, Name extends keyof Target>(
   target: Target,
   name: Name,
-  method: Target[Name],
+  replacement: Target[Name],
 ): Disposable {
   const original = target[name];
-  target[name] = method;
+  target[name] = replacement;
   return { [Symbol.dispose]: () => void (target[name] = original) };
 }

@@ -5,7 +5,7 @@ import { EXIT_CONFIGURATION, OperatorError } from "../../src/operator_error.ts";
 /** A value that no message may contain. */
 export const SECRET = "secret";
 
-/** Returns settings from flags and variables. */
+/** Returns settings from flags, without their dashes, and variables. */
 export function settings(
   flags: Record<string, string> = {},
   variables: Record<string, string> = {},
@@ -22,11 +22,14 @@ export function readConfig(
 }
 
 /** Returns a check that an error is one line about the configuration. */
-export function configError(message: RegExp): (error: unknown) => true {
+export function configError(
+  message: string | RegExp,
+): (error: unknown) => true {
   return (error) => {
     assert.ok(error instanceof OperatorError, String(error));
     assert.equal(error.exitStatus, EXIT_CONFIGURATION);
-    assert.match(error.message, message);
+    if (typeof message === "string") assert.equal(error.message, message);
+    else assert.match(error.message, message);
     assert.ok(!error.message.includes("\n"), error.message);
     assert.ok(!error.message.includes(SECRET), error.message);
     return true;
@@ -37,7 +40,7 @@ export function configError(message: RegExp): (error: unknown) => true {
 export function assertRefused(
   flags: Record<string, string>,
   variables: Record<string, string>,
-  message: RegExp,
+  message: string | RegExp,
 ): void {
   assert.throws(() => readConfig(flags, variables), configError(message));
 }
