@@ -170,13 +170,10 @@ function logFormatOf(settings: Settings): LogFormat {
 
 /** Returns the public URL of a service that need not run. @throws {OperatorError} */
 function publicUrlOf(settings: Settings): string {
-  const { host, port, baseUrl } = settings.address();
+  const { host, baseUrl } = settings.address();
   if (baseUrl !== undefined) return baseUrl;
-  if (port !== 0) return clientOriginOf(originOf(host, port, settings.isTls()));
-  throw new OperatorError(
-    `${settings.nameOf("port")} 0 has no address yet: give another port, or ` +
-      settings.nameOf("baseUrl"),
-  );
+  const origin = originOf(host, settings.knownPort(), settings.isTls());
+  return clientOriginOf(origin);
 }
 
 function help(): string {

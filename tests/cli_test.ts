@@ -81,7 +81,15 @@ test("main() refuses an invalid command line with one line and status 2, and sto
       [["import", `${file}\ufffd`], notUtf8],
       [
         ["openapi", "--port", "0"],
-        "--port 0 has no address yet: give another port, or --base-url",
+        "--port: expected the port of the service, got 0",
+      ],
+      [
+        ["healthcheck", "--port=0"],
+        "--port: expected the port of the service, got 0",
+      ],
+      [
+        ["export"],
+        `cannot use ${store}: no such file: check the path in KV_PATH, and what is there`,
       ],
     ] as const
   ) {

@@ -13,7 +13,8 @@ import { errorMessage } from "../text.ts";
  * @throws {OperatorError} if it is not ready or does not answer
  */
 export async function checkHealth(settings: Settings): Promise<number> {
-  const { host, port, baseUrl } = settings.address();
+  const { host, baseUrl } = settings.address();
+  const port = settings.knownPort();
   const path = prefixOf(baseUrl ?? "http://localhost") + READY_PATH;
   const where = `${host} port ${port}`;
   const signal = AbortSignal.timeout(HEALTHCHECK_MS_MAX);

@@ -193,6 +193,14 @@ export class Settings {
     };
   }
 
+  /** Reads the port of a running service. @throws {OperatorError} if it is 0 */
+  knownPort(): number {
+    const { port } = this.address();
+    if (port !== 0) return port;
+    const name = this.nameOf("port");
+    throw new OperatorError(`${name}: expected the port of the service, got 0`);
+  }
+
   /** Whether the service uses TLS, without reading its certificate. */
   isTls(): boolean {
     return this.#given(SETTINGS.tlsCert) !== undefined;

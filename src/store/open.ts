@@ -39,8 +39,14 @@ export function openExistingStore(location: StoreLocation): Promise<KvStore> {
     if (found === "empty") throw new StoreError("path", "it is empty");
   }
   // Deno's first writes to a file, and whatever follows them, wait without a
-  // limit while another process has locked it. Any read ends after them.
-  return open(location, requireStore, (store) => store.read([0n]));
+  // limit while another process has locked it. Any read ends after them, also one
+  // that meets damage.
+  async function readOnce(store: KvStore): Promise<void> {
+    await store.read([0n]).catch((error) => {
+      if (!error.isDamage) throw error;
+    });
+  }
+  return open(location, requireStore, readOnce);
 }
 
 /**

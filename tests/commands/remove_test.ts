@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { removePlants } from "../../src/commands/remove.ts";
-import { explain } from "../../src/console/failures.ts";
 import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import { KvStore } from "../../src/store/kv_store.ts";
 import type { StoreLocation } from "../../src/store/location.ts";
@@ -10,7 +9,7 @@ import { capture } from "../support/console.ts";
 import { makeStore } from "../support/places.ts";
 import { newPlants } from "../support/plants.ts";
 import { replaced } from "../support/replaced.ts";
-import { fileAt } from "../support/stores.ts";
+import { fileAt, storeError } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 
 /** Creates a store with the plants 1 to 3, and returns its location. */
@@ -63,11 +62,8 @@ for (
       return id === 2n ? Promise.reject(error) : remove.call(this, id);
     }
     using _ = replaced(KvStore.prototype, "remove", removeOrFail);
-    const action = `remove the plant 2 from ${path}`;
-    const message = `cannot ${action}: ${explain(error, location)}`;
-    const failure = { name: "OperatorError", message, exitStatus: 1 };
     const { stderr } = await capture(() =>
-      assert.rejects(removePlants(location, [1n, 2n, 3n]), failure)
+      assert.rejects(removePlants(location, [1n, 2n, 3n]), error)
     );
     assert.equal(stderr, lines.join("\n"));
     assert.deepEqual(await idsOf(path), [2n, 3n]);
@@ -75,11 +71,7 @@ for (
 }
 
 test("removePlants() creates no store", async ({ directory, store: path }) => {
-  await assert.rejects(removePlants(fileAt(path), [1n]), {
-    name: "OperatorError",
-    message:
-      `cannot remove plants from ${path}: no such file: check the path in --kv, and what is there`,
-    exitStatus: 2,
-  });
+  const missing = storeError("path", "no such file");
+  await assert.rejects(removePlants(fileAt(path), [1n]), missing);
   assert.deepEqual(directory.names(), []);
 });

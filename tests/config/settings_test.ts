@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join, resolve } from "node:path";
 import { type Config, Settings } from "../../src/config/settings.ts";
 import { TOKENS_MAX } from "../../src/limits.ts";
-import { KV_TOKEN, nameOf } from "../../src/store/location.ts";
+import { KV_TOKEN } from "../../src/store/location.ts";
 import {
   assertRefused,
   configError,
@@ -61,7 +61,7 @@ const ROWS: readonly Row[] = [
   {
     flag: "kv",
     variable: "KV_PATH",
-    valueOf: ({ store }) => nameOf(store),
+    valueOf: ({ store }) => store.name,
     accepted: [
       ["p.db", resolve("p.db")],
       ["/a/p.db", "/a/p.db"],
@@ -173,7 +173,7 @@ test("Settings.config() refuses an empty, invalid or missing token, and shows no
     const message = `ACCESS_TOKEN: ${TOKENS}`;
     assertRefused({}, { ACCESS_TOKEN: variable }, message);
     Deno.writeTextFileSync(file, text);
-    const ofFile = `${file}: ${TOKENS}, one per line`;
+    const ofFile = `--token-file: ${TOKENS}, one per line, in ${file}`;
     assertRefused({ "token-file": file }, {}, ofFile);
   }
   Deno.writeFileSync(file, Uint8Array.of(0xff));
@@ -181,9 +181,8 @@ test("Settings.config() refuses an empty, invalid or missing token, and shows no
 });
 
 Deno.test("Settings.config() reads the token of a KV Connect server, trimmed, and shows no refused one", () => {
-  const url = "https://kv.test/";
-  const flags = { kv: url };
-  const store = { kind: "server", setting: "--kv", url, token: SECRET };
+  const flags = { kv: "https://kv.test/" };
+  const store = { setting: "--kv", name: flags.kv, token: SECRET };
   const { store: found } = readConfig(flags, { [KV_TOKEN]: ` ${SECRET}\n` });
   assert.deepEqual(found, store);
   const missing = `${KV_TOKEN} is not set: a KV Connect server needs its token`;
@@ -198,9 +197,9 @@ Deno.test("Settings.config() reads the token of a KV Connect server, trimmed, an
 
 Deno.test("Settings.config() refuses settings that need another one or exclude each other, and files that cannot be read, by the name that was written", () => {
   const both = "are both given: give one of them";
-  const noKey = "needs --tls-key or TLS_KEY, too";
-  const noCert = "needs --tls-cert or TLS_CERT, too";
-  const cannotRead = /^cannot read \/none: No such file or directory/;
+  const alone = "is given alone: give a certificate and its key";
+  const cannotRead =
+    "cannot read /none: No such file or directory (os error 2)";
   for (
     const [flags, variables, message] of [
       [
@@ -213,18 +212,18 @@ Deno.test("Settings.config() refuses settings that need another one or exclude e
         { ACCESS_TOKEN: SECRET, ACCESS_TOKEN_FILE: "/none" },
         `ACCESS_TOKEN and ACCESS_TOKEN_FILE ${both}`,
       ],
-      [{ "tls-cert": "/c" }, {}, `--tls-cert ${noKey}`],
-      [{}, { TLS_CERT: "/c" }, `TLS_CERT ${noKey}`],
-      [{ "tls-key": "/k" }, {}, `--tls-key ${noCert}`],
-      [{}, { TLS_KEY: "/k" }, `TLS_KEY ${noCert}`],
+      [{ "tls-cert": "/c" }, {}, `--tls-cert ${alone}`],
+      [{}, { TLS_CERT: "/c" }, `TLS_CERT ${alone}`],
+      [{ "tls-key": "/k" }, {}, `--tls-key ${alone}`],
+      [{}, { TLS_KEY: "/k" }, `TLS_KEY ${alone}`],
       [{ "token-file": "" }, {}, '--token-file: expected FILE, got ""'],
       [
         {},
         { ACCESS_TOKEN_FILE: "" },
         'ACCESS_TOKEN_FILE: expected FILE, got ""',
       ],
-      [{ "token-file": "/none" }, {}, cannotRead],
-      [{ "tls-cert": "/none", "tls-key": "/none" }, {}, cannotRead],
+      [{ "token-file": "/none" }, {}, `--token-file: ${cannotRead}`],
+      [{}, { TLS_CERT: "/none", TLS_KEY: "/none" }, `TLS_CERT: ${cannotRead}`],
     ] as const
   ) assertRefused(flags, variables, message);
 });

@@ -1,9 +1,5 @@
 import assert from "node:assert/strict";
-import {
-  explain,
-  orListenFailure,
-  orStoreFailure,
-} from "../../src/console/failures.ts";
+import { explain, orListenFailure } from "../../src/console/failures.ts";
 import { tryToListen } from "../../src/http/server.ts";
 import { OperatorError } from "../../src/operator_error.ts";
 import { StoreError } from "../../src/store/store_error.ts";
@@ -30,13 +26,6 @@ Deno.test("explain() advises what to do about each kind of problem", () => {
       ["newer format", SERVER, /^x: run the plant-store that stored them$/],
     ] as const
   ) assert.match(explain(new StoreError(kind, "x"), store), advice);
-});
-
-Deno.test("orStoreFailure() passes on the error of an operator or of a programmer", async () => {
-  for (const error of [new OperatorError("shorten it"), new TypeError("bug")]) {
-    const failed = orStoreFailure("read", FILE, Promise.reject(error));
-    await assert.rejects(failed, (found) => found === error);
-  }
 });
 
 Deno.test("orListenFailure() names the flags or variables to check; what can pass has status 1", () => {

@@ -15,14 +15,14 @@ import { test } from "./tests.ts";
 export function fileAt(
   path: string,
   setting = "--kv",
-): StoreLocation & { kind: "file" } {
-  return { kind: "file", setting, path };
+): StoreLocation {
+  return { setting, name: path };
 }
 
 /** Returns the location of a store on a KV Connect server. */
 export function serverAt(url: string): StoreLocation {
   const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
-  return { kind: "server", setting: "--kv", url, token };
+  return { setting: "--kv", name: url, token };
 }
 
 /** Tests of a new store in a file. */
