@@ -20,8 +20,7 @@ export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 /**
  * Maximum creates that are running, from the header to the reply. Their bodies
  * have at most 128 MiB, for which the process needs up to 1 GiB, and their work
- * takes two cores a fifth of a second. A part of a body that was refused as too
- * slow stays until its client disconnects.
+ * takes two cores a fifth of a second.
  * Fewer would refuse ordinary clients whenever a disk pauses, or when they all
  * start at once.
  */
@@ -35,7 +34,8 @@ export const BODY_DISCARD_BYTES_MAX = 1024 * 1024;
 
 /**
  * Time for a body to arrive: 32 KiB at the speed of a slow modem. The
- * configuration of nginx repeats it, and clients wait longer, 20 s.
+ * configuration of nginx repeats it, and clients wait longer, 20 s. The part that
+ * has arrived of a body that was too slow stays until its client disconnects.
  */
 export const BODY_MS_MAX = 10_000;
 

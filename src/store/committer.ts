@@ -31,8 +31,8 @@ interface Create {
 }
 
 /**
- * The creates of one id that wait together for one commit. It starts after all of
- * them have arrived: one that arrives later may follow a removal of the plant.
+ * The creates of one id that wait together for one commit. A create that arrives
+ * during the commit waits for the next one, since the plant may have been removed.
  */
 interface Write extends NewPlant {
   readonly arrivedMs: number;

@@ -42,8 +42,8 @@ export interface Listed {
 export type Store = Omit<KvStore, "remove" | "list" | "close">;
 
 /**
- * The plants in Deno KV. No other file uses `Deno.Kv`. What a KV Connect server
- * does not answer never settles.
+ * The plants in Deno KV. No other file uses `Deno.Kv`. An operation that a KV
+ * Connect server does not answer never settles.
  */
 export class KvStore {
   readonly commits: CommitBounds;

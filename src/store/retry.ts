@@ -21,8 +21,8 @@ export async function withTimeout<T>(
 }
 
 /**
- * Repeats an operation for a time while another process has the lock. A try that
- * does not settle is not ended: combine it with {@link withTimeout}.
+ * Repeats an operation for a time while another process has the lock. It waits
+ * for a try that hangs: combine it with {@link withTimeout}.
  * @throws {StoreError} the error of the last try
  */
 export async function retryWhileLocked<T>(

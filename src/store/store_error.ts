@@ -44,9 +44,8 @@ const {
 const ROWS: readonly Row[] = [
   {
     kind: "corrupt",
-    // Deno creates tables that exist if it finds no version in their place, and
-    // reads others that are there in any store. The classes are of keys that it
-    // cannot decode.
+    // If Deno finds no version of its tables, it tries to create them again. The
+    // classes are those of keys that it cannot decode.
     classes: [InvalidData, UnexpectedEof],
     pattern:
       /malformed|Invalid column type|table \w+ already exists in|Query returned no rows|no such (column|table):/,

@@ -64,7 +64,7 @@ export function inspect(path: string): "nothing" | "empty" | "store" {
     throw new StoreError("path", NOT_A_STORE);
   }
   if (file.size === 0) return "empty";
-  return inspectTables(path, files.length > 1);
+  return inspectTables(path, files.length === 1);
 }
 
 /**
@@ -121,12 +121,12 @@ function isInWalMode(path: string): boolean {
  * Inspects the content of a database, and what Deno reads at its opening, without
  * changing what is beside it.
  */
-function inspectTables(path: string, hasLog: boolean): "empty" | "store" {
+function inspectTables(path: string, isAlone: boolean): "empty" | "store" {
   try {
     // Closing it would write the log of a killed service into it, or delete the log
-    // if the database is corrupt. Without a log, closing it removes the files that
+    // if the database is corrupt. Without other files, closing it removes those that
     // SQLite has created beside it, if it can be written.
-    using database = new DatabaseSync(path, { readOnly: hasLog });
+    using database = new DatabaseSync(path, { readOnly: !isAlone });
     const tables = database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => name);
     if (tables.every((table) => table === FIRST_TABLE)) return "empty";
