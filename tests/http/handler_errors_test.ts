@@ -1,11 +1,11 @@
 /** Every error of the API, and which one a request with several faults gets. */
 import assert from "node:assert/strict";
 import { adviseToCreate, API_ERRORS } from "../../src/api_errors.ts";
-import { RequestHandler } from "../../src/http/handler.ts";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
 import { assertRefusal, CONTRACT_HEADERS } from "../support/refusals.ts";
 import {
   type RequestOptions,
+  ROUTES,
   SITUATIONS,
   TestService,
 } from "../support/service.ts";
@@ -40,6 +40,7 @@ function edit(from: string | RegExp, to: string): AddTo {
 
 /** The errors that a request itself causes, in the order of the checks. */
 const FAULTS: readonly (readonly [number, message: string, AddTo])[] = [
+  [40004, "Host: expected a host, got a/b", header("host", "a/b")],
   [40401, `path not found: /ferns: ${ADVICE}`, change({ target: "/ferns" })],
   [40501, `method not allowed: PUT: ${ADVICE}`, change({ method: "PUT" })],
   [
@@ -159,13 +160,13 @@ Deno.test("handle() refuses a request with several faults for the first one in t
   assert.deepEqual(service.stored(), before);
 });
 
-Deno.test("handle() checks path, method and token before it refuses a create because of a shutdown", async () => {
+Deno.test("handle() checks Host, path, method and token before it refuses a create because of a shutdown", async () => {
   const service = await startService();
   await service.handler.drain();
   const stored = await service.create(TAKEN_BODY);
   assertRefusal(stored, { error: 50301 });
   for (const [error, , addTo] of FAULTS) {
-    const isEarlier = [40401, 40501, 40101, 40102].includes(error);
+    const isEarlier = [40004, 40401, 40501, 40101, 40102].includes(error);
     const expected = { error: isEarlier ? error : 50301 };
     assertRefusal(await send(service, addTo(VALID)), expected);
   }

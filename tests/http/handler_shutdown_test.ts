@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
-import { RequestHandler } from "../../src/http/handler.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { TestService, VALID } from "../support/service.ts";
+import { ROUTES, TestService, VALID } from "../support/service.ts";
 
 const SHUTTING_DOWN = { error: 50301 };
 

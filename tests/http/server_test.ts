@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import http2 from "node:http2";
 import {
   type Handler,
   listen,
@@ -7,7 +8,12 @@ import {
 } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { settled } from "../support/fake_store.ts";
+import { assertOneLine, runProgram } from "../support/program.ts";
+import { assertRefusal } from "../support/refusals.ts";
+import { TestService, TOKENS, VALID } from "../support/service.ts";
+import { test } from "../support/tests.ts";
 import { makeTls, withOpenssl } from "../support/tools.ts";
+import { exchange, request } from "../support/wire.ts";
 
 const hello: Handler = () => new Response("hello");
 
@@ -22,23 +28,61 @@ function portOf({ address }: ReturnType<typeof start>): number {
   return Number(new URL(address).port);
 }
 
-Deno.test("listen() returns its address, and an origin that reaches it", async () => {
-  const server = start({ host: "0.0.0.0" });
-  const port = portOf(server);
-  assert.ok(port > 0);
-  assert.equal(server.address, `http://0.0.0.0:${port}`);
-  assert.equal(server.origin, `http://localhost:${port}`);
-  const response = await fetch(server.origin);
+Deno.test("listen() returns the address that it listens on", async () => {
+  const server = start();
+  assert.match(server.address, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
+  const response = await fetch(server.address);
   assert.equal(await response.text(), "hello");
   await server.shutdown();
 });
 
-withOpenssl.test("listen() with a certificate has an https address and origin", async ({ directory }) => {
+withOpenssl.test("listen() with a certificate has an https address", async ({ directory }) => {
   const tls = await makeTls(directory, "plants");
   const server = start({ tls });
   assert.equal(server.address, `https://127.0.0.1:${portOf(server)}`);
-  assert.equal(server.origin, server.address);
   await server.shutdown();
+});
+
+test("listen() refuses DENO_SERVE_ADDRESS with a path, which it names", async ({ directory, store }) => {
+  const env = { DENO_SERVE_ADDRESS: `unix:${directory.file("socket")}` };
+  const args = ["--kv", store, "--port", "0"];
+  assertOneLine(
+    await runProgram(args, { env }),
+    2,
+    / unset DENO_SERVE_ADDRESS/,
+  );
+});
+
+Deno.test("a Host that is no host cannot change the path of a request on a socket", async () => {
+  const service = new TestService();
+  const server = start({}, (request) => service.handler.handle(request));
+  const refused = { error: 40004 };
+  for (
+    const [line, host] of [
+      ["POST /nope HTTP/1.1", "a/plants?"],
+      ["GET /x HTTP/1.1", "a/livez?"],
+    ] as const
+  ) {
+    const bytes = request(VALID, { line, headers: [`host: ${host}`] });
+    assertRefusal(await exchange(portOf(server), bytes), refused);
+  }
+
+  // Over HTTP/2 without `:authority`, the URL has the host of this header.
+  const session = http2.connect(server.address);
+  const stream = session.request({
+    ":method": "POST",
+    ":path": "/nope",
+    "host": "a/plants?",
+    "authorization": `Bearer ${TOKENS[0]}`,
+    "content-type": "application/json",
+  });
+  stream.end(VALID);
+  const [reply] = await stream.setEncoding("utf8").toArray();
+  assert.equal(JSON.parse(reply).error, refused.error);
+  session.destroy();
+
+  await server.shutdown();
+  assert.deepEqual(service.stored(), []);
 });
 
 Deno.test("shutdown() resolves when running requests have their replies, and leaves the address free", async () => {
@@ -50,7 +94,7 @@ Deno.test("shutdown() resolves when running requests have their replies, and lea
     return new Response("late");
   });
   const port = portOf(server);
-  const running = fetch(server.origin);
+  const running = fetch(server.address);
   await arrived.promise;
   let isDone = false;
   const done = server.shutdown().then(() => isDone = true);

@@ -34,8 +34,6 @@ export interface RequestOptions {
   /** Path and query. */
   readonly target?: string;
   readonly method?: string;
-  /** The whole URL, exactly as the runtime passes it on. */
-  readonly url?: string;
   /**
    * Headers that replace ordinary ones of the same name, in lower case: several
    * values repeat the header, and none leave it out.
@@ -61,7 +59,7 @@ class RawRequest extends Request {
  */
 function newRequest(
   body: string | Uint8Array | ReadableStream<Uint8Array<ArrayBuffer>>,
-  { target = "/plants", method = "POST", url, headers }: RequestOptions = {},
+  { target = "/plants", method = "POST", headers }: RequestOptions = {},
 ): Request {
   const sent = body instanceof ReadableStream
     ? body
@@ -73,8 +71,9 @@ function newRequest(
     "content-length": sent instanceof ReadableStream ? [] : `${sent.length}`,
     ...headers,
   };
-  // The runtime passes an empty path on as "/".
-  return new RawRequest(url ?? `http://plants.test${target || "/"}`, method, {
+  // The runtime passes the Host header on as it is, and an empty path as "/".
+  const url = `http://${fields.host}${target || "/"}`;
+  return new RawRequest(url, method, {
     body: sent,
     headers: Object.entries(fields).flatMap(([name, values]) =>
       [values].flat().map((value): [string, string] => [name, value])
