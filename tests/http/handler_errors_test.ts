@@ -15,7 +15,6 @@ import { assertRefusal, CONTRACT_HEADERS } from "../support/refusals.ts";
 import {
   type RequestOptions,
   ROUTES,
-  SITUATIONS,
   TestService,
 } from "../support/service.ts";
 import type { Reply } from "../support/wire.ts";
@@ -95,16 +94,6 @@ function send(service: TestService, draft: Draft): Promise<Reply> {
   return service.create(bytes, draft);
 }
 
-/** The messages of the errors that no request alone causes. */
-const MESSAGES: Readonly<Record<keyof typeof SITUATIONS, string | RegExp>> = {
-  40801: `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
-  50001: /^internal error, logged as [0-9a-f-]{36}$/,
-  50301: "the service is shutting down: send the same request again",
-  50302: "the service is busy: send the same request again",
-  50303:
-    "the store failed or timed out, so the plant may or may not be stored: send the same request again",
-};
-
 /** An error, its message, and what causes it. */
 type Row = readonly [
   error: number,
@@ -118,11 +107,47 @@ const ROWS: readonly Row[] = [
     message,
     (service) => send(service, addTo(VALID)),
   ]),
-  ...([40801, 50001, 50301, 50302, 50303] as const).map((error): Row => [
-    error,
-    MESSAGES[error],
-    SITUATIONS[error],
-  ]),
+  [
+    40801,
+    `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
+    (service) => {
+      const reply = service.create(new ReadableStream());
+      service.checkAfter(BODY_MS_MAX);
+      return reply;
+    },
+  ],
+  [
+    50001,
+    /^internal error, logged as [0-9a-f-]{36}$/,
+    (service) => {
+      service.bug = new TypeError("a bug of this test");
+      return send(service, VALID);
+    },
+  ],
+  [
+    50301,
+    "the service is shutting down: send the same request again",
+    async (service) => {
+      await service.handler.drain();
+      return await send(service, VALID);
+    },
+  ],
+  [
+    50302,
+    "the service is busy: send the same request again",
+    (service) => {
+      service.becomeBusy();
+      return send(service, VALID);
+    },
+  ],
+  [
+    50303,
+    "the store failed or timed out, so the plant may or may not be stored: send the same request again",
+    (service) => {
+      service.store.problem = "out of order";
+      return send(service, VALID);
+    },
+  ],
 ];
 
 /** Returns a service that has stored a plant. */

@@ -153,25 +153,22 @@ Deno.test("handle() replies with 40401 to an unknown path, whatever the method a
   assert.deepEqual(service.stored(), []);
 });
 
-Deno.test("handle() quotes the start of a long Host, path and method", async () => {
+Deno.test("handle() quotes the start of a long Host, path, method and header", async () => {
   const service = new TestService(BASE_URL);
   const long = "A".repeat(300);
-  const quoted = "A".repeat(QUOTE_CHARS_MAX);
-  assertRefusal(
-    await service.create(VALID, { headers: { host: `${long}/` } }),
-    {
-      error: 40004,
-      message: `Host: expected a host, got ${quoted}…`,
-    },
-  );
-  assertRefusal(await service.create(VALID, { target: `/${long}` }), {
-    error: 40401,
-    message: `path not found: /${quoted.slice(1)}…: ${advice()}`,
-  });
-  assertRefusal(await service.create(VALID, { method: long }), {
-    error: 40501,
-    message: `method not allowed: ${quoted}…: ${advice()}`,
-  });
+  const start = `${"A".repeat(QUOTE_CHARS_MAX)}…`;
+  for (
+    const [error, options, quoted = start] of [
+      [40004, { headers: { host: `${long}/` } }],
+      [40401, { target: `/${long}` }, `/${start.slice(1)}: ${advice()}`],
+      [40501, { method: long }, `${start}: ${advice()}`],
+      [41501, { headers: { "content-type": long } }],
+      [41502, { headers: { "content-encoding": long } }],
+    ] as const
+  ) {
+    const reply = await service.create(VALID, options);
+    assertRefusal(reply, { error, message: new RegExp(` ${quoted}$`) });
+  }
 });
 
 Deno.test("handle() routes by the path in the URL, whatever host precedes it", async () => {

@@ -12,7 +12,6 @@ import { assertOneLine, runProgram } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService, TOKENS, VALID } from "../support/service.ts";
 import { test } from "../support/tests.ts";
-import { makeTls, withOpenssl } from "../support/tools.ts";
 import { exchange, request } from "../support/wire.ts";
 
 const hello: Handler = () => new Response("hello");
@@ -33,13 +32,6 @@ Deno.test("listen() returns the address that it listens on", async () => {
   assert.match(server.address, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
   const response = await fetch(server.address);
   assert.equal(await response.text(), "hello");
-  await server.shutdown();
-});
-
-withOpenssl.test("listen() with a certificate has an https address", async ({ directory }) => {
-  const tls = await makeTls(directory, "plants");
-  const server = start({ tls });
-  assert.equal(server.address, `https://127.0.0.1:${portOf(server)}`);
   await server.shutdown();
 });
 

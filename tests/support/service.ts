@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { AcceptedTokens } from "../../src/http/auth.ts";
-import { BODY_MS_MAX, CREATES_RUNNING_MAX } from "../../src/limits.ts";
+import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { createService } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import type { Entry } from "./entries.ts";
@@ -162,28 +162,3 @@ export class TestService {
     return byId.map(([id, plant]) => [["plants", id], plant]);
   }
 }
-
-/** How to get the errors that no request alone causes, by their numbers. */
-export const SITUATIONS = {
-  40801: (service) => {
-    const reply = service.create(new ReadableStream());
-    service.checkAfter(BODY_MS_MAX);
-    return reply;
-  },
-  50001: (service) => {
-    service.bug = new TypeError("a bug of this test");
-    return service.create(VALID);
-  },
-  50301: async (service) => {
-    await service.handler.drain();
-    return await service.create(VALID);
-  },
-  50302: (service) => {
-    service.becomeBusy();
-    return service.create(VALID);
-  },
-  50303: (service) => {
-    service.store.problem = "out of order";
-    return service.create(VALID);
-  },
-} as const satisfies Record<number, (service: TestService) => Promise<Reply>>;
