@@ -34,7 +34,7 @@ Deno.test("handle() replies to a create, and to the same one again however it is
   assert.deepEqual(service.stored(), [[["plants", 7n], stored]]);
 });
 
-Deno.test("handle() counts each create by its outcome", async () => {
+Deno.test("handle() counts each create by its outcome, and each request by its status", async () => {
   const service = new TestService();
   for (const name of ["a", "a", "a", "b", "b"]) {
     await service.create(`{"id":7,"name":"${name}"}`);
@@ -42,10 +42,16 @@ Deno.test("handle() counts each create by its outcome", async () => {
   service.store.problem = "disk I/O error";
   await service.create(VALID);
   const { text } = await service.get("/metrics");
-  const counts = text.matchAll(/_creates_total\{outcome="(.*)"\} (\d+)\n/g);
+  const counts = text.matchAll(
+    /_(creates|requests)_total\{.*="(.*)"\} (.*)\n/g,
+  );
   assert.deepEqual(
-    Array.from(counts, ([, outcome, count]) => [outcome, Number(count)]),
-    [["stored", 1], ["replayed", 2], ["conflict", 2], ["failed", 1]],
+    Array.from(counts, ([, , label, count]) => `${label}: ${count}`)
+      .filter((line) => !line.endsWith(": 0")),
+    [
+      ...["200: 3", "409: 2", "503: 1"],
+      ...["stored: 1", "replayed: 2", "conflict: 2", "failed: 1"],
+    ],
   );
 });
 

@@ -14,24 +14,24 @@ import { TestService, TOKENS, VALID } from "../support/service.ts";
 import { test } from "../support/tests.ts";
 import { exchange, request } from "../support/wire.ts";
 
-const hello: Handler = () => new Response("hello");
-
-/** Starts a server, by default on a free port; it must log nothing. */
-function start(listening: Partial<Listening> = {}, handler: Handler = hello) {
-  const free = { host: "127.0.0.1", port: 0, tls: undefined };
-  const address = { ...free, ...listening };
+/** Starts a server on a free port; it must log nothing. */
+function start(handler: Handler = () => new Response("hello")) {
+  const address = { host: "127.0.0.1", port: 0, tls: undefined };
   return listen(address, handler, new Log("text", assert.fail));
 }
 
-function portOf({ address }: ReturnType<typeof start>): number {
-  return Number(new URL(address).port);
+function addressOf({ address }: ReturnType<typeof start>): Listening {
+  const { hostname, port } = new URL(address);
+  return { host: hostname, port: Number(port), tls: undefined };
 }
 
-Deno.test("listen() returns the address that it listens on", async () => {
+Deno.test("listen() returns the address that it listens on, and tryToListen() finds it in use", async () => {
   const server = start();
   assert.match(server.address, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
   const response = await fetch(server.address);
   assert.equal(await response.text(), "hello");
+  const tryAgain = () => tryToListen(addressOf(server));
+  assert.throws(tryAgain, Deno.errors.AddrInUse);
   await server.shutdown();
 });
 
@@ -47,7 +47,8 @@ test("listen() refuses DENO_SERVE_ADDRESS with a path, which it names", async ({
 
 Deno.test("a Host that is no host cannot change the path of a request on a socket", async () => {
   const service = new TestService();
-  const server = start({}, (request) => service.handler.handle(request));
+  const server = start((request) => service.handler.handle(request));
+  const { port } = addressOf(server);
   const refused = { error: 40004 };
   for (
     const [line, host] of [
@@ -56,7 +57,7 @@ Deno.test("a Host that is no host cannot change the path of a request on a socke
     ] as const
   ) {
     const bytes = request(VALID, { line, headers: [`host: ${host}`] });
-    assertRefusal(await exchange(portOf(server), bytes), refused);
+    assertRefusal(await exchange(port, bytes), refused);
   }
 
   // Over HTTP/2 without `:authority`, the URL has the host of this header.
@@ -77,15 +78,14 @@ Deno.test("a Host that is no host cannot change the path of a request on a socke
   assert.deepEqual(service.stored(), []);
 });
 
-Deno.test("shutdown() resolves when running requests have their replies, and leaves the address free", async () => {
+Deno.test("shutdown() resolves when running requests have their replies, and frees the address", async () => {
   const arrived = Promise.withResolvers<void>();
   const resumed = Promise.withResolvers<void>();
-  const server = start({}, async () => {
+  const server = start(async () => {
     arrived.resolve();
     await resumed.promise;
     return new Response("late");
   });
-  const port = portOf(server);
   const running = fetch(server.address);
   await arrived.promise;
   let isDone = false;
@@ -95,6 +95,5 @@ Deno.test("shutdown() resolves when running requests have their replies, and lea
   resumed.resolve();
   assert.equal(await (await running).text(), "late");
   await done;
-  tryToListen({ host: "127.0.0.1", port, tls: undefined });
-  await start({ port }).shutdown();
+  tryToListen(addressOf(server));
 });

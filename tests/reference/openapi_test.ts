@@ -33,6 +33,7 @@ Deno.test("descriptionText() has the title, the license, the descriptions and th
   assert.match(description, /^.*\(https:\/\/plants\.test\/api\/\).*$/);
   assert.deepEqual(operation.tags, [tags[0].name]);
   assert.equal(operation.description, "Creates a new plant in the store");
+  assert.equal(operation.requestBody.required, true);
   assert.equal(created?.description, "plant response");
   assert.match(others[400]?.description ?? "", /^unexpected error, /);
   assert.deepEqual(security, [{ bearerAuth: [] }]);
