@@ -120,11 +120,7 @@ Deno.test("readMembers() counts columns in code points", () => {
   assert.match(refuseJson('{"🌵🌵":?}'), /^1:7: /);
   assert.match(refuseJson('{"\u0301":?}'), /^1:6: /);
   assert.match(refuseJson('["🌵",\n"🌵"?]'), /^2:4: /);
-  // Both ends of the surrogates, and the characters beside them.
-  for (const character of ["\ud7ff", "\ue000", "\u{1f3ff}", "\u{1f400}"]) {
-    assert.match(refuseJson(`["${character}"?]`), /^1:5: /);
-  }
-  assert.match(refuseJson('["\u{10ffff}\u{10000}"?]'), /^1:6: /);
+  assert.match(refuseJson('["\ue000\u{10ffff}\u{10000}"?]'), /^1:7: /);
 });
 
 Deno.test("readMembers() quotes one character of the text, escaped if it is invisible", () => {
