@@ -86,12 +86,10 @@ Deno.test("check() does not accept another token", () => {
   }
 });
 
-Deno.test("replace() revokes every token that is not among the new ones, and count is the number of different tokens", () => {
-  const tokens = new AcceptedTokens(["old", "kept", "old"]);
-  assert.equal(tokens.count, 2);
+Deno.test("replace() revokes every token that is not among the new ones", () => {
+  const tokens = new AcceptedTokens(["old", "kept"]);
   assert.equal(refusal(tokens, "Bearer old"), "accepted");
-  tokens.replace(["new", "kept", "another"]);
-  assert.equal(tokens.count, 3);
+  tokens.replace(["new", "kept"]);
   assert.equal(refusal(tokens, "Bearer old"), "tokenNotAccepted");
   for (const token of ["kept", "new"]) {
     assert.equal(refusal(tokens, `Bearer ${token}`), "accepted");

@@ -11,7 +11,7 @@ const SHUTTING_DOWN = new ApiError("shuttingDown");
 function setUp() {
   const clock = new FakeClock();
   clock.now = 1_000_000;
-  return { clock, bodies: new BodyReader(clock) };
+  return { clock, bodies: new BodyReader(clock.read) };
 }
 
 async function assertRefused(
@@ -30,14 +30,14 @@ for (const length of [undefined, 100]) {
     const { clock, bodies } = setUp();
     const { stream, exhausted } = streamOf(["{"], "hangs");
     let isRefused = false;
-    const read = bodies.read(requestOf(stream, length), clock.now)
+    const read = bodies.read(requestOf(stream, length))
       .finally(() => isRefused = true);
     await exhausted;
 
     clock.now += BODY_MS_MAX - 1;
     bodies.expire();
     // Another read passes through the same turns.
-    await bodies.read(requestOf(""), clock.now);
+    await bodies.read(requestOf(""));
     assert.equal(isRefused, false);
     clock.now += 1;
     bodies.expire();
@@ -57,7 +57,7 @@ Deno.test("a body that trickles in does not extend its deadline", async () => {
     }(),
     "hangs",
   );
-  const read = bodies.read(requestOf(stream), clock.now);
+  const read = bodies.read(requestOf(stream));
   await exhausted;
   clock.now += BODY_MS_MAX / 10;
   bodies.expire();
@@ -67,19 +67,19 @@ Deno.test("a body that trickles in does not extend its deadline", async () => {
 Deno.test("expire() and refuseAll() do not change a body that has arrived, nor later ones", async () => {
   const { clock, bodies } = setUp();
   const { stream, exhausted } = streamOf(["{}"]);
-  const read = bodies.read(requestOf(stream, 2), clock.now);
+  const read = bodies.read(requestOf(stream, 2));
   await exhausted;
   assert.equal(await read, "{}");
   clock.now += BODY_MS_MAX;
   bodies.expire();
   bodies.refuseAll(SHUTTING_DOWN);
-  assert.equal(await bodies.read(requestOf("[]", 2), clock.now), "[]");
+  assert.equal(await bodies.read(requestOf("[]", 2)), "[]");
 });
 
 Deno.test("a refused body is not received any further, but discarded", async () => {
-  const { clock, bodies } = setUp();
+  const { bodies } = setUp();
   const { stream, exhausted, send, cancelled } = streamOf(["{"], "hangs");
-  const read = bodies.read(requestOf(stream), clock.now);
+  const read = bodies.read(requestOf(stream));
   await exhausted;
   bodies.refuseAll(SHUTTING_DOWN);
   assert.equal(await read, SHUTTING_DOWN);

@@ -3,7 +3,12 @@ import { SYSTEM_CLOCK } from "../../src/clock.ts";
 import { BodyReader } from "../../src/http/body.ts";
 import { BODY_BYTES_MAX, BODY_DISCARD_BYTES_MAX } from "../../src/limits.ts";
 import { settled } from "../support/fake_store.ts";
-import { endlessStream, requestOf, streamOf } from "../support/bodies.ts";
+import {
+  endlessStream,
+  requestOf,
+  streamOf,
+  untouchable,
+} from "../support/bodies.ts";
 
 const bodies = new BodyReader(SYSTEM_CLOCK);
 
@@ -37,19 +42,16 @@ Deno.test("discard() lets a reply leave before it cancels the body", async () =>
   await cancelled;
 });
 
-Deno.test("discard() leaves a body of up to BODY_BYTES_MAX to the runtime", () => {
-  for (const length of [1, BODY_BYTES_MAX]) {
-    const request = requestOf(new Uint8Array(length), length);
-    bodies.discard(request);
-    assert.equal(request.body?.locked, false);
-    assert.equal(request.bodyUsed, false);
+Deno.test("discard() does not touch a body of up to BODY_BYTES_MAX", () => {
+  for (const length of [0, BODY_BYTES_MAX]) {
+    bodies.discard(untouchable(length));
   }
 });
 
 Deno.test("discard() accepts a request without a body, and one whose body was read", async () => {
   bodies.discard(requestOf(null));
   for (const request of [requestOf("{}"), requestOf("{}", 2)]) {
-    await bodies.read(request, SYSTEM_CLOCK.nowMs());
+    await bodies.read(request);
     bodies.discard(request);
   }
 });

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { RequestHandler } from "../../src/http/handler.ts";
 import {
   BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
@@ -7,7 +6,7 @@ import {
 } from "../../src/limits.ts";
 import { endlessStream } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { TestService, VALID } from "../support/service.ts";
+import { ROUTES, TestService, VALID } from "../support/service.ts";
 
 /** Asserts the number of requests that are running besides this one. */
 async function assertRunning(

@@ -1,12 +1,20 @@
 /** Every error of the API, and which one a request with several faults gets. */
 import assert from "node:assert/strict";
-import { adviseToCreate, API_ERRORS } from "../../src/api_errors.ts";
-import { RequestHandler } from "../../src/http/handler.ts";
-import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
+import {
+  adviseToCreate,
+  API_ERRORS,
+  exampleMessage,
+} from "../../src/api_errors.ts";
+import {
+  BODY_BYTES_MAX,
+  BODY_MS_MAX,
+  ID_MAX,
+  ID_MIN,
+} from "../../src/limits.ts";
 import { assertRefusal, CONTRACT_HEADERS } from "../support/refusals.ts";
 import {
   type RequestOptions,
-  SITUATIONS,
+  ROUTES,
   TestService,
 } from "../support/service.ts";
 import type { Reply } from "../support/wire.ts";
@@ -22,9 +30,7 @@ const ADVICE = adviseToCreate("");
 
 const VALID: Draft = { body: '{"id":2,"name":"Fern"}' };
 
-/** An id that a double would round. */
-const TAKEN = "9007199254740993";
-const TAKEN_BODY = `{"id":${TAKEN},"name":"Monstera"}`;
+const TAKEN = '{"id":1,"name":"Monstera"}';
 
 function change(options: RequestOptions): AddTo {
   return (draft) => ({ ...draft, ...options });
@@ -40,8 +46,9 @@ function edit(from: string | RegExp, to: string): AddTo {
 
 /** The errors that a request itself causes, in the order of the checks. */
 const FAULTS: readonly (readonly [number, message: string, AddTo])[] = [
-  [40401, `path not found: /ferns: ${ADVICE}`, change({ target: "/ferns" })],
-  [40501, `method not allowed: PUT: ${ADVICE}`, change({ method: "PUT" })],
+  [40004, "Host: expected a host, got a/b", header("host", "a/b")],
+  [40401, `path not found: /plant: ${ADVICE}`, change({ target: "/plant" })],
+  [40501, `method not allowed: GET: ${ADVICE}`, change({ method: "GET" })],
   [
     40101,
     "expected Authorization: Bearer <token>, got nothing",
@@ -70,15 +77,15 @@ const FAULTS: readonly (readonly [number, message: string, AddTo])[] = [
   [40001, "body: expected well-formed UTF-8", edit(/$/, "\xff")],
   [
     40002,
-    'line 1, column 23: expected the end of the text, found ","',
-    edit(/$/, ","),
+    'line 1, column 16: expected a value, found "}"',
+    edit('"Fern"', ""),
   ],
-  [40003, "tag: expected a string, got a number", edit("}", ',"tag":7}')],
   [
-    40901,
-    `id: ${TAKEN} is already taken by a different plant`,
-    edit("2", TAKEN),
+    40003,
+    `id: expected an integer from ${ID_MIN} to ${ID_MAX}, got a string`,
+    edit(/\d/, '"$&"'),
   ],
+  [40901, "id: 1 is already taken by a different plant", edit("2", "1")],
 ];
 
 /** Sends a request whose characters are one byte each, perhaps not UTF-8. */
@@ -86,16 +93,6 @@ function send(service: TestService, draft: Draft): Promise<Reply> {
   const bytes = Uint8Array.from(draft.body, (it) => it.charCodeAt(0));
   return service.create(bytes, draft);
 }
-
-/** The messages of the errors that no request alone causes. */
-const MESSAGES: Readonly<Record<keyof typeof SITUATIONS, string | RegExp>> = {
-  40801: `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
-  50001: /^internal error, logged as [0-9a-f-]{36}$/,
-  50301: "the service is shutting down: send the same request again",
-  50302: "the service is busy: send the same request again",
-  50303:
-    "the store failed or timed out, so the plant may or may not be stored: send the same request again",
-};
 
 /** An error, its message, and what causes it. */
 type Row = readonly [
@@ -110,17 +107,53 @@ const ROWS: readonly Row[] = [
     message,
     (service) => send(service, addTo(VALID)),
   ]),
-  ...([40801, 50001, 50301, 50302, 50303] as const).map((error): Row => [
-    error,
-    MESSAGES[error],
-    SITUATIONS[error],
-  ]),
+  [
+    40801,
+    `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
+    (service) => {
+      const reply = service.create(new ReadableStream());
+      service.checkAfter(BODY_MS_MAX);
+      return reply;
+    },
+  ],
+  [
+    50001,
+    /^internal error, logged as [0-9a-f-]{36}$/,
+    (service) => {
+      service.bug = new TypeError("a bug of this test");
+      return send(service, VALID);
+    },
+  ],
+  [
+    50301,
+    "the service is shutting down: send the same request again",
+    async (service) => {
+      await service.handler.drain();
+      return await send(service, VALID);
+    },
+  ],
+  [
+    50302,
+    "the service is busy: send the same request again",
+    (service) => {
+      service.becomeBusy();
+      return send(service, VALID);
+    },
+  ],
+  [
+    50303,
+    "the store failed or timed out, so the plant may or may not be stored: send the same request again",
+    (service) => {
+      service.store.problem = "out of order";
+      return send(service, VALID);
+    },
+  ],
 ];
 
 /** Returns a service that has stored a plant. */
 async function startService(): Promise<TestService> {
   const service = new TestService();
-  const { status } = await service.create(TAKEN_BODY);
+  const { status } = await service.create(TAKEN);
   assert.equal(status, 200);
   return service;
 }
@@ -139,9 +172,13 @@ for (const [error, message, provoke] of ROWS) {
   });
 }
 
-Deno.test("the rows above are every error of the API", () => {
-  const errors = Object.values(API_ERRORS).map(({ error }) => error);
-  assert.deepEqual(ROWS.map(([error]) => error).toSorted(), errors);
+Deno.test("every error of the API has a row above, whose message is its example in the description", () => {
+  for (const row of Object.values(API_ERRORS)) {
+    const [, message] = ROWS.find(([error]) => error === row.error) ?? [];
+    const example = exampleMessage(row);
+    if (message instanceof RegExp) assert.match(example, message);
+    else assert.equal(example, message);
+  }
 });
 
 Deno.test("handle() refuses a request with several faults for the first one in the order of the checks", async () => {
@@ -159,13 +196,13 @@ Deno.test("handle() refuses a request with several faults for the first one in t
   assert.deepEqual(service.stored(), before);
 });
 
-Deno.test("handle() checks path, method and token before it refuses a create because of a shutdown", async () => {
+Deno.test("handle() checks Host, path, method and token before it refuses a create because of a shutdown", async () => {
   const service = await startService();
   await service.handler.drain();
-  const stored = await service.create(TAKEN_BODY);
+  const stored = await service.create(TAKEN);
   assertRefusal(stored, { error: 50301 });
   for (const [error, , addTo] of FAULTS) {
-    const isEarlier = [40401, 40501, 40101, 40102].includes(error);
+    const isEarlier = [40004, 40401, 40501, 40101, 40102].includes(error);
     const expected = { error: isEarlier ? error : 50301 };
     assertRefusal(await send(service, addTo(VALID)), expected);
   }

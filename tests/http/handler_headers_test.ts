@@ -1,64 +1,41 @@
 import assert from "node:assert/strict";
-import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService, VALID } from "../support/service.ts";
 
-const LONG = "a".repeat(300);
-const CUT = `${"a".repeat(QUOTE_CHARS_MAX)}…`;
-
-/** A header with one value, several or none, and how its refusal names it. */
-type Refused = readonly [values: string | readonly string[], found?: string];
-
-/** The values of two headers that are accepted, and those that are not. */
-const HEADERS: readonly (readonly [
-  name: string,
-  expected: string,
-  error: number,
-  accepted: readonly (string | readonly string[])[],
-  refused: readonly Refused[],
-])[] = [
-  [
-    "Content-Type",
-    "application/json",
-    41501,
-    [
+/** Headers that describe a body: each has a value, several, or none. */
+const HEADERS = [
+  {
+    name: "Content-Type",
+    expected: "application/json",
+    error: 41501,
+    accepted: [
       ...["APPLICATION/Json", "  application/json  ", "application/json\t;"],
       ...["application/json;charset=utf-8", 'application/json; x="a, b"'],
       "application/json ;charset=latin1; x=y",
     ],
-    [
-      [[], "none"],
-      ["", "none"],
-      ["application/jsonx"],
-      ["application/json/x"],
-      ["application/json charset=utf-8"],
-      ["xapplication/json"],
-      ["application/json, text/plain"],
-      [["application/json", "application/json"]],
-      [LONG, CUT],
+    refused: [
+      ...[[], "", "application/jsonx", "application/json/x"],
+      ...["application/json charset=utf-8", "xapplication/json"],
+      ...["application/json, text/plain"],
+      ["application/json", "application/json"],
     ],
-  ],
-  [
-    "Content-Encoding",
-    "identity",
-    41502,
-    [[], "", "identity", "IDENTITY", " identity "],
-    [
-      ["GZIP"],
-      ["identity2"],
-      ["gzip, identity"],
-      [["identity", "gzip"]],
-      [LONG, CUT],
-    ],
-  ],
+  },
+  {
+    name: "Content-Encoding",
+    expected: "identity",
+    error: 41502,
+    accepted: [[], "", "identity", "IDENTITY", " identity "],
+    refused: ["GZIP", "identity2", "gzip, identity", ["identity", "gzip"]],
+  },
 ];
 
-for (const [name, expected, error, accepted, refused] of HEADERS) {
+for (const { name, expected, error, accepted, refused } of HEADERS) {
   Deno.test(`handle() accepts the ${name} ${expected} in any case, and refuses every other one with ${error}`, async () => {
     const service = new TestService();
-    const create = (value: string | readonly string[]) =>
-      service.create(VALID, { headers: { [name.toLowerCase()]: value } });
-    for (const [values, found = [values].flat().join(", ")] of refused) {
+    const create = (values: string | readonly string[]) =>
+      service.create(VALID, { headers: { [name.toLowerCase()]: values } });
+    for (const values of refused) {
+      const found = [values].flat().join(", ") || "none";
       const message = `${name}: expected ${expected}, got ${found}`;
       assertRefusal(await create(values), { error, message });
     }

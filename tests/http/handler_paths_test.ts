@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
-import { RequestHandler } from "../../src/http/handler.ts";
 import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import { renderPage } from "../../src/reference/page.ts";
 import { METRICS_CONTENT_TYPE } from "../../src/telemetry/metrics.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { TestService, TOKENS, VALID } from "../support/service.ts";
+import { ROUTES, TestService, TOKENS, VALID } from "../support/service.ts";
 import { toBytes } from "../support/wire.ts";
 
 const BASE_URL = "http://plants.test";
@@ -32,6 +31,7 @@ const READABLE = ROUTES.filter(({ methods }) => methods.includes("GET"))
 const PAGE = renderPage(BASE_URL);
 const JSON_TYPE = { "content-type": "application/json" };
 const METRICS_TYPE = { "content-type": METRICS_CONTENT_TYPE };
+const NO_STORE = { "cache-control": "no-store" };
 
 /** The headers and the text of the reply on each path that GET reads. */
 const CONTENTS = [
@@ -42,7 +42,20 @@ const CONTENTS = [
   ["/metrics", METRICS_TYPE, /^# HELP plant_store_/],
 ] as const;
 
-Deno.test("handle() replies to GET on every path, with and without a query", async () => {
+/** Host headers that are a host, perhaps with a port, or empty or absent. */
+const HOSTS = [
+  ...["plants.test", "PLANTS.test:8000", "plants.test:", "127.0.0.1:80"],
+  ...["[::1]", "[::1]:80", "a_b-c", "%41", "", []],
+];
+
+/** Host headers that are none; most would change the path of the URL. */
+const NO_HOSTS = [
+  ...["a/plants?", "a/livez?", "a/plants#", "a/", "/", "a?", "a#", "u@a"],
+  ...["a b", "a, b", "[::", "::1]", "::1", "[::1]x", "[]", "a:b", "a:1:2"],
+  ...["a\\", "<a>", "é"],
+];
+
+Deno.test("handle() replies to GET on every path, with and without a query, and lets no cache store it", async () => {
   assert.deepEqual(["", ...CONTENTS.map(([path]) => path)], READABLE);
   const service = new TestService(BASE_URL);
   for (const [path, expected, content] of CONTENTS) {
@@ -50,7 +63,8 @@ Deno.test("handle() replies to GET on every path, with and without a query", asy
       const target = `${path}${query}`;
       const { status, headers, text } = await service.get(target);
       assert.equal(status, 200);
-      assert.deepEqual(Object.fromEntries(headers), expected);
+      const all = { ...expected, ...NO_STORE };
+      assert.deepEqual(Object.fromEntries(headers), all);
       if (typeof content === "string") assert.equal(text, content);
       else assert.match(text, content);
     }
@@ -80,10 +94,6 @@ Deno.test("handle() replies to HEAD as to GET, with the length of the body inste
 });
 
 Deno.test("handle() needs a token for creates and metrics only", async () => {
-  assert.deepEqual(
-    ROUTES.filter(({ needsToken }) => needsToken).map(({ path }) => path),
-    ["/plants", "/metrics"],
-  );
   const service = new TestService(BASE_URL);
   for (const { path: target, methods: [method = ""], needsToken } of ROUTES) {
     for (
@@ -116,6 +126,8 @@ Deno.test("handle() refuses every other method on every path with 40501, before 
         message: `method not allowed: ${method}: ${advice()}`,
         allow: methods.join(", "),
       });
+      const isStored = reply.headers.get("cache-control") === null;
+      assert.equal(isStored, method === "POST", method);
     }
   }
   assert.deepEqual(service.stored(), []);
@@ -137,46 +149,51 @@ Deno.test("handle() replies with 40401 to an unknown path, whatever the method a
   assert.deepEqual(service.stored(), []);
 });
 
-Deno.test("handle() quotes the start of a long path and of a long method", async () => {
+Deno.test("handle() quotes the start of a long Host, path, method and header", async () => {
   const service = new TestService(BASE_URL);
-  const target = `/${"a".repeat(300)}`;
-  assertRefusal(await service.create(VALID, { target }), {
-    error: 40401,
-    message: `path not found: /${
-      "a".repeat(QUOTE_CHARS_MAX - 1)
-    }…: ${advice()}`,
-  });
-  const method = "A".repeat(300);
-  assertRefusal(await service.create(VALID, { method }), {
-    error: 40501,
-    message: `method not allowed: ${"A".repeat(QUOTE_CHARS_MAX)}…: ${advice()}`,
-  });
+  const long = "A".repeat(300);
+  const start = `${"A".repeat(QUOTE_CHARS_MAX)}…`;
+  for (
+    const [error, options, quoted = start] of [
+      [40004, { headers: { host: `${long}/` } }],
+      [40401, { target: `/${long}` }, `/${start.slice(1)}: ${advice()}`],
+      [40501, { method: long }, `${start}: ${advice()}`],
+      [41501, { headers: { "content-type": long } }],
+      [41502, { headers: { "content-encoding": long } }],
+    ] as const
+  ) {
+    const reply = await service.create(VALID, options);
+    assertRefusal(reply, { error, message: new RegExp(` ${quoted}$`) });
+  }
 });
 
-Deno.test("handle() routes by the path, whatever the Host header puts before it in the URL", async () => {
-  const service = new TestService(BASE_URL);
-  for (
-    const host of [
-      ...["", "plants.test:8000", "[::1]:8000", "a b", "[::", "a:99999"],
-      ...["a@b", "a#b", "é", "%"],
-    ]
-  ) {
-    const send = (path: string) =>
-      service.create(VALID, { url: `http://${host}${path}` });
-    assert.equal((await send("/plants?x=/ferns")).status, 200, host);
+Deno.test("handle() routes by the path in the URL, whatever host precedes it", async () => {
+  for (const host of HOSTS) {
+    const service = new TestService(BASE_URL);
+    const send = (target: string) =>
+      service.create(VALID, { target, headers: { host } });
     const message = `path not found: /ferns: ${advice()}`;
     assertRefusal(await send("/ferns?/plants"), { error: 40401, message });
+    // The runtime adds no slash to a query without a path.
+    const page = { error: 40501, allow: "GET, HEAD" };
+    assertRefusal(await send("?x=/plants"), page);
+    assert.deepEqual(service.stored(), []);
+    assert.equal((await send("/plants?x=/ferns")).status, 200, `${host}`);
   }
-  const url = "http://plants.test?x=/plants";
-  assertRefusal(await service.create(VALID, { url }), {
-    error: 40501,
-    allow: "GET, HEAD",
-  });
-  // A slash makes a part of the host one of the path.
-  for (const host of ["/", "a/b", "plants.test/livez#"]) {
-    const url = `http://${host}/plants`;
-    assertRefusal(await service.create(VALID, { url }), { error: 40401 });
+});
+
+Deno.test("handle() refuses a Host that is no host with 40004 on every path, and stores nothing", async () => {
+  const service = new TestService(BASE_URL);
+  const expected = { error: 40004, message: /^Host: expected a host, got / };
+  for (const host of [...NO_HOSTS, ["a", "b"]]) {
+    const headers = { host };
+    for (const target of ["/plants", "/nope"]) {
+      const create = await service.create(VALID, { target, headers });
+      assertRefusal(create, expected);
+    }
+    assertRefusal(await service.get("/x", { headers }), expected);
   }
+  assert.deepEqual(service.stored(), []);
 });
 
 Deno.test("handle() serves every path below the base URL and none outside", async () => {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import http2 from "node:http2";
 import {
   type Handler,
   listen,
@@ -7,50 +8,85 @@ import {
 } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { settled } from "../support/fake_store.ts";
-import { makeTls, withOpenssl } from "../support/tools.ts";
+import { assertOneLine, runProgram } from "../support/program.ts";
+import { assertRefusal } from "../support/refusals.ts";
+import { TestService, TOKENS, VALID } from "../support/service.ts";
+import { test } from "../support/tests.ts";
+import { exchange, request } from "../support/wire.ts";
 
-const hello: Handler = () => new Response("hello");
-
-/** Starts a server, by default on a free port; it must log nothing. */
-function start(listening: Partial<Listening> = {}, handler: Handler = hello) {
-  const free = { host: "127.0.0.1", port: 0, tls: undefined };
-  const address = { ...free, ...listening };
+/** Starts a server on a free port; it must log nothing. */
+function start(handler: Handler = () => new Response("hello")) {
+  const address = { host: "127.0.0.1", port: 0, tls: undefined };
   return listen(address, handler, new Log("text", assert.fail));
 }
 
-function portOf({ address }: ReturnType<typeof start>): number {
-  return Number(new URL(address).port);
+function addressOf({ address }: ReturnType<typeof start>): Listening {
+  const { hostname, port } = new URL(address);
+  return { host: hostname, port: Number(port), tls: undefined };
 }
 
-Deno.test("listen() returns its address, and an origin that reaches it", async () => {
-  const server = start({ host: "0.0.0.0" });
-  const port = portOf(server);
-  assert.ok(port > 0);
-  assert.equal(server.address, `http://0.0.0.0:${port}`);
-  assert.equal(server.origin, `http://localhost:${port}`);
-  const response = await fetch(server.origin);
+Deno.test("listen() returns the address that it listens on, and tryToListen() finds it in use", async () => {
+  const server = start();
+  assert.match(server.address, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
+  const response = await fetch(server.address);
   assert.equal(await response.text(), "hello");
+  const tryAgain = () => tryToListen(addressOf(server));
+  assert.throws(tryAgain, Deno.errors.AddrInUse);
   await server.shutdown();
 });
 
-withOpenssl.test("listen() with a certificate has an https address and origin", async ({ directory }) => {
-  const tls = await makeTls(directory, "plants");
-  const server = start({ tls });
-  assert.equal(server.address, `https://127.0.0.1:${portOf(server)}`);
-  assert.equal(server.origin, server.address);
-  await server.shutdown();
+test("listen() refuses DENO_SERVE_ADDRESS with a path, which it names", async ({ directory, store }) => {
+  const env = { DENO_SERVE_ADDRESS: `unix:${directory.file("socket")}` };
+  const args = ["--kv", store, "--port", "0"];
+  assertOneLine(
+    await runProgram(args, { env }),
+    2,
+    / unset DENO_SERVE_ADDRESS/,
+  );
 });
 
-Deno.test("shutdown() resolves when running requests have their replies, and leaves the address free", async () => {
+Deno.test("a Host that is no host cannot change the path of a request on a socket", async () => {
+  const service = new TestService();
+  const server = start((request) => service.handler.handle(request));
+  const { port } = addressOf(server);
+  const refused = { error: 40004 };
+  for (
+    const [line, host] of [
+      ["POST /nope HTTP/1.1", "a/plants?"],
+      ["GET /x HTTP/1.1", "a/livez?"],
+    ] as const
+  ) {
+    const bytes = request(VALID, { line, headers: [`host: ${host}`] });
+    assertRefusal(await exchange(port, bytes), refused);
+  }
+
+  // Over HTTP/2 without `:authority`, the URL has the host of this header.
+  const session = http2.connect(server.address);
+  const stream = session.request({
+    ":method": "POST",
+    ":path": "/nope",
+    "host": "a/plants?",
+    "authorization": `Bearer ${TOKENS[0]}`,
+    "content-type": "application/json",
+  });
+  stream.end(VALID);
+  const [reply] = await stream.setEncoding("utf8").toArray();
+  assert.equal(JSON.parse(reply).error, refused.error);
+  session.destroy();
+
+  await server.shutdown();
+  assert.deepEqual(service.stored(), []);
+});
+
+Deno.test("shutdown() resolves when running requests have their replies, and frees the address", async () => {
   const arrived = Promise.withResolvers<void>();
   const resumed = Promise.withResolvers<void>();
-  const server = start({}, async () => {
+  const server = start(async () => {
     arrived.resolve();
     await resumed.promise;
     return new Response("late");
   });
-  const port = portOf(server);
-  const running = fetch(server.origin);
+  const running = fetch(server.address);
   await arrived.promise;
   let isDone = false;
   const done = server.shutdown().then(() => isDone = true);
@@ -59,6 +95,5 @@ Deno.test("shutdown() resolves when running requests have their replies, and lea
   resumed.resolve();
   assert.equal(await (await running).text(), "late");
   await done;
-  tryToListen({ host: "127.0.0.1", port, tls: undefined });
-  await start({ port }).shutdown();
+  tryToListen(addressOf(server));
 });

@@ -120,11 +120,7 @@ Deno.test("readMembers() counts columns in code points", () => {
   assert.match(refuseJson('{"🌵🌵":?}'), /^1:7: /);
   assert.match(refuseJson('{"\u0301":?}'), /^1:6: /);
   assert.match(refuseJson('["🌵",\n"🌵"?]'), /^2:4: /);
-  // Both ends of the surrogates, and the characters beside them.
-  for (const character of ["\ud7ff", "\ue000", "\u{1f3ff}", "\u{1f400}"]) {
-    assert.match(refuseJson(`["${character}"?]`), /^1:5: /);
-  }
-  assert.match(refuseJson('["\u{10ffff}\u{10000}"?]'), /^1:6: /);
+  assert.match(refuseJson('["\ue000\u{10ffff}\u{10000}"?]'), /^1:7: /);
 });
 
 Deno.test("readMembers() quotes one character of the text, escaped if it is invisible", () => {
@@ -135,13 +131,4 @@ Deno.test("readMembers() quotes one character of the text, escaped if it is invi
   assert.match(refuseJson("[\u{e0001}]"), /found U\+E0001$/);
   assert.match(refuseJson("[\x1b[31m]"), /found U\+001B$/);
   assert.match(refuseJson("[\ud83c]"), /found U\+D83C$/);
-});
-
-Deno.test("readMembers() returns a short message for a long text", () => {
-  const secret = "secret".repeat(5000);
-  for (const text of [`[${secret}]`, `"${secret}`, `{"${secret}":${secret}`]) {
-    const message = refuseJson(text);
-    assert.ok(message.length < 120, message);
-    assert.doesNotMatch(message, /secret|se"/);
-  }
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { InvalidText } from "../../src/plant/invalid_text.ts";
 import { readMembers } from "../../src/plant/json.ts";
-import { acceptJson, isJson, REQUESTED } from "../support/json.ts";
+import { acceptJson, isJson } from "../support/json.ts";
 import { type Random, withSeed } from "../support/random.ts";
 
 const NUMBERS = [
@@ -47,7 +47,8 @@ Deno.test("readMembers() accepts every value at every place, and keeps the spell
     ) assert.ok(compare(text), text);
   }
   for (const number of NUMBERS) {
-    assert.equal(acceptJson(`{"id":${number}}`).members[0]?.text, number);
+    const { members } = acceptJson(`{"id":${number}}`);
+    assert.equal(members.get("id")?.text, number);
   }
 });
 
@@ -116,7 +117,7 @@ function mutate(random: Random, text: string): string {
  * @returns whether they accept the text
  */
 function compare(text: string): boolean {
-  const read = readMembers(text, REQUESTED);
+  const read = readMembers(text);
   if (!isJson(text)) {
     assert.ok(read instanceof InvalidText, "JSON.parse refuses it");
     return false;
@@ -126,19 +127,18 @@ function compare(text: string): boolean {
   }
   const value: unknown = JSON.parse(text);
   assert.equal(read.kind, kindOf(value));
-  const object = read.kind === "an object" ? value : {};
-  REQUESTED.forEach((name, i) => {
-    const member = read.members[i];
-    const expected = Object.getOwnPropertyDescriptor(object, name)?.value;
-    assert.equal(member === undefined, expected === undefined, name);
+  const object: object = read.kind === "an object" ? Object(value) : {};
+  assert.deepEqual(new Set(read.members.keys()), new Set(Object.keys(object)));
+  for (const [name, expected] of Object.entries(object)) {
+    const member = read.members.get(name);
     // JSON.parse returns the last of duplicate members.
-    if (member === undefined || member.isDuplicate) return;
+    if (member === undefined || member.isDuplicate) continue;
     assert.equal(member.kind, kindOf(expected));
     if (member.kind === "a string") assert.equal(member.text, expected);
     else if (member.kind === "a number") {
       assert.equal(Number(member.text), expected);
     } else assert.equal(member.text, "");
-  });
+  }
   return true;
 }
 
@@ -147,15 +147,6 @@ function kindOf(value: unknown): string {
   if (Array.isArray(value)) return "an array";
   return typeof value === "object" ? "an object" : `a ${typeof value}`;
 }
-
-Deno.test("readMembers() agrees with JSON.parse on every character of an escape", () => {
-  for (let code = 0; code < 0x180; code++) {
-    const character = String.fromCharCode(code);
-    for (const [start, end] of [["", "0041"], ["u", "041"], ["u004", ""]]) {
-      compare(`{"name":"\\${start}${character}${end}"}`);
-    }
-  }
-});
 
 Deno.test("readMembers() agrees with JSON.parse on random texts and their mutations", () =>
   withSeed((random) => {
@@ -168,13 +159,11 @@ Deno.test("readMembers() agrees with JSON.parse on random texts and their mutati
       let text = `{${members.join()}}`;
       try {
         assert.ok(compare(text));
-        assert.deepEqual(
-          acceptJson(text).members.map((member) => member?.isDuplicate ?? null),
-          ["id", "name", "t\\u0061g"].map((requested) => {
-            const count = names.filter((name) => name === requested).length;
-            return count === 0 ? null : count > 1;
-          }),
-        );
+        for (const [name, { isDuplicate }] of acceptJson(text).members) {
+          const spelling = name === "tag" ? "t\\u0061g" : name;
+          const count = names.filter((it) => it === spelling).length;
+          assert.equal(isDuplicate, count > 1, name);
+        }
         text = randomValue(random, 5);
         assert.ok(compare(text));
         for (let mutation = 0; mutation < MUTATIONS; mutation++) {

@@ -6,7 +6,7 @@ import {
   isSamePlant,
   toPlant,
 } from "../../src/plant/plant.ts";
-import { PLANT } from "../../src/reference/api.ts";
+import { PLANT } from "../../src/reference/openapi.ts";
 import { acceptNewPlant, refuseNewPlant } from "../support/new_plant.ts";
 import {
   OTHER,

@@ -2,97 +2,50 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
-import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
-import { PAUSES_S } from "../../src/reference/api.ts";
+import {
+  API_ERRORS,
+  RETRYABLE_STATUSES,
+  statusOf,
+} from "../../src/api_errors.ts";
 import { samples } from "../../src/reference/samples.ts";
-import { isThere } from "../support/needs.ts";
+import { needs } from "../support/needs.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { testsIf } from "../support/tests.ts";
+import type { Tests } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
 
-/** Longer than the first pause of a sample. */
-const RETRY_AFTER_S = 2;
+/** The status, the text and the header Retry-After of a reply. */
+type Answer = readonly [status: number, text: string, after?: string];
 
-/** The file of a sample, and a command that compiles and runs it. */
-const RUNNERS: Readonly<
-  Record<string, readonly [file: string, command: string, isThere: boolean]>
-> = {
-  curl: ["create.sh", "sh", isThere("curl")],
-  TypeScript: [
-    "create.ts",
-    `${Deno.execPath()} run --check --no-config --allow-net --allow-env`,
-    true,
-  ],
-  Python: ["create.py", "python3", isThere("python3")],
-  Go: ["create.go", "go run", isThere("go")],
-  Java: ["Create.java", "java", isThere("javac")],
-};
-
-/** Returns a sample that retries without pauses. */
-function withoutPauses(sample: string): string {
-  return sample.replace(/\b(sleep)\((.*)\)/i, "$1(0 * ($2))");
+/** A sample, how to run it, and how it prints a pause, which has a unit. */
+interface Sample {
+  readonly language: string;
+  readonly tests: Tests<unknown>;
+  readonly file: string;
+  readonly command: string;
+  readonly print?: string;
+  readonly unitS?: number;
 }
 
-/**
- * Runs a sample against a service that gives these answers, one a request, and
- * then 503.
- */
-async function run(
-  language: string,
-  file: string,
-  command: string,
-  answers: readonly (readonly [status: number, text: string])[],
-  edit = (sample: string) => sample,
-) {
-  const requests: unknown[] = [];
-  const times: number[] = [];
-  const server = createServer(async (request, response) => {
-    times.push(performance.now());
-    const { method, url, headers } = request;
-    const { authorization, "content-type": type } = headers;
-    const body = await json(request);
-    const [status, text] = answers[requests.length] ?? [503, "{}"];
-    response.writeHead(status, { "retry-after": `${RETRY_AFTER_S}` }).end(text);
-    requests.push({ method, url, authorization, type, body });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  assert.ok(typeof address === "object" && address !== null);
-
-  using directory = new TemporaryDirectory();
-  const path = directory.file(file);
-  const sample = samples(`http://127.0.0.1:${address.port}`)[language] ?? "";
-  Deno.writeTextFileSync(path, edit(sample));
-  const env = { ACCESS_TOKEN: "a-token", NO_COLOR: "1" };
-  const output = await runTool("sh", ["-c", `exec ${command} ${path}`], { env })
-    .catch((error) => String(error));
-  server.close();
-  await once(server, "close");
-  return { output, requests, times };
-}
-
-Deno.test("samples() calls POST /plants below the base URL, and leaves no placeholder", () => {
-  const calls = samples("https://plants.test/PLANT");
-  assert.deepEqual(Object.keys(calls), Object.keys(RUNNERS));
-  for (const call of Object.values(calls)) {
-    const rest = call.replace("https://plants.test/PLANT/plants", "");
-    assert.notEqual(rest, call);
-    assert.doesNotMatch(rest, /PLANT/);
-  }
-});
-
-Deno.test("samples() retries without a reply, and after every status for which the table of errors advises it", () => {
-  const { curl: _, ...others } = samples("https://plants.test");
-  const advised = Object.values(API_ERRORS)
-    .filter(({ remedy }) => remedy.startsWith("Send the same request again"))
-    .map(({ error }) => statusOf(error));
-  // Those of proxies that limit requests, or got no reply.
-  const all = new Set([0, ...advised, 429, 502, 504]);
-  const statuses = [...all].sort((a, b) => a - b).join(", ");
-  for (const sample of Object.values(others)) {
-    assert.ok(sample.includes(statuses), sample);
-  }
-});
+const SAMPLES: readonly Sample[] = [
+  { language: "curl", tests: needs("curl"), file: "create.sh", command: "sh" },
+  {
+    language: "TypeScript",
+    tests: needs(),
+    file: "create.ts",
+    command:
+      `${Deno.execPath()} run --check --no-config --allow-net --allow-env`,
+    print: "console.log",
+    unitS: 0.001,
+  },
+  {
+    language: "Python",
+    tests: needs("python3"),
+    file: "create.py",
+    command: "python3",
+    print: "print",
+    unitS: 1,
+  },
+];
 
 const REQUEST = {
   method: "POST",
@@ -102,28 +55,100 @@ const REQUEST = {
   body: { id: 1, name: "Monstera", tag: "climber" },
 };
 
-for (const [language, [file, command, isThere]] of Object.entries(RUNNERS)) {
-  const { test } = testsIf(isThere);
-  test(`the sample in ${language} repeats a create after a 503, not before its Retry-After, and no other`, async () => {
+/**
+ * Runs a sample, which prints its pauses instead of making them, against a
+ * service that gives these answers, one a request, and then none.
+ */
+async function run(
+  { language, file, command, print = "", unitS = NaN }: Sample,
+  answers: readonly Answer[],
+) {
+  const requests: unknown[] = [];
+  const server = createServer(async (request, response) => {
+    const { method, url, headers } = request;
+    const { authorization, "content-type": type } = headers;
+    const body = await json(request);
+    const [status, text, after] = answers[requests.length] ?? [];
+    requests.push({ method, url, authorization, type, body });
+    if (after !== undefined) response.setHeader("retry-after", after);
+    if (status !== undefined) response.writeHead(status).end(text);
+    else request.socket.destroy();
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  assert.ok(typeof address === "object" && address !== null);
+
+  using directory = new TemporaryDirectory();
+  const path = directory.file(file);
+  const code = samples(`http://127.0.0.1:${address.port}`)[language] ?? "";
+  const pause = /\b(?:await |time\.)sleep\((.*)\)/;
+  Deno.writeTextFileSync(path, code.replace(pause, `${print}("pause", $1)`));
+  const env = { ACCESS_TOKEN: "a-token", NO_COLOR: "1" };
+  const output = await runTool("sh", ["-c", `exec ${command} ${path}`], { env })
+    .catch((error) => String(error));
+  server.close();
+  await once(server, "close");
+  const pausesS = Array.from(
+    output.matchAll(/^.*pause (.*)$/gm),
+    ([, pause]) => Number(pause) * unitS,
+  );
+  return { output, requests, pausesS };
+}
+
+/** Values of Retry-After, and the shortest pauses after them. */
+const AFTERS = ["10", "0", new Date(0).toUTCString(), "9"];
+const AFTERS_S = [10, 2, 4, 9];
+
+for (const sample of SAMPLES) {
+  const { language, tests } = sample;
+  tests.test(`the sample in ${language} sends a create again after a 503, and after no other refusal`, async () => {
     const [stored, refused] = await Promise.all([
-      run(language, file, command, [[503, "{}"], [200, "it is stored"]]),
-      run(language, file, command, [[409, "it is taken"]]),
+      run(sample, [[503, "{}"], [200, "it is stored"]]),
+      run(sample, [[409, "it is taken"]]),
     ]);
     assert.match(stored.output, /it is stored/);
     assert.deepEqual(stored.requests, [REQUEST, REQUEST]);
-    const [first = NaN, second = NaN] = stored.times;
-    assert.ok(second - first >= 1000 * RETRY_AFTER_S, `${second - first} ms`);
     assert.match(refused.output, /it is taken/);
     assert.deepEqual(refused.requests, [REQUEST]);
   });
 
-  // curl prints no advice, and its pauses cannot be shortened.
-  if (language === "curl") continue;
-  test(`the sample in ${language} ends after its last try`, async () => {
-    const { output, requests } = await run(
-      ...[language, file, command, [], withoutPauses] as const,
-    );
-    assert.match(output, /keep the create, send it later/);
-    assert.equal(requests.length, 1 + PAUSES_S.length);
+  // curl has pauses of its own.
+  if (sample.print === undefined) continue;
+  tests.test(`the sample in ${language} pauses for 1, 2, 4 and 8 s, or Retry-After if that is longer, and a random time up to as long`, async () => {
+    const failures = AFTERS.map((after): Answer => [503, "{}", after]);
+    for (
+      const [answers, shortestS] of [
+        [[], [1, 2, 4, 8]],
+        [failures, AFTERS_S],
+      ] as const
+    ) {
+      const { output, pausesS } = await run(sample, answers);
+      assert.equal(pausesS.length, shortestS.length, output);
+      shortestS.forEach((shortest, i) => {
+        const ratio = (pausesS[i] ?? NaN) / shortest;
+        assert.ok(ratio > 1 && ratio < 2, `pause ${i}: ${pausesS[i]} s`);
+      });
+      assert.match(output, /keep the create, send it later/);
+    }
   });
 }
+
+Deno.test("samples() calls POST /plants below the base URL", () => {
+  for (const sample of Object.values(samples("https://plants.test/api"))) {
+    assert.ok(sample.includes("https://plants.test/api/plants"), sample);
+    assert.doesNotMatch(sample, /127\.0\.0\.1/);
+  }
+});
+
+Deno.test("samples() retries without a reply, and after every status for which the table of errors advises it", () => {
+  const advised = Object.values(API_ERRORS)
+    .filter(({ remedy }) => remedy.startsWith("Send the same request again"))
+    .map(({ error }) => statusOf(error));
+  // Those of proxies that limit requests, or got no reply.
+  const all = new Set([...advised, 429, 502, 504]);
+  assert.deepEqual(new Set(RETRYABLE_STATUSES), all);
+  const { curl: _, ...others } = samples("https://plants.test");
+  for (const sample of Object.values(others)) {
+    assert.ok(sample.includes([0, ...RETRYABLE_STATUSES].join(", ")), sample);
+  }
+});

@@ -1,3 +1,5 @@
+import assert from "node:assert/strict";
+
 type Bytes = Uint8Array<ArrayBuffer>;
 
 /**
@@ -28,8 +30,9 @@ export function streamOf(
       }
       exhausted.resolve();
       if (end === "ends") controller.close();
-      else if (end === "fails") controller.error(new TypeError("cut off"));
-      else return new Promise(() => {});
+      else if (end === "fails") {
+        controller.error(new Deno.errors.Http("cut off"));
+      } else return new Promise(() => {});
     },
     cancel: () => cancelled.resolve(),
   }, { highWaterMark: 0 });
@@ -62,6 +65,17 @@ export function requestOf(
   const request = new Request("http://plants.test", { method: "POST", body });
   if (contentLength !== undefined) {
     request.headers.set("content-length", `${contentLength}`);
+  }
+  return request;
+}
+
+/** Returns a request whose body must not be touched: that has a cost. */
+export function untouchable(contentLength: number | string): Request {
+  const request = requestOf("{}", contentLength);
+  for (const name of ["body", "bodyUsed", "bytes"]) {
+    Object.defineProperty(request, name, {
+      get: () => assert.fail(`${name} was used`),
+    });
   }
   return request;
 }

@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
 import { truncate } from "../../src/text.ts";
 import { InvalidText } from "../../src/plant/invalid_text.ts";
-import { type Members, readMembers } from "../../src/plant/json.ts";
-
-/** The names that the tests of `readMembers()` request. */
-export const REQUESTED = ["id", "name", "tag"];
+import { readMembers } from "../../src/plant/json.ts";
 
 /** Returns what `readMembers()` reads in a text, which must be JSON. */
-export function acceptJson(text: string): Members {
-  const read = readMembers(text, REQUESTED);
+export function acceptJson(text: string) {
+  const read = readMembers(text);
   if (read instanceof InvalidText) {
     assert.fail(`refused: ${read.message}: ${truncate(text, 200)}`);
   }
@@ -20,7 +17,7 @@ export function acceptJson(text: string): Members {
  * `readMembers()`.
  */
 export function refuseJson(text: string): string {
-  const read = readMembers(text, REQUESTED);
+  const read = readMembers(text);
   assert.ok(read instanceof InvalidText, `accepted: ${truncate(text, 200)}`);
   assert.equal(read.kind, "not JSON");
   const { position, message } = read;

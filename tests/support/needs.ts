@@ -51,8 +51,6 @@ const TOOLS = {
   ],
   bash: [byCommand("bash --version"), "commands of the handbook"],
   curl: [byCommand("curl --version"), "the sample in curl, and HTTP/2"],
-  go: [byCommand("go version"), "the sample in Go"],
-  javac: [byCommand("javac -version"), "the sample in Java"],
   mount: [canMount, "full disks"],
   openssl: [byCommand("openssl version"), "https"],
   python3: [byCommand("python3 --version"), "the sample in Python"],

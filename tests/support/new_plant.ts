@@ -24,8 +24,3 @@ export function refuseNewPlant(text: string): string {
   assert.equal(refusal.kind, "not a NewPlant", refusal.message);
   return refusal.message;
 }
-
-/** Returns two spellings of a NewPlant with an id. */
-export function withId(id: string): string[] {
-  return [`{"id":${id},"name":"a"}`, `{"name":"a","id": ${id} }`];
-}

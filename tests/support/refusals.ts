@@ -8,7 +8,7 @@ export const CONTRACT_HEADERS: Readonly<
 > = {
   40101: { "www-authenticate": 'Bearer realm="plants"' },
   40102: { "www-authenticate": 'Bearer realm="plants", error="invalid_token"' },
-  40501: { "allow": "POST" },
+  40501: { "allow": "POST", "cache-control": "no-store" },
   41502: { "accept-encoding": "identity" },
   50301: { "retry-after": "10" },
   50302: { "retry-after": "1" },

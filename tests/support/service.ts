@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { AcceptedTokens } from "../../src/http/auth.ts";
-import { BODY_MS_MAX, CREATES_RUNNING_MAX } from "../../src/limits.ts";
+import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { createService } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import type { Entry } from "./entries.ts";
@@ -34,8 +34,6 @@ export interface RequestOptions {
   /** Path and query. */
   readonly target?: string;
   readonly method?: string;
-  /** The whole URL, exactly as the runtime passes it on. */
-  readonly url?: string;
   /**
    * Headers that replace ordinary ones of the same name, in lower case: several
    * values repeat the header, and none leave it out.
@@ -61,7 +59,7 @@ class RawRequest extends Request {
  */
 function newRequest(
   body: string | Uint8Array | ReadableStream<Uint8Array<ArrayBuffer>>,
-  { target = "/plants", method = "POST", url, headers }: RequestOptions = {},
+  { target = "/plants", method = "POST", headers }: RequestOptions = {},
 ): Request {
   const sent = body instanceof ReadableStream
     ? body
@@ -73,8 +71,9 @@ function newRequest(
     "content-length": sent instanceof ReadableStream ? [] : `${sent.length}`,
     ...headers,
   };
-  // The runtime passes an empty path on as "/".
-  return new RawRequest(url ?? `http://plants.test${target || "/"}`, method, {
+  // The runtime passes the Host header on as it is, and an empty path as "/".
+  const url = `http://${fields.host}${target || "/"}`;
+  return new RawRequest(url, method, {
     body: sent,
     headers: Object.entries(fields).flatMap(([name, values]) =>
       [values].flat().map((value): [string, string] => [name, value])
@@ -163,28 +162,3 @@ export class TestService {
     return byId.map(([id, plant]) => [["plants", id], plant]);
   }
 }
-
-/** How to get the errors that no request alone causes, by their numbers. */
-export const SITUATIONS = {
-  40801: (service) => {
-    const reply = service.create(new ReadableStream());
-    service.checkAfter(BODY_MS_MAX);
-    return reply;
-  },
-  50001: (service) => {
-    service.bug = new TypeError("a bug of this test");
-    return service.create(VALID);
-  },
-  50301: async (service) => {
-    await service.handler.drain();
-    return await service.create(VALID);
-  },
-  50302: (service) => {
-    service.becomeBusy();
-    return service.create(VALID);
-  },
-  50303: (service) => {
-    service.store.problem = "out of order";
-    return service.create(VALID);
-  },
-} as const satisfies Record<number, (service: TestService) => Promise<Reply>>;
