@@ -89,7 +89,8 @@ const SETTINGS = {
     flag: "base-url",
     variable: "BASE_URL",
     placeholder: "URL",
-    help: "public address; its path prefixes all paths",
+    help:
+      "public address, such as https://plants.example; its path prefixes all paths",
     expected: "an http or https URL without a user and a query",
     parse: parseBaseUrl,
   },

@@ -226,15 +226,13 @@ function checkHeaders({ headers }: Request): ApiError | undefined {
   if (!JSON_TYPE.test(type)) {
     return new ApiError("contentTypeNotJson", shorten(type) || "none");
   }
-  const coding = headers.get("content-encoding") ?? "identity";
+  // An empty list names no coding (RFC 9110, section 5.6.1).
+  const coding = headers.get("content-encoding") || "identity";
   if (coding.toLowerCase() === "identity") return undefined;
   return new ApiError("contentCoding", shorten(coding));
 }
 
-/**
- * Returns the path of a request. It does not use `new URL`, which throws if the
- * client sent a Host header that is no host.
- */
+/** Returns the path of a request. `new URL` would throw for a port above 65535. */
 function pathOf({ url }: Request): string {
   return /\/\/[^/?]*([^?]*)/.exec(url)?.[1] ?? "";
 }

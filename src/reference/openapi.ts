@@ -154,12 +154,13 @@ function describeRefusals() {
   );
 }
 
-/** Describes the headers of a status; not each of its errors may have them. */
+/** Describes the headers of a status, which not each of its errors may have. */
 function describeHeaders(rows: readonly ErrorRow[]) {
   const names = rows.flatMap(({ headers = {} }) => Object.keys(headers));
   return Object.fromEntries(names.map((name) => {
     const type = name === "Retry-After" ? "integer" : "string";
-    return [name, { schema: { type } }];
+    const required = rows.every(({ headers = {} }) => name in headers);
+    return [name, { required, schema: { type } }];
   }));
 }
 

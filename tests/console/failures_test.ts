@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { explain, orListenFailure } from "../../src/console/failures.ts";
 import { tryToListen } from "../../src/http/server.ts";
-import { OperatorError } from "../../src/operator_error.ts";
 import { StoreError } from "../../src/store/store_error.ts";
 import { settings } from "../support/settings.ts";
 import { fileAt, serverAt } from "../support/stores.ts";

@@ -18,11 +18,9 @@ const UNKNOWN = [
   ...["/ferns?/plants", "/ferns?/plants?x"],
 ];
 
-/** Returns the end of the message for another path or method. */
-function advice(prefix = ""): string {
-  return `use POST ${prefix}/plants to create a plant; only the operator can ` +
-    "read plants, with plant-store export";
-}
+/** The end of the message for another path or method. */
+const ADVICE =
+  "create plants with POST /plants below the base URL; only the operator can read them";
 
 /** The paths that GET reads. */
 const READABLE = ROUTES.filter(({ methods }) => methods.includes("GET"))
@@ -123,7 +121,7 @@ Deno.test("handle() refuses every other method on every path with 40501, before 
       const reply = await service.create(VALID, { method, target, headers });
       assertRefusal(reply, {
         error: 40501,
-        message: `method not allowed: ${method}: ${advice()}`,
+        message: `method not allowed: ${method}: ${ADVICE}`,
         allow: methods.join(", "),
       });
       const isStored = reply.headers.get("cache-control") === null;
@@ -141,7 +139,7 @@ Deno.test("handle() replies with 40401 to an unknown path, whatever the method a
       for (const authorization of ["Bearer test-token", []]) {
         const headers = { authorization };
         const reply = await service.create(VALID, { target, method, headers });
-        const message = `path not found: ${path}: ${advice()}`;
+        const message = `path not found: ${path}: ${ADVICE}`;
         assertRefusal(reply, { error: 40401, message });
       }
     }
@@ -156,8 +154,8 @@ Deno.test("handle() quotes the start of a long Host, path, method and header", a
   for (
     const [error, options, quoted = start] of [
       [40004, { headers: { host: `${long}/` } }],
-      [40401, { target: `/${long}` }, `/${start.slice(1)}: ${advice()}`],
-      [40501, { method: long }, `${start}: ${advice()}`],
+      [40401, { target: `/${long}` }, `/${start.slice(1)}: ${ADVICE}`],
+      [40501, { method: long }, `${start}: ${ADVICE}`],
       [41501, { headers: { "content-type": long } }],
       [41502, { headers: { "content-encoding": long } }],
     ] as const
@@ -172,7 +170,7 @@ Deno.test("handle() routes by the path in the URL, whatever host precedes it", a
     const service = new TestService(BASE_URL);
     const send = (target: string) =>
       service.create(VALID, { target, headers: { host } });
-    const message = `path not found: /ferns: ${advice()}`;
+    const message = `path not found: /ferns: ${ADVICE}`;
     assertRefusal(await send("/ferns?/plants"), { error: 40401, message });
     // The runtime adds no slash to a query without a path.
     const page = { error: 40501, allow: "GET, HEAD" };
@@ -209,7 +207,7 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
       assert.equal((await service.get(`${prefix}${path}`)).status, 200, path);
       if (prefix === "" || path === "") continue;
       for (const outside of [path, `${prefix}${prefix}${path}`]) {
-        const message = `path not found: ${outside}: ${advice(prefix)}`;
+        const message = `path not found: ${outside}: ${ADVICE}`;
         assertRefusal(await service.get(outside), { error: 40401, message });
       }
     }
@@ -217,7 +215,7 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
     assert.equal((await service.create(VALID, { target })).status, 200);
     for (const outside of [`/x${target}`, `${target}/`]) {
       const reply = await service.create(VALID, { target: outside });
-      const message = `path not found: ${outside}: ${advice(prefix)}`;
+      const message = `path not found: ${outside}: ${ADVICE}`;
       assertRefusal(reply, { error: 40401, message });
     }
   }

@@ -2,13 +2,11 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";
-import {
-  API_ERRORS,
-  RETRYABLE_STATUSES,
-  statusOf,
-} from "../../src/api_errors.ts";
+import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
+import { renderPage } from "../../src/reference/page.ts";
 import { samples } from "../../src/reference/samples.ts";
 import { needs } from "../support/needs.ts";
+import { read } from "../support/readme.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import type { Tests } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
@@ -146,9 +144,15 @@ Deno.test("samples() retries without a reply, and after every status for which t
     .map(({ error }) => statusOf(error));
   // Those of proxies that limit requests, or got no reply.
   const all = new Set([...advised, 429, 502, 504]);
-  assert.deepEqual(new Set(RETRYABLE_STATUSES), all);
+  const statuses = [...all].toSorted().join(", ");
   const { curl: _, ...others } = samples("https://plants.test");
   for (const sample of Object.values(others)) {
-    assert.ok(sample.includes([0, ...RETRYABLE_STATUSES].join(", ")), sample);
+    assert.ok(sample.includes(`0, ${statuses}`), sample);
   }
+  assert.ok(read("README.md").includes(`|"${statuses},`));
+  const { html } = renderPage("https://plants.test");
+  const words = html.replaceAll(/\s+/g, " ");
+  assert.ok(
+    words.includes(`status ${statuses.replace(/, (\d+)$/, " or $1")},`),
+  );
 });
