@@ -8,10 +8,8 @@ import {
 import { StoreHealth } from "../../src/store/health.ts";
 import { StoreError } from "../../src/store/store_error.ts";
 import { FakeClock, FakeStore } from "../support/fake_store.ts";
-import { eventually } from "../support/waiting.ts";
 
 const FULL = new StoreError("other", "database or disk is full");
-const LOCKED = new StoreError("locked");
 const NO_ANSWER = new StoreError("no answer", "no answer within 1 s");
 const IO_ERROR = new StoreError("other", "disk I/O error");
 
@@ -20,8 +18,8 @@ class ProbedStore extends FakeStore {
   error: StoreError | undefined;
   readonly probes: PromiseWithResolvers<void>[] = [];
 
-  override checkFiles(): StoreError | undefined {
-    return this.error;
+  override checkFiles(): void {
+    if (this.error !== undefined) throw this.error;
   }
 
   override probe(): Promise<void> {
@@ -46,7 +44,8 @@ function setUpHealth() {
   clock.now = 10_000;
   /** The reports that no assertion has removed yet. */
   const reports: (StoreError | undefined)[] = [];
-  const health = new StoreHealth(store, (it) => void reports.push(it), clock);
+  const report = (it: StoreError | undefined) => void reports.push(it);
+  const health = new StoreHealth(store, report, clock.read);
   return { store, clock, reports, health };
 }
 
@@ -106,6 +105,16 @@ Deno.test("a store that is lost or corrupt stays so", async () => {
   }
 });
 
+Deno.test("check() throws a programmer error, and does not report it", () => {
+  const { store, reports, health } = setUpHealth();
+  const bug = new TypeError("a bug of this test");
+  store.checkFiles = () => {
+    throw bug;
+  };
+  assert.throws(() => health.check(), bug);
+  assert.deepEqual(reports, []);
+});
+
 Deno.test("check() probes a store that fails, and no other", async () => {
   const { store, clock, reports, health } = setUpHealth();
   health.check();
@@ -141,22 +150,6 @@ Deno.test("probe() writes once for all calls within PROBE_MS", async () => {
   await store.endProbe();
   assert.equal(await again, undefined);
   assert.deepEqual(reports, []);
-});
-
-Deno.test("probe() retries while another process holds the lock", async () => {
-  // After a stall, no time is left for another write.
-  for (let tries = 1, writes = 1; writes < 2; tries++) {
-    assert.ok(tries < 10, "it does not retry");
-    const { store, health } = setUpHealth();
-    let isOver = false;
-    const probed = health.probe().finally(() => isOver = true);
-    await store.endProbe(LOCKED);
-    await eventually((it) => it, () => isOver || store.probes.length === 2);
-    writes = store.probes.length;
-    await store.endProbe();
-    const expected = writes === 2 ? undefined : LOCKED;
-    assert.deepEqual([await probed, health.error], [expected, expected]);
-  }
 });
 
 Deno.test("probe() keeps the store failing without a further write while PROBES_UNSETTLED_MAX have no result", async () => {

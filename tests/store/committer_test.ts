@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
-import { BODY_BYTES_MAX, COMMIT_CHARS_MAX } from "../../src/limits.ts";
+import {
+  BODY_BYTES_MAX,
+  COMMIT_CHARS_MAX,
+  COMMIT_MS_MAX,
+} from "../../src/limits.ts";
 import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
 
 const PLANT = { name: "Monstera" };
@@ -14,8 +18,8 @@ Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
     ] as const
   ) {
     const { store, create } = setUpCommitter({
-      commitPlantsMax: 100,
-      commitsInFlightMax: 2,
+      plantsMax: 100,
+      inFlightMax: 2,
     });
     for (let id = 0; id < 60; id++) create(id, { name: "a".repeat(chars) });
     assert.deepEqual(store.batches, [1, count]);
@@ -31,8 +35,8 @@ Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
 
 Deno.test("a commit beside another one starts only with a full batch", async () => {
   const { store, create } = setUpCommitter({
-    commitPlantsMax: 3,
-    commitsInFlightMax: 3,
+    plantsMax: 3,
+    inFlightMax: 3,
   });
   for (let id = 1; id <= 6; id++) create(id);
   assert.deepEqual(store.operations, [["commit", 1n], ["commit", 2n, 3n, 4n]]);
@@ -69,7 +73,7 @@ Deno.test("a create that arrives during the commit of its id is answered by a la
 
 Deno.test("a batch reads before it commits if the last one had existing ids", async () => {
   const { store, recorded, create } = setUpCommitter();
-  for (const id of [1n, 2n, 4n]) store.plants.set(id, PLANT);
+  store.plants.set(1n, PLANT).set(2n, { name: "Ficus" }).set(4n, null);
   const creates = [1, 2, 3].map((id) => create(id));
   await store.writeAll();
   for (const id of [4, 5, 6]) {
@@ -79,7 +83,7 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
   }
   assert.deepEqual(
     outcomesOf(creates),
-    ["replayed", "replayed", "stored", "replayed", "stored", "stored"],
+    ["replayed", "conflict", "stored", "conflict", "stored", "stored"],
   );
   assert.deepEqual(store.operations, [
     ["commit", 1n],
@@ -98,14 +102,68 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
   assert.deepEqual(recorded.reports, [1, 1, 1]);
 });
 
-Deno.test("a value that cannot be read fails the creates of its id, and no others, and the store is not failing", async () => {
-  const { store, recorded, create } = setUpCommitter();
-  store.plants.set(1n, PLANT).set(2n, PLANT);
-  store.unreadable = 2n;
-  const first = create(4);
-  const creates = [1, 2, 3].map((id) => create(id));
+Deno.test("expire() fails every create at its deadline, not before: in a commit, queued, or waiting for its id", async () => {
+  const { recorded, create, expireAt } = setUpCommitter({
+    plantsMax: 2,
+  });
+  const ids = Array.from({ length: 9 }, (_, id) => id);
+  const creates = [...ids, ...ids].map((id) => create(id));
+  await expireAt(COMMIT_MS_MAX - 1);
+  assert.ok(creates.every(({ outcome }) => outcome === undefined));
+  assert.deepEqual(recorded.reports, []);
+  await expireAt(COMMIT_MS_MAX);
+  assert.ok(creates.every(({ outcome }) => outcome === "failed"));
+  const message = `no answer within ${COMMIT_MS_MAX / 1000} s`;
+  assert.deepEqual(recorded.reports, [message]);
+});
+
+Deno.test("a commit that never ends holds up others only until its creates expire", async () => {
+  const { store, clock, create, expireAt } = setUpCommitter({
+    inFlightMax: 2,
+  });
+  const first = create(1);
+  const hung = store.next();
+  clock.now = 1;
+  const second = create(2);
+  assert.equal(store.pending.length, 0);
+  await expireAt(COMMIT_MS_MAX);
   await store.writeAll();
-  const outcomes = ["stored", "replayed", "unreadable", "stored"];
-  assert.deepEqual(outcomesOf([first, ...creates]), outcomes);
-  assert.deepEqual(recorded.reports, [1, 1]);
+  assert.deepEqual(outcomesOf([first, second]), ["failed", "stored"]);
+  const third = create(3);
+  await store.writeAll();
+  assert.equal(third.outcome, "stored");
+  hung.resolve("committed");
+  await settled();
+});
+
+Deno.test("a programmer error is not reported as one of the store, and does not stop the committer", async () => {
+  const { store, recorded, create } = setUpCommitter();
+  const bug = new TypeError("a bug of this test");
+  const unhandled = Promise.withResolvers<unknown>();
+  addEventListener("unhandledrejection", (event) => {
+    event.preventDefault();
+    unhandled.resolve(event.reason);
+  }, { once: true });
+  recorded.committed = () => {
+    recorded.committed = () => {};
+    throw bug;
+  };
+  const creates = [create(1), create(2)];
+  await store.writeAll();
+  assert.equal(await unhandled.promise, bug);
+  await store.writeAll();
+  assert.deepEqual(outcomesOf(creates), ["stored", "stored"]);
+  assert.deepEqual(recorded.reports, []);
+});
+
+Deno.test("a commit is reported with its seconds, without those of the read before it", async () => {
+  const { store, clock, recorded, create } = setUpCommitter();
+  store.plants.set(1n, PLANT);
+  create(1);
+  create(2);
+  clock.now = 1_000;
+  await store.write();
+  clock.now = 1_250;
+  await store.write();
+  assert.deepEqual(recorded.seconds, [0.25]);
 });
