@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
-import {
-  BODY_BYTES_MAX,
-  COMMIT_CHARS_MAX,
-  COMMIT_MS_MAX,
-} from "../../src/limits.ts";
+import { BODY_BYTES_MAX, COMMIT_CHARS_MAX } from "../../src/limits.ts";
 import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
+
+// The simulation shows the deadlines, and what happens while a store fails.
 
 const PLANT = { name: "Monstera" };
 
@@ -100,40 +98,6 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
   ]);
   // A read is no success: it needs no room on the disk.
   assert.deepEqual(recorded.reports, [1, 1, 1]);
-});
-
-Deno.test("expire() fails every create at its deadline, not before: in a commit, queued, or waiting for its id", async () => {
-  const { recorded, create, expireAt } = setUpCommitter({
-    plantsMax: 2,
-  });
-  const ids = Array.from({ length: 9 }, (_, id) => id);
-  const creates = [...ids, ...ids].map((id) => create(id));
-  await expireAt(COMMIT_MS_MAX - 1);
-  assert.ok(creates.every(({ outcome }) => outcome === undefined));
-  assert.deepEqual(recorded.reports, []);
-  await expireAt(COMMIT_MS_MAX);
-  assert.ok(creates.every(({ outcome }) => outcome === "failed"));
-  const message = `no answer within ${COMMIT_MS_MAX / 1000} s`;
-  assert.deepEqual(recorded.reports, [message]);
-});
-
-Deno.test("a commit that never ends holds up others only until its creates expire", async () => {
-  const { store, clock, create, expireAt } = setUpCommitter({
-    inFlightMax: 2,
-  });
-  const first = create(1);
-  const hung = store.next();
-  clock.now = 1;
-  const second = create(2);
-  assert.equal(store.pending.length, 0);
-  await expireAt(COMMIT_MS_MAX);
-  await store.writeAll();
-  assert.deepEqual(outcomesOf([first, second]), ["failed", "stored"]);
-  const third = create(3);
-  await store.writeAll();
-  assert.equal(third.outcome, "stored");
-  hung.resolve("committed");
-  await settled();
 });
 
 Deno.test("a programmer error is not reported as one of the store, and does not stop the committer", async () => {

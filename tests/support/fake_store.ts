@@ -157,12 +157,7 @@ export function setUpCommitter(
     });
     return created;
   }
-  function expireAt(nowMs: number): Promise<void> {
-    clock.now = nowMs;
-    committer.expire();
-    return settled();
-  }
-  return { store, clock, recorded, create, expireAt };
+  return { store, clock, recorded, create };
 }
 
 /** Returns the outcomes of creates. */
