@@ -127,8 +127,8 @@ test("a store of which one read fails can be opened again, so the error can pass
     const other = storeError("other", corrupt.message);
     await assert.rejects(open(fileAt(path)), other);
   }
-  // The page of the plants, which no inspection reads.
-  overwrite(path, 3 * PAGE_BYTES, PAGE_BYTES);
+  // A page that Deno reads when it opens a store.
+  overwrite(path, 5 * PAGE_BYTES, PAGE_BYTES);
   for (const open of OPEN) {
     await assert.rejects(open(fileAt(path)), storeError("corrupt"));
   }
