@@ -45,6 +45,14 @@ Deno.test("a commit beside another one starts only with a full batch", async () 
   assert.equal(store.operations.length, 3);
   await store.writeAll();
   assert.deepEqual(store.operations.slice(3), [["commit", 8n]]);
+
+  // Also while a part of the other one is answered.
+  for (const id of [20, 1, 21]) create(id);
+  await store.write();
+  await store.write();
+  create(22);
+  const last = [["commit", 1n, 21n], ["read", 1n, 21n], ["commit", 21n]];
+  assert.deepEqual(store.operations.slice(5), last);
 });
 
 Deno.test("creates of one id that wait for a commit to start are in that commit together", async () => {

@@ -167,7 +167,9 @@ eachStore.test("probe() leaves nothing behind", async ({ store, kv }) => {
   assert.deepEqual(await entriesOf(kv), []);
 });
 
-fileStore.test("probe() writes", async ({ store, path }) => {
+fileStore.test("probe() writes, also if another program has stored something of that name", async ({ store, path }) => {
+  using kv = await Deno.openKv(path);
+  await kv.set(["probe"], "of another program");
   const { size } = Deno.statSync(`${path}-wal`);
   await store.probe();
   assert.ok(Deno.statSync(`${path}-wal`).size > size);
