@@ -195,6 +195,16 @@ eachStore.test("read() and list() skip keys of other programs, but have ids whos
   assert.deepEqual(await list(store, undefined, true), plants.toReversed());
 });
 
+eachStore.test("list() has a plant whose id many keys of another program share, in both directions", async ({ store, kv }) => {
+  const plants = newPlants([1n, 2n, 3n]);
+  await store.commit(plants);
+  const notes = kv.atomic();
+  for (const i of range(0n, 2 * PAGE_KEYS)) notes.set(["plants", 2n, i], i);
+  await notes.commit();
+  assert.deepEqual(await list(store), plants);
+  assert.deepEqual(await list(store, undefined, true), plants.toReversed());
+});
+
 eachStore.test("remove() deletes the plant of an id, and nothing else", async ({ store, kv }) => {
   await store.commit(newPlants([1n, 2n, 3n]));
   await kv.set(["plants", 4n], "not a plant");
