@@ -1,5 +1,6 @@
 /** What a store does while it is locked, and once it is lost or damaged. */
 import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
 import { DatabaseSync } from "node:sqlite";
 import { COMMIT_MS_MAX, PROBE_MS } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
@@ -128,6 +129,28 @@ test("list() has every plant that is not on a damaged page, forward up to it and
     assert.ok(missing.every(({ id }) => ids.includes(id)), `${ids}`);
   }
   assert.ok(pages > 20, `${pages} pages`);
+});
+
+test("list() ends if a page is in the place of another one, so that the ids run in a circle", async ({ store: path }) => {
+  for (
+    const [id, other, reverse] of [[125, 20, false], [175, 290, true]] as const
+  ) {
+    await makeStore(path, PLANTS);
+    const content = Buffer.from(Deno.readFileSync(path));
+    const [to = 0, from = 0] = [id, other].map((it) => {
+      const offset = content.indexOf(`Monstera ${it} `);
+      return offset - offset % PAGE_BYTES;
+    });
+    content.copy(content, to, from, from + PAGE_BYTES);
+    Deno.writeFileSync(path, content);
+    const store = await openExistingStore(fileAt(path));
+    const pages = store.list(undefined, reverse);
+    await assert.rejects(async () => {
+      for (let i = 0; i < 10; i++) await pages.next();
+    }, storeError("corrupt"));
+    store.close();
+    Deno.removeSync(path);
+  }
 });
 
 /** Each operation that can find that a store is lost or damaged. */
