@@ -20,22 +20,18 @@ Deno.test("createService() reports commits and failures to the metrics and the h
   service.store.resume();
   assert.equal((await created).status, 200);
   const { text } = await service.get("/metrics");
-  assert.match(text, /_commits_total 1\n/);
   assert.match(text, /_commit_plants_sum 1\n/);
   assert.match(text, /_commit_duration_seconds_sum 0.5\n/);
   assert.deepEqual(service.reported, ["database or disk is full", "recovered"]);
 });
 
-Deno.test("createService() shows in /metrics whether the store is new, and the size of its file", async () => {
+Deno.test("createService() shows the size of a file in /metrics, and none of a server", async () => {
   const service = new TestService();
   const { text } = await service.get("/metrics");
-  assert.match(text, /_new_store 0\n/);
   assert.doesNotMatch(text, /_database_bytes/);
-  service.store.isNew = true;
   service.store.databaseBytes = 4096;
-  const { text: ofNewFile } = await service.get("/metrics");
-  assert.match(ofNewFile, /_new_store 1\n/);
-  assert.match(ofNewFile, /_database_bytes 4096\n/);
+  const { text: ofFile } = await service.get("/metrics");
+  assert.match(ofFile, /_database_bytes 4096\n/);
 });
 
 Deno.test("check() fails late creates, and probes a failing store", async () => {

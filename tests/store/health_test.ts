@@ -8,10 +8,8 @@ import {
 import { StoreHealth } from "../../src/store/health.ts";
 import { StoreError } from "../../src/store/store_error.ts";
 import { FakeClock, FakeStore } from "../support/fake_store.ts";
-import { eventually } from "../support/waiting.ts";
 
 const FULL = new StoreError("other", "database or disk is full");
-const LOCKED = new StoreError("locked");
 const NO_ANSWER = new StoreError("no answer", "no answer within 1 s");
 const IO_ERROR = new StoreError("other", "disk I/O error");
 
@@ -20,8 +18,8 @@ class ProbedStore extends FakeStore {
   error: StoreError | undefined;
   readonly probes: PromiseWithResolvers<void>[] = [];
 
-  override checkFiles(): StoreError | undefined {
-    return this.error;
+  override checkFiles(): void {
+    if (this.error !== undefined) throw this.error;
   }
 
   override probe(): Promise<void> {
@@ -46,8 +44,16 @@ function setUpHealth() {
   clock.now = 10_000;
   /** The reports that no assertion has removed yet. */
   const reports: (StoreError | undefined)[] = [];
-  const health = new StoreHealth(store, (it) => void reports.push(it), clock);
-  return { store, clock, reports, health };
+  const report = (it: StoreError | undefined) => void reports.push(it);
+  const health = new StoreHealth(store, report, clock.read);
+  /** Starts a probe that ends after a time; with an error, it fails. */
+  async function probe(error?: StoreError, ms = 0) {
+    const probed = health.probe();
+    clock.now += ms;
+    await store.endProbe(error);
+    return await probed;
+  }
+  return { store, clock, reports, health, probe };
 }
 
 Deno.test("a store that fails is reported once, with its first error, and once when it has recovered", () => {
@@ -79,31 +85,37 @@ Deno.test("an error of the files is reported once, without a probe write, even w
 });
 
 Deno.test("a probe that fails is reported if it is of another kind than the last error, or has another cause", async () => {
-  const { store, clock, reports, health } = setUpHealth();
+  const { clock, reports, probe } = setUpHealth();
   const denied = ["wal", "shm"].map((it) => new StoreError("denied", it));
   for (const error of [IO_ERROR, FULL, FULL, ...denied]) {
     clock.now += PROBE_MS;
-    const probed = health.probe();
-    await store.endProbe(error);
-    await probed;
+    await probe(error);
   }
   assert.deepEqual(reports, [IO_ERROR, FULL, denied[0]]);
 });
 
 Deno.test("a store that is lost or corrupt stays so", async () => {
   for (const kind of ["lost", "corrupt"] as const) {
-    const { store, clock, reports, health } = setUpHealth();
+    const { store, clock, reports, health, probe } = setUpHealth();
     const final = new StoreError(kind);
     store.error = final;
     health.check();
     store.error = undefined;
     clock.now += RECOVERY_MS_MIN;
     health.committed(0);
-    const probed = health.probe();
-    await store.endProbe(FULL);
-    assert.equal(await probed, final);
+    assert.equal(await probe(FULL), final);
     assert.deepEqual(reports, [final]);
   }
+});
+
+Deno.test("check() throws a programmer error, and does not report it", () => {
+  const { store, reports, health } = setUpHealth();
+  const bug = new TypeError("a bug of this test");
+  store.checkFiles = () => {
+    throw bug;
+  };
+  assert.throws(() => health.check(), bug);
+  assert.deepEqual(reports, []);
 });
 
 Deno.test("check() probes a store that fails, and no other", async () => {
@@ -126,7 +138,7 @@ Deno.test("check() probes a store that fails, and no other", async () => {
 });
 
 Deno.test("probe() writes once for all calls within PROBE_MS", async () => {
-  const { store, clock, reports, health } = setUpHealth();
+  const { store, clock, reports, health, probe } = setUpHealth();
   const probed = Array.from({ length: 100 }, () => health.probe());
   assert.equal(store.probes.length, 1);
   await store.endProbe();
@@ -136,27 +148,9 @@ Deno.test("probe() writes once for all calls within PROBE_MS", async () => {
   assert.equal(store.probes.length, 1);
 
   clock.now++;
-  const again = health.probe();
+  assert.equal(await probe(), undefined);
   assert.equal(store.probes.length, 2);
-  await store.endProbe();
-  assert.equal(await again, undefined);
   assert.deepEqual(reports, []);
-});
-
-Deno.test("probe() retries while another process holds the lock", async () => {
-  // After a stall, no time is left for another write.
-  for (let tries = 1, writes = 1; writes < 2; tries++) {
-    assert.ok(tries < 10, "it does not retry");
-    const { store, health } = setUpHealth();
-    let isOver = false;
-    const probed = health.probe().finally(() => isOver = true);
-    await store.endProbe(LOCKED);
-    await eventually((it) => it, () => isOver || store.probes.length === 2);
-    writes = store.probes.length;
-    await store.endProbe();
-    const expected = writes === 2 ? undefined : LOCKED;
-    assert.deepEqual([await probed, health.error], [expected, expected]);
-  }
 });
 
 Deno.test("probe() keeps the store failing without a further write while PROBES_UNSETTLED_MAX have no result", async () => {
@@ -186,53 +180,40 @@ Deno.test("probe() keeps the store failing without a further write while PROBES_
   assert.equal(health.error, undefined);
 });
 
-for (
-  const [relation, ms, recovers] of [
-    ["below", -1, false],
-    ["at", 0, true],
-  ] as const
-) {
-  const what = recovers ? "recovers" : "does not recover";
-  Deno.test(`a probe ${what} a store on which a write last failed ${relation} RECOVERY_MS_MIN before`, async () => {
-    const { store, clock, reports, health } = setUpHealth();
-    health.failed(FULL);
-    clock.now += 700;
-    health.failed(FULL);
-    clock.now += RECOVERY_MS_MIN + ms;
-    const probed = health.probe();
-    // The probe counts from its start.
-    clock.now += 500;
-    await store.endProbe();
-    assert.equal(await probed, recovers ? undefined : FULL);
-    assert.equal(health.error === undefined, recovers);
-    assert.equal(reports.length, recovers ? 2 : 1);
-  });
+/** Something that happens to a store. */
+type Step = (parts: ReturnType<typeof setUpHealth>) => unknown;
 
-  Deno.test(`a commit ${what} a store whose probe failed ${relation} RECOVERY_MS_MIN before, during the next probe`, async () => {
-    const { store, clock, health } = setUpHealth();
-    const probed = health.probe();
-    await store.endProbe(IO_ERROR);
-    await probed;
-    clock.now += PROBE_MS;
+/** Each way to find that a store fails, and each that shows that it works. */
+const FAILURES: readonly Step[] = [
+  ({ health }) => health.failed(FULL),
+  ({ probe }) => probe(FULL),
+  ({ store, health }) => {
+    store.error = FULL;
     health.check();
-    assert.equal(store.probes.length, 2);
-    // The commit counts from its start.
-    clock.now += RECOVERY_MS_MIN - PROBE_MS + ms + 500;
+    store.error = undefined;
+  },
+];
+const WRITES: readonly Step[] = [
+  ({ clock, health }) => {
+    clock.now += 500;
     health.committed(0.5);
-    assert.equal(health.error === undefined, recovers);
-    await store.endProbe();
-  });
-}
+  },
+  ({ probe }) => probe(undefined, 500),
+];
 
-Deno.test("a store recovers with a write RECOVERY_MS_MIN after its files could not be examined", () => {
-  const { store, clock, reports, health } = setUpHealth();
-  store.error = IO_ERROR;
-  health.check();
-  store.error = undefined;
-  clock.now += RECOVERY_MS_MIN - 1;
-  health.committed(0);
-  assert.deepEqual(reports, [IO_ERROR]);
-  clock.now++;
-  health.committed(0);
-  assert.deepEqual(reports, [IO_ERROR, undefined]);
+Deno.test("a store recovers with a write that starts RECOVERY_MS_MIN after its last failure, whatever failed, and not before", async () => {
+  for (const fail of FAILURES) {
+    for (const write of WRITES) {
+      for (const ms of [RECOVERY_MS_MIN - 1, RECOVERY_MS_MIN]) {
+        const parts = setUpHealth();
+        parts.health.failed(FULL);
+        parts.clock.now += PROBE_MS;
+        await fail(parts);
+        parts.clock.now += ms;
+        await write(parts);
+        const recovery = ms === RECOVERY_MS_MIN ? [undefined] : [];
+        assert.deepEqual(parts.reports, [FULL, ...recovery]);
+      }
+    }
+  }
 });

@@ -5,24 +5,18 @@ import {
   ID_MAX,
   ID_MIN,
   LIST_KEYS_MAX,
-  STORE_OPEN_MS_MAX,
+  PAGE_KEYS,
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { countChars } from "../../src/plant/plant.ts";
-import { listPlants } from "../../src/store/listing.ts";
-import { retryWhileLocked } from "../../src/store/retry.ts";
+import type { KvStore, Listed } from "../../src/store/kv_store.ts";
+import { entriesOf } from "../support/entries.ts";
+import { newPlants, range, WHOLE } from "../support/plants.ts";
 import { Random } from "../support/random.ts";
 import { replaced } from "../support/replaced.ts";
-import { newPlants, range, WHOLE } from "../support/plants.ts";
-import { entriesOf } from "../support/entries.ts";
-import {
-  commit,
-  commitAll,
-  eachStore,
-  fileStore,
-  storeError,
-} from "../support/stores.ts";
+import { eachStore, fileStore } from "../support/stores.ts";
 import { drawId } from "../support/transfer.ts";
+import { inParallel } from "../support/waiting.ts";
 
 /** Fills a body; one "ж" makes V8 store all characters with two bytes. */
 const LARGEST: Plant = {
@@ -36,23 +30,47 @@ const IDS = [
   ...[2n ** 32n, 2n ** 53n, 2n ** 53n + 1n, ID_MAX - 1n, ID_MAX],
 ];
 
-eachStore.test("commit() writes plants that another program can read, without a problem of the files", async ({ store, kv }) => {
+/** Commits any number of plants. */
+async function commitAll(
+  store: KvStore,
+  plants: readonly NewPlant[],
+): Promise<void> {
+  const batchSize = store.commits.plantsMax;
+  const batches: NewPlant[][] = [];
+  for (let i = 0; i < plants.length; i += batchSize) {
+    batches.push(plants.slice(i, i + batchSize));
+  }
+  await inParallel(batches, async (batch) => {
+    assert.equal(await store.commit(batch), "committed");
+  }, 4);
+}
+
+/** Lists the plants above an id, by default all, in the order of a listing. */
+async function list(
+  store: KvStore,
+  after?: bigint,
+  reverse = false,
+): Promise<Listed[]> {
+  return (await Array.fromAsync(store.list(after, reverse))).flat();
+}
+
+eachStore.test("commit() writes plants that another program can read", async ({ store, kv }) => {
   const plants: NewPlant[] = [
     { id: 1n, plant: WHOLE },
     { id: -2n, plant: { name: "" } },
     { id: 3n, plant: { name: "Олива\0🌿\n", tag: "" } },
   ];
-  assert.equal(await commit(store, plants), "committed");
+  assert.equal(await store.commit(plants), "committed");
   assert.deepEqual(await entriesOf(kv), [
     [["plants", -2n], { name: "" }],
     [["plants", 1n], WHOLE],
     [["plants", 3n], { name: "Олива\0🌿\n", tag: "" }],
   ]);
-  assert.equal(store.checkFiles(), undefined);
+  store.checkFiles();
 });
 
 eachStore.test("commit() writes nothing if one id exists", async ({ store, kv }) => {
-  await commit(store, [{ id: 5n, plant: WHOLE }]);
+  await store.commit([{ id: 5n, plant: WHOLE }]);
   await kv.set(["plants", 6n], "not a plant");
   const entries = await entriesOf(kv);
   for (const id of [5n, 6n]) {
@@ -60,64 +78,52 @@ eachStore.test("commit() writes nothing if one id exists", async ({ store, kv })
       id,
       plant: WHOLE,
     });
-    assert.equal(await commit(store, batch), "exists");
+    assert.equal(await store.commit(batch), "exists");
     assert.deepEqual(await entriesOf(kv), entries);
   }
 });
 
-eachStore.test("every id of int64 is exact, and listed in order, all or those above an id", async ({ store }) => {
+eachStore.test("every id of int64 is exact, and listed in order and in reverse, all or those above an id", async ({ store }) => {
   const plants = newPlants(IDS);
   await commitAll(store, plants);
   const found = await store.read(IDS);
   for (const { id, plant } of plants) assert.deepEqual(found.get(id), plant);
   for (const after of [undefined, ...IDS, 2n]) {
-    const listed = (await Array.fromAsync(listPlants(store, after))).flat();
     const above = plants.filter(({ id }) => after === undefined || id > after);
-    assert.deepEqual(listed, above);
+    assert.deepEqual(await list(store, after), above);
+    assert.deepEqual(await list(store, after, true), above.toReversed());
   }
 });
 
-eachStore.test("commit() takes the most plants that COMMIT_CHARS_MAX allows, the largest and as many as possible", async ({ store, kv }) => {
-  const chars = Math.floor(COMMIT_CHARS_MAX / store.commitPlantsMax);
+eachStore.test("list() has pages of PAGE_KEYS plants until one is shorter", async ({ store }) => {
+  for (const end of [PAGE_KEYS, 2 * PAGE_KEYS + 1]) {
+    const plants = newPlants(range(1n, end));
+    await commitAll(store, plants.slice((await list(store)).length));
+    for (const reverse of [false, true]) {
+      const pages = await Array.fromAsync(store.list(undefined, reverse));
+      const expected = reverse ? plants.toReversed() : plants;
+      assert.deepEqual(pages.flat(), expected);
+      const lengths = pages.map(({ length }) => length);
+      const full = Array(Math.floor(end / PAGE_KEYS)).fill(PAGE_KEYS);
+      assert.deepEqual(lengths, [...full, end % PAGE_KEYS]);
+    }
+  }
+});
+
+eachStore.test("commit() takes the most plants that COMMIT_CHARS_MAX allows, the largest and as many as possible", async ({ store }) => {
+  const chars = Math.floor(COMMIT_CHARS_MAX / store.commits.plantsMax);
   const many = { name: "ж".repeat(Math.min(chars, LARGEST.name.length)) };
-  const ids: bigint[] = [];
-  const counts: number[] = [];
-  for (const plant of [LARGEST, many]) {
-    const count = Math.min(
-      store.commitPlantsMax,
-      Math.floor(COMMIT_CHARS_MAX / countChars(plant)),
-    );
-    counts.push(count);
-    const next = ID_MIN + BigInt(ids.length);
-    const plants = range(next, count).map((id) => ({ id, plant }));
-    ids.push(...plants.map(({ id }) => id));
-    assert.equal(await commit(store, plants), "committed");
-    assert.equal(await commit(store, plants), "exists");
+  for (const [first, plant] of [[ID_MIN, LARGEST], [0n, many]] as const) {
+    const count = Math.floor(COMMIT_CHARS_MAX / countChars(plant));
+    const ids = range(first, Math.min(store.commits.plantsMax, count));
+    const plants = ids.map((id) => ({ id, plant }));
+    assert.equal(await store.commit(plants), "committed");
     const found = await store.read(ids);
-    for (const { id } of plants) assert.deepEqual(found.get(id), plant);
+    for (const id of ids) assert.deepEqual(found.get(id), plant);
   }
-  assert.ok(counts[0] !== undefined && counts[0] > 0);
-  assert.equal(counts[1], store.commitPlantsMax);
-  assert.equal((await entriesOf(kv)).length, ids.length);
 });
 
-eachStore.test("read() returns the plants that exist, and null for values that are not plants", async ({ store, kv }) => {
-  await commit(store, [{ id: 1n, plant: WHOLE }]);
-  await kv.set(["plants", 2n], { name: "Ficus", height: 3, tag: "" });
-  // A run of ids, and one apart.
-  const foreign = [3n, 4n, 5n, 1_000n];
-  for (const id of foreign) await kv.set(["plants", id], { name: 7 });
-  assert.deepEqual(
-    await store.read([1n, 2n, ...foreign]),
-    new Map<bigint, Plant | null>([
-      [1n, WHOLE],
-      [2n, { name: "Ficus", tag: "" }],
-      ...foreign.map((id) => [id, null] as const),
-    ]),
-  );
-});
-
-eachStore.test("read() finds ids in sequences, with gaps, at both ends and far apart", async ({ store, kv }) => {
+eachStore.test("read() finds ids in sequences, also longer than one listing, with gaps, at both ends and far apart", async ({ store, kv }) => {
   const random = new Random(1);
   const randomIds = Array.from({ length: 100 }, () => drawId(random));
   const cases: bigint[][] = [
@@ -133,6 +139,7 @@ eachStore.test("read() finds ids in sequences, with gaps, at both ends and far a
     [1n, 2n, 3n, 50n, 51n, 52n, 53n, 70n, 90n, 94n, 98n, 102n],
     range(10n, 4).toReversed(),
     [-30n, ...range(5n, 4)],
+    range(-400n, LIST_KEYS_MAX + 300),
     randomIds,
   ];
   const stored = new Map<bigint, Plant>();
@@ -155,85 +162,90 @@ eachStore.test("read() finds ids in sequences, with gaps, at both ends and far a
   }
 });
 
-eachStore.test("read() finds a sequence of more ids than one listing returns", async ({ store }) => {
-  const count = LIST_KEYS_MAX + 300;
-  const ids = range(-400n, count);
-  await commitAll(store, newPlants(ids.filter((id) => id % 3n !== 0n)));
-  const found = await store.read(ids);
-  for (const { id, plant } of newPlants(ids)) {
-    assert.deepEqual(found.get(id), id % 3n === 0n ? undefined : plant);
-  }
-});
-
 eachStore.test("probe() leaves nothing behind", async ({ store, kv }) => {
-  // The other connection may have the lock for a moment.
-  await retryWhileLocked(STORE_OPEN_MS_MAX, () => store.probe());
+  await store.probe();
   assert.deepEqual(await entriesOf(kv), []);
 });
 
-fileStore.test("probe() writes, also if another program has stored a probe key", async ({ store, path }) => {
+fileStore.test("probe() writes, also if another program has stored something of that name", async ({ store, path }) => {
   using kv = await Deno.openKv(path);
   await kv.set(["probe"], "of another program");
   const { size } = Deno.statSync(`${path}-wal`);
-  await retryWhileLocked(STORE_OPEN_MS_MAX, () => store.probe());
+  await store.probe();
   assert.ok(Deno.statSync(`${path}-wal`).size > size);
 });
 
-eachStore.test("read() and listPlants() ignore keys of another program, but those longer than an id are listed without a plant", async ({ store, kv }) => {
-  await commit(store, [{ id: 1n, plant: WHOLE }, { id: 5n, plant: WHOLE }]);
+eachStore.test("read() and list() skip keys of other programs, but have ids whose values are no plants", async ({ store, kv }) => {
+  await store.commit(newPlants([1n, 5n]));
   for (
     const key of [
       ...[["plants", 1n, "note"], ["plants", 3n, "note"], ["plants", 3]],
       ...[["plants", "3"], ["plants", true], ["plants"], ["zzz", 4n]],
-      ["plant", 2n],
+      ...[["plant", 2n], ["plants", 5n, 1n], ["plants", 5n, 2n]],
     ]
   ) await kv.set(key, WHOLE);
-  const found = await store.read([1n, 2n, 3n, 4n, 5n]);
-  assert.deepEqual(found, new Map([[1n, WHOLE], [5n, WHOLE]]));
-  assert.deepEqual(await store.read([3n]), new Map());
-  assert.deepEqual((await Array.fromAsync(listPlants(store))).flat(), [
-    { id: 1n, plant: WHOLE },
-    { id: 1n, plant: null },
-    { id: 3n, plant: null },
-    { id: 5n, plant: WHOLE },
-  ]);
+  await kv.set(["plants", 7n], "not a plant");
+  const plants = [...newPlants([1n, 5n]), { id: 7n, plant: null }];
+  // A run of ids, and some apart.
+  for (const ids of [range(1n, 7), [1n, 3n, 5n, 7n, 100n]]) {
+    const found = new Map(plants.map(({ id, plant }) => [id, plant]));
+    assert.deepEqual(await store.read(ids), found);
+  }
+  assert.deepEqual(await list(store), plants);
+  assert.deepEqual(await list(store, undefined, true), plants.toReversed());
+});
+
+eachStore.test("list() has a plant whose id many keys of another program share, in both directions", async ({ store, kv }) => {
+  const plants = newPlants([1n, 2n, 3n]);
+  await store.commit(plants);
+  const notes = kv.atomic();
+  for (const i of range(0n, 2 * PAGE_KEYS)) notes.set(["plants", 2n, i], i);
+  await notes.commit();
+  assert.deepEqual(await list(store), plants);
+  assert.deepEqual(await list(store, undefined, true), plants.toReversed());
 });
 
 eachStore.test("remove() deletes the plant of an id, and nothing else", async ({ store, kv }) => {
-  await commit(store, newPlants([1n, 2n, 3n]));
+  await store.commit(newPlants([1n, 2n, 3n]));
   await kv.set(["plants", 4n], "not a plant");
   await kv.set(["plants", 2n, "note"], WHOLE);
   const entries = await entriesOf(kv);
   const isFound = [];
-  for (const id of [2n, 2n, 4n, 5n]) {
-    const remove = () => store.remove(id);
-    isFound.push(await retryWhileLocked(STORE_OPEN_MS_MAX, remove));
-  }
+  for (const id of [2n, 2n, 4n, 5n]) isFound.push(await store.remove(id));
   assert.deepEqual(isFound, [true, false, true, false]);
   const kept = entries.filter(({ 0: key }) =>
     key.length === 3 || key[1] === 1n || key[1] === 3n
   );
   assert.deepEqual(await entriesOf(kv), kept);
-  assert.equal(await commit(store, [{ id: 2n, plant: WHOLE }]), "committed");
+  assert.equal(await store.commit(newPlants([2n])), "committed");
 });
 
-eachStore.test("remove() is locked if another program changes the plant meanwhile, and removes nothing", async ({ store, kv }) => {
+eachStore.test("remove() at the same time by several callers counts each plant once", async ({ store, kv }) => {
+  const ids = range(1n, 10);
+  await store.commit(newPlants(ids));
+  const removals = [...ids, ...ids, ...ids].map((id) => store.remove(id));
+  const removed = (await Promise.all(removals)).filter((isFound) => isFound);
+  assert.equal(removed.length, ids.length);
+  assert.deepEqual(await entriesOf(kv), []);
+});
+
+eachStore.test("remove() reads again if another program has removed the plant, or stored another one, meanwhile", async ({ store, kv }) => {
   const key = ["plants", 1n];
   const { prototype } = Deno.AtomicOperation;
-  const { commit: commitNow } = prototype;
-  for (const plants of [[], [{ name: "Ficus" }]]) {
-    await kv.delete(key);
-    await commit(store, newPlants([1n]));
+  const { commit } = prototype;
+  for (const isStored of [false, true]) {
+    await store.commit(newPlants([1n]));
     using once = replaced(prototype, "commit", async function (
       this: Deno.AtomicOperation,
     ) {
       once[Symbol.dispose]();
       await kv.delete(key);
-      for (const plant of plants) await kv.set(key, plant);
-      return await commitNow.call(this);
+      if (isStored) await kv.set(key, WHOLE);
+      const result = await commit.call(this);
+      assert.deepEqual((await kv.get(key)).value, isStored ? WHOLE : null);
+      return result;
     });
-    await assert.rejects(store.remove(1n), storeError("locked"));
-    assert.deepEqual(await entriesOf(kv), plants.map((plant) => [key, plant]));
-    assert.equal(await store.remove(1n), plants.length === 1);
+    assert.equal(await store.remove(1n), isStored);
+    assert.deepEqual(await entriesOf(kv), []);
   }
 });

@@ -8,7 +8,7 @@ import {
   type Outcome,
 } from "../../src/store/committer.ts";
 import type { Store } from "../../src/store/kv_store.ts";
-import { StoreError, toStoreError } from "../../src/store/store_error.ts";
+import { type StoreError, toStoreError } from "../../src/store/store_error.ts";
 
 /** A commit that has no result until the test gives it one. */
 interface PendingCommit {
@@ -28,8 +28,6 @@ export class FakeStore implements Store {
   readonly plants = new Map<bigint, Plant | null>();
   /** Every operation fails with this problem, if there is one. */
   problem: string | undefined;
-  /** An id whose value cannot be read. */
-  unreadable: bigint | undefined;
   #isPaused = false;
 
   constructor(readonly commits: CommitBounds = COMMITS_FILE) {}
@@ -72,9 +70,6 @@ export class FakeStore implements Store {
   ): Promise<ReadonlyMap<bigint, Plant | null>> {
     this.operations.push(["read", ...ids]);
     await this.probe();
-    if (ids.some((id) => id === this.unreadable)) {
-      throw new StoreError("newer format");
-    }
     return new Map(this.plants);
   }
 
@@ -162,12 +157,7 @@ export function setUpCommitter(
     });
     return created;
   }
-  function expireAt(nowMs: number): Promise<void> {
-    clock.now = nowMs;
-    committer.expire();
-    return settled();
-  }
-  return { store, clock, recorded, committer, create, expireAt };
+  return { store, clock, recorded, create };
 }
 
 /** Returns the outcomes of creates. */

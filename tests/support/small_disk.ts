@@ -18,13 +18,6 @@ export class SmallDisk extends TemporaryDirectory {
     }
   }
 
-  /** Changes its options, as `mount -o remount`. */
-  remount(options: string): void {
-    const args = ["-o", `remount,${options}`, this.path];
-    const { success } = new Deno.Command("mount", { args }).outputSync();
-    if (!success) throw new Error(`cannot remount ${options}`);
-  }
-
   /** Fills the disk with a file, to the last byte; returns its path. */
   fill(name: string): string {
     const path = this.file(name);

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import type { NewPlant } from "../../src/plant/plant.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import type { StoreLocation } from "../../src/store/location.ts";
 import { openStore } from "../../src/store/open.ts";
@@ -8,7 +7,6 @@ import {
   type StoreErrorKind,
 } from "../../src/store/store_error.ts";
 import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
-import { inParallel } from "./waiting.ts";
 import { test } from "./tests.ts";
 
 /** Returns the location of a store in a file. */
@@ -71,19 +69,4 @@ export function storeError(
     else assert.match(error.message, message);
     return true;
   };
-}
-
-/** Commits any number of plants. */
-export async function commitAll(
-  store: KvStore,
-  plants: readonly NewPlant[],
-): Promise<void> {
-  const batchSize = store.commits.plantsMax;
-  const batches: NewPlant[][] = [];
-  for (let i = 0; i < plants.length; i += batchSize) {
-    batches.push(plants.slice(i, i + batchSize));
-  }
-  await inParallel(batches, async (batch) => {
-    assert.equal(await store.commit(batch), "committed");
-  }, 4);
 }

@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import {
   isSameFile,
+  lstatOrUndefined,
   realPathOf,
-  statOrUndefined,
 } from "../../../src/store/files/file_system.ts";
 import { test } from "../../support/tests.ts";
 
-test("statOrUndefined() finds nothing in a directory that is missing, or a file now", ({ directory }) => {
+test("lstatOrUndefined() finds nothing in a directory that is missing, or a file now", ({ directory }) => {
   const file = directory.file("file");
-  assert.equal(statOrUndefined(`${file}/plants.db`), undefined);
+  assert.equal(lstatOrUndefined(`${file}/plants.db`), undefined);
   Deno.createSync(file).close();
-  assert.equal(statOrUndefined(`${file}/plants.db`), undefined);
+  assert.equal(lstatOrUndefined(`${file}/plants.db`), undefined);
 });
 
 test("realPathOf() follows links to a file that exists or is missing", ({ directory }) => {

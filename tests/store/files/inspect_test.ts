@@ -1,164 +1,166 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import {
-  filesOf,
-  inspect,
-  isIntact,
-  requireStore,
-  requireUsable,
-} from "../../../src/store/files/inspect.ts";
-import { toStoreError } from "../../../src/store/store_error.ts";
-import { execute, overwrite } from "../../support/damage.ts";
-import {
-  KEY,
-  makeBackup,
-  makeLog,
-  makeStore,
-  PLANT,
-} from "../../support/places.ts";
+import { lstatOrUndefined } from "../../../src/store/files/file_system.ts";
+import { inspect } from "../../../src/store/files/inspect.ts";
+import type { StoreErrorKind } from "../../../src/store/store_error.ts";
+import { execute, overwrite, PAGE_BYTES } from "../../support/damage.ts";
+import { makeStore } from "../../support/places.ts";
 import { replaced } from "../../support/replaced.ts";
 import { storeError } from "../../support/stores.ts";
 import { TemporaryDirectory } from "../../support/temporary.ts";
 import { test } from "../../support/tests.ts";
 import { runTool } from "../../support/tools.ts";
 
-const NOT_A_STORE = storeError("path", "not a Deno KV store");
+/** Makes something at a path. */
+type Make = (path: string) => unknown;
 
-test("inspect() refuses a log beside a missing file, an empty one, or a backup", async ({ store: path }) => {
-  const foreign = storeError(
-    "foreign log",
-    `${path}-wal belongs to another database, or to one that is gone`,
-  );
-  for (
-    const [found, make] of [
-      ["nothing", () => {}],
-      ["empty", (path) => Deno.createSync(path).close()],
-      ["store", makeBackup],
-    ] satisfies [string, (path: string) => void | Promise<void>][]
-  ) {
+/** Makes a store with one plant, and then changes it. */
+function aStore(change: Make = () => {}): Make {
+  return async (path) => {
+    await makeStore(path);
+    await change(path);
+  };
+}
+
+/** Makes a database with statements, or runs them on one that exists. */
+function sql(statements: string): Make {
+  return (path) => execute(path, statements);
+}
+
+/** Overwrites a page. */
+function destroy(page: number): Make {
+  return (path) => overwrite(path, (page - 1) * PAGE_BYTES, PAGE_BYTES);
+}
+
+/** Makes something, and the log of a killed service beside it. */
+function beside(make: Make): Make {
+  return async (path) => {
     await make(path);
-    assert.equal(inspect(path), found);
-    await makeLog(`${path}-wal`);
-    assert.throws(() => inspect(path), foreign);
-    assert.throws(() => requireStore(path), foreign);
-    // One without content has nothing to replay.
-    Deno.truncateSync(`${path}-wal`);
-    assert.equal(inspect(path), found);
-    Deno.removeSync(`${path}-wal`);
-  }
-});
+    using directory = new TemporaryDirectory();
+    using kv = await Deno.openKv(directory.file("other.db"));
+    await kv.set(["plants", 2n], { name: "Ficus" });
+    Deno.copyFileSync(directory.file("other.db-wal"), `${path}-wal`);
+  };
+}
 
-test("filesOf() finds the files of a database, and no others beside it", ({ store: path }) => {
-  for (const other of ["-wal2", ".wal", "wal"]) {
-    Deno.createSync(path + other).close();
-  }
-  const files = ["", "-wal", "-shm", "-journal"].map((it) => path + it);
-  for (const [i, file] of files.entries()) {
-    assert.deepEqual(filesOf(path), files.slice(0, i));
-    Deno.createSync(file).close();
-  }
-  assert.deepEqual(filesOf(path), files);
-});
+const nothing: Make = () => {};
+const anEmptyFile: Make = (path) => Deno.createSync(path).close();
+const withoutWal = sql("PRAGMA journal_mode = DELETE");
+const aPipe: Make = (path) => runTool("mkfifo", [path]);
 
-test("inspect() refuses what is no file, and opens no pipe, also beside a log", async ({ directory }) => {
-  const pipe = directory.file("pipe.db");
-  await runTool("mkfifo", [pipe]);
-  Deno.symlinkSync("loop.db", directory.file("loop.db"));
-  Deno.symlinkSync("log.db-wal", directory.file("log.db-wal"));
-  const refuse = (name: string, expected: ReturnType<typeof storeError>) =>
-    assert.throws(
-      () => inspect(directory.file(name)),
-      (error) => expected(toStoreError(error)),
-    );
-  refuse("", storeError("path", "it is a directory"));
-  refuse("pipe.db", NOT_A_STORE);
-  refuse("loop.db", NOT_A_STORE);
-  refuse("loop.db/plants.db", storeError("path", /^Too many levels/));
-  await makeLog(`${pipe}-wal`);
-  refuse("pipe.db", storeError("foreign log"));
-});
-
-test("requireStore() names what is at a path without a store", async ({ store: path }) => {
-  const missing = storeError("path", "no such file");
-  assert.throws(() => requireStore(path), missing);
-  // SQLite sees nothing in one byte either.
-  for (const text of ["", "a"]) {
-    Deno.writeTextFileSync(path, text);
-    assert.equal(inspect(path), "empty");
-    const empty = storeError("path", "it is empty");
-    assert.throws(() => requireStore(path), empty);
-  }
-  Deno.removeSync(path);
-  await makeStore(path);
-  requireStore(path);
-});
-
-test("requireUsable() accepts a store, and names a file of it, or the directory, that cannot be written", async ({ directory, store: path }) => {
-  await makeStore(path);
-  requireUsable(path);
-  assert.deepEqual(directory.names(), ["plants.db"]);
-  for (const suffix of ["-wal", "-shm", "-journal"]) {
-    // Not for root either.
-    Deno.mkdirSync(path + suffix);
-    const message = `Is a directory (os error 21): ${path}${suffix}`;
-    assert.throws(() => requireUsable(path), storeError("path", message));
-    Deno.removeSync(path + suffix);
-  }
-});
-
-test("requireUsable() ignores a file that another process deletes meanwhile", async ({ directory, store: path }) => {
-  await makeStore(path);
-  const { openSync } = Deno;
-  using _ = replaced(Deno, "openSync", (path, options) => {
-    Deno.removeSync(path);
-    return openSync(path, options);
-  });
-  requireUsable(path);
-  assert.deepEqual(directory.names(), []);
-});
-
+/** The first table that Deno creates. */
 const FIRST_TABLE = `CREATE TABLE migration_state (
   k integer not null primary key,
   version integer not null
 )`;
 
-/** What statements make of a database without a store. */
-const NO_STORES = [
-  ["empty", "PRAGMA user_version = 1"],
-  ["empty", FIRST_TABLE],
-  ["refused", "CREATE TABLE plants (id INTEGER)"],
-  ["refused", `${FIRST_TABLE}; CREATE TABLE plants (id)`],
-] as const;
+const NO_STORE = /^not a Deno KV store$/;
+const CORRUPT = /^the database is corrupt, or its disk fails$/;
+const FOREIGN = /plants\.db-wal belongs to another database, or to one that is/;
 
-Deno.test("inspect() accepts the start of a store where one can be created, and refuses any other database unchanged", async () => {
-  for (const [found, statements] of NO_STORES) {
-    for (const mode of ["WAL", "DELETE"]) {
+/** What is refused, by the kind of the error and its message. */
+const REFUSED: readonly [
+  kind: StoreErrorKind,
+  message: RegExp,
+  places: Readonly<Record<string, Make>>,
+][] = [
+  ["path", /^file is not a database$/, {
+    "a text": (path) => Deno.writeTextFileSync(path, "Monstera\n".repeat(200)),
+  }],
+  ["path", NO_STORE, {
+    "one byte": (path) => Deno.writeTextFileSync(path, "a"),
+    "a pipe": aPipe,
+    "another database": sql("CREATE TABLE plants (id INTEGER)"),
+    "another database with a table of that name": sql(
+      `${FIRST_TABLE}; CREATE TABLE plants (id)`,
+    ),
+  }],
+  ["path", /^Is a directory .*: \S+plants\.db(-wal|-shm|-journal)?$/, {
+    "a directory": (path) => Deno.mkdirSync(path),
+    // Deno panics if it cannot write one of these. Nobody can write a directory.
+    "a log that cannot be written": aStore((it) => Deno.mkdirSync(`${it}-wal`)),
+    "an index of it": aStore((it) => Deno.mkdirSync(`${it}-shm`)),
+    "a journal": aStore((it) => Deno.mkdirSync(`${it}-journal`)),
+  }],
+  ["path", /^Too many levels of symbolic links .*: \S+plants\.db$/, {
+    "a link to itself": (path) => Deno.symlinkSync("plants.db", path),
+  }],
+  ["foreign log", FOREIGN, {
+    "a log without a database": beside(nothing),
+    "the log of a database that is empty now": beside(anEmptyFile),
+    "a log beside a store that is not in WAL mode": beside(aStore(withoutWal)),
+    "a log beside a pipe": beside(aPipe),
+  }],
+  ["foreign log", /plants\.db-journal belongs to another database/, {
+    "a journal without a database": (path) => anEmptyFile(`${path}-journal`),
+  }],
+  ["corrupt", CORRUPT, {
+    "a damaged table of tables": aStore((it) => overwrite(it, 1_024)),
+    // Deno reads what is in these pages, and panics.
+    "a damaged queue": aStore(destroy(6)),
+    "a damaged queue of running messages": aStore(destroy(8)),
+    "a damaged index of expirations": aStore(destroy(9)),
+    "an expiration of another type": aStore(
+      sql("UPDATE kv SET expiration_ms = 'text'"),
+    ),
+    "a time of another type in the queue": aStore(
+      sql("INSERT INTO queue VALUES (x'00', 'id', x'00', '[]', '[]')"),
+    ),
+    "a deadline of another type": aStore(
+      sql("INSERT INTO queue_running VALUES (1, x'00', x'00', '[]', '[]')"),
+    ),
+  }],
+];
+
+Deno.test("inspect() refuses what is no store, corrupt, or has a file that is foreign or cannot be written, and changes nothing", async () => {
+  for (const [kind, message, places] of REFUSED) {
+    for (const [what, make] of Object.entries(places)) {
       using directory = new TemporaryDirectory();
       const path = directory.file("plants.db");
-      execute(path, `PRAGMA journal_mode = ${mode}; ${statements}`);
-      const content = Deno.readFileSync(path);
-      if (found === "refused") assert.throws(() => inspect(path), NOT_A_STORE);
-      else assert.equal(inspect(path), found);
-      assert.deepEqual(Deno.readFileSync(path), content);
-      assert.deepEqual(directory.names(), ["plants.db"]);
-      if (found === "refused") continue;
-      (await Deno.openKv(path)).close();
-      assert.equal(inspect(path), "store");
+      await make(path);
+      const names = directory.names();
+      const contentOf = () =>
+        lstatOrUndefined(path)?.isFile ? Deno.readFileSync(path) : undefined;
+      const content = contentOf();
+      assert.throws(() => inspect(path), storeError(kind, message), what);
+      assert.deepEqual(directory.names(), names, what);
+      assert.deepEqual(contentOf(), content, what);
     }
   }
 });
 
-test("inspect() refuses a store with a trigger or a view, which could drop what is written", async ({ store: path }) => {
-  await makeStore(path);
-  for (
-    const [type, rest] of [
-      ["TRIGGER", "AFTER INSERT ON kv BEGIN DELETE FROM kv; END"],
-      ["VIEW", "AS SELECT * FROM kv"],
-    ] as const
-  ) {
-    execute(path, `CREATE ${type} other ${rest}`);
-    assert.throws(() => inspect(path), NOT_A_STORE);
-    execute(path, `DROP ${type} other`);
+test("inspect() refuses a name that SQLite has for its own files, whatever is there", async ({ directory }) => {
+  for (const suffix of ["-wal", "-shm", "-journal"]) {
+    const path = directory.file(`plants.db${suffix}`);
+    const message =
+      `SQLite keeps its own files under names that end with ${suffix}`;
+    assert.throws(() => inspect(path), storeError("path", message));
+    await makeStore(path);
+    assert.throws(() => inspect(path), storeError("path", message));
+  }
+});
+
+/** What is accepted, and what it is. */
+const ACCEPTED: readonly [found: ReturnType<typeof inspect>, make: Make][] = [
+  // A log without content has nothing to replay.
+  ["nothing", (path) => anEmptyFile(`${path}-wal`)],
+  ["empty", anEmptyFile],
+  ["empty", sql("PRAGMA user_version = 1")],
+  ["empty", sql(`PRAGMA journal_mode = WAL; ${FIRST_TABLE}`)],
+  ["store", aStore()],
+  ["store", aStore(withoutWal)],
+];
+
+Deno.test("inspect() distinguishes nothing, the start of a store, which Deno completes, and a store, and creates no file", async () => {
+  for (const [found, make] of ACCEPTED) {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    await make(path);
+    const names = directory.names();
+    assert.equal(inspect(path), found);
+    assert.deepEqual(directory.names(), names);
+    if (found === "nothing") continue;
+    (await Deno.openKv(path)).close();
     assert.equal(inspect(path), "store");
   }
 });
@@ -179,14 +181,12 @@ test("inspect() accepts a store whose first start was killed, and its log, which
   assert.equal(inspect(killed), "store");
 });
 
-test("isIntact() finds damage of a store that no plant is in, also while it is open", async ({ store: path }) => {
-  const kv = await Deno.openKv(path);
-  await kv.set(KEY, PLANT);
-  assert.equal(isIntact(path), true);
-  kv.close();
-  // The number of free pages, in the header.
-  overwrite(path, 36, 4);
-  assert.equal(isIntact(path), false);
-  overwrite(path, 4_096, 4_096);
-  assert.equal(isIntact(path), false);
+test("inspect() ignores a file that another process deletes meanwhile", async ({ store: path }) => {
+  await makeStore(path);
+  const { openSync } = Deno;
+  using _ = replaced(Deno, "openSync", (file, options) => {
+    Deno.removeSync(file);
+    return openSync(file, options);
+  });
+  assert.equal(inspect(path), "nothing");
 });

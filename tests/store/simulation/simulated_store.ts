@@ -1,6 +1,6 @@
-import { COMMIT_MS_MAX } from "../../../src/limits.ts";
+import { COMMIT_MS_MAX, type CommitBounds } from "../../../src/limits.ts";
 import type { NewPlant, Plant } from "../../../src/plant/plant.ts";
-import type { CommitResult, Store } from "../../../src/store/store.ts";
+import type { Store } from "../../../src/store/kv_store.ts";
 import { toStoreError } from "../../../src/store/store_error.ts";
 import { LONGEST_PLANTS } from "../../support/plants.ts";
 import type { InstanceModel, Operation } from "./model.ts";
@@ -14,7 +14,7 @@ interface Course {
   readonly effect?: "soon" | "late";
   readonly answer?: "soon" | "late";
   /** The answer, if it is not the result. */
-  readonly instead?: "failure" | "exists" | "locked";
+  readonly instead?: "failure" | "exists";
 }
 
 /** The courses of operations that never end. */
@@ -34,14 +34,11 @@ const COMMIT: readonly Course[] = [
   { effect: "soon", answer: "soon", instead: "exists" },
   // What existed is gone when it is read.
   { answer: "soon", instead: "exists" },
-  { answer: "soon", instead: "locked" },
 ];
 
 /** A store that one process has open, and that fails in every known way. */
 export class SimulatedStore implements Store {
-  readonly commitPlantsMax: number;
-  readonly commitsInFlightMax: number;
-  readonly isNew = false;
+  readonly commits: CommitBounds;
   readonly databaseBytes = undefined;
   readonly #world: World;
   readonly #model: InstanceModel;
@@ -51,13 +48,12 @@ export class SimulatedStore implements Store {
   #landsLate = false;
 
   constructor(world: World, model: InstanceModel) {
-    this.commitPlantsMax = world.shape.plantsMax;
-    this.commitsInFlightMax = world.shape.inFlightMax;
+    this.commits = world.shape;
     this.#world = world;
     this.#model = model;
   }
 
-  commit(newPlants: readonly NewPlant[]): Promise<CommitResult> {
+  commit(newPlants: readonly NewPlant[]): Promise<"committed" | "exists"> {
     // A copy, which the committer cannot alter later.
     const plants = newPlants.map(({ id, plant }) => ({
       id,
@@ -71,7 +67,7 @@ export class SimulatedStore implements Store {
         shape.plants === LONGEST_PLANTS ? "large plants" : "large batch",
       );
     }
-    let result: CommitResult = "exists";
+    let result: "committed" | "exists" = "exists";
     const effect = () => {
       if (ids.some((id) => file.has(id))) return;
       for (const { id, plant } of plants) file.set(id, plant);
@@ -100,7 +96,7 @@ export class SimulatedStore implements Store {
       : Promise.resolve();
   }
 
-  checkFiles(): undefined {}
+  checkFiles(): void {}
 
   /** Ends the process: nothing is answered, and some of it may still land. */
   kill(): void {
@@ -111,7 +107,7 @@ export class SimulatedStore implements Store {
   #run<Result>(
     operation: Operation,
     effect: () => void,
-    resultOf: (instead: "exists" | "locked" | undefined) => Result,
+    resultOf: (instead: "exists" | undefined) => Result,
   ): Promise<Result> {
     const { time, random } = this.#world;
     this.#model.started(operation);

@@ -16,7 +16,7 @@ function drawShape(random: Random) {
     ids: crowd ? random.int(20, 60) : random.int(1, 6),
     plants: random.pick([SIMILAR_PLANTS, SIMILAR_PLANTS, LONGEST_PLANTS]),
     creates: crowd ? random.int(40, 80) : random.int(5, 40),
-    /** Share of operations that fail, are late or meet a lock. */
+    /** Share of operations that fail or are late. */
     trouble: random.pick([0, 0.2, 0.5, 0.9]),
     /** Share of operations that never end. */
     silence: random.pick([0, 0, 0.02, 0.1]),

@@ -1,4 +1,3 @@
-import type { Clock } from "../../../src/clock.ts";
 import {
   CHECK_MS,
   COMMIT_MS_MAX,
@@ -63,7 +62,7 @@ class Schedule {
     const checkMs = world.calmMs + OPERATION_MS_MAX + RECOVERY_MS_MAX;
     world.time.at(checkMs, () => this.#checkRecovery());
     while (await world.time.advance(checkMs + 2 * CHECK_MS)) {
-      for (const instance of this.#instances) instance.assertStep();
+      for (const { model } of this.#instances) model.assertStep();
       world.assertNone();
     }
     for (const { model } of this.#instances) {
@@ -174,10 +173,7 @@ class SimulatedInstance {
 
   constructor(world: World) {
     const { time } = world;
-    const clock: Clock = {
-      nowMs: () => time.nowMs,
-      sleep: (ms) => this.#sleep(ms),
-    };
+    const clock = () => time.nowMs;
     this.#world = world;
     this.model = new InstanceModel(world);
     this.#store = new SimulatedStore(world, this.model);
@@ -203,10 +199,6 @@ class SimulatedInstance {
     }, () => this.#world.expect(false, "create() rejected"));
   }
 
-  assertStep(): void {
-    this.model.assertStep(this.#committer.waiting);
-  }
-
   /** Ends the process. @returns the creates without an outcome */
   kill(): readonly NewPlant[] {
     this.#store.kill();
@@ -223,18 +215,5 @@ class SimulatedInstance {
       if (!this.#store.isKilled) this.model.assertNoneOverdue();
     });
     time.after(CHECK_MS, () => this.#sweep());
-  }
-
-  /** Sleeps as long as the seed says, so that a schedule can be repeated. */
-  #sleep(ms: number): Promise<void> {
-    const { time, random } = this.#world;
-    const wake = this.model.sleeps(ms);
-    return new Promise((resolve) => {
-      time.after(random.int(0, 20), () => {
-        if (this.#store.isKilled) return;
-        wake();
-        resolve();
-      });
-    });
   }
 }

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { BODY_BYTES_MAX, COMMIT_CHARS_MAX } from "../../src/limits.ts";
 import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
 
+// The simulation shows the deadlines, and what happens while a store fails.
+
 const PLANT = { name: "Monstera" };
 
 Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
@@ -14,8 +16,8 @@ Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
     ] as const
   ) {
     const { store, create } = setUpCommitter({
-      commitPlantsMax: 100,
-      commitsInFlightMax: 2,
+      plantsMax: 100,
+      inFlightMax: 2,
     });
     for (let id = 0; id < 60; id++) create(id, { name: "a".repeat(chars) });
     assert.deepEqual(store.batches, [1, count]);
@@ -31,8 +33,8 @@ Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
 
 Deno.test("a commit beside another one starts only with a full batch", async () => {
   const { store, create } = setUpCommitter({
-    commitPlantsMax: 3,
-    commitsInFlightMax: 3,
+    plantsMax: 3,
+    inFlightMax: 3,
   });
   for (let id = 1; id <= 6; id++) create(id);
   assert.deepEqual(store.operations, [["commit", 1n], ["commit", 2n, 3n, 4n]]);
@@ -43,6 +45,14 @@ Deno.test("a commit beside another one starts only with a full batch", async () 
   assert.equal(store.operations.length, 3);
   await store.writeAll();
   assert.deepEqual(store.operations.slice(3), [["commit", 8n]]);
+
+  // Also while a part of the other one is answered.
+  for (const id of [20, 1, 21]) create(id);
+  await store.write();
+  await store.write();
+  create(22);
+  const last = [["commit", 1n, 21n], ["read", 1n, 21n], ["commit", 21n]];
+  assert.deepEqual(store.operations.slice(5), last);
 });
 
 Deno.test("creates of one id that wait for a commit to start are in that commit together", async () => {
@@ -69,7 +79,7 @@ Deno.test("a create that arrives during the commit of its id is answered by a la
 
 Deno.test("a batch reads before it commits if the last one had existing ids", async () => {
   const { store, recorded, create } = setUpCommitter();
-  for (const id of [1n, 2n, 4n]) store.plants.set(id, PLANT);
+  store.plants.set(1n, PLANT).set(2n, { name: "Ficus" }).set(4n, null);
   const creates = [1, 2, 3].map((id) => create(id));
   await store.writeAll();
   for (const id of [4, 5, 6]) {
@@ -79,7 +89,7 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
   }
   assert.deepEqual(
     outcomesOf(creates),
-    ["replayed", "replayed", "stored", "replayed", "stored", "stored"],
+    ["replayed", "conflict", "stored", "conflict", "stored", "stored"],
   );
   assert.deepEqual(store.operations, [
     ["commit", 1n],
@@ -98,14 +108,34 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
   assert.deepEqual(recorded.reports, [1, 1, 1]);
 });
 
-Deno.test("a value that cannot be read fails the creates of its id, and no others, and the store is not failing", async () => {
+Deno.test("a programmer error is not reported as one of the store, and does not stop the committer", async () => {
   const { store, recorded, create } = setUpCommitter();
-  store.plants.set(1n, PLANT).set(2n, PLANT);
-  store.unreadable = 2n;
-  const first = create(4);
-  const creates = [1, 2, 3].map((id) => create(id));
+  const bug = new TypeError("a bug of this test");
+  const unhandled = Promise.withResolvers<unknown>();
+  addEventListener("unhandledrejection", (event) => {
+    event.preventDefault();
+    unhandled.resolve(event.reason);
+  }, { once: true });
+  recorded.committed = () => {
+    recorded.committed = () => {};
+    throw bug;
+  };
+  const creates = [create(1), create(2)];
   await store.writeAll();
-  const outcomes = ["stored", "replayed", "unreadable", "stored"];
-  assert.deepEqual(outcomesOf([first, ...creates]), outcomes);
-  assert.deepEqual(recorded.reports, [1, 1]);
+  assert.equal(await unhandled.promise, bug);
+  await store.writeAll();
+  assert.deepEqual(outcomesOf(creates), ["stored", "stored"]);
+  assert.deepEqual(recorded.reports, []);
+});
+
+Deno.test("a commit is reported with its seconds, without those of the read before it", async () => {
+  const { store, clock, recorded, create } = setUpCommitter();
+  store.plants.set(1n, PLANT);
+  create(1);
+  create(2);
+  clock.now = 1_000;
+  await store.write();
+  clock.now = 1_250;
+  await store.write();
+  assert.deepEqual(recorded.seconds, [0.25]);
 });

@@ -1,0 +1,259 @@
+/** What a store does while it is locked, and once it is lost or damaged. */
+import assert from "node:assert/strict";
+import { Buffer } from "node:buffer";
+import { DatabaseSync } from "node:sqlite";
+import { COMMIT_MS_MAX, PROBE_MS } from "../../src/limits.ts";
+import type { Plant } from "../../src/plant/plant.ts";
+import type { KvStore, Listed } from "../../src/store/kv_store.ts";
+import { openExistingStore, openStore } from "../../src/store/open.ts";
+import {
+  StoreError,
+  type StoreErrorKind,
+} from "../../src/store/store_error.ts";
+import { execute, overwrite, PAGE_BYTES } from "../support/damage.ts";
+import { makeStore } from "../support/places.ts";
+import { newPlants, range } from "../support/plants.ts";
+import { replaced } from "../support/replaced.ts";
+import { fileAt, fileStore, storeError } from "../support/stores.ts";
+import { StoreLock } from "../support/temporary.ts";
+import { test } from "../support/tests.ts";
+
+/** What waits for a lock: for how long, and its result on a store of one plant. */
+const WAITING: Readonly<
+  Record<
+    string,
+    [timeoutMs: number, (store: KvStore) => Promise<unknown>, unknown]
+  >
+> = {
+  commit: [
+    COMMIT_MS_MAX,
+    (store) => store.commit(newPlants([2n])),
+    "committed",
+  ],
+  remove: [COMMIT_MS_MAX, (store) => store.remove(1n), true],
+  probe: [PROBE_MS, (store) => store.probe(), undefined],
+};
+
+for (const [name, [timeoutMs, run, result]] of Object.entries(WAITING)) {
+  fileStore.test(`${name}() waits until another process releases the lock`, async ({ store, path }) => {
+    await store.commit(newPlants([1n]));
+    const lock = new StoreLock(path);
+    const now = performance.now.bind(performance);
+    let calls = 0;
+    using _ = replaced(performance, "now", () => {
+      // After the first try.
+      if (++calls === 2) lock[Symbol.dispose]();
+      // Slowly, so that a busy machine has time for a second try. SQLite itself
+      // would wait 5 s for the lock, which is longer than a probe may take.
+      return now() / 4;
+    });
+    assert.equal(await run(store), result);
+    assert.equal(calls, 2);
+  });
+
+  fileStore.test(`${name}() fails while another process keeps the lock, and changes nothing`, async ({ store, path }) => {
+    await store.commit(newPlants([1n]));
+    {
+      using _lock = new StoreLock(path);
+      let nowMs = 0;
+      using _clock = replaced(performance, "now", () => nowMs += 250);
+      await assert.rejects(run(store), storeError("locked"));
+      assert.equal(nowMs, 250 + timeoutMs);
+    }
+    assert.deepEqual(await listed(store), { plants: newPlants([1n]) });
+    store.checkFiles();
+  });
+}
+
+/** Lists what can be listed, and says why the listing ended early. */
+async function listed(store: KvStore, reverse = false) {
+  const plants: Listed[] = [];
+  try {
+    for await (const page of store.list(undefined, reverse)) {
+      plants.push(...page);
+    }
+  } catch (error) {
+    assert.ok(error instanceof StoreError);
+    return { plants, error: error.kind };
+  }
+  return { plants };
+}
+
+/** Plants on so many pages that some of them can be damaged. */
+const PLANTS = range(1n, 300)
+  .map((id) => ({ id, plant: { name: `Monstera ${id}`.padEnd(300) } }));
+
+/**
+ * Makes a store of these plants, and damages each page in turn; yields the ids on
+ * it, which SQLite itself cannot read any more.
+ */
+async function* damagedPages(path: string): AsyncGenerator<bigint[]> {
+  await makeStore(path, PLANTS);
+  const content = Deno.readFileSync(path);
+  using intact = new DatabaseSync(path, { readOnly: true });
+  const keys = intact.prepare("SELECT k FROM kv ORDER BY k").all();
+  intact.close();
+  // Deno reads the pages before these when it opens a store.
+  for (let page = 10; page < content.length / PAGE_BYTES; page++) {
+    Deno.writeFileSync(path, content);
+    overwrite(path, page * PAGE_BYTES, PAGE_BYTES);
+    using database = new DatabaseSync(path);
+    const select = database.prepare("SELECT v FROM kv WHERE k = ?");
+    const damaged = PLANTS.filter((_, i) => {
+      try {
+        return select.get(keys[i]?.k ?? null) === undefined;
+      } catch {
+        return true;
+      }
+    });
+    database.close();
+    yield damaged.map(({ id }) => id);
+  }
+}
+
+test("list() has every plant that is not on a damaged page, forward up to it and backward down to it", async ({ store: path }) => {
+  let pages = 0;
+  for await (const ids of damagedPages(path)) {
+    if (ids.length === 0) continue;
+    pages++;
+    const store = await openExistingStore(fileAt(path));
+    const before = await listed(store);
+    const after = await listed(store, true);
+    store.close();
+    assert.deepEqual([before.error, after.error], ["corrupt", "corrupt"]);
+    const from = before.plants.length;
+    const to = PLANTS.length - after.plants.length;
+    assert.deepEqual(before.plants, PLANTS.slice(0, from));
+    assert.deepEqual(after.plants, PLANTS.slice(to).toReversed());
+    const missing = PLANTS.slice(from, to);
+    assert.ok(missing.every(({ id }) => ids.includes(id)), `${ids}`);
+  }
+  assert.ok(pages > 20, `${pages} pages`);
+});
+
+test("list() ends if a page is in the place of another one, so that the ids run in a circle", async ({ store: path }) => {
+  for (
+    const [id, other, reverse] of [[125, 20, false], [175, 290, true]] as const
+  ) {
+    await makeStore(path, PLANTS);
+    const content = Buffer.from(Deno.readFileSync(path));
+    const [to = 0, from = 0] = [id, other].map((it) => {
+      const offset = content.indexOf(`Monstera ${it} `);
+      return offset - offset % PAGE_BYTES;
+    });
+    content.copy(content, to, from, from + PAGE_BYTES);
+    Deno.writeFileSync(path, content);
+    const store = await openExistingStore(fileAt(path));
+    const pages = store.list(undefined, reverse);
+    await assert.rejects(async () => {
+      for (let i = 0; i < 10; i++) await pages.next();
+    }, storeError("corrupt"));
+    store.close();
+    Deno.removeSync(path);
+  }
+});
+
+/** Each operation that can find that a store is lost or damaged. */
+const OPERATIONS: Readonly<
+  Record<string, (store: KvStore, id: bigint) => unknown>
+> = {
+  commit: (store, id) => store.commit(newPlants([id])),
+  read: (store, id) => store.read([id]),
+  remove: (store, id) => store.remove(id),
+  list: (store) => Array.fromAsync(store.list()),
+  probe: (store) => store.probe(),
+  checkFiles: (store) => store.checkFiles(),
+};
+
+/** Asserts that an operation fails, and then each that could be acknowledged. */
+async function assertEnds(
+  store: KvStore,
+  name: string,
+  id: bigint,
+  kind: StoreErrorKind,
+): Promise<void> {
+  const run = async (name: string, id: bigint) =>
+    await OPERATIONS[name]?.(store, id);
+  await assert.rejects(run(name, id), storeError(kind));
+  for (const later of ["commit", "read", "remove", "probe", "checkFiles"]) {
+    for (const id of [1n, 1_000n]) {
+      await assert.rejects(run(later, id), storeError(kind), later);
+    }
+  }
+  // Nothing was removed or stored, and both ends can still be listed.
+  assert.equal((await listed(store)).plants[0]?.id, 1n);
+  assert.notEqual((await listed(store, true)).plants[0]?.id, 1_000n);
+}
+
+for (const name of ["commit", "read", "remove", "list"]) {
+  test(`nothing is acknowledged once ${name}() has found damage`, async ({ store: path }) => {
+    for await (const ids of damagedPages(path)) {
+      if (ids.includes(150n) && ids.length < 20) break;
+    }
+    const { store } = await openStore(fileAt(path));
+    assert.equal(await store.commit(newPlants([2_000n])), "committed");
+    await assertEnds(store, name, 150n, "corrupt");
+    store.close();
+  });
+}
+
+for (
+  const [name, suffix] of [
+    ["commit", ""],
+    ["read", ""],
+    ["remove", ""],
+    ["probe", "-shm"],
+    ["checkFiles", "-wal"],
+  ] as const
+) {
+  fileStore.test(`nothing is acknowledged once ${name}() has found a file gone, also when it is back`, async ({ store, path }) => {
+    await store.commit(newPlants([1n, 2n]));
+    const [file, away] = [path + suffix, path + suffix + ".away"];
+    Deno.renameSync(file, away);
+    await assert.rejects(
+      async () => await OPERATIONS[name]?.(store, 2n),
+      storeError("lost"),
+    );
+    Deno.renameSync(away, file);
+    await assertEnds(store, name, 2n, "lost");
+  });
+}
+
+fileStore.test("operations fail that are running when a file is found gone", async ({ store, path }) => {
+  const running = [
+    store.commit(newPlants([1n])),
+    store.read([1n]),
+    store.remove(1n),
+    store.probe(),
+  ].map((it) => assert.rejects(it, storeError("lost")));
+  Deno.removeSync(`${path}-wal`);
+  assert.throws(() => store.checkFiles(), storeError("lost"));
+  await Promise.all(running);
+});
+
+test("a value that cannot be decoded takes its id, ends a listing, and can be removed", async ({ store: path }) => {
+  const plants = newPlants([1n, 2n, 3n, 4n, 100n]);
+  await makeStore(path, plants);
+  const third = "SELECT k FROM kv ORDER BY k LIMIT 1 OFFSET 2";
+  execute(path, `UPDATE kv SET v_encoding = 9 WHERE k = (${third})`);
+  const store = await openExistingStore(fileAt(path));
+  const values = new Map<bigint, Plant | null>(
+    plants.map(({ id, plant }) => [id, id === 3n ? null : plant]),
+  );
+  // A run of ids, some apart, and those around it.
+  for (const ids of [[1n, 2n, 3n, 4n, 100n], [3n, 100n], [1n, 2n, 4n, 5n]]) {
+    const found = await store.read(ids);
+    for (const id of ids) assert.deepEqual(found.get(id), values.get(id));
+  }
+  const error = "newer format";
+  assert.deepEqual(await listed(store), { plants: plants.slice(0, 2), error });
+  const after = plants.slice(3).toReversed();
+  assert.deepEqual(await listed(store, true), { plants: after, error });
+
+  assert.equal(await store.commit(newPlants([3n, 5n])), "exists");
+  assert.equal(await store.commit(newPlants([5n])), "committed");
+  assert.equal(await store.remove(3n), true);
+  assert.equal(await store.remove(3n), false);
+  assert.equal(await store.commit(newPlants([3n])), "committed");
+  store.close();
+});
