@@ -32,6 +32,15 @@ const PROBE_KEY = ["probe", crypto.randomUUID()];
  */
 const NO_CHANGE: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
 
+/** The smallest part of a key. */
+const FIRST_PART = new Uint8Array();
+
+/** Keys from one, which is included, to another. */
+interface KeyRange {
+  readonly start: Deno.KvKey;
+  readonly end: Deno.KvKey;
+}
+
 /** A stored id; the plant is `null` if the value is not one of this service. */
 export interface Listed {
   readonly id: bigint;
@@ -180,11 +189,12 @@ export class KvStore {
     reverse = false,
   ): AsyncGenerator<readonly Listed[]> {
     let [first, last] = [after + 1n, ID_MAX];
+    let range = rangeOf(first, last);
     let limit = PAGE_KEYS;
     for (;;) {
       let page: readonly Deno.KvEntry<unknown>[];
       try {
-        const listed = this.#list(first, last, { limit, reverse });
+        const listed = this.#list(range, { limit, reverse });
         page = await withTimeout(listed, LIST_MS_MAX);
       } catch (thrown) {
         const error = this.#toError(thrown);
@@ -197,16 +207,18 @@ export class KvStore {
         isPlantKey(key) ? [{ id: key[1], plant: toPlant(value) }] : []
       );
       if (page.length < limit) return;
-      for (const { key: [, id] } of page) {
+      for (const { key } of page) {
+        const [, id] = key;
         // Damage may change the order, and then a listing may never end.
         if (typeof id !== "bigint" || id < first || id > last) {
           throw this.#toError(new StoreError("corrupt"));
         }
         if (reverse) last = id;
         else first = id;
+        range = reverse
+          ? { ...range, end: key }
+          : { ...range, start: [...key, FIRST_PART] };
       }
-      if (reverse) last--;
-      else first++;
     }
   }
 
@@ -291,17 +303,20 @@ export class KvStore {
   /** Reads all keys between the first and the last id of a run. */
   #readRun(run: readonly bigint[]): Promise<Deno.KvEntryMaybe<unknown>[]> {
     const [first = 0n, last = first] = [run.at(0), run.at(-1)];
-    return this.#list(first, last, { batchSize: LIST_KEYS_MAX });
+    return this.#list(rangeOf(first, last), { batchSize: LIST_KEYS_MAX });
   }
 
   #list(
-    first: bigint,
-    last: bigint,
+    range: KeyRange,
     options: Deno.KvListOptions,
   ): Promise<Deno.KvEntry<unknown>[]> {
-    const range = { start: [PLANTS, first], end: [PLANTS, last + 1n] };
     return Array.fromAsync(this.#kv.list(range, options));
   }
+}
+
+/** Returns the range of the keys from one id to another. */
+function rangeOf(first: bigint, last: bigint): KeyRange {
+  return { start: [PLANTS, first], end: [PLANTS, last + 1n] };
 }
 
 /** Splits ids into ascending runs without a gap above {@link RUN_GAP_MAX}. */

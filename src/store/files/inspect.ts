@@ -43,6 +43,7 @@ const READ_VERSION_WAL = 2;
  * descriptor of its file releases SQLite's locks.
  * @throws {StoreError} if anything else is there, a corrupt store, one that cannot
  * be written, or the log of another one
+ * @throws the error of the runtime if a file cannot be examined
  */
 export function inspect(path: string): "nothing" | "empty" | "store" {
   const suffix = SUFFIXES.find((suffix) => path.endsWith(suffix));

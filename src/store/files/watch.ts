@@ -32,7 +32,8 @@ export class WatchedFiles {
   /**
    * Checks the database. A link in its place is another file: SQLite continues
    * with the log at the old path.
-   * @throws {StoreError} if it is lost, or cannot be examined
+   * @throws {StoreError} if it is lost
+   * @throws the error of the runtime if it cannot be examined
    */
   checkDatabase(): void {
     const found = lstatOrUndefined(this.#path);
