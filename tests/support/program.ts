@@ -15,7 +15,7 @@ const BINARY = Deno.env.get("PLANT_STORE");
 
 /** The address that a service listens on, and the end of its banner. */
 const BANNER =
-  /listens on (https?:\/\/[^\s"]+)[^]*\n(?:API reference: \S+\n\n|.*"event":"(?:new )?store".*\n)/;
+  /listens on (https?:\/\/[^\s"]+)[^]*\n(?:API reference: \S+\r?\n\r?\n|.*"event":"(?:new )?store".*\n)/;
 
 /** Traces of the runtime that must not reach a person. */
 export const STACK =
