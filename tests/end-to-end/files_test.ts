@@ -11,7 +11,7 @@ import {
   withStrace,
 } from "../support/strace.ts";
 import { TestPlace } from "../support/tests.ts";
-import { toLine, writeLines } from "../support/transfer.ts";
+import { exportLines, toLine, writeLines } from "../support/transfer.ts";
 
 /** Maximum number of kills of a first start. */
 const KILL_POINTS = numberFromEnv("KILL_POINTS", 6);
@@ -25,6 +25,9 @@ const CHANGES = "trace=?open,openat,?openat2,?creat,?mkdir,mkdirat," +
 /** What SQLite does to the files beside a store, and at its end to the store. */
 const BY_SQLITE =
   /^(?:(?:unlink|ftruncate|fchown) \S+\.db-(?:wal|shm|journal)|ftruncate \S+\.db)$/;
+
+/** Plants in the log of a store that was killed. */
+const PLANTS = 100;
 
 const COMMANDS = [
   "serve --port 0 --kv new.db",
@@ -52,7 +55,7 @@ for (const words of COMMANDS) {
   withStrace.test(`"${words}" renames, replaces, truncates, links, deletes and re-owns no file, also if its store was killed or is lost`, async ({ directory, store, start, ledger }) => {
     {
       await using killed = await start();
-      await ledger.store(killed, newPlants(range(1n, 100)));
+      await ledger.store(killed, newPlants(range(1n, PLANTS)));
       await killed.stop("SIGKILL");
     }
     writeLines(directory.file("lines"), [toLine(-1n, "Monstera")]);
@@ -70,8 +73,13 @@ for (const words of COMMANDS) {
     const { status, stderr } = await program.ended();
     assert.equal(status, words.startsWith("healthcheck") ? 1 : 0, stderr);
     assert.deepEqual(changesIn(parseTrace(trace)), []);
-    const others = directory.names().filter((name) => !name.includes(".db"));
+    const names = directory.names();
+    const others = names.filter((name) => !name.includes(".db"));
     assert.deepEqual(others, ["lines", "trace"]);
+    // SQLite deletes the log only of a store that is there, and after its use.
+    if (!names.includes("plants.db")) {
+      assert.ok(names.includes("plants.db-wal"));
+    } else assert.ok((await exportLines(store)).length >= PLANTS - 1);
   });
 }
 
