@@ -4,46 +4,91 @@
  */
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
+import { overwrite, PAGE_BYTES } from "../support/damage.ts";
 import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
 import { onLinux } from "../support/needs.ts";
 import {
   assertOneLine,
   type Ended,
-  type ProgramOptions,
+  Program,
   runProgram,
 } from "../support/program.ts";
-import { assertInjected, tracedOn, withStrace } from "../support/strace.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { tracedOn, wasInjected, withStrace } from "../support/strace.ts";
 import { test } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
+import { createStore } from "../support/transfer.ts";
 
 const CHECK = "check its address, and its token in DENO_KV_ACCESS_TOKEN";
 
-function startOn(store: string, options?: ProgramOptions): Promise<Ended> {
-  return runProgram(["--port", "0", "--kv", store], options);
+function startOn(store: string): Promise<Ended> {
+  return runProgram(["--port", "0", "--kv", store]);
 }
 
-test("serve refuses an invalid command line with one object in the JSON format, even before that flag", async () => {
-  const { stderr, status } = await runProgram(["--frob", "--log-format=json"]);
-  assert.match(stderr, /^[^\n]+\n$/);
-  const { time, ...entry } = JSON.parse(stderr);
-  assert.equal(new Date(time).toISOString(), time);
-  assert.deepEqual(entry, {
-    level: "error",
-    event: "failed",
-    message: "unknown flag --frob: see --help",
-  });
-  assert.equal(status, 2);
-});
+/** A path that no start accepts, and what is in its directory before. */
+const PATHS: readonly {
+  readonly kv: string;
+  readonly files?: Readonly<Record<string, string>>;
+  readonly message: RegExp;
+}[] = [
+  ...["-wal", "-shm", "-journal"].map((suffix) => ({
+    kv: `plants.db${suffix}`,
+    message: /: SQLite keeps its own files under names that end with -/,
+  })),
+  {
+    kv: "plants.db",
+    files: { "plants.db": "x" },
+    message: /: not a Deno KV store: /,
+  },
+  {
+    kv: "plants.db",
+    files: { "plants.db-journal": "x" },
+    message: /-journal belongs to another database, or to one that is gone: /,
+  },
+  // The shell adds this argument.
+  { kv: "bad\\377.db", message: /: expected arguments in UTF-8$/m },
+];
 
-withStrace.test("serve refuses a directory that cannot be listed with one line, and creates no store", async ({ directory, store }) => {
-  using away = new TemporaryDirectory();
-  const trace = away.file("trace");
-  const options = tracedOn(directory.path, trace, "inject=openat:error=EIO");
-  const ended = await startOn(store, options);
-  assertInjected(trace);
-  assertOneLine(ended, 1, /: cannot store plants in \S+: Input\/output error/);
-  assert.deepEqual(directory.names(), []);
+for (const { kv, files = {}, message } of PATHS) {
+  test(`serve, import and export refuse --kv ${kv} beside [${Object.keys(files)}] with one line and status 2, and change no file`, async ({ directory }) => {
+    for (const [name, content] of Object.entries(files)) {
+      Deno.writeTextFileSync(directory.file(name), content);
+    }
+    const shell = `exec "$0" "$@" --kv "$(printf '${kv}')"`;
+    for (const command of ["serve --port 0", "import /dev/null", "export"]) {
+      const args = command.split(" ");
+      const ended = await runProgram(args, { cwd: directory.path, shell });
+      assertOneLine(ended, 2, message);
+      const found = directory.names()
+        .map((name) => [name, Deno.readTextFileSync(directory.file(name))]);
+      assert.deepEqual(Object.fromEntries(found), files);
+    }
+  });
+}
+
+withStrace.test("a start succeeds despite a failed read of an intact store, or fails with one line and status 1; a corrupt store has status 2", async ({ directory, store }) => {
+  await createStore(store, 1_000);
+  const trace = directory.file("trace");
+  let isInjected: boolean;
+  let nth = 1;
+  do {
+    const eio = `inject=pread64:error=EIO:when=${nth}`;
+    await using program = Program.spawn(
+      ["--port", "0", "--kv", store],
+      tracedOn(store, trace, "trace=pread64", eio),
+    );
+    await program.printed(/\n/);
+    const ended = await program.stop();
+    if (ended.status !== 0) {
+      assertOneLine(ended, 1, /disk (is full or )?fails$/m);
+    }
+    isInjected = wasInjected(trace);
+    nth += 3;
+  } while (isInjected);
+  assert.ok(nth > 7);
+  overwrite(store, PAGE_BYTES, PAGE_BYTES);
+  const corrupt = /: the database is corrupt, .*: check the disk, /;
+  assertOneLine(await startOn(store), 2, corrupt);
+  assert.deepEqual(directory.names(), ["plants.db", "trace"]);
 });
 
 test("serve fails with one line if its port is taken, and creates no store", async ({ directory, store }) => {
@@ -52,8 +97,10 @@ test("serve fails with one line if its port is taken, and creates no store", asy
   assertOneLine(
     await runProgram(["--port", `${port}`, "--kv", store]),
     1,
-    `cannot listen on 127.0.0.1 port ${port}: another program listens there: ` +
-      "stop it, or choose another --port",
+    new RegExp(
+      `cannot listen on 127.0.0.1 port ${port}: Address already in use .*: check --host, --port$`,
+      "m",
+    ),
   );
   assert.deepEqual(directory.names(), []);
 });
@@ -68,15 +115,23 @@ onLinux.test("serve refuses with one line a store below /dev or /proc before it 
   }
 });
 
-test("serve waits 9 s for a KV Connect server that does not answer, then fails with one line", async () => {
+test("serve and export wait 9 s for a KV Connect server that does not answer, then fail with one line", async () => {
   // Its clients get no reply.
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const url = `http://127.0.0.1:${silent.addr.port}/`;
-  assertOneLine(
-    await startOn(url, { env: KV_ENV }),
-    1,
-    `cannot store plants in ${url}: no answer within ` +
-      `${STORE_OPEN_MS_MAX / 1_000} s: ${CHECK}`,
+  // It accepts clients, but answers no read.
+  await using server = new FakeKvServer();
+  await Promise.all(
+    [
+      ["store plants in", `http://127.0.0.1:${silent.addr.port}`, "--port=0"],
+      ["read", server.url, "export"],
+    ].map(async ([action, url = "", ...args]) =>
+      assertOneLine(
+        await runProgram([...args, "--kv", url], { env: KV_ENV }),
+        1,
+        `cannot ${action} ${url}/: no answer within ` +
+          `${STORE_OPEN_MS_MAX / 1_000} s: ${CHECK}`,
+      )
+    ),
   );
 });
 

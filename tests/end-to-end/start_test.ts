@@ -1,36 +1,24 @@
 import assert from "node:assert/strict";
 import { needs } from "../support/needs.ts";
-import { assertSucceeded, replyStatus } from "../support/program.ts";
-import { assertInjected, traced, withStrace } from "../support/strace.ts";
+import { assertSucceeded } from "../support/program.ts";
+import { traced, wasInjected, withStrace } from "../support/strace.ts";
 import { runTool } from "../support/tools.ts";
 import { createStore } from "../support/transfer.ts";
 
 const withCurl = needs("curl");
-const withBash = needs("bash");
 
-for (const tokens of ["", "first,second"]) {
-  withCurl.test(`serve with ACCESS_TOKEN=${tokens} prints a curl command that creates a plant in a shell with this variable`, async ({ start }) => {
-    const ownToken = tokens === "";
-    const env = { ...(!ownToken && { ACCESS_TOKEN: tokens }) };
-    await using program = await start([], { env, ownToken });
+for (const [tokens, token] of [["", ""], ["first,second", "second"]] as const) {
+  withCurl.test(`serve with ACCESS_TOKEN=${tokens} prints a curl command that creates a plant in a shell with ACCESS_TOKEN=${token}`, async ({ start }) => {
+    const shell = `[ "$ACCESS_TOKEN" ] || unset ACCESS_TOKEN; exec "$0" "$@"`;
+    const env = { ACCESS_TOKEN: tokens };
+    await using program = await start([], { env, shell });
     const [, curl] = /^ {2}(curl [^]*?)\n\n/m.exec(program.stderr) ?? [];
-    const script = `ACCESS_TOKEN=${tokens}; ${curl} 2>/dev/null`;
+    const script = `ACCESS_TOKEN=${token}; ${curl} 2>/dev/null`;
     const reply = await runTool("sh", ["-c", script]);
     assert.match(reply, /^HTTP\/1\.1 200 /);
     assert.ok(reply.endsWith('\r\n\r\n{"name":"Monstera","tag":"climber"}'));
   });
 }
-
-withBash.test("serve reads its tokens from a process substitution, with several reads", async ({ start }) => {
-  await using program = await start([], {
-    ownToken: true,
-    shell:
-      `exec bash -c '"$0" "$@" --token-file <(echo first; yes "" | head -500000; echo second)' "$0" "$@"`,
-  });
-  for (const token of ["first", "second"]) {
-    assert.equal(await replyStatus(program.get("/metrics", token)), 200);
-  }
-});
 
 withStrace.test("a start succeeds on a disk whose syncs take a second", async ({ directory, store, start }) => {
   await createStore(store, 1);
@@ -39,5 +27,5 @@ withStrace.test("a start succeeds on a disk whose syncs take a second", async ({
   const options = traced(trace, "trace=fsync,fdatasync", delay);
   await using program = await start([], options);
   assertSucceeded(await program.stop());
-  assertInjected(trace);
+  assert.ok(wasInjected(trace));
 });

@@ -34,16 +34,6 @@ export class Instance implements AsyncDisposable {
     this.#program = await Program.start(["--kv", this.#store], options);
   }
 
-  /** What the current process has logged. */
-  get logged(): string {
-    return this.#program?.stderr ?? "";
-  }
-
-  /** Waits until the current process has logged something. */
-  async printed(pattern: RegExp): Promise<void> {
-    await this.#program?.printed(pattern);
-  }
-
   /** Waits until the current process has made some commits. */
   async commits(count: number): Promise<void> {
     await eventually(

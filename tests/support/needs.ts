@@ -47,9 +47,8 @@ const TOOLS = {
   GATE: [inVariable("GATE"), "memory under load, on an idle machine"],
   Linux: [
     () => Deno.build.os === "linux",
-    "commands for servers, and full devices",
+    "the open files of lost stores, and full devices",
   ],
-  bash: [byCommand("bash --version"), "commands of the handbook"],
   curl: [byCommand("curl --version"), "the sample in curl, and HTTP/2"],
   mount: [canMount, "full disks"],
   openssl: [byCommand("openssl version"), "https"],
@@ -60,7 +59,7 @@ const TOOLS = {
   ],
   strace: [
     byCommand("strace -f -o /dev/null true"),
-    "power cuts, failing disks, and kills at system calls",
+    "power cuts, failing disks, and what commands do to files",
   ],
 } as const satisfies Readonly<Record<string, Tool>>;
 

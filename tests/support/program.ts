@@ -15,7 +15,7 @@ const BINARY = Deno.env.get("PLANT_STORE");
 
 /** The address that a service listens on, and the end of its banner. */
 const BANNER =
-  /listen(?:s|ing) on (https?:\/\/[^\s"]+)[^]*(?:API reference: \S+\s*\n\s*\n|}\n)/;
+  /listens on (https?:\/\/[^\s"]+)[^]*\n(?:API reference: \S+\r?\n\r?\n|.*"event":"(?:new )?store".*\n)/;
 
 /** Traces of the runtime that must not reach a person. */
 export const STACK =
@@ -26,8 +26,6 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly stdin?: "piped" | "null";
-  /** Whether to leave ACCESS_TOKEN out. */
-  readonly ownToken?: boolean;
   /** The port of {@link Program.start}; a free one if absent. */
   readonly port?: number;
   /** A script of the shell to run it with, as `"$0" "$@"`. */
@@ -182,9 +180,10 @@ export class Program extends BackgroundProcess {
 
   /** Starts the program without waiting for it. */
   static spawn(args: readonly string[], options: ProgramOptions = {}): Program {
-    const env = { ACCESS_TOKEN: TOKEN, ...options.env };
-    const { ownToken = "ACCESS_TOKEN_FILE" in env } = options;
-    if (ownToken) Reflect.deleteProperty(env, "ACCESS_TOKEN");
+    const token = "ACCESS_TOKEN_FILE" in (options.env ?? {})
+      ? {}
+      : { ACCESS_TOKEN: TOKEN };
+    const env = { ...token, ...options.env };
     return new Program(...command(args, { ...options, env }));
   }
 
@@ -214,24 +213,13 @@ export class Program extends BackgroundProcess {
     return fetch(this.origin + path, { headers });
   }
 
-  /** Returns the values of GET /metrics, by series. */
-  async metrics(): Promise<Map<string, number>> {
-    const response = await this.get("/metrics", TOKEN);
-    assert.equal(response.status, 200);
-    const lines = (await response.text()).trimEnd().split("\n");
-    return new Map(
-      lines.filter((line) => !line.startsWith("#")).map((line) => {
-        const space = line.lastIndexOf(" ");
-        return [line.slice(0, space), Number(line.slice(space + 1))];
-      }),
-    );
-  }
-
-  /** Returns the value of a metric without labels. */
+  /** Returns the value of a metric, whose name includes its labels. */
   async metric(name: string): Promise<number> {
-    const value = (await this.metrics()).get(name);
-    assert.ok(value !== undefined, `no metric ${name}`);
-    return value;
+    const response = await this.get("/metrics", TOKEN);
+    const lines = (await response.text()).split("\n");
+    const line = lines.find((line) => line.startsWith(`${name} `));
+    assert.ok(line !== undefined, `no metric ${name}`);
+    return Number(line.slice(name.length));
   }
 }
 

@@ -13,8 +13,8 @@ export class TemporaryDirectory implements Disposable {
   }
 
   /** Returns the names of the files and directories in it, in order. */
-  names(directory = ""): string[] {
-    return [...Deno.readDirSync(this.file(directory))]
+  names(): string[] {
+    return [...Deno.readDirSync(this.path)]
       .map(({ name }) => name).toSorted();
   }
 

@@ -1,0 +1,132 @@
+/** What commands do to files, as their system calls show it. */
+import assert from "node:assert/strict";
+import { inParallel } from "../support/waiting.ts";
+import { newPlants, range } from "../support/plants.ts";
+import { assertSucceeded, type Ended, Program } from "../support/program.ts";
+import { numberFromEnv } from "../support/random.ts";
+import {
+  type Call,
+  parseTrace,
+  traced,
+  withStrace,
+} from "../support/strace.ts";
+import { TestPlace } from "../support/tests.ts";
+import { exportLines, toLine, writeLines } from "../support/transfer.ts";
+
+/** Maximum number of kills of a first start. */
+const KILL_POINTS = numberFromEnv("KILL_POINTS", 6);
+
+/** The calls that open files, or change their names, sizes, owners and modes. */
+const CHANGES = "trace=?open,openat,?openat2,?creat,?mkdir,mkdirat," +
+  "?rename,?renameat,renameat2,?link,linkat,?symlink,symlinkat," +
+  "?unlink,unlinkat,?rmdir,?truncate,ftruncate," +
+  "?chmod,fchmod,fchmodat,?chown,fchown,?lchown,fchownat";
+
+/** What SQLite does to the files beside a store, and at its end to the store. */
+const BY_SQLITE =
+  /^(?:(?:unlink|ftruncate|fchown) \S+\.db-(?:wal|shm|journal)|ftruncate \S+\.db)$/;
+
+/** Plants in the log of a store that was killed. */
+const PLANTS = 100;
+
+const COMMANDS = [
+  "serve --port 0 --kv new.db",
+  "serve --port 0 --kv plants.db",
+  "export --kv plants.db",
+  "import lines --kv plants.db",
+  "remove 1 --kv plants.db",
+  "check --kv plants.db",
+  "healthcheck --port 1",
+  "openapi",
+];
+
+/** Returns the successful changes but those by SQLite, and but new files. */
+function changesIn(calls: readonly Call[]): string[] {
+  return calls
+    .filter(({ result }) => !result.startsWith("-1"))
+    .filter(({ name, args }) =>
+      !name.startsWith("open") || args.includes("O_TRUNC")
+    )
+    .flatMap(({ name, paths }) => paths.map((path) => `${name} ${path}`))
+    .filter((change) => !BY_SQLITE.test(change));
+}
+
+for (const words of COMMANDS) {
+  withStrace.test(`"${words}" renames, replaces, truncates, links, deletes and re-owns no file, also if its store was killed or is lost`, async ({ directory, store, start, ledger }) => {
+    {
+      await using killed = await start();
+      await ledger.store(killed, newPlants(range(1n, PLANTS)));
+      await killed.stop("SIGKILL");
+    }
+    writeLines(directory.file("lines"), [toLine(-1n, "Monstera")]);
+    const trace = directory.file("trace");
+    const options = { ...traced(trace, CHANGES), cwd: directory.path };
+    await using program = Program.spawn(words.split(" "), options);
+    if (words.startsWith("serve")) {
+      await program.printed(/listens on/);
+      if (words.endsWith("plants.db")) {
+        Deno.removeSync(store);
+        await program.printed(/the store fails/);
+      }
+      program.process.kill("SIGTERM");
+    }
+    const { status, stderr } = await program.ended();
+    assert.equal(status, words.startsWith("healthcheck") ? 1 : 0, stderr);
+    assert.deepEqual(changesIn(parseTrace(trace)), []);
+    const names = directory.names();
+    const others = names.filter((name) => !name.includes(".db"));
+    assert.deepEqual(others, ["lines", "trace"]);
+    // SQLite deletes the log only of a store that is there, and after its use.
+    if (!names.includes("plants.db")) {
+      assert.ok(names.includes("plants.db-wal"));
+    } else assert.ok((await exportLines(store)).length >= PLANTS - 1);
+  });
+}
+
+/** The calls that a first start is killed before. */
+const WRITES = "trace=openat,pwrite64,ftruncate,fsync,fdatasync,?unlink";
+
+/** Traces a service that creates its store, until it stops or is killed. */
+async function startFirst(
+  { directory, store }: TestPlace,
+  ...injection: readonly string[]
+): Promise<Ended & { calls: readonly Call[] }> {
+  const trace = directory.file("trace");
+  const options = traced(trace, WRITES, ...injection);
+  const args = ["--port", "0", "--kv", store];
+  await using program = Program.spawn(args, options);
+  await program.printed(/listens on/).catch(() => {});
+  const ended = await program.stop();
+  return { ...ended, calls: parseTrace(trace) };
+}
+
+/** Returns injections of kills before the calls about a store. */
+function killPoints(calls: readonly Call[], store: string): string[] {
+  const counts = new Map<string, number>();
+  const points = new Set<string>();
+  for (const { thread, name, paths } of calls) {
+    const nth = (counts.get(thread + name) ?? 0) + 1;
+    counts.set(thread + name, nth);
+    if (!paths.some((path) => path.startsWith(store))) continue;
+    points.add(`inject=${name}:signal=SIGKILL:when=${nth}`);
+  }
+  const share = (i: number) => Math.floor(i * KILL_POINTS / points.size);
+  return [...points].filter((_, i) => share(i + 1) > share(i));
+}
+
+withStrace.test("a start creates plants in what a kill at any call of the first start has left", async (place) => {
+  const first = await startFirst(place);
+  assertSucceeded(first);
+  const points = killPoints(first.calls, place.store);
+  assert.notEqual(points.length, 0);
+  await inParallel(points, async (kill) => {
+    using place = new TestPlace();
+    const { ledger, start, store } = place;
+    const { signal, stderr } = await startFirst(place, kill);
+    assert.equal(signal, "SIGKILL", `${kill}: ${stderr}`);
+    await using program = await start();
+    await ledger.store(program, newPlants([1n]));
+    assertSucceeded(await program.stop());
+    await ledger.assertFile(store);
+  }, 2);
+});
