@@ -98,15 +98,22 @@ export class Machine implements AsyncDisposable {
     return this.#journal?.stderr ?? "";
   }
 
-  /** Returns an address at which clients on other machines reach a port. */
-  async expose(port: number): Promise<string> {
+  /**
+   * Returns an address at which clients on other machines reach a port.
+   * @param cert that of a server with https
+   */
+  async connect(port: number, cert?: string): Promise<Target> {
     const address = `127.0.0.1:${freePort()}`;
     const proxy = ["/lib/systemd/systemd-socket-proxyd", `127.0.0.1:${port}`];
     const enter = ["nsenter", "-n", "-t", this.#leader, ...proxy];
     const args = ["-l", address, ...enter];
     const process = new BackgroundProcess("systemd-socket-activate", { args });
     await this.#parts.use(process).printed(/^Listening /);
-    return address;
+    if (cert === undefined) return { origin: `http://${address}` };
+    const httpClient = this.#parts.use(
+      Deno.createHttpClient({ caCerts: [cert] }),
+    );
+    return { origin: `https://${address}`, httpClient };
   }
 
   /** Runs commands in one shell of root, as if they were pasted. */
@@ -214,7 +221,7 @@ export class Machine implements AsyncDisposable {
     this.#journal = this.#spawn(
       "exec journalctl -f --no-tail -o cat -t plant-store -t plant-store-backup >&2",
     );
-    this.service = { origin: `http://${await this.expose(8000)}` };
+    this.service = await this.connect(8000);
     const program = binary === undefined
       ? "/media/plant-store"
       : "/opt/program";
