@@ -33,7 +33,7 @@ async function reports(
 ): Promise<void> {
   const { length } = machine.journal;
   await machine.run(IN_STORE, accident);
-  await machine.printed(message, length);
+  await machine.reports(message, length);
 }
 
 onMachine.test("a damaged store is restored with all that its backup or the store itself still has", (machine) =>

@@ -9,7 +9,7 @@ import { blocksIn, ROOT } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import type { Tests } from "./tests.ts";
 import { freePort } from "./tools.ts";
-import { eventually, inParallel, pause } from "./waiting.ts";
+import { eventually, pause } from "./waiting.ts";
 
 /**
  * Returns a function for tests on a machine with a deployed service, whose clients
@@ -80,15 +80,15 @@ export class Machine implements AsyncDisposable {
   /** The process 1 of the machine. */
   #leader = "";
   #journal: BackgroundProcess | undefined;
-  #areClientsStopping = false;
-  #clients = Promise.resolve();
+  #areClientsRunning = false;
+  #clients: readonly Promise<void>[] = [];
 
   /** Boots the machine, deploys the service, and starts its clients. */
   async start(): Promise<void> {
     await this.#boot();
     const token = `echo ${TOKEN} > /etc/plant-store.token`;
     await this.succeed(DEPLOY, token, "systemctl reload plant-store");
-    await this.printed(/^reloaded 1 token /m);
+    await this.reports(/^reloaded 1 token /m);
     this.#startClients();
     await this.acknowledges(100);
   }
@@ -139,7 +139,7 @@ export class Machine implements AsyncDisposable {
   }
 
   /** Waits for something in the journal. */
-  async printed(pattern: RegExp, from = 0): Promise<void> {
+  async reports(pattern: RegExp, from = 0): Promise<void> {
     await this.#journal?.printed(pattern, from);
   }
 
@@ -159,23 +159,20 @@ export class Machine implements AsyncDisposable {
   }
 
   #startClients(): void {
-    this.#areClientsStopping = false;
-    const areStopping = () => this.#areClientsStopping;
-    function* ids() {
-      while (!areStopping()) {
-        yield* crypto.getRandomValues(new BigInt64Array(1));
+    this.#areClientsRunning = true;
+    this.#clients = Array.from({ length: 4 }, async () => {
+      while (this.#areClientsRunning) {
+        const [id = 0n] = crypto.getRandomValues(new BigInt64Array(1));
+        const newPlant = { id, plant: { name: `Ficus ${id}` } };
+        const { status } = await this.ledger.send(this.service, newPlant);
+        await pause(status === 200 ? 20 : 50);
       }
-    }
-    this.#clients = inParallel(ids(), async (id) => {
-      const plant = { name: `Ficus ${id}` };
-      const { status } = await this.ledger.send(this.service, { id, plant });
-      await pause(status === 200 ? 20 : 50);
-    }, 4);
+    });
   }
 
   async #stopClients(): Promise<void> {
-    this.#areClientsStopping = true;
-    await this.#clients;
+    this.#areClientsRunning = false;
+    await Promise.all(this.#clients);
   }
 
   #spawn(script: string): BackgroundProcess {
@@ -188,13 +185,13 @@ export class Machine implements AsyncDisposable {
   async #boot(): Promise<void> {
     const name = basename(this.media.path);
     const groups = `find /sys/fs/cgroup -depth -path '*/${name}*' -type d`;
-    const script = `until ${groups} -delete; do :; done`;
+    const remove = ["-c", `until ${groups} -delete; do :; done`];
     this.#parts.defer(async () => {
-      await new BackgroundProcess("sh", { args: ["-c", script] }).ended();
+      await new BackgroundProcess("sh", { args: remove }).ended();
     });
-    const binary = Deno.env.get("PLANT_STORE");
+    const program = Deno.env.get("PLANT_STORE") ?? Deno.execPath();
     writeScript(this.media.file("plant-store"), {
-      [Deno.execPath()]: "/opt/program",
+      [program]: "/opt/program",
       [ROOT.pathname]: `${PROGRAM}/`,
     });
     const process = this.#parts.use(
@@ -205,13 +202,13 @@ export class Machine implements AsyncDisposable {
           ...["--boot", "--console=pipe", "--private-network"],
           `--bind=${this.media.path}:/media`,
           `--bind-ro=${ROOT.pathname}:${PROGRAM}`,
-          `--bind-ro=${binary ?? Deno.execPath()}:/opt/program`,
+          `--bind-ro=${program}:/opt/program`,
         ],
         env: { SYSTEMD_NSPAWN_UNIFIED_HIERARCHY: "1" },
       }),
     );
     const find =
-      `leader=$(pgrep -x systemd -P $(pgrep -P ${process.process.pid})) &&
+      `leader=$(pgrep -x systemd -P $(pgrep -P ${process.process.pid}))
       nsenter -a -t $leader systemctl is-system-running && echo $leader`;
     const { stdout } = await process.causes(eventually(
       ({ status }) => status === 0,
@@ -222,11 +219,6 @@ export class Machine implements AsyncDisposable {
       "exec journalctl -f --no-tail -o cat -t plant-store -t plant-store-backup >&2",
     );
     this.service = await this.connect(8000);
-    const program = binary === undefined
-      ? "/media/plant-store"
-      : "/opt/program";
-    await this.succeed(
-      `cp ${program} plant-store; cp -r ${PROGRAM}/src/deploy .`,
-    );
+    await this.succeed(`cp -r /media/plant-store ${PROGRAM}/src/deploy .`);
   }
 }
