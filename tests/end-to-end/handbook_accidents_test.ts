@@ -81,7 +81,8 @@ onMachine.test("a lost store is put back, or copied from the open files, before 
   ) {
     await machine.acknowledges(100);
     await reports(machine, accident, lost);
-    await machine.succeed(COPY, COPY, "systemctl stop plant-store", SWAP);
+    await machine.succeed(COPY, COPY, "ls /var/lib/plant-store/old-*/*-wal");
+    await machine.succeed("systemctl stop plant-store", SWAP);
     // Pasted once more, it finds the store of this service.
     await machine.succeed(COPY);
     await machine.assertHasAll();
