@@ -1,203 +1,147 @@
-/** https, several machines and the pages beside the handbook, on a Debian with systemd. */
+/** https and the pages beside the handbook, on a Debian with systemd. */
 import assert from "node:assert/strict";
 import { DENOKV, KV_ENV } from "../support/kv_server.ts";
-import { newPlants, range } from "../support/plants.ts";
-import { block, cronJobs, Machine, onMachine } from "../support/machine.ts";
-import { needs } from "../support/needs.ts";
+import {
+  BACK_UP,
+  block,
+  DEPLOY,
+  INSTALL,
+  type Machine,
+  onMachine,
+  onMachineWith,
+  RESTORE,
+  SWAP,
+} from "../support/machine.ts";
 import { blocksIn, read } from "../support/readme.ts";
+import { makeTls } from "../support/tools.ts";
 
-const RESTORE = block("Restore");
+const withLitestream = onMachineWith("LITESTREAM");
+const withDenokv = onMachineWith("DENOKV");
 
-onMachine.test("the service answers behind nginx, which hides the metrics", async () => {
-  await using machine = await Machine.start();
-  const cert = await machine.certify();
-  await machine.succeed(block("https"));
+/** Makes a certificate and its key, `path.crt` and `path.key`. */
+async function certify(machine: Machine, path: string): Promise<string> {
+  const { cert } = await makeTls(machine.media, "tls");
+  await machine.succeed(
+    `for end in crt key; do cp /media/tls.$end ${path}.$end; done`,
+  );
+  return cert;
+}
+
+onMachine.test("clients reach the service through nginx", async (machine) => {
+  const cert = await certify(machine, "/etc/ssl/plants.example.com");
+  await machine.succeed(block("Deploy", 2));
   machine.service = await machine.connect(443, cert);
-  await machine.load();
-  await machine.assertHasAll();
-  for (const path of ["/metrics", "/base/metrics"]) {
-    const reply = await machine.run(
-      `curl -sk https://127.0.0.1${path} -w '%{http_code}'`,
+  await machine.acknowledges(100);
+});
+
+onMachine.test("the service serves https without nginx, and logs no warning", async (machine) => {
+  const cert = await certify(machine, "/etc/plant-store");
+  const last = (text: string) => text.trimEnd().split("\n").at(-1) ?? "";
+  await machine.succeed(
+    "sed -i 's/^#TLS/TLS/; s/^HOST=.*/HOST=0.0.0.0/' /etc/plant-store.env",
+    last(block("Deploy")),
+    last(INSTALL),
+  );
+  machine.service = await machine.connect(8000, cert);
+  await machine.acknowledges(100);
+  const warnings = await machine.succeed(
+    "journalctl -u plant-store -p warning",
+  );
+  assert.match(warnings, /^.* Created a new store in .*\n$/);
+});
+
+onMachine.test("a new machine has the settings, the token and every plant of the last backup", async (machine) => {
+  const { events } = machine.ledger;
+  await machine.succeed(
+    BACK_UP,
+    // Both machines are this one.
+    "printf '#!/bin/sh\\nshift; exec sh -c \"$*\"\\n' > /usr/local/bin/ssh",
+    "chmod 755 /usr/local/bin/ssh",
+    block("Back up").replaceAll(/^ *([\d*]+ ){5}root /gm, ""),
+    "systemctl disable --now plant-store plant-store-backup.timer",
+    "rm -r /var/lib/plant-store* /etc/plant-store* /etc/systemd/system/plant-store* /usr/local/bin/plant*",
+    "userdel plant-store; useradd --system another; systemctl daemon-reload",
+    "cp /var/backups/plant-store/plant-store.* /etc",
+    "cp -r /var/backups/plant-store/plant-store-backups /var/lib",
+  );
+  await machine.succeed(DEPLOY, RESTORE, BACK_UP);
+  machine.ledger.forgetSince(events);
+});
+
+onMachine.test("Debian's Prometheus has the metrics and the alerts", async (machine) => {
+  const query = "127.0.0.1:9090/api/v1/query?query=plant_store_up";
+  const checked = await machine.succeed(
+    block("Plant Store with", 0, "prometheus/"),
+    "cd /etc/prometheus; sed -i '/^rule_files:/a\\  - plant-store.yml' prometheus.yml",
+    "sed -i 's/scrape_interval: 15s/scrape_interval: 1s/' prometheus.yml",
+    "sed 's/^/  /' /root/deploy/prometheus/scrape.yml >> prometheus.yml",
+    block("Plant Store with", 1, "prometheus/"),
+    `until curl -s '${query}' | grep '"1"'; do sleep 0.1; done`,
+  );
+  assert.match(checked, /SUCCESS: \d+ rules found/);
+});
+
+withLitestream.test("the copy of Litestream has every plant of a store that is gone, also of a restored one", async (machine) => {
+  const binary = Deno.env.get("LITESTREAM") ?? "";
+  Deno.copyFileSync(binary, machine.media.file("litestream"));
+  const install = block("Plant Store with", 0, "litestream/");
+  await machine.succeed("cp /media/litestream .", install);
+  for (let round = 1; round <= 2; round++) {
+    await machine.succeed(
+      "systemctl kill -s KILL plant-store plant-store-litestream",
+      "last() { ls /var/lib/plant-store-litestream/ltx/0 | tail -n 1; }",
+      'before=$(last); while [ "$(last)" = "$before" ]; do sleep 0.2; done',
     );
-    assert.match(reply.stdout, /^{"error":40401,"message":".*"}404$/);
+    await machine.acknowledges(100);
+    const { events } = machine.ledger;
+    // The stop copies what is left.
+    await machine.succeed(
+      "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
+      block("Plant Store with", 1, "litestream/"),
+      block("Restore", 1),
+      SWAP,
+    );
+    machine.ledger.forgetSince(events);
+    await machine.assertHasAll();
   }
 });
 
-onMachine.test("the service answers over https without a proxy, and a missing certificate is named", async () => {
-  await using machine = await Machine.start();
-  const missing = await machine.run(block("https", 1));
-  assert.notEqual(missing.status, 0);
-  const journal = await machine.succeed("journalctl -b -u plant-store");
-  assert.match(journal, /status=243\/CREDENTIALS/);
-  const cert = await machine.certify();
-  await machine.succeed("chmod 600 /etc/ssl/plants.example.com.key");
-  await machine.succeed(block("https", 1), "plants check; plants healthcheck");
-  // The credentials are gone then.
-  await machine.succeed("plants stop", block("Settings"));
-  machine.service = await machine.connect(8000, cert);
-  await machine.underLoad(() => machine.succeed("plants restart"));
-  await machine.assertHasAll();
-});
-
-onMachine.test("two instances lose no request in a rolling restart, are restored, and become one again", async () => {
-  await using machine = await Machine.start();
-  const cert = await machine.certify();
-  await machine.underLoad(() =>
-    machine.succeed(block("Two instances", 0, "instances/"))
-  );
-  machine.service = await machine.connect(443, cert);
-  machine.failures = 0;
-  await machine.underLoad(() =>
-    machine.succeed(block("Two instances", 1, "instances/"))
-  );
-  assert.equal(machine.failures, 0);
-  const tokens = await machine.succeed("EDITOR=true", block("Tokens"));
-  assert.equal(tokens.match(/: reloaded 1 token from /g)?.length, 2);
-  await machine.assertHasAll();
-
-  const copied = await machine.succeed(block("`rescuing its plants`", 1));
-  assert.match(copied, /-copied\.db\n.*-copied\.db-wal\n/);
-  await machine.succeed(block("Back up"));
-  await machine.underLoad(() => machine.succeed(RESTORE));
-  await machine.assertHasAll();
-  const count = "systemctl list-units 'plant-store@*' | grep -c running";
-  assert.equal(await machine.succeed(count), "2\n");
-  await machine.succeed("plants stop", `! ${count}`, "plants start");
-
-  await machine.underLoad(() =>
-    machine.succeed(block("Two instances", 2, "instances/"))
-  );
-  await machine.succeed(`plants healthcheck; ! ${count}`);
-  await machine.assertHasAll();
-});
-
-onMachine.test("a new machine has the settings, the certificate and every plant of the last backup", async () => {
-  await using machine = await Machine.start();
-  const cert = await machine.certify();
+withDenokv.test("a service moves to a KV Connect server with every plant, and its backup has all of them", async (machine) => {
+  Deno.copyFileSync(DENOKV, machine.media.file("denokv"));
+  const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
+  const move = block("Plant Store on", 0, "kv-connect/")
+    .replace("=TOKEN", `=${token}`);
+  // Without a server, nothing changes.
+  const { stderr } = await machine.run(move);
+  assert.match(stderr, /http:\/\/10\.0\.0\.1:4512/);
   await machine.succeed(
-    "echo BASE_URL=https://plants.example.com >> /etc/plant-store.env",
-    block("https", 1),
+    "ip address add 10.0.0.1/32 dev lo; cd /media",
+    `./denokv --sqlite-path kv.db serve --addr 10.0.0.1:4512 --access-token ${token} >&- 2>&- &`,
+    "until curl -s 10.0.0.1:4512; do sleep 0.1; done",
+    move,
+    "rm -r /var/lib/plant-store/current",
   );
-  machine.service = await machine.connect(8000, cert);
-  await machine.load();
-  await machine.succeed(block("Back up"));
-  const { stdout } = await machine.run(cronJobs(block("Back up", 3)));
-  assert.equal(stdout, "");
-  await machine.succeed(
-    // Each of both machines is this one.
-    `install -m 755 /dev/stdin /usr/local/bin/ssh <<< '#!/bin/sh
-shift 3; exec sh -c "$*"'`,
-    cronJobs(block("Back up", 2)),
-    "plants stop; systemctl disable plant-store plant-store.target",
-    "rm -r /var/lib/plant-store* /etc/plant-store* /etc/systemd/system/plant-store*",
-    "rm /usr/local/bin/plant* /etc/ssl/plants*; userdel plant-store",
-    "systemctl daemon-reload",
-  );
-  await machine.succeed(block("A new machine"), block("Deploy"));
-  await machine.succeed(block("A new machine", 1), RESTORE);
-  await machine.assertHasAll();
+  await machine.acknowledges(100);
+  const { size } = machine.ledger.acknowledged;
+  const count = "zcat /var/lib/plant-store-backups/* | wc -l";
+  assert.ok(Number(await machine.succeed(BACK_UP, count)) >= size);
 });
 
-onMachine.test("Debian's Prometheus reads the metrics, each of which says what it means", async () => {
-  await using machine = await Machine.start();
-  const add = block("Plant Store with", 0, "prometheus/");
-  const added = await machine.succeed(
-    "sed -i 's/scrape_interval: 15s/scrape_interval: 1s/' /etc/prometheus/prometheus.yml",
-    add,
-    add,
-    "grep -c 'job_name: plant-store' /etc/prometheus/prometheus.yml",
-    "until curl -s '127.0.0.1:9090/api/v1/query?query=plant_store_up' | grep '\"1\"'; do sleep 0.1; done",
-  );
-  assert.match(added, /SUCCESS: \d+ rules found[^]*^1\n/m);
-  const help = await machine.succeed(
-    block("Plant Store with", 1, "prometheus/"),
-  );
-  assert.match(help, /^# HELP plant_store_up /m);
-});
-
-needs("MACHINE", "LITESTREAM").test(
-  "if the store is damaged and a kill ends everything, the copy of Litestream has every plant that it had then",
-  async () => {
-    await using machine = await Machine.start();
-    const { ledger, service } = machine;
-    const check = [
-      "until [ -S /run/plant-store-litestream/socket ]; do sleep 0.1; done",
-      block("Check", 0, "litestream/"),
-    ];
-    const binary = Deno.env.get("LITESTREAM") ?? "";
-    Deno.copyFileSync(binary, machine.file("litestream"));
-    await machine.succeed(
-      "cp /mnt/litestream .",
-      block("Install", 0, "litestream/"),
-      block("Install", 1, "litestream/"),
-      "systemd-analyze verify /etc/systemd/system/plant-store-litestream.service",
-      "grep -c 'plant-store@8001.service plant-store@8002' /etc/systemd/system/plant-store-litestream.service | grep -x 2",
-      block("Install", 0, "litestream/"),
-    );
-    await machine.succeed(block("Install", 2, "litestream/"));
-    await machine.underLoad(() =>
-      machine.succeed(
-        ...["sleep 1", "systemctl kill -s KILL plant-store-litestream"],
-        ...[block("Back up"), "systemctl kill -s KILL plant-store; sleep 1"],
-      )
-    );
-    const start = "systemctl start plant-store{,-litestream}";
-    await machine.succeed(start, ...check);
-    const { events } = ledger;
-    await machine.underLoad(() =>
-      machine.succeed(
-        "sleep 1; systemctl kill -s KILL plant-store plant-store-litestream",
-        "systemctl stop plant-store; rm /var/lib/plant-store/*",
-      )
-    );
-    ledger.forgetSince(events);
-    await machine.underLoad(() =>
-      machine.succeed(block("Restore", 0, "litestream/"), RESTORE)
-    );
-    await machine.assertHasAll();
-    // The new store is copied, also after a stop, and after a loss.
-    await machine.succeed("plants restart", ...check);
-    await ledger.store(service, newPlants(range(200n, 100)));
-    await machine.succeed("rm /var/lib/plant-store/plants.db{,-wal,-shm}");
-    await machine.printed(/^rescued all plants /m);
-    await machine.succeed("plants restart", ...check);
-    await machine.succeed(block("Restore", 0, "litestream/"), RESTORE);
-    await machine.assertHasAll();
-  },
-);
-
-needs("MACHINE", "DENOKV").test(
-  "a service moves to a KV Connect server with every plant, also those that are created meanwhile",
-  async () => {
-    await using machine = await Machine.start();
-    Deno.copyFileSync(DENOKV, machine.file("denokv"));
-    const serve = block("Plant Store with", 0, "kv-connect/")
-      .replace(/cargo install .*/, "cp /mnt/denokv /usr/local/bin")
-      .replace("TOKEN=TOKEN", `TOKEN=${KV_ENV.DENO_KV_ACCESS_TOKEN}`)
-      .replace(" &", " > /dev/null 2>&1 &");
-    await machine.underLoad(() =>
-      machine.succeed(
-        serve,
-        "curl -s --retry 9 --retry-connrefused 127.0.0.1:4512",
-        block("Plant Store with", 1, "kv-connect/"),
-        '[ "$(ls /var/lib/plant-store)" = plants.db.old ]',
-      )
-    );
-    await machine.assertHasAll();
-  },
-);
-
-Deno.test("a walk names every block of the handbook and of its pages, except that of the container", () => {
-  const walks = ["", "_accidents", "_pages"]
-    .map((name) => read(`tests/end-to-end/handbook${name}_test.ts`)).join("");
-  const calls = walks.matchAll(
-    /\bblock\(\s*"([^"]+)"(?:,\s*(\d+))?(?:,\s*"([^"]+)")?,?\s*\)/g,
-  ).toArray();
-  const pages = ["", "instances/", "kv-connect/", "litestream/", "prometheus/"];
-  for (const page of pages) {
+Deno.test("tests run every block of the handbook and of its pages, except that of the container", () => {
+  const calls = [
+    "support/machine.ts",
+    "end-to-end/handbook_test.ts",
+    "end-to-end/handbook_accidents_test.ts",
+    "end-to-end/handbook_pages_test.ts",
+    "end-to-end/nginx_test.ts",
+  ].flatMap((file) => [
+    ...read(`tests/${file}`)
+      .matchAll(/\bblock\(\s*"([^"]+)"(?:, (\d))?(?:, "([^"]+)")?,?\s*\)/g),
+  ]);
+  for (const page of ["", "kv-connect/", "litestream/", "prometheus/"]) {
     for (const { heading, index } of blocksIn(`src/deploy/${page}README.md`)) {
-      const isRun = calls.some(([, start = "", number = "0", of = ""]) =>
-        of === page && heading.startsWith(start) && Number(number) === index
+      const isRun = calls.some(([, start = "", at = "0", of = ""]) =>
+        of === page && heading.startsWith(start) && Number(at) === index
       );
       assert.ok(isRun, `block ${index} below ${page} ${heading}`);
     }

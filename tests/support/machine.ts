@@ -3,16 +3,33 @@ import assert from "node:assert/strict";
 import { basename } from "node:path";
 import { BackgroundProcess, type Ended } from "./background.ts";
 import { Ledger } from "./ledger.ts";
-import { newPlants, range } from "./plants.ts";
-import { eventually, inParallel, pause } from "./waiting.ts";
 import { needs, NSPAWN } from "./needs.ts";
 import { STACK, type Target, TOKEN, writeScript } from "./program.ts";
 import { blocksIn, ROOT } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
-import { freePort, makeTls } from "./tools.ts";
+import type { Tests } from "./tests.ts";
+import { freePort } from "./tools.ts";
+import { eventually, pause } from "./waiting.ts";
 
-/** For tests of the commands of the handbook. */
-export const onMachine = needs("MACHINE");
+/**
+ * Returns a function for tests on a machine with a deployed service, whose clients
+ * create plants all the time. In the end, no acknowledged plant is missing.
+ */
+export function onMachineWith(
+  ...tools: ("DENOKV" | "LITESTREAM")[]
+): Tests<Machine> {
+  return {
+    test: (name, run) =>
+      needs("MACHINE", ...tools).test(name, async () => {
+        await using machine = new Machine();
+        await machine.start();
+        await run(machine);
+        await machine.assertHasAll();
+      }),
+  };
+}
+
+export const onMachine = onMachineWith();
 
 /**
  * Returns a block of the handbook, or of a page beside it.
@@ -20,24 +37,23 @@ export const onMachine = needs("MACHINE");
  * @param index its place below that
  */
 export function block(heading: string, index = 0, page = ""): string {
-  const blocks = blocksIn(`src/deploy/${page}README.md`);
-  const found = blocks.find((it) =>
+  const found = blocksIn(`src/deploy/${page}README.md`).find((it) =>
     it.heading.startsWith(heading) && it.index === index
   );
   assert.ok(found !== undefined, `no block ${index} below ${heading}`);
   return found.text;
 }
 
-/** Returns the commands of lines of a crontab. */
-export function cronJobs(text: string): string {
-  return text.replaceAll(/^ +([\d*/]+ ){5}root /gm, "");
-}
+/** Steps of the handbook that several tests take. */
+export const INSTALL = block("Deploy", 1);
+export const DEPLOY = block("Deploy") + INSTALL;
+export const SWAP = block("Restore", 2);
+export const RESTORE = block("Restore") + block("Restore", 1) + SWAP;
+export const BACK_UP = "systemctl start plant-store-backup";
 
-/** What a login of root has. */
-const LOGIN = {
-  HOME: "/root",
-  PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-};
+/** Mounts a disk, a directory of the machine, as the step to move the store needs. */
+export const NEW_DISK = `mount --bind /disk /mnt
+  echo '/disk /var/lib/plant-store none bind 0 0' >> /etc/fstab`;
 
 /** Where the machine has the program: the service sees no home. */
 const PROGRAM = "/opt/plant-store";
@@ -54,52 +70,32 @@ const BOOT = `mount -t tmpfs tmpfs /run
 
 /** A container whose changes are in memory: nothing remains after its end. */
 export class Machine implements AsyncDisposable {
-  /** For what is sent to the services. */
+  /** For what is sent to the service. */
   readonly ledger = new Ledger();
-  readonly #parts = new AsyncDisposableStack();
-  readonly #shared = this.#parts.use(new TemporaryDirectory());
   /** The service, for clients on other machines. */
   service: Target = { origin: "" };
-  /** The creates of {@link underLoad} that were not answered 200. */
-  failures = 0;
+  readonly #parts = new AsyncDisposableStack();
+  /** The directory `/media` of the machine. */
+  readonly media = this.#parts.use(new TemporaryDirectory());
   /** The process 1 of the machine. */
   #leader = "";
   #journal: BackgroundProcess | undefined;
+  #areClientsRunning = false;
+  #clients: readonly Promise<void>[] = [];
 
-  /** Boots a machine with the copies of the section "Deploy". */
-  static async boot(): Promise<Machine> {
-    const machine = new Machine();
-    try {
-      await machine.#boot();
-    } catch (error) {
-      await machine[Symbol.asyncDispose]();
-      throw error;
-    }
-    return machine;
+  /** Boots the machine, deploys the service, and starts its clients. */
+  async start(): Promise<void> {
+    await this.#boot();
+    const token = `echo ${TOKEN} > /etc/plant-store.token`;
+    await this.succeed(DEPLOY, token, "systemctl reload plant-store");
+    await this.reports(/^reloaded 1 token /m);
+    this.#startClients();
+    await this.acknowledges(100);
   }
 
-  /**
-   * Returns a machine with a service that has acknowledged 100 plants.
-   * @param before commands before the deployment
-   */
-  static async start(before = ":"): Promise<Machine> {
-    const machine = await Machine.boot();
-    const token = `echo ${TOKEN} > /etc/plant-store.token && ` +
-      "systemctl reload plant-store";
-    await machine.succeed(before, block("Deploy"), token);
-    await machine.printed(/^reloaded 1 token /m);
-    await machine.ledger.store(machine.service, newPlants(range(1n, 100)));
-    return machine;
-  }
-
-  /** Everything that the services and the backups have logged. */
+  /** Everything that the service and the backups have logged. */
   get journal(): string {
     return this.#journal?.stderr ?? "";
-  }
-
-  /** Returns where the tests have a file of the machine's directory `/mnt`. */
-  file(name: string): string {
-    return this.#shared.file(name);
   }
 
   /**
@@ -135,83 +131,67 @@ export class Machine implements AsyncDisposable {
     return stdout + stderr;
   }
 
-  /** Does something while clients send creates with random ids. */
-  async underLoad<T>(work: () => Promise<T>): Promise<T> {
-    let isOver = false;
-    function* ids(): Generator<bigint> {
-      while (!isOver) yield* crypto.getRandomValues(new BigInt64Array(1));
-    }
-    const load = inParallel(ids(), async (id) => {
-      const plant = { name: `Ficus ${id}` };
-      const { status } = await this.ledger.send(this.service, { id, plant });
-      if (status !== 200) this.failures++;
-      await pause(status === 200 ? 20 : 50);
-    }, 4);
-    try {
-      return await work();
-    } finally {
-      isOver = true;
-      await load;
-    }
-  }
-
-  /** Sends creates until 100 more are acknowledged. */
-  async load(): Promise<void> {
+  /** Waits until the clients have so many more acknowledged plants. */
+  async acknowledges(count: number): Promise<void> {
     const { acknowledged } = this.ledger;
-    const count = acknowledged.size + 100;
-    await this.underLoad(() =>
-      eventually((size) => size >= count, () => acknowledged.size)
-    );
+    const enough = acknowledged.size + count;
+    await eventually((size) => size >= enough, () => acknowledged.size);
   }
 
   /** Waits for something in the journal. */
-  printed(pattern: RegExp, from = 0): Promise<RegExpExecArray> {
-    assert.ok(this.#journal !== undefined);
-    return this.#journal.printed(pattern, from);
+  async reports(pattern: RegExp, from = 0): Promise<void> {
+    await this.#journal?.printed(pattern, from);
   }
 
-  /** Asserts that the service has every acknowledged plant, and no other one. */
+  /** Asserts that the store has every acknowledged plant, and no strange one. */
   async assertHasAll(): Promise<void> {
+    await this.#stopClients();
+    assert.doesNotMatch(this.journal, STACK);
     this.ledger.assertLines(await this.succeed("plants export"));
-    await this.ledger.replay(this.service);
     await this.ledger.settle(this.service);
-  }
-
-  /** Puts a certificate where the configurations have it; returns it. */
-  async certify(): Promise<string> {
-    const { cert } = await makeTls(this.#shared, "nginx");
-    await this.succeed(
-      "for end in crt key; do cp /mnt/nginx.$end /etc/ssl/plants.example.com.$end; done",
-    );
-    return cert;
+    this.#startClients();
   }
 
   /** Cuts the power. */
   async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stopClients();
     await this.#parts.disposeAsync();
+  }
+
+  #startClients(): void {
+    this.#areClientsRunning = true;
+    this.#clients = Array.from({ length: 4 }, async () => {
+      while (this.#areClientsRunning) {
+        const [id = 0n] = crypto.getRandomValues(new BigInt64Array(1));
+        const newPlant = { id, plant: { name: `Ficus ${id}` } };
+        const { status } = await this.ledger.send(this.service, newPlant);
+        await pause(status === 200 ? 20 : 50);
+      }
+    });
+  }
+
+  async #stopClients(): Promise<void> {
+    this.#areClientsRunning = false;
+    await Promise.all(this.#clients);
   }
 
   #spawn(script: string): BackgroundProcess {
     const enter = ["-a", "-t", this.#leader, "--wdns=/root"];
-    const args = [...enter, "bash", "-c", script];
-    return new BackgroundProcess("nsenter", {
-      args,
-      clearEnv: true,
-      env: LOGIN,
-    });
+    const args = [...enter, "bash", "-l", "-c", script];
+    const env = { HOME: "/root" };
+    return new BackgroundProcess("nsenter", { args, clearEnv: true, env });
   }
 
   async #boot(): Promise<void> {
-    const shared = this.#shared;
-    const name = basename(shared.path);
+    const name = basename(this.media.path);
+    const groups = `find /sys/fs/cgroup -depth -path '*/${name}*' -type d`;
+    const remove = ["-c", `until ${groups} -delete; do :; done`];
     this.#parts.defer(async () => {
-      const groups = `find /sys/fs/cgroup -depth -path '*/${name}*' -type d`;
-      const script = `while ${groups} | grep -q .; do ${groups} -delete; done`;
-      await new BackgroundProcess("sh", { args: ["-c", script] }).ended();
+      await new BackgroundProcess("sh", { args: remove }).ended();
     });
-    const binary = Deno.env.get("PLANT_STORE");
-    writeScript(shared.file("plant-store"), {
-      [Deno.execPath()]: "/opt/program",
+    const program = Deno.env.get("PLANT_STORE") ?? Deno.execPath();
+    writeScript(this.media.file("plant-store"), {
+      [program]: "/opt/program",
       [ROOT.pathname]: `${PROGRAM}/`,
     });
     const process = this.#parts.use(
@@ -220,30 +200,25 @@ export class Machine implements AsyncDisposable {
           ...["--fork", "--pid", "--mount-proc", "--kill-child"],
           ...["bash", "-c", BOOT, name, ...NSPAWN],
           ...["--boot", "--console=pipe", "--private-network"],
-          `--bind=${shared.path}:/mnt`,
+          `--bind=${this.media.path}:/media`,
           `--bind-ro=${ROOT.pathname}:${PROGRAM}`,
-          `--bind-ro=${binary ?? Deno.execPath()}:/opt/program`,
+          `--bind-ro=${program}:/opt/program`,
         ],
         env: { SYSTEMD_NSPAWN_UNIFIED_HIERARCHY: "1" },
       }),
     );
     const find =
-      `leader=$(pgrep -x systemd -P $(pgrep -P ${process.process.pid})) &&
+      `leader=$(pgrep -x systemd -P $(pgrep -P ${process.process.pid}))
       nsenter -a -t $leader systemctl is-system-running && echo $leader`;
     const { stdout } = await process.causes(eventually(
       ({ status }) => status === 0,
       () => new BackgroundProcess("bash", { args: ["-c", find] }).ended(),
     ));
     [, this.#leader = ""] = stdout.trimEnd().split("\n");
-    const units = ["", "-backup", "@8001", "@8002"]
-      .map((end) => `-t plant-store${end}`).join(" ");
     this.#journal = this.#spawn(
-      `exec journalctl -f --no-tail -o cat ${units} >&2`,
+      "exec journalctl -f --no-tail -o cat -t plant-store -t plant-store-backup >&2",
     );
     this.service = await this.connect(8000);
-    const program = binary === undefined ? "/mnt/plant-store" : "/opt/program";
-    await this.succeed(
-      `cp ${program} plant-store; cp -r ${PROGRAM}/src/deploy .`,
-    );
+    await this.succeed(`cp -r /media/plant-store ${PROGRAM}/src/deploy .`);
   }
 }

@@ -1,14 +1,12 @@
 /** nginx with the configuration in src/deploy/. */
 import assert from "node:assert/strict";
 import { BackgroundProcess } from "./background.ts";
+import { read } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { freePort, listens, makeCertificate } from "./tools.ts";
 
 /** The path of nginx; without it tests are ignored. */
 export const NGINX = Deno.env.get("NGINX") ?? "";
-
-/** The configuration for two instances. */
-const CONFIGURATION = new URL("../../src/deploy/nginx.conf", import.meta.url);
 
 /** What the configuration needs around it, and what a test must not share. */
 const SURROUNDINGS = `daemon off;
@@ -27,28 +25,6 @@ include DIRECTORY/plant-store.conf;
 }
 `;
 
-/** Returns the configuration in src/deploy/, with other ports and files. */
-function configuration(
-  port: number,
-  instancePorts: readonly number[],
-  { cert, key }: { readonly cert: string; readonly key: string },
-): string {
-  const text = Deno.readTextFileSync(CONFIGURATION)
-    // The lines of the first instance are repeated for every other one.
-    .replace(/^ +server 127\.0\.0\.1:8002\b.*\n/gm, "")
-    .replace(
-      /^ +server 127\.0\.0\.1:8001\b.*\n/gm,
-      (line) =>
-        instancePorts.map((it) => line.replace("8001", `${it}`)).join(""),
-    )
-    .replace(/\blisten 443 /, `listen 127.0.0.1:${port} `)
-    .replace(/\b(ssl_certificate +)\/.*;/, `$1${cert};`)
-    .replace(/\b(ssl_certificate_key +)\/.*;/, `$1${key};`);
-  const expected = [port, ...instancePorts, cert, key];
-  for (const it of expected) assert.ok(text.includes(String(it)));
-  return text;
-}
-
 /** A running nginx, which writes errors and warnings to stderr. */
 export class Nginx extends BackgroundProcess {
   readonly origin: string;
@@ -64,18 +40,30 @@ export class Nginx extends BackgroundProcess {
 
   /**
    * Starts on a free port.
+   * @param servicePorts the port of each service
    * @param edit changes the configuration in src/deploy/
    */
   static async start(
-    instancePorts: readonly number[],
+    servicePorts: readonly number[],
     edit = (text: string) => text,
   ): Promise<Nginx> {
     const directory = new TemporaryDirectory();
     // The worker processes have another user.
     Deno.chmodSync(directory.path, 0o755);
-    const files = await makeCertificate(directory, "nginx");
+    const { cert, key } = await makeCertificate(directory, "nginx");
     const port = freePort();
-    const text = edit(configuration(port, instancePorts, files));
+    const text = edit(read("src/deploy/nginx.conf"))
+      .replace(
+        /^ +server 127\.0\.0\.1:8000\b.*\n/m,
+        (line) =>
+          servicePorts.map((it) => line.replace("8000", `${it}`)).join(""),
+      )
+      .replace(/\blisten 443 /, `listen 127.0.0.1:${port} `)
+      .replace(/\b(ssl_certificate +)\/.*;/, `$1${cert};`)
+      .replace(/\b(ssl_certificate_key +)\/.*;/, `$1${key};`);
+    for (const it of [port, ...servicePorts, cert, key]) {
+      assert.ok(text.includes(`${it}`));
+    }
     Deno.writeTextFileSync(directory.file("plant-store.conf"), text);
     Deno.writeTextFileSync(
       directory.file("nginx.conf"),
