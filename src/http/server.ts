@@ -34,8 +34,9 @@ export function listen(
 ) {
   const options = { hostname: host, port, ...tls, onListen() {} };
   let server = Deno.serve(options, handler);
-  const { hostname, port: bound, transport } = server.addr;
-  if (transport !== "tcp") {
+  const { hostname, port: bound } = server.addr;
+  // That of a Unix socket, whatever the type says.
+  if (bound === undefined) {
     throw new Error("unset DENO_SERVE_ADDRESS, which the runtime obeys");
   }
   const address = originOf(hostname, bound, tls !== undefined);

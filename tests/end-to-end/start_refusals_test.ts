@@ -109,7 +109,7 @@ onLinux.test("serve refuses with one line a store below /dev or /proc before it 
   for (const directory of ["/dev/shm", "/proc"]) {
     const path = `${directory}/${crypto.randomUUID()}.db`;
     const ended = await startOn(path);
-    assertOneLine(ended, 2, /cannot store plants in \/.*: check the path in /);
+    assertOneLine(ended, 2, /cannot use \/.*: check the path in /);
     // Deno itself needs all permissions to look there.
     await runTool("test", ["!", "-e", path]);
   }
@@ -122,13 +122,13 @@ test("serve and export wait 9 s for a KV Connect server that does not answer, th
   await using server = new FakeKvServer();
   await Promise.all(
     [
-      ["store plants in", `http://127.0.0.1:${silent.addr.port}`, "--port=0"],
-      ["read", server.url, "export"],
-    ].map(async ([action, url = "", ...args]) =>
+      [`http://127.0.0.1:${silent.addr.port}`, "--port=0"],
+      [server.url, "export"],
+    ].map(async ([url = "", ...args]) =>
       assertOneLine(
         await runProgram([...args, "--kv", url], { env: KV_ENV }),
         1,
-        `cannot ${action} ${url}/: no answer within ` +
+        `cannot use ${url}/: no answer within ` +
           `${STORE_OPEN_MS_MAX / 1_000} s: ${CHECK}`,
       )
     ),

@@ -19,11 +19,11 @@ const BODY = '{"id":7,"name":"Monstera"}';
 const IDLE = '{"id":1,"name":"idle"}';
 const HALF_BODY = request(BODY, { headers: ["content-length: 100"] });
 
-/** Waits until requests are running, besides the one for the metrics. */
+/** Waits until creates are running. */
 async function untilRunning(program: Program, count: number): Promise<void> {
   await eventually(
-    (running) => running === count + 1,
-    () => program.metric("plant_store_http_requests_running"),
+    (running) => running === count,
+    () => program.metric("plant_store_creates_running"),
   );
 }
 

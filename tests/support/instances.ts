@@ -38,7 +38,8 @@ export class Instance implements AsyncDisposable {
   async commits(count: number): Promise<void> {
     await eventually(
       (commits = 0) => commits >= count,
-      async () => await this.#program?.metric("plant_store_commits_total"),
+      async () =>
+        await this.#program?.metric("plant_store_commit_plants_count"),
     );
   }
 
