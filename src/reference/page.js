@@ -49,10 +49,10 @@ async function copyCode(button) {
  */
 function bodyText() {
   /** @type {NodeListOf<HTMLInputElement>} */
-  const inputs = form.querySelectorAll("input[name]");
+  const inputs = form.querySelectorAll("[data-member]");
   const members = [...inputs]
     .filter(({ required, value }) => required || value !== "")
-    .map(({ name, value }) => [name, value]);
+    .map(({ dataset, value }) => [dataset.member, value]);
   const plant = JSON.stringify(Object.fromEntries(members));
   return `{"id":${valueOf("member-id").trim()},${plant.slice(1)}`;
 }

@@ -118,7 +118,7 @@ function plantInputs(): string {
     const isRequired = PLANT.required.includes(name);
     return `<div>
   <label for="member-${name}">${name}${isRequired ? "" : " (optional)"}</label>
-  <input id="member-${name}" name="${name}" autocomplete="off"${
+  <input id="member-${name}" data-member="${name}" autocomplete="off"${
       isRequired ? " required" : ""
     }>
 </div>`;
