@@ -35,12 +35,6 @@ const NO_CHANGE: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
 /** The smallest part of a key. */
 const FIRST_PART = new Uint8Array();
 
-/** Keys from one, which is included, to another. */
-interface KeyRange {
-  readonly start: Deno.KvKey;
-  readonly end: Deno.KvKey;
-}
-
 /** A stored id; the plant is `null` if the value is not one of this service. */
 export interface Listed {
   readonly id: bigint;
@@ -191,12 +185,13 @@ export class KvStore {
     reverse = false,
   ): AsyncGenerator<readonly Listed[]> {
     let [first, last] = [after + 1n, ID_MAX];
-    let range = rangeOf(first, last);
+    let start: Deno.KvKey = [PLANTS, first];
+    let end: Deno.KvKey = [PLANTS, last + 1n];
     let limit = PAGE_KEYS;
     for (;;) {
       let page: readonly Deno.KvEntry<unknown>[];
       try {
-        const listed = this.#list(range, { limit, reverse });
+        const listed = this.#list({ start, end }, { limit, reverse });
         page = await withTimeout(listed, LIST_MS_MAX);
       } catch (thrown) {
         const error = this.#toError(thrown);
@@ -215,11 +210,8 @@ export class KvStore {
         if (typeof id !== "bigint" || id < first || id > last) {
           throw this.#toError(new StoreError("corrupt"));
         }
-        if (reverse) last = id;
-        else first = id;
-        range = reverse
-          ? { ...range, end: key }
-          : { ...range, start: [...key, FIRST_PART] };
+        if (reverse) [last, end] = [id, key];
+        else [first, start] = [id, [...key, FIRST_PART]];
       }
     }
   }
@@ -305,20 +297,16 @@ export class KvStore {
   /** Reads all keys between the first and the last id of a run. */
   #readRun(run: readonly bigint[]): Promise<Deno.KvEntryMaybe<unknown>[]> {
     const [first = 0n, last = first] = [run.at(0), run.at(-1)];
-    return this.#list(rangeOf(first, last), { batchSize: LIST_KEYS_MAX });
+    const range = { start: [PLANTS, first], end: [PLANTS, last + 1n] };
+    return this.#list(range, { batchSize: LIST_KEYS_MAX });
   }
 
   #list(
-    range: KeyRange,
+    range: Deno.KvListSelector,
     options: Deno.KvListOptions,
   ): Promise<Deno.KvEntry<unknown>[]> {
     return Array.fromAsync(this.#kv.list(range, options));
   }
-}
-
-/** Returns the range of the keys from one id to another. */
-function rangeOf(first: bigint, last: bigint): KeyRange {
-  return { start: [PLANTS, first], end: [PLANTS, last + 1n] };
 }
 
 /** Splits ids into ascending runs without a gap above {@link RUN_GAP_MAX}. */
