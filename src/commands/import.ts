@@ -64,7 +64,7 @@ export async function importPlants(
   const { plantsMax, inFlightMax } = store.commits;
   const waitingMax = 2 * inFlightMax * plantsMax;
   try {
-    for await (const bytes of splitLines(input)) {
+    for await (const bytes of readLines(input, path)) {
       line++;
       if (bytes.length > LINE_BYTES_MAX) {
         throw new OperatorError(
@@ -105,51 +105,45 @@ export async function importPlants(
 }
 
 /** Opens a file, or stdin. @throws {OperatorError} */
-function openInput(path: string): AsyncIterable<Uint8Array> {
-  if (path === "-") return chunksOf(Deno.stdin.readable, "stdin");
+function openInput(path: string): ReadableStream<Uint8Array> {
+  if (path === "-") return Deno.stdin.readable;
   try {
     const file = Deno.openSync(path);
     if (file.statSync().isDirectory) {
       throw new StoreError("path", "it is a directory");
     }
-    return chunksOf(file.readable, path);
+    return file.readable;
   } catch (error) {
     throw fileFailure(`cannot read ${path}`, error);
-  }
-}
-
-/** Returns what is read from a file. @throws {OperatorError} */
-async function* chunksOf(
-  input: ReadableStream<Uint8Array>,
-  name: string,
-): AsyncGenerator<Uint8Array> {
-  try {
-    yield* input;
-  } catch (error) {
-    throw fileFailure(`cannot read ${name}`, error);
   }
 }
 
 const LF = 0x0a;
 
 /**
- * Splits the chunks of a file into lines, without their LF. Ends at a line above
+ * Reads the lines of a file, without their LF. Ends at a line above
  * {@link LINE_BYTES_MAX}, which may be incomplete: it needs no more memory.
+ * @throws {OperatorError} if the file cannot be read
  */
-async function* splitLines(
-  chunks: AsyncIterable<Uint8Array>,
+async function* readLines(
+  input: ReadableStream<Uint8Array>,
+  path: string,
 ): AsyncGenerator<Uint8Array> {
   let rest = new Uint8Array();
-  for await (const chunk of chunks) {
-    const bytes = new Uint8Array(rest.length + chunk.length);
-    bytes.set(rest);
-    bytes.set(chunk, rest.length);
-    let from = 0;
-    for (let end; (end = bytes.indexOf(LF, from)) !== -1; from = end + 1) {
-      yield bytes.subarray(from, end);
+  try {
+    for await (const chunk of input) {
+      const bytes = new Uint8Array(rest.length + chunk.length);
+      bytes.set(rest);
+      bytes.set(chunk, rest.length);
+      let from = 0;
+      for (let end; (end = bytes.indexOf(LF, from)) !== -1; from = end + 1) {
+        yield bytes.subarray(from, end);
+      }
+      rest = bytes.subarray(from);
+      if (rest.length > LINE_BYTES_MAX) break;
     }
-    rest = bytes.subarray(from);
-    if (rest.length > LINE_BYTES_MAX) break;
+  } catch (error) {
+    throw fileFailure(`cannot read ${path}`, error);
   }
   if (rest.length > 0) yield rest;
 }

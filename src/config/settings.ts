@@ -1,9 +1,8 @@
 /** The configuration: a table of all settings, and their evaluation. */
-import { OperatorError } from "../operator_error.ts";
+import { fileFailure, OperatorError } from "../operator_error.ts";
 import { realPathOf } from "../store/files/file_system.ts";
 import { KV_TOKEN, type StoreLocation } from "../store/location.ts";
 import type { LogFormat } from "../telemetry/log.ts";
-import { readFile, readTokens } from "./files.ts";
 import {
   parseBaseUrl,
   parseHost,
@@ -220,12 +219,19 @@ export class Settings {
   tokens(): readonly string[] {
     const tokens = this.#read(SETTINGS.accessToken);
     const file = this.tokenFile();
-    const setting = this.nameOf("tokenFile");
     if (file === undefined) return tokens ?? [];
-    if (tokens === undefined) return readTokens(setting, file);
+    const setting = this.nameOf("tokenFile");
+    if (tokens !== undefined) {
+      throw new OperatorError(
+        `${this.nameOf("accessToken")} and ${setting} are both given: ` +
+          "give one of them",
+      );
+    }
+    const lines = readFile(setting, file).trim().split(/\s*\n\s*/);
+    const ofFile = parseTokens(lines);
+    if (ofFile !== undefined) return ofFile;
     throw new OperatorError(
-      `${this.nameOf("accessToken")} and ${setting} are both given: ` +
-        "give one of them",
+      `${setting}: expected ${TOKENS_EXPECTED}, one per line, in ${file}`,
     );
   }
 
@@ -280,5 +286,14 @@ export class Settings {
         `cannot read ${name}: it is not UTF-8, or Deno needs --allow-env`,
       );
     }
+  }
+}
+
+/** Reads the file of a setting. @throws {OperatorError} if this is impossible */
+function readFile(setting: string, path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch (error) {
+    throw fileFailure(`${setting}: cannot read ${path}`, error);
   }
 }
