@@ -1,10 +1,9 @@
 /** The reference page in Chromium. */
 import assert from "node:assert/strict";
 import { Browser, type Tab } from "../support/browser.ts";
-import { isThere } from "../support/needs.ts";
+import { isThere, needs } from "../support/needs.ts";
 import { Program, replyStatus, TOKEN } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { testsIf } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
 
 const AXE_CORE = Deno.env.get("AXE_CORE") ?? "";
@@ -51,11 +50,14 @@ let tests = 0;
 function test(
   name: string,
   run: (page: { readonly tab: Tab; readonly plant: Fields }) => Promise<void>,
-  { isPossible = true, baseUrl = "" } = {},
+  { tools = [], baseUrl = "" }: {
+    readonly tools?: readonly "AXE_CORE"[];
+    readonly baseUrl?: string;
+  } = {},
 ): void {
   const id = `${++tests}`;
   const plant = { token: TOKEN, id, name: "Monstera", tag: "climber" };
-  testsIf(isThere("CHROMIUM") && isPossible).test(name, async () => {
+  needs("CHROMIUM", ...tools).test(name, async () => {
     await using stack = new AsyncDisposableStack();
     const { origin } = baseUrl === ""
       ? program
@@ -303,5 +305,5 @@ test(
       }
     }
   },
-  { isPossible: isThere("AXE_CORE") },
+  { tools: ["AXE_CORE"] },
 );

@@ -2,10 +2,9 @@
 import assert from "node:assert/strict";
 import { isStored, send } from "../support/ledger.ts";
 import { eventually, inParallel } from "../support/waiting.ts";
-import { isThere } from "../support/needs.ts";
+import { needs } from "../support/needs.ts";
 import { WHOLE } from "../support/plants.ts";
 import { assertSucceeded, type Program } from "../support/program.ts";
-import { testsIf } from "../support/tests.ts";
 import { makeCertificate } from "../support/tools.ts";
 import { request } from "../support/wire.ts";
 
@@ -43,39 +42,41 @@ const PARTS = {
 
 for (const scheme of ["http", "https"] as const) {
   const isTls = scheme === "https";
-  const possible = testsIf(!isTls || isThere("openssl"));
-  possible.test(`a service over ${scheme} without file descriptors continues, serves again when most connections end, and stops`, async ({ directory, start }) => {
-    const flags: string[] = [];
-    const caCerts: string[] = [];
-    if (isTls) {
-      const { cert, key } = await makeCertificate(directory, "plants");
-      flags.push("--tls-cert", cert, "--tls-key", key);
-      caCerts.push(Deno.readTextFileSync(cert));
-    }
-    await using program = await start(flags, { shell: FEW_FILES });
-    assert.equal(new URL(program.origin).protocol, `${scheme}:`);
-    const create = async () => {
-      // A new connection: an old one does not prove that the service listens.
-      using httpClient = Deno.createHttpClient({ caCerts });
-      const target = { origin: program.origin, httpClient };
-      return await send(target, { id: 1n, plant: WHOLE });
-    };
-    assert.ok(isStored(await create()));
-    for (const bytes of PARTS[scheme]) {
+  needs(...(isTls ? ["openssl"] as const : [])).test(
+    `a service over ${scheme} without file descriptors continues, serves again when most connections end, and stops`,
+    async ({ directory, start }) => {
+      const flags: string[] = [];
+      const caCerts: string[] = [];
+      if (isTls) {
+        const { cert, key } = await makeCertificate(directory, "plants");
+        flags.push("--tls-cert", cert, "--tls-key", key);
+        caCerts.push(Deno.readTextFileSync(cert));
+      }
+      await using program = await start(flags, { shell: FEW_FILES });
+      assert.equal(new URL(program.origin).protocol, `${scheme}:`);
+      const create = async () => {
+        // A new connection: an old one does not prove that the service listens.
+        using httpClient = Deno.createHttpClient({ caCerts });
+        const target = { origin: program.origin, httpClient };
+        return await send(target, { id: 1n, plant: WHOLE });
+      };
+      assert.ok(isStored(await create()));
+      for (const bytes of PARTS[scheme]) {
+        const from = program.stderr.length;
+        const connections = await exhaust(program, bytes);
+        const staying = connections.splice(0, STAYING);
+        for (const connection of connections) connection.close();
+        await eventually(isStored, create);
+        await program.printed(/the runtime stopped listening: .+\n/, from);
+        await program.printed(/listening on https?:\S+ again\n/, from);
+        for (const connection of staying) connection.close();
+      }
       const from = program.stderr.length;
-      const connections = await exhaust(program, bytes);
-      const staying = connections.splice(0, STAYING);
-      for (const connection of connections) connection.close();
-      await eventually(isStored, create);
+      const connections = await exhaust(program, new Uint8Array());
       await program.printed(/the runtime stopped listening: .+\n/, from);
-      await program.printed(/listening on https?:\S+ again\n/, from);
-      for (const connection of staying) connection.close();
-    }
-    const from = program.stderr.length;
-    const connections = await exhaust(program, new Uint8Array());
-    await program.printed(/the runtime stopped listening: .+\n/, from);
-    assertSucceeded(await program.stop());
-    for (const connection of connections) connection.close();
-    assert.doesNotMatch(program.stderr, /internal error/);
-  });
+      assertSucceeded(await program.stop());
+      for (const connection of connections) connection.close();
+      assert.doesNotMatch(program.stderr, /internal error/);
+    },
+  );
 }

@@ -2,6 +2,7 @@
  * The tools that some tests need. As a program, this file names those that are
  * missing, and what is not tested without them.
  */
+import { globSync } from "node:fs";
 import { canMount } from "./small_disk.ts";
 import { type TestPlace, type Tests, testsIf } from "./tests.ts";
 
@@ -33,7 +34,7 @@ export const NSPAWN: readonly string[] = [
 const TOOLS = {
   DENOKV: [inVariable("DENOKV"), "a store on a KV Connect server"],
   LITESTREAM: [inVariable("LITESTREAM"), "a store that Litestream copies"],
-  NGINX: [inVariable("NGINX"), "instances behind nginx"],
+  NGINX: [inVariable("NGINX"), "nginx in front of the service"],
   CHROMIUM: [inVariable("CHROMIUM"), "the API reference in a browser"],
   AXE_CORE: [inVariable("AXE_CORE"), "the accessibility of the API reference"],
   MACHINE: [
@@ -66,6 +67,9 @@ const TOOLS = {
 /** The name of a tool; those in capitals are variables with its path. */
 type ToolName = keyof typeof TOOLS;
 
+/** The number of tests that a missing tool would enable. */
+const skipped = new Map<ToolName, number>();
+
 /** Whether this machine has some tools. */
 export function isThere(...names: readonly ToolName[]): boolean {
   return names.every((name) => TOOLS[name][0]());
@@ -73,17 +77,29 @@ export function isThere(...names: readonly ToolName[]): boolean {
 
 /** Returns a function for tests that need some tools. */
 export function needs(...names: readonly ToolName[]): Tests<TestPlace> {
-  return testsIf(isThere(...names));
+  const missing = names.filter((name) => !isThere(name));
+  const { test } = testsIf(missing.length === 0);
+  return {
+    test(name, run) {
+      test(name, run);
+      for (const tool of missing) {
+        skipped.set(tool, (skipped.get(tool) ?? 0) + 1);
+      }
+    },
+  };
 }
 
 export const onLinux = needs("Linux");
 
-function main(): void {
-  const missing = Object.entries(TOOLS).filter(([, [isThere]]) => !isThere());
-  if (missing.length === 0) return;
-  console.log("\nNot tested, since something is missing (tests/README.md):");
-  for (const [name, [, tests]] of missing) {
-    console.log(`  ${name.padEnd(10)}  ${tests}`);
+async function main(): Promise<void> {
+  // They count what they skip.
+  for (const file of globSync("tests/**/*_test.ts")) {
+    await import(new URL(`../../${file}`, import.meta.url).href);
+  }
+  if (skipped.size === 0) return;
+  console.log("\nTests that a missing tool would enable (tests/README.md):");
+  for (const [name, count] of skipped) {
+    console.log(`  ${name.padEnd(10)} ${count} of ${TOOLS[name][1]}`);
   }
 }
 
