@@ -16,6 +16,12 @@ export interface Load {
 /** The result of a load: numbers by the names of their columns. */
 export type Result = Readonly<Record<string, number>>;
 
+/** What load.lua prints. */
+type Printed = Record<
+  "requests" | "seconds" | "p99Ms" | "refused" | "broken",
+  number
+>;
+
 /** A create whose body does not arrive. */
 const INCOMPLETE = request("", { headers: ["content-length: 1"] });
 
@@ -79,7 +85,10 @@ export class Service extends BackgroundProcess {
 }
 
 /** Sends creates with wrk, and returns what load.lua prints. */
-async function runWrk(url: string, { ids, repeats = 0 }: Load) {
+async function runWrk(
+  url: string,
+  { ids, repeats = 0 }: Load,
+): Promise<Printed> {
   const script = `${import.meta.dirname}/load.lua`;
   const { success, stderr } = await new Deno.Command("wrk", {
     args: [
