@@ -1,105 +1,115 @@
-/** The benches: `deno task bench [NAME] [options]`. */
+/** The benches: `deno task bench NAME`. */
 import { parseArgs } from "node:util";
-import { byCommand } from "../support/needs.ts";
-import { benchCreates } from "./creates.ts";
-import { benchOverload } from "./overload.ts";
-import { benchRefusals } from "./refusals.ts";
-import { benchRepeats } from "./repeats.ts";
-import { stopAll } from "./servers.ts";
+import { type Load, type Result, Service } from "./service.ts";
 
-const USAGE = `usage: deno task bench [NAME] [options]
+const USAGE = `usage: deno task bench NAME [--against DIR]
 
-  creates      creates with rising and with random ids
-  repeats      repeated creates against new ones
-  refusals     the CPU time of a refusal while the service is busy
-  overload     creates above the capacity, behind the nginx in NGINX, with and
-               without its limit of connections
+  creates     creates with rising and with random ids
+  repeats     repeated creates and new ones
+  refusals    refusals of a busy service and creates
 
-  --rounds N         rounds; the tables show medians (10)
-  --seconds N        length of one measurement (2)
-  --connections N    connections (256)
-  --plants N         plants in the store beforehand (creates, repeats)
-  --against DIR      compare with the service of another checkout (creates,
-                     repeats, refusals)
+  --against DIR   compare with the version that is checked out in DIR
 
-All need wrk. PLANT_STORE names a compiled binary to measure instead of the
-program in this checkout. TMPDIR names the directory of the stores.`;
+In parentheses is the ratio to the same load of DIR, or else to the first row.`;
 
-/** The options of a bench. */
-export interface Options {
-  readonly rounds: number;
-  readonly seconds: number;
-  readonly connections: number;
-  /** 0 if none are given. */
-  readonly plants: number;
-  readonly against: string | undefined;
-  /** A temporary directory for the stores. */
-  readonly directory: string;
-}
-
-const BENCHES: Readonly<
-  Record<string, (options: Options) => Promise<boolean>>
-> = {
-  creates: benchCreates,
-  repeats: benchRepeats,
-  refusals: benchRefusals,
-  overload: benchOverload,
+const BENCHES: Readonly<Record<string, readonly Load[]>> = {
+  creates: [
+    { title: "rising ids", ids: "rising" },
+    { title: "random ids", ids: "random" },
+  ],
+  repeats: [
+    { title: "new", ids: "rising" },
+    { title: "1 % repeated", ids: "rising", repeats: 1 },
+    { title: "10 % repeated", ids: "rising", repeats: 10 },
+    { title: "all repeated", ids: "rising", repeats: 100 },
+  ],
+  refusals: [
+    { title: "creates", ids: "rising" },
+    { title: "refusals", ids: "rising", isBusy: true },
+  ],
 };
 
-function readNumber(flag: string, text: string, min: number): number {
-  if (/^\d{1,9}$/.test(text) && Number(text) >= min) return Number(text);
-  throw new TypeError(`${flag}: expected a whole number, got ${text}`);
+/** Odd, so that one of them is the median. */
+const ROUNDS = 11;
+
+/** A row of the table. */
+interface Subject {
+  readonly checkout: string;
+  readonly load: Load;
+  readonly service: Service;
+  /** One of each round. */
+  readonly results: Result[];
+}
+
+/** Loads all services by turns. */
+async function measure(
+  checkouts: readonly string[],
+  loads: readonly Load[],
+): Promise<Subject[]> {
+  await using cleanUp = new AsyncDisposableStack();
+  const directory = await Deno.makeTempDir({ prefix: "plants-bench-" });
+  cleanUp.defer(() => Deno.remove(directory, { recursive: true }));
+  const subjects: Subject[] = [];
+  for (const checkout of checkouts) {
+    for (const load of loads) {
+      const store = `${directory}/${subjects.length}.db`;
+      const service = cleanUp.use(await Service.start(checkout, store));
+      // The first load is not measured: the runtime compiles meanwhile.
+      await service.measure(load);
+      subjects.push({ checkout, load, service, results: [] });
+    }
+  }
+  for (let round = 1; round <= ROUNDS; round++) {
+    // One load can slow down the next one, which is the same for both checkouts.
+    for (const { service, load, results } of subjects) {
+      results.push(await service.measure(load));
+    }
+    console.error(`round ${round} of ${ROUNDS} is done`);
+  }
+  return subjects;
+}
+
+/** Returns medians, with the medians of the ratios to another subject. */
+function summarize(results: readonly Result[], base: readonly Result[]) {
+  const cells = Object.keys(results[0] ?? {}).map((column) => {
+    const values = results.map((result) => result[column] ?? NaN);
+    const ratios = values.map((value, round) =>
+      value / (base[round]?.[column] ?? NaN)
+    );
+    const digits = { maximumSignificantDigits: 3 };
+    const value = median(values).toLocaleString("en", digits);
+    return [column, `${value} (${median(ratios).toFixed(2)})`];
+  });
+  return Object.fromEntries(cells);
+}
+
+function median(numbers: readonly number[]): number {
+  return numbers.toSorted((a, b) => a - b)[(ROUNDS - 1) / 2] ?? NaN;
 }
 
 async function main(args: string[]): Promise<number> {
-  let directory: string | undefined;
-  async function cleanUp(): Promise<void> {
-    await stopAll();
-    if (directory !== undefined) {
-      await Deno.remove(directory, { recursive: true });
-    }
+  const { values: { against, help }, positionals: [name = ""] } = parseArgs({
+    args,
+    allowPositionals: true,
+    options: { against: { type: "string" }, help: { type: "boolean" } },
+  });
+  const loads = BENCHES[name];
+  if (help || loads === undefined) {
+    console.log(USAGE);
+    return help ? 0 : 2;
   }
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    Deno.addSignalListener(signal, () => cleanUp().then(() => Deno.exit(1)));
-  }
-  try {
-    const { values, positionals: [name = "creates"] } = parseArgs({
-      args,
-      allowPositionals: true,
-      options: {
-        rounds: { type: "string", default: "10" },
-        seconds: { type: "string", default: "2" },
-        connections: { type: "string", default: "256" },
-        plants: { type: "string", default: "0" },
-        against: { type: "string" },
-        help: { type: "boolean", default: false },
-      },
-    });
-    const bench = BENCHES[name];
-    if (values.help || bench === undefined) {
-      console.log(USAGE);
-      return values.help ? 0 : 2;
-    }
-    if (!byCommand("command -v wrk")()) {
-      console.error("wrk is not installed: apt-get install wrk");
-      return 1;
-    }
-    directory = await Deno.makeTempDir({ prefix: "plants-bench-" });
-    const isGood = await bench({
-      rounds: readNumber("--rounds", values.rounds, 1),
-      seconds: readNumber("--seconds", values.seconds, 1),
-      connections: readNumber("--connections", values.connections, 1),
-      plants: readNumber("--plants", values.plants, 0),
-      against: values.against,
-      directory,
-    });
-    return isGood ? 0 : 1;
-  } catch (error) {
-    console.error(error instanceof Error ? error.message : error);
-    return error instanceof TypeError ? 2 : 1;
-  } finally {
-    await cleanUp();
-  }
+  const checkouts = against === undefined ? ["."] : [against, "."];
+  const subjects = await measure(checkouts, loads);
+  console.table(subjects.map(({ checkout, load, results }) => {
+    const base = against === undefined
+      ? subjects[0]
+      : subjects.find((other) => other.load === load);
+    const { title } = load;
+    return { checkout, title, ...summarize(results, base?.results ?? []) };
+  }));
+  return 0;
 }
 
+// Ctrl-C ends the services and wrk: this process fails, and removes the stores.
+Deno.addSignalListener("SIGINT", () => {});
 if (import.meta.main) Deno.exit(await main(Deno.args));
