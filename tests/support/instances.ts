@@ -34,15 +34,6 @@ export class Instance implements AsyncDisposable {
     this.#program = await Program.start(["--kv", this.#store], options);
   }
 
-  /** Waits until the current process has made some commits. */
-  async commits(count: number): Promise<void> {
-    await eventually(
-      (commits = 0) => commits >= count,
-      async () =>
-        await this.#program?.metric("plant_store_commit_plants_count"),
-    );
-  }
-
   /** Stops the process for a time. */
   async freeze(ms: number): Promise<void> {
     this.#program?.process.kill("SIGSTOP");
