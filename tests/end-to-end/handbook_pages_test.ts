@@ -13,18 +13,18 @@ import {
   SWAP,
 } from "../support/machine.ts";
 import { blocksIn, read } from "../support/readme.ts";
-import { makeTls } from "../support/tools.ts";
+import { makeCertificate } from "../support/tools.ts";
 
 const withLitestream = onMachineWith("LITESTREAM");
 const withDenokv = onMachineWith("DENOKV");
 
 /** Makes a certificate and its key, `path.crt` and `path.key`. */
 async function certify(machine: Machine, path: string): Promise<string> {
-  const { cert } = await makeTls(machine.media, "tls");
+  const { cert } = await makeCertificate(machine.media, "tls");
   await machine.succeed(
     `for end in crt key; do cp /media/tls.$end ${path}.$end; done`,
   );
-  return cert;
+  return Deno.readTextFileSync(cert);
 }
 
 onMachine.test("clients reach the service through nginx", async (machine) => {

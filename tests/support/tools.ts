@@ -60,15 +60,6 @@ export async function makeCertificate(
   return { cert, key };
 }
 
-/** Makes a self-signed certificate and its key, as text. */
-export async function makeTls(
-  directory: TemporaryDirectory,
-  name: string,
-): Promise<{ cert: string; key: string }> {
-  const { cert, key } = await makeCertificate(directory, name);
-  return { cert: Deno.readTextFileSync(cert), key: Deno.readTextFileSync(key) };
-}
-
 /**
  * Returns a free port that no outgoing connection takes while its program
  * restarts: one below the ports that the system gives to these.
