@@ -1,10 +1,11 @@
 /** A Debian with its own systemd, and the service as the handbook deploys it. */
 import assert from "node:assert/strict";
 import { basename } from "node:path";
+import project from "../../deno.json" with { type: "json" };
 import { BackgroundProcess, type Ended } from "./background.ts";
 import { Ledger } from "./ledger.ts";
 import { needs, NSPAWN } from "./needs.ts";
-import { STACK, type Target, TOKEN, writeScript } from "./program.ts";
+import { STACK, type Target, TOKEN } from "./program.ts";
 import { blocksIn, ROOT } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import type { Tests } from "./tests.ts";
@@ -57,6 +58,15 @@ export const NEW_DISK = `mount --bind /disk /mnt
 
 /** Where the machine has the program: the service sees no home. */
 const PROGRAM = "/opt/plant-store";
+
+/** Returns a script that runs the program: the binary, or `deno task serve`. */
+function programScript(): string {
+  const [variables, run = ""] = project.tasks.serve.command.split(" deno ");
+  const args = Deno.env.has("PLANT_STORE")
+    ? ""
+    : run.replace("main.ts", `${PROGRAM}/main.ts`);
+  return `#!/bin/sh\nexport ${variables}\nexec /opt/program ${args} "$@"\n`;
+}
 
 /**
  * Boots a machine that ends with its first process, beside others: nspawn puts all
@@ -190,10 +200,8 @@ export class Machine implements AsyncDisposable {
       await new BackgroundProcess("sh", { args: remove }).ended();
     });
     const program = Deno.env.get("PLANT_STORE") ?? Deno.execPath();
-    writeScript(this.media.file("plant-store"), {
-      [program]: "/opt/program",
-      [ROOT.pathname]: `${PROGRAM}/`,
-    });
+    const script = this.media.file("plant-store");
+    Deno.writeTextFileSync(script, programScript(), { mode: 0o755 });
     const process = this.#parts.use(
       new BackgroundProcess("unshare", {
         args: [

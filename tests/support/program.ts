@@ -81,36 +81,12 @@ function command(
   }];
 }
 
-/** Returns a word that a shell reads as the text. */
-function quoteForShell(text: string): string {
-  return `'${text.replaceAll("'", String.raw`'\''`)}'`;
-}
-
 /** Runs the program until it ends. */
 export function runProgram(
   args: readonly string[],
   options: ProgramOptions = {},
 ): Promise<Ended> {
   return new BackgroundProcess(...command(args, options)).ended();
-}
-
-/**
- * Writes a script that runs the program, for texts that name it by a path.
- * @param places where another machine has Deno and the project
- */
-export function writeScript(
-  path: string,
-  places: Readonly<Record<string, string>> = {},
-): void {
-  const [first, { args = [], env = {} }] = command([], {});
-  let words = [first, ...args].map(quoteForShell).join(" ");
-  for (const [here, there] of Object.entries(places)) {
-    words = words.replace(here, there);
-  }
-  const variables = Object.entries(env)
-    .map(([name, value]) => `export ${name}=${quoteForShell(value)}\n`);
-  const script = `#!/bin/sh\n${variables.join("")}exec ${words} "$@"\n`;
-  Deno.writeTextFileSync(path, script, { mode: 0o755 });
 }
 
 /** Asserts that a program has succeeded. */
