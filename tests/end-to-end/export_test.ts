@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { overwrite, PAGE_BYTES } from "../support/damage.ts";
+import { INDEX_LEAF, overwrite, PAGE_BYTES } from "../support/damage.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
 import { eventually, inParallel } from "../support/waiting.ts";
 import { assertSucceeded, runProgram, STACK } from "../support/program.ts";
@@ -47,9 +47,6 @@ test("an import and an export beside a service that creates lose nothing, and th
     .filter((line) => !line.includes("Imported"));
   ledger.assertLines(creates.join("\n"));
 });
-
-/** The type of a page with plants, in the SQLite file format. */
-const INDEX_LEAF = 0x0a;
 
 const NAME = /Plant \d+/g;
 

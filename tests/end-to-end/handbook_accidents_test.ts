@@ -1,6 +1,6 @@
 /** The ways back of the handbook, run as they are printed, on a Debian with systemd. */
 import assert from "node:assert/strict";
-import { destroyPages } from "../support/damage.ts";
+import { INDEX_LEAF, overwrite, PAGE_BYTES } from "../support/damage.ts";
 import {
   BACK_UP,
   block,
@@ -10,7 +10,7 @@ import {
   RESTORE,
   SWAP,
 } from "../support/machine.ts";
-import { withSeed } from "../support/random.ts";
+import { type Random, withSeed } from "../support/random.ts";
 
 const IN_STORE = "cd /var/lib/plant-store/current";
 
@@ -36,6 +36,20 @@ async function reports(
   await machine.reports(message, length);
 }
 
+/** Overwrites a random page with plants; returns what was on it. */
+function destroyPage(path: string, random: Random): string {
+  const bytes = Deno.readFileSync(path);
+  const latin1 = new TextDecoder("latin1");
+  for (;;) {
+    const page = random.int(1, bytes.length / PAGE_BYTES - 1);
+    const content = bytes.subarray(page * PAGE_BYTES).subarray(0, PAGE_BYTES);
+    const text = latin1.decode(content);
+    if (content[0] !== INDEX_LEAF || !text.includes("Ficus")) continue;
+    overwrite(path, page * PAGE_BYTES, PAGE_BYTES);
+    return text;
+  }
+}
+
 onMachine.test("a damaged store is restored with all that its backup or the store itself still has", (machine) =>
   withSeed(async (random) => {
     await machine.acknowledges(500);
@@ -45,11 +59,7 @@ onMachine.test("a damaged store is restored with all that its backup or the stor
     await machine.succeed(
       `systemctl stop plant-store; ${IN_STORE}; cp plants.db /media`,
     );
-    const [lost = ""] = destroyPages(
-      machine.media.file("plants.db"),
-      1,
-      random,
-    );
+    const lost = destroyPage(machine.media.file("plants.db"), random);
     const restored = await machine.succeed(
       `${IN_STORE}; cat /media/plants.db > plants.db`,
       RESTORE,
