@@ -1,10 +1,46 @@
 import assert from "node:assert/strict";
 import { BODY_BYTES_MAX, COMMIT_CHARS_MAX } from "../../src/limits.ts";
-import { outcomesOf, settled, setUpCommitter } from "../support/fake_store.ts";
+import type { Plant } from "../../src/plant/plant.ts";
+import {
+  type CommitReports,
+  Committer,
+  type Outcome,
+} from "../../src/store/committer.ts";
+import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
+import { replaced } from "../support/replaced.ts";
 
 // The simulation shows the deadlines, and what happens while a store fails.
 
-const PLANT = { name: "Monstera" };
+const PLANT: Plant = { name: "Monstera" };
+
+/** The outcome of a create, `undefined` while it has none. */
+interface Created {
+  outcome?: Outcome;
+}
+
+/** Returns a committer on a paused store, with a clock that the test advances. */
+function setUp({ plantsMax = 10, inFlightMax = 1 } = {}) {
+  const store = new FakeStore({ plantsMax, inFlightMax }).pause();
+  const clock = new FakeClock();
+  /** The seconds and the plants of each commit. */
+  const commits: [seconds: number, plants: number][] = [];
+  const reports: CommitReports = {
+    committed: (seconds, plants) => void commits.push([seconds, plants]),
+    commitFailed: assert.fail,
+  };
+  const committer = new Committer(store, reports, clock.read);
+  function create(id: number, plant = PLANT): Created {
+    const created: Created = {};
+    committer.create({ id: BigInt(id), plant })
+      .then((outcome) => created.outcome = outcome);
+    return created;
+  }
+  return { store, clock, commits, reports, create };
+}
+
+function outcomesOf(creates: readonly Created[]) {
+  return creates.map(({ outcome }) => outcome);
+}
 
 Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
   for (
@@ -15,14 +51,15 @@ Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
       [COMMIT_CHARS_MAX, 1],
     ] as const
   ) {
-    const { store, create } = setUpCommitter({
+    const { store, create } = setUp({
       plantsMax: 100,
       inFlightMax: 2,
     });
+    const batches = () => store.operations.map(([, ...ids]) => ids.length);
     for (let id = 0; id < 60; id++) create(id, { name: "a".repeat(chars) });
-    assert.deepEqual(store.batches, [1, count]);
+    assert.deepEqual(batches(), [1, count]);
     await store.writeAll();
-    assert.equal(Math.max(...store.batches), count);
+    assert.equal(Math.max(...batches()), count);
     assert.equal(store.plants.size, 60);
     // None is queued any more, so the second one waits for more.
     create(60);
@@ -32,7 +69,7 @@ Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
 });
 
 Deno.test("a commit beside another one starts only with a full batch", async () => {
-  const { store, create } = setUpCommitter({
+  const { store, create } = setUp({
     plantsMax: 3,
     inFlightMax: 3,
   });
@@ -56,7 +93,7 @@ Deno.test("a commit beside another one starts only with a full batch", async () 
 });
 
 Deno.test("creates of one id that wait for a commit to start are in that commit together", async () => {
-  const { store, create } = setUpCommitter();
+  const { store, create } = setUp();
   create(9);
   const creates = [create(1), create(1), create(1, { name: "Ficus" })];
   await store.writeAll();
@@ -66,7 +103,7 @@ Deno.test("creates of one id that wait for a commit to start are in that commit 
 });
 
 Deno.test("a create that arrives during the commit of its id is answered by a later one, since the plant may have been removed before", async () => {
-  const { store, create } = setUpCommitter();
+  const { store, create } = setUp();
   const first = create(1);
   const second = create(1);
   await store.write();
@@ -78,7 +115,7 @@ Deno.test("a create that arrives during the commit of its id is answered by a la
 });
 
 Deno.test("a batch reads before it commits if the last one had existing ids", async () => {
-  const { store, recorded, create } = setUpCommitter();
+  const { store, commits, create } = setUp();
   store.plants.set(1n, PLANT).set(2n, { name: "Ficus" }).set(4n, null);
   const creates = [1, 2, 3].map((id) => create(id));
   await store.writeAll();
@@ -105,31 +142,31 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
     ["commit", 6n],
   ]);
   // A read is no success: it needs no room on the disk.
-  assert.deepEqual(recorded.reports, [1, 1, 1]);
+  assert.deepEqual(commits.map(([, plants]) => plants), [1, 1, 1]);
 });
 
 Deno.test("a programmer error is not reported as one of the store, and does not stop the committer", async () => {
-  const { store, recorded, create } = setUpCommitter();
+  const { store, commits, reports, create } = setUp();
   const bug = new TypeError("a bug of this test");
   const unhandled = Promise.withResolvers<unknown>();
   addEventListener("unhandledrejection", (event) => {
     event.preventDefault();
     unhandled.resolve(event.reason);
   }, { once: true });
-  recorded.committed = () => {
-    recorded.committed = () => {};
+  using once = replaced(reports, "committed", () => {
+    once[Symbol.dispose]();
     throw bug;
-  };
+  });
   const creates = [create(1), create(2)];
   await store.writeAll();
   assert.equal(await unhandled.promise, bug);
   await store.writeAll();
   assert.deepEqual(outcomesOf(creates), ["stored", "stored"]);
-  assert.deepEqual(recorded.reports, []);
+  assert.equal(commits.length, 1);
 });
 
 Deno.test("a commit is reported with its seconds, without those of the read before it", async () => {
-  const { store, clock, recorded, create } = setUpCommitter();
+  const { store, clock, commits, create } = setUp();
   store.plants.set(1n, PLANT);
   create(1);
   create(2);
@@ -137,5 +174,5 @@ Deno.test("a commit is reported with its seconds, without those of the read befo
   await store.write();
   clock.now = 1_250;
   await store.write();
-  assert.deepEqual(recorded.seconds, [0.25]);
+  assert.deepEqual(commits, [[0.25, 1]]);
 });
