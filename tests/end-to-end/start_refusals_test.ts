@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
 import { overwrite, PAGE_BYTES } from "../support/damage.ts";
-import { FakeKvServer, KV_ENV } from "../support/kv_server.ts";
+import { KV_ENV } from "../support/kv_server.ts";
 import { onLinux } from "../support/needs.ts";
 import {
   assertOneLine,
@@ -19,6 +19,39 @@ import { runTool } from "../support/tools.ts";
 import { createStore } from "../support/transfer.ts";
 
 const CHECK = "check its address, and its token in DENO_KV_ACCESS_TOKEN";
+
+/**
+ * Starts a KV Connect server that keeps nothing.
+ * @param replies those to clients that connect; by default, it accepts them, and
+ * those to reads and writes, by default none
+ */
+function startKvServer(
+  replies: { metadata?: () => Response; data?: () => Response } = {},
+) {
+  const aborting = new AbortController();
+  const { signal } = aborting;
+  const server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, signal, onListen: () => {} },
+    (request) => {
+      const { origin, pathname } = new URL(request.url);
+      if (pathname !== "/") return replies.data?.() ?? new Promise(() => {});
+      return replies.metadata?.() ?? Response.json({
+        version: 2,
+        databaseId: "11111111-2222-3333-4444-555555555555",
+        endpoints: [{ url: origin, consistency: "strong" }],
+        token: KV_ENV.DENO_KV_ACCESS_TOKEN,
+        expiresAt: "2100-01-01T00:00:00Z",
+      });
+    },
+  );
+  return {
+    url: `http://127.0.0.1:${server.addr.port}`,
+    async [Symbol.asyncDispose](): Promise<void> {
+      aborting.abort();
+      await server.finished;
+    },
+  };
+}
 
 function startOn(store: string): Promise<Ended> {
   return runProgram(["--port", "0", "--kv", store]);
@@ -119,7 +152,7 @@ test("serve and export wait 9 s for a KV Connect server that does not answer, th
   // Its clients get no reply.
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   // It accepts clients, but answers no read.
-  await using server = new FakeKvServer();
+  await using server = startKvServer();
   await Promise.all(
     [
       [`http://127.0.0.1:${silent.addr.port}`, "--port=0"],
@@ -144,8 +177,8 @@ test("a start and an export show the text of a KV Connect server that refuses th
       ["data", "export"],
     ] as const
   ) {
-    await using server = new FakeKvServer();
-    server[kind] = () => new Response(text, { status: 403 });
+    const refuse = () => new Response(text, { status: 403 });
+    await using server = startKvServer({ [kind]: refuse });
     const run = [...args, "--kv", server.url];
     const ended = await runProgram(run, { env: KV_ENV });
     assertOneLine(ended, 1, new RegExp(`: cannot .*: ${CHECK}$`, "m"));
