@@ -2,31 +2,31 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { overwrite, PAGE_BYTES } from "../support/damage.ts";
-import { isStored, Ledger, send } from "../support/ledger.ts";
+import { isStored, send } from "../support/ledger.ts";
 import { range } from "../support/plants.ts";
 import { eventually, inParallel, untilReady } from "../support/waiting.ts";
-import { onLinux } from "../support/needs.ts";
+import { needs, onLinux } from "../support/needs.ts";
 import {
   assertSucceeded,
   occurrences,
   Program,
   replyStatus,
 } from "../support/program.ts";
-import { canMount, SmallDisk } from "../support/small_disk.ts";
-import { test, testsWith } from "../support/tests.ts";
+import { SmallDisk } from "../support/small_disk.ts";
+import { test } from "../support/tests.ts";
 import { freePort } from "../support/tools.ts";
 import { createStore } from "../support/transfer.ts";
 
-const onSmallDisk = testsWith(() => new SmallDisk(24), canMount());
+const withMount = needs("mount");
 
 /** A plant of three pages. */
 function largePlant(id: bigint) {
   return { id, plant: { name: `${id} `.repeat(1_000) } };
 }
 
-onSmallDisk.test("a full disk causes 503 for creates and GET /readyz, loses nothing acknowledged, and the service recovers once there is room, also without a create", async (disk) => {
+withMount.test("a full disk causes 503 for creates and GET /readyz, loses nothing acknowledged, and the service recovers once there is room, also without a create", async ({ ledger }) => {
+  using disk = new SmallDisk(24);
   const path = disk.file("plants.db");
-  const ledger = new Ledger();
   {
     await using program = await Program.start(["--kv", path]);
     await ledger.store(program, range(1n, 100).map(largePlant));

@@ -27,30 +27,19 @@ export interface Tests<T> {
   test(name: string, run: (resource: T) => void | Promise<void>): void;
 }
 
-/**
- * Returns a function for tests that need something each.
- * @param isPossible whether this machine can run them
- */
-export function testsWith<T extends Disposable>(
-  acquire: () => T,
-  isPossible = true,
-): Tests<T> {
+/** Returns a function for tests that not every machine can run. */
+export function testsIf(isPossible: boolean): Tests<TestPlace> {
   return {
     test: (name, run) =>
       Deno.test({
         name,
         ignore: !isPossible,
         fn: async () => {
-          using resource = acquire();
-          await run(resource);
+          using place = new TestPlace();
+          await run(place);
         },
       }),
   };
-}
-
-/** Returns a function for tests that not every machine can run. */
-export function testsIf(isPossible: boolean): Tests<TestPlace> {
-  return testsWith(() => new TestPlace(), isPossible);
 }
 
 export const { test } = testsIf(true);
