@@ -1,11 +1,11 @@
-/** A full disk, and a log that cannot be written. */
+/** A full disk, and a damaged store. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { overwrite, PAGE_BYTES } from "../support/damage.ts";
 import { isStored, send } from "../support/ledger.ts";
 import { range } from "../support/plants.ts";
-import { eventually, inParallel, untilReady } from "../support/waiting.ts";
-import { needs, onLinux } from "../support/needs.ts";
+import { inParallel, untilReady } from "../support/waiting.ts";
+import { needs } from "../support/needs.ts";
 import {
   assertSucceeded,
   occurrences,
@@ -14,7 +14,6 @@ import {
 } from "../support/program.ts";
 import { SmallDisk } from "../support/small_disk.ts";
 import { test } from "../support/tests.ts";
-import { freePort } from "../support/tools.ts";
 import { createStore } from "../support/transfer.ts";
 
 const withMount = needs("mount");
@@ -57,22 +56,6 @@ withMount.test("a full disk causes 503 for creates and GET /readyz, loses nothin
     assertSucceeded(await program.stop());
   }
   assert.equal(await ledger.assertFile(path), 200);
-});
-
-onLinux.test("a service whose log cannot be written continues", async ({ store, ledger }) => {
-  const port = freePort();
-  await using program = Program.spawn(
-    ["--port", `${port}`, "--kv", store],
-    { shell: 'exec "$0" "$@" 2>/dev/full' },
-  );
-  program.origin = `http://127.0.0.1:${port}`;
-  const create = (id: bigint) => ledger.send(program, largePlant(id));
-  await eventually(({ status }) => status === 200, () => create(1n));
-  program.process.kill("SIGHUP");
-  Deno.removeSync(store);
-  await eventually(({ status }) => status === 503, () => create(2n));
-  assert.equal(await replyStatus(program.get("/livez")), 200);
-  assertSucceeded(await program.stop());
 });
 
 test("a service that meets corruption answers every create with 503 from then on, also one that was acknowledged", async ({ directory, store, start }) => {
