@@ -42,7 +42,7 @@ withMount.test("a full disk causes 503 for creates and GET /readyz, loses nothin
       assert.equal(error, API_ERRORS.storeFailed.error);
     });
     // A replay needs no room, and does not count as a recovery.
-    await ledger.replay(program);
+    await ledger.store(program, ledger.acknowledged.values());
     assert.equal(await replyStatus(program.get("/nowhere")), 404);
 
     Deno.removeSync(ballast);

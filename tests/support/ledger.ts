@@ -48,9 +48,6 @@ export async function send(
 
 /** Clients of a service, with everything that they send and receive. */
 export class Ledger extends History {
-  /** The creates that had no reply, or a 503. */
-  readonly ambiguous = new Map<bigint, NewPlant>();
-
   /** Sends a create and records its reply. */
   async send(
     program: Target,
@@ -59,9 +56,7 @@ export class Ledger extends History {
   ): Promise<Answer> {
     const create = this.sends(newPlant);
     const reply = await send(program, newPlant, signal);
-    const answer = reply.error ?? reply.status;
-    this.answered(create, answer);
-    if (isUnsettled(answer)) this.ambiguous.set(newPlant.id, newPlant);
+    this.answered(create, reply.error ?? reply.status);
     return reply;
   }
 
@@ -87,15 +82,9 @@ export class Ledger extends History {
 
   /** Repeats the creates that had no reply, or a 503: each is answered 200. */
   settle(program: Target): Promise<void> {
-    return this.store(program, this.ambiguous.values());
-  }
-
-  /**
-   * Repeats acknowledged creates: each is answered 200. A plant that is missing
-   * would be stored, so call {@link assertFile} before.
-   */
-  replay(program: Target): Promise<void> {
-    return this.store(program, this.acknowledged.values());
+    const creates = [...this.sent.values()].flat();
+    const unsettled = creates.filter(({ answer }) => isUnsettled(answer));
+    return this.store(program, unsettled);
   }
 
   /**
