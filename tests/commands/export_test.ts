@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
-import { Buffer } from "node:buffer";
 import { exportPlants } from "../../src/commands/export.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
-import { execute, overwrite, PAGE_BYTES } from "../support/damage.ts";
+import { execute } from "../support/damage.ts";
 import { makeStore } from "../support/places.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
-import { fileAt, storeError } from "../support/stores.ts";
+import { fileAt } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 
 /** Exports the plants of some ids, or all, in this process. */
@@ -90,30 +89,4 @@ test("exportPlants() goes on backwards after damage, and names the ids between i
     });
     Deno.removeSync(path);
   }
-});
-
-test("exportPlants() of a store with a destroyed page loses the plants of that page only", async ({ store: path }) => {
-  const plants = newPlants(range(1n, 1_000));
-  for (const id of [10, 100, 500, 1_000]) {
-    await makeStore(path, plants);
-    const offset = Buffer.from(Deno.readFileSync(path))
-      .indexOf(`Monstera ${id}`);
-    overwrite(path, offset - offset % PAGE_BYTES, PAGE_BYTES);
-    const { result, stdout, stderr } = await exportFrom(path);
-    const [, after = 0, before = 1_001] =
-      /^ids(?: after (\d+))?(?: before (\d+))? cannot be read: the database is corrupt, .*\n\d+ exported, 0 skipped$/
-        .exec(stderr) ?? [];
-    const [last, next] = [Number(after), Number(before)];
-    assert.ok(last < id && id < next && next - last < 100, stderr);
-    const rest = plants.slice(next - 1).toReversed();
-    assert.ok(stdout === linesOf([...plants.slice(0, last), ...rest]), stderr);
-    assert.equal(result, 1);
-    Deno.removeSync(path);
-  }
-});
-
-test("exportPlants() creates no store", async ({ directory, store: path }) => {
-  const missing = storeError("path", "no such file");
-  await assert.rejects(exportFrom(path), missing);
-  assert.deepEqual(directory.names(), []);
 });
