@@ -102,11 +102,6 @@ export class Wire implements Disposable {
     }
   }
 
-  /** Closes the sending side. */
-  async closeWrite(): Promise<void> {
-    await this.#connection.closeWrite();
-  }
-
   /** Reads the next reply; `undefined` if the connection ended first. */
   async reply(): Promise<Reply | undefined> {
     let head = -1;
