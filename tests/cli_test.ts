@@ -138,6 +138,7 @@ Deno.test("main() writes the API description with the URL of the configured serv
     const [args, url] of [
       [[], "http://127.0.0.1:8000"],
       [["--host", "0.0.0.0", "--port", "9000"], "http://localhost:9000"],
+      [["--host", "::"], "http://localhost:8000"],
       [["--host", "::1", "--tls-cert", "/none"], "https://[::1]:8000"],
       [
         ["--port=0", "--base-url=https://plants.test/a"],
