@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
-import config from "../deno.json" with { type: "json" };
 import { main } from "../src/cli.ts";
-import { ALL_SETTINGS } from "../src/config/settings.ts";
 import { ID_MAX, ID_MIN, ID_RANGE } from "../src/limits.ts";
 import { capture } from "./support/console.ts";
 import { makeStore } from "./support/places.ts";
@@ -18,34 +16,22 @@ async function run(
   return await capture(() => main(args));
 }
 
-Deno.test("main() prints a line for each command, setting and exit status, with --help, whatever else is on the command line", async () => {
+Deno.test("main() prints the commands, the settings and the exit statuses with --help, whatever else is on the command line", async () => {
   const printed = await run(["--help"]);
   const { result, stdout, stderr } = printed;
   assert.deepEqual([result, stderr], [0, ""]);
   for (
-    const start of [
-      ...["serve ", "export [ID...] ", "import FILE ", "remove ID... "],
-      ...["check ", "healthcheck ", "openapi ", "--help\n", "--version\n"],
-      ...["0 ", "1 ", "2 ", "141 "],
+    const line of [
+      /^ {2}serve +run the service; the default$/m,
+      /^ {2}export \[ID\.\.\.\] +write these plants/m,
+      /^ {2}--host ADDRESS +HOST +address .* \(127\.0\.0\.1\)$/m,
+      /^ {24,}ACCESS_TOKEN +accepted tokens, /m,
+      /^ {2}141 /m,
     ]
-  ) assert.ok(stdout.includes(`\n  ${start}`), start);
-  const lines = stdout.split("\n");
-  for (const setting of ALL_SETTINGS) {
-    const { flag, variable, placeholder, help, default: value } = setting;
-    const line = lines.find((line) => line.includes(` ${variable} `)) ?? "";
-    const start = flag === undefined ? " " : `  --${flag} ${placeholder} `;
-    assert.ok(line.startsWith(start), line);
-    assert.ok(line.endsWith(value ? ` ${help} (${value})` : help), line);
-  }
+  ) assert.match(stdout, line);
   for (
     const args of [["--frob", "--port", "x", "-h"], ["help", "import", "-x"]]
   ) assert.deepEqual(await run(args), printed);
-});
-
-Deno.test("main() prints the version in deno.json, and that of Deno, with --version", async () => {
-  const { stdout } = await run(["--version"]);
-  const { deno } = Deno.version;
-  assert.equal(stdout, `plant-store ${config.version} (deno ${deno})\n`);
 });
 
 Deno.test("main() logs an unexpected error with its stack and returns 1", async () => {
