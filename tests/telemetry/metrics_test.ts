@@ -33,19 +33,6 @@ Deno.test("Metrics.request() counts requests by status, with a time unless they 
   assert.equal(valuesOf(text)[count], 3);
 });
 
-Deno.test("Metrics.create() counts creates by outcome", () => {
-  const metrics = new Metrics();
-  for (const outcome of ["stored", "stored", "conflict"] as const) {
-    metrics.create(outcome);
-  }
-  const values = valuesOf(metrics.text(IDLE));
-  const counts = { stored: 2, replayed: 0, conflict: 1, failed: 0 };
-  for (const [outcome, count] of Object.entries(counts)) {
-    const series = `plant_store_creates_total{outcome="${outcome}"}`;
-    assert.equal(values[series], count, outcome);
-  }
-});
-
 Deno.test("Metrics.commit() counts a value on a bound in the bucket of that bound", () => {
   const metrics = new Metrics();
   metrics.commit(0.001, 1);
@@ -63,20 +50,8 @@ Deno.test("Metrics.commit() counts a value on a bound in the bucket of that boun
   assert.equal(of("_duration_seconds_count"), 3);
 });
 
-Deno.test("Metrics.text() shows the gauges of that moment, and what the process is", () => {
-  const metrics = new Metrics();
-  for (
-    const [gauges, expected] of [
-      [{ ...IDLE, createsRunning: 345 }, [345, 1, undefined]],
-      [{ ...IDLE, isStoreHealthy: false, databaseBytes: 4096 }, [0, 0, 4096]],
-    ] as const
-  ) {
-    const values = valuesOf(metrics.text(gauges));
-    const names = ["creates_running", "up", "database_bytes"];
-    const shown = names.map((name) => values[`plant_store_${name}`]);
-    assert.deepEqual(shown, expected);
-  }
-  const values = valuesOf(metrics.text(IDLE));
+Deno.test("Metrics.text() shows what the process is", () => {
+  const values = valuesOf(new Metrics().text(IDLE));
   const start = values["process_start_time_seconds"] ?? 0;
   const age = Date.now() / 1000 - start;
   assert.ok(Math.abs(age - process.uptime()) < 60, `${age} s`);
