@@ -1,6 +1,6 @@
 /**
  * The bounds of the service, with their reasons. The names contain the units.
- * `tests/limits_test.ts` tries those that depend on Deno KV with Deno KV itself.
+ * `tests/store/kv_store_test.ts` tries those that depend on Deno KV.
  */
 
 /**
