@@ -25,16 +25,6 @@ function addressOf({ address }: ReturnType<typeof start>): Listening {
   return { host: hostname, port: Number(port), tls: undefined };
 }
 
-Deno.test("listen() returns the address that it listens on, and tryToListen() finds it in use", async () => {
-  const server = start();
-  assert.match(server.address, /^http:\/\/127\.0\.0\.1:[1-9]\d*$/);
-  const response = await fetch(server.address);
-  assert.equal(await response.text(), "hello");
-  const tryAgain = () => tryToListen(addressOf(server));
-  assert.throws(tryAgain, Deno.errors.AddrInUse);
-  await server.shutdown();
-});
-
 test("listen() refuses DENO_SERVE_ADDRESS with a path, which it names", async ({ directory, store }) => {
   const env = { DENO_SERVE_ADDRESS: `unix:${directory.file("socket")}` };
   const args = ["--kv", store, "--port", "0"];
