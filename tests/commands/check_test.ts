@@ -2,9 +2,12 @@ import assert from "node:assert/strict";
 import { resolve } from "node:path";
 import { check } from "../../src/commands/check.ts";
 import { capture } from "../support/console.ts";
+import { needs } from "../support/needs.ts";
 import { SECRET, settings } from "../support/settings.ts";
 import { test } from "../support/tests.ts";
-import { makeCertificate, withOpenssl } from "../support/tools.ts";
+import { makeCertificate } from "../support/tools.ts";
+
+const withOpenssl = needs("openssl");
 
 /** Asserts what check() prints about a valid configuration. */
 async function assertPrinted(

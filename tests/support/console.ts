@@ -1,11 +1,4 @@
-import { Log, type LogFormat } from "../../src/telemetry/log.ts";
 import { replaced } from "./replaced.ts";
-
-/** Returns a log and the entries that it writes. */
-export function logOf(format: LogFormat): { log: Log; written: string[] } {
-  const written: string[] = [];
-  return { log: new Log(format, (entry) => written.push(entry)), written };
-}
 
 /** What a command in this process has printed, and its result. */
 interface Printed<Result> {

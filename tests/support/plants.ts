@@ -2,15 +2,11 @@ import { BODY_BYTES_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { Random } from "./random.ts";
 
-/** A plant with every member, and one that differs in each of them. */
+/** A plant with every member. */
 export const WHOLE: Required<Plant> = { name: "Monstera", tag: "climber" };
-export const OTHER: Required<Plant> = { name: "Ficus", tag: "" };
 
-/** The members of a plant, and those that are strings. */
+/** The members of a plant. */
 export const PLANT_MEMBERS: readonly string[] = Object.keys(WHOLE);
-export const STRING_MEMBERS: readonly string[] = Object.entries(WHOLE)
-  .filter(([, value]: [string, unknown]) => typeof value === "string")
-  .map(([name]) => name);
 
 /** Plants that a program could take for one another. */
 export const SIMILAR_PLANTS: readonly Plant[] = [

@@ -6,7 +6,6 @@ import type { TemporaryDirectory } from "./temporary.ts";
 /** The path of promtool. */
 export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
 
-export const withOpenssl = needs("openssl");
 export const withPromtool = needs("PROMTOOL");
 
 /** The range of ports to choose from. */

@@ -1,5 +1,10 @@
 import assert from "node:assert/strict";
-import { logOf } from "../support/console.ts";
+import { Log, type LogFormat } from "../../src/telemetry/log.ts";
+
+function logOf(format: LogFormat) {
+  const written: string[] = [];
+  return { log: new Log(format, (entry) => written.push(entry)), written };
+}
 
 /** Returns one entry of a JSON log, without its time. */
 function parseEntry(written: readonly string[]): Record<string, unknown> {
