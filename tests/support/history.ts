@@ -77,7 +77,8 @@ export class History {
   readonly sent = new Map<bigint, Create[]>();
   /** The first create of each id that was answered 200. */
   readonly acknowledged = new Map<bigint, Create>();
-  readonly #removals = new Map<bigint, Operation[]>();
+  /** Every removal that was started, by its id. */
+  readonly removals = new Map<bigint, Operation[]>();
   /** Operations that were sent, plus replies. */
   events = 0;
   /** Whether the store may carry out a create again while it has no reply. */
@@ -93,7 +94,7 @@ export class History {
   /** Records a removal that starts now. */
   removes(id: bigint): Operation {
     const removal = { id, plant: undefined, ...this.#sentNow() };
-    this.#removals.getOrInsertComputed(id, () => []).push(removal);
+    this.removals.getOrInsertComputed(id, () => []).push(removal);
     return removal;
   }
 
@@ -112,12 +113,12 @@ export class History {
   /** Returns the violations, with the values in the store at the end. */
   violations(stored: ReadonlyMap<bigint, unknown>): string[] {
     const ids = new Set(
-      [this.sent, this.#removals, stored].flatMap((map) => [...map.keys()]),
+      [this.sent, this.removals, stored].flatMap((map) => [...map.keys()]),
     );
     return [...ids].flatMap((id) => {
       const operations = [
         ...this.sent.get(id) ?? [],
-        ...this.#removals.get(id) ?? [],
+        ...this.removals.get(id) ?? [],
       ];
       const value = stored.get(id);
       const problem = findUnexplained(operations, value, this.repeatsCreates);

@@ -57,8 +57,6 @@ export interface Run {
   readonly server: KvServer | undefined;
   readonly seed: number;
   readonly ledger: Ledger;
-  /** Gets the answer to each removal. */
-  readonly removals: number[];
   /** Gets a name for each accident. */
   readonly accidents: string[];
 }
@@ -153,7 +151,7 @@ async function sendCreates(
  * own. A removal that fails may have taken effect.
  */
 async function removePlants(
-  { store, seed, ledger, removals }: Run,
+  { store, seed, ledger }: Run,
   over: AbortSignal,
 ): Promise<void> {
   const random = new Random(seed + 1 + CLIENTS);
@@ -165,7 +163,6 @@ async function removePlants(
       const answer = await open.remove(id)
         .then((wasThere) => wasThere ? 200 : ABSENT, () => 0);
       ledger.removed(removal, answer);
-      removals.push(answer);
       await pause(random.int(...REMOVAL_PAUSE_MS));
     }
   } finally {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Ledger } from "./ledger.ts";
 import { newPlants } from "./plants.ts";
-import { eventually, inParallel, pause, settleAll } from "./waiting.ts";
+import { inParallel, pause, settleAll } from "./waiting.ts";
 import { Program, type Target } from "./program.ts";
 import { freePort } from "./tools.ts";
 
@@ -74,13 +74,4 @@ export async function createDuring(
     if (status !== 200) await pause(CLIENT_RETRY_MS);
   }, CLIENTS);
   await settleAll([clients, event().finally(() => isOver = true)]);
-}
-
-/** Waits until every create that was sent so far has a reply or none. */
-export async function allAnswered({ sent }: Ledger): Promise<void> {
-  const creates = [...sent.values()].flat();
-  await eventually(
-    (it) => it,
-    () => creates.every(({ answeredAt }) => !Number.isNaN(answeredAt)),
-  );
 }
