@@ -1,6 +1,6 @@
 /** The handbook has the messages of the journal in the words of the source. */
 import assert from "node:assert/strict";
-import { HANDBOOK, read } from "../support/readme.ts";
+import { read } from "../support/readme.ts";
 
 Deno.test("the handbook explains messages that the source has", () => {
   const sources = [
@@ -9,7 +9,8 @@ Deno.test("the handbook explains messages that the source has", () => {
     "src/store/files/inspect.ts",
     "src/store/files/watch.ts",
   ].map(read).join();
-  const [, journal = ""] = read(HANDBOOK).split("## What the journal reports");
+  const handbook = read("src/deploy/README.md");
+  const [, journal = ""] = handbook.split("## What the journal reports");
   const starts = journal.match(/^(-|###) `.*?`[^.:]*/gm) ?? [];
   const messages = starts.join().match(/(?<=`)[^`,]+(?=`)/g) ?? [];
   assert.equal(messages.length, 7);

@@ -69,8 +69,8 @@ export class Ledger extends History {
   }
 
   /**
-   * Forgets the replies since an event, as if none had arrived: a copy of the
-   * store that was made then may lack these plants.
+   * Forgets the replies since an event, as if none had arrived: a backup that was
+   * made then may lack these plants.
    */
   forgetSince(event: number): void {
     for (const create of [...this.sent.values()].flat()) {

@@ -10,9 +10,6 @@ export const DOCUMENTS: readonly string[] = [
   ...documentsIn("tests/"),
 ];
 
-/** The operator's handbook. */
-export const HANDBOOK = "src/deploy/README.md";
-
 /** Returns the text of a file of the project. */
 export function read(path: string): string {
   return Deno.readTextFileSync(new URL(path, ROOT));
@@ -28,7 +25,7 @@ function documentsIn(folder: string): string[] {
 }
 
 /** A block of commands in a document. */
-export interface Block {
+interface Block {
   readonly heading: string;
   /** Its place among the blocks below the heading. */
   readonly index: number;

@@ -16,7 +16,7 @@ export const CONTRACT_HEADERS: Readonly<
 };
 
 /** Headers that a reply has only if its error says so. */
-export const ERROR_HEADERS: readonly string[] = [
+const ERROR_HEADERS: readonly string[] = [
   ...["www-authenticate", "allow", "accept-encoding", "retry-after"],
 ];
 
