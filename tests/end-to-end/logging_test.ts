@@ -15,7 +15,7 @@ test("the log has one line for each event, and none for an ordinary request", as
   }
   await replyStatus(program.create(PLANT, "wrong"));
   for (const path of ["/", "/nowhere", "/readyz", "/metrics", "/plants"]) {
-    await replyStatus(program.get(path, TOKEN));
+    await replyStatus(program.get(path));
   }
   assert.equal(program.stderr.length, length);
 

@@ -37,7 +37,7 @@ async function makeOther(
 ): Promise<string> {
   const other = `${away}/other.db`;
   await using program = await Program.start(["--kv", other]);
-  await program.create({ id: 1, name: "another plant" });
+  await program.create('{"id":1,"name":"another plant"}');
   await program.stop(signal);
   return other;
 }

@@ -176,22 +176,20 @@ export class Program extends BackgroundProcess {
     return line;
   }
 
-  /** Sends POST /plants with a body, as text or as a JSON value. */
-  create(body: unknown, token: string = TOKEN): Promise<Response> {
-    const text = typeof body === "string" ? body : JSON.stringify(body);
-    return post(this, text, { authorization: `Bearer ${token}` });
+  /** Sends POST /plants with a body. */
+  create(body: string, token: string = TOKEN): Promise<Response> {
+    return post(this, body, { authorization: `Bearer ${token}` });
   }
 
-  /** Sends GET, with a token if one is given. */
-  get(path: string, token?: string): Promise<Response> {
-    const headers = new Headers();
-    if (token !== undefined) headers.set("authorization", `Bearer ${token}`);
+  /** Sends GET, with the token. */
+  get(path: string): Promise<Response> {
+    const headers = { authorization: `Bearer ${TOKEN}` };
     return fetch(this.origin + path, { headers });
   }
 
   /** Returns the value of a metric, whose name includes its labels. */
   async metric(name: string): Promise<number> {
-    const response = await this.get("/metrics", TOKEN);
+    const response = await this.get("/metrics");
     const lines = (await response.text()).split("\n");
     const line = lines.find((line) => line.startsWith(`${name} `));
     assert.ok(line !== undefined, `no metric ${name}`);
