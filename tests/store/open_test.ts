@@ -75,17 +75,6 @@ test("openStore() takes a store for new that it creates before it meets a lock",
   store.close();
 });
 
-test("openStore() at the same time by several callers creates one store", async ({ directory, store: path }) => {
-  const openings = Array.from({ length: 4 }, () => openStore(fileAt(path)));
-  const opened = await Promise.all(openings);
-  assert.ok(opened.some(({ isNew }) => isNew));
-  const results = [];
-  for (const { store } of opened) results.push(await store.commit(PLANTS));
-  assert.deepEqual(results, ["committed", "exists", "exists", "exists"]);
-  for (const { store } of opened) store.close();
-  assert.deepEqual(directory.names(), ["plants.db"]);
-});
-
 test("a store opens as soon as another process releases the lock", async ({ store: path }) => {
   await makeStore(path, PLANTS);
   for (const open of OPEN) {
