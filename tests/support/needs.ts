@@ -15,7 +15,7 @@ function inVariable(name: string): () => boolean {
 }
 
 /** A tool that a command of the shell finds. */
-export function byCommand(command: string): () => boolean {
+function byCommand(command: string): () => boolean {
   return () => {
     const shell = new Deno.Command("sh", {
       args: ["-c", command],

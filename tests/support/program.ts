@@ -46,15 +46,6 @@ function startCommand(): { env: Record<string, string>; args: string[] } {
   };
 }
 
-/** Returns the variables that Deno needs to find its cache. */
-export function inheritedEnv(): Record<string, string> {
-  const { HOME, DENO_DIR } = Deno.env.toObject();
-  return {
-    ...(HOME !== undefined && { HOME }),
-    ...(DENO_DIR !== undefined && { DENO_DIR }),
-  };
-}
-
 /** Returns the command of the program: the binary, or `deno task serve`. */
 function command(
   args: readonly string[],
@@ -71,7 +62,9 @@ function command(
     args: rest,
     clearEnv: true,
     env: {
-      ...(BINARY === undefined && inheritedEnv()),
+      // Where Deno has its cache; an empty variable counts as none.
+      HOME: Deno.env.get("HOME") ?? "",
+      DENO_DIR: Deno.env.get("DENO_DIR") ?? "",
       ...start.env,
       NO_COLOR: "1",
       ...env,
