@@ -119,13 +119,11 @@ export class Tab implements AsyncDisposable {
     await this.send("Input.insertText", { text });
   }
 
-  /** Presses and releases a key. */
-  async press(key: "Tab" | "Enter"): Promise<void> {
-    const event = key === "Tab"
-      ? { key, windowsVirtualKeyCode: 9 }
-      : { key, windowsVirtualKeyCode: 13, text: "\r" };
+  /** Presses and releases the key Enter. */
+  async pressEnter(): Promise<void> {
+    const enter = { key: "Enter", windowsVirtualKeyCode: 13, text: "\r" };
     for (const type of ["keyDown", "keyUp"]) {
-      await this.send("Input.dispatchKeyEvent", { ...event, type });
+      await this.send("Input.dispatchKeyEvent", { ...enter, type });
     }
   }
 
