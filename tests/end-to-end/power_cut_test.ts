@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { Disk, RECORDED } from "../support/disk.ts";
 import { isStored, send } from "../support/ledger.ts";
-import { drawPlant, toBody } from "../support/plants.ts";
+import { toBody } from "../support/plants.ts";
 import { inParallel } from "../support/waiting.ts";
 import { assertSucceeded, runProgram } from "../support/program.ts";
 import { numberFromEnv, type Random, withSeed } from "../support/random.ts";
@@ -40,10 +40,14 @@ async function record(place: TestPlace, random: Random): Promise<Recording> {
   const sent: Recording["sent"] = new Map();
   const answeredAt: Recording["answeredAt"] = new Map();
 
+  /** Draws plants: mostly small ones, some of many pages. */
   function draw(length: number): NewPlant[] {
     return Array.from({ length }, () => {
-      const [id, plant] = [drawId(random), drawPlant(random)];
-      return { id, plant: { ...plant, name: `${id} ${plant.name}` } };
+      const id = drawId(random);
+      const name = `${id} ${random.pick(["Monstera", "Олива", "竹"])} `
+        .repeat(random.chance(0.02) ? random.int(10, 900) : 1);
+      const tag = random.pick([undefined, "", "climber", "shrub 🌿"]);
+      return { id, plant: tag === undefined ? { name } : { name, tag } };
     });
   }
 

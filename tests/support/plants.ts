@@ -1,6 +1,5 @@
 import { BODY_BYTES_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import type { Random } from "./random.ts";
 
 /** A plant with every member. */
 export const WHOLE: Required<Plant> = { name: "Monstera", tag: "climber" };
@@ -44,14 +43,4 @@ export function range(first: bigint, count: number): bigint[] {
 /** Returns a plant for each id. */
 export function newPlants(ids: readonly bigint[]): NewPlant[] {
   return ids.map((id) => ({ id, plant: { name: `Monstera ${id}` } }));
-}
-
-/** Returns a random plant: mostly small, sometimes of many pages. */
-export function drawPlant(random: Random): Plant {
-  const name = `${random.pick(["Monstera", "Ficus", "Олива", "竹"])} ${
-    random.int(0, 1e9)
-  }`;
-  if (random.chance(0.02)) return { name: name.repeat(random.int(10, 1_000)) };
-  const tag = random.pick([undefined, "", "climber", "shrub 🌿"]);
-  return tag === undefined ? { name } : { name, tag };
 }
