@@ -25,7 +25,6 @@ const INVALID_TEXTS: readonly Invalid[] = [
   [" ", 2, VALUE, TEXT_END],
   [" \ufeff{}", 2, VALUE, "U+FEFF"],
   ["{} x", 4, TEXT_END, '"x"'],
-  ["{},", 3, TEXT_END, '","'],
 
   // Literals (section 3).
   ["tru", 4, 'the "e" of true', TEXT_END],
@@ -38,17 +37,14 @@ const INVALID_TEXTS: readonly Invalid[] = [
   ["{id:1}", 2, FIRST_NAME, '"i"'],
   ['{"id"}', 6, COLON, '"}"'],
   ['{"id":', 7, VALUE, TEXT_END],
-  ['{"id":1', 8, AFTER_MEMBER, TEXT_END],
   ['{"id":1 "a":2}', 9, AFTER_MEMBER, `'"'`],
   ['{"id":1,}', 9, NEXT_NAME, '"}"'],
-  ['{"id":1,', 9, NEXT_NAME, TEXT_END],
 
   // Arrays (section 5).
   ["[", 2, VALUE, TEXT_END],
   ["[1", 3, AFTER_ELEMENT, TEXT_END],
   ["[1,]", 4, VALUE, '"]"'],
   ["[1 2]", 4, AFTER_ELEMENT, '"2"'],
-  ["[1}", 3, AFTER_ELEMENT, '"}"'],
 
   // Numbers (section 6).
   ["-", 2, AFTER_MINUS, TEXT_END],
@@ -56,13 +52,11 @@ const INVALID_TEXTS: readonly Invalid[] = [
   ["00", 2, NO_DIGIT, '"0"'],
   ["1.", 3, AFTER_POINT, TEXT_END],
   ["1e", 3, EXPONENT, TEXT_END],
-  ["1E+", 4, EXPONENT, TEXT_END],
   ["1e-+5", 4, EXPONENT, '"+"'],
   ["1e5.5", 4, TEXT_END, '"."'],
 
   // Strings (section 7).
   ['"', 2, CLOSING_QUOTE, TEXT_END],
-  ['{"id', 5, CLOSING_QUOTE, TEXT_END],
   [String.raw`"\"`, 4, CLOSING_QUOTE, TEXT_END],
   ['"\n"', 2, ESCAPE, "U+000A"],
   ['"\x1f"', 2, ESCAPE, "U+001F"],
@@ -72,7 +66,6 @@ const INVALID_TEXTS: readonly Invalid[] = [
   ['"\\\n"', 3, LETTER, "U+000A"],
   ['"\\🌵"', 3, LETTER, '"🌵"'],
   [String.raw`"\u"`, 4, HEX, `'"'`],
-  [String.raw`"\u004"`, 7, HEX, `'"'`],
   [String.raw`"\u00g0"`, 6, HEX, '"g"'],
   [String.raw`"\u+041"`, 4, HEX, '"+"'],
   [String.raw`"\u00`, 6, HEX, TEXT_END],
