@@ -55,7 +55,7 @@ function setUpHealth() {
 Deno.test("a store that fails is reported once, with its first error, and once when it has recovered", () => {
   const { clock, reports, health } = setUpHealth();
   for (let i = 0; i < 5; i++) health.failed(FULL);
-  health.failed(IO_ERROR);
+  health.failed(NO_ANSWER);
   assert.equal(health.error, FULL);
   assert.deepEqual(reports.splice(0), [FULL]);
   clock.now += RECOVERY_MS_MIN;
