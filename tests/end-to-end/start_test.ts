@@ -1,9 +1,6 @@
 import assert from "node:assert/strict";
 import { needs } from "../support/needs.ts";
-import { assertSucceeded } from "../support/program.ts";
-import { traced, wasInjected, withStrace } from "../support/strace.ts";
 import { runTool } from "../support/tools.ts";
-import { createStore } from "../support/transfer.ts";
 
 const withCurl = needs("curl");
 
@@ -19,13 +16,3 @@ for (const [tokens, token] of [["", ""], ["first,second", "second"]] as const) {
     assert.ok(reply.endsWith('\r\n\r\n{"name":"Monstera","tag":"climber"}'));
   });
 }
-
-withStrace.test("a start succeeds on a disk whose syncs take a second", async ({ directory, store, start }) => {
-  await createStore(store, 1);
-  const trace = directory.file("trace");
-  const delay = "inject=fsync,fdatasync:delay_exit=1000000";
-  const options = traced(trace, "trace=fsync,fdatasync", delay);
-  await using program = await start([], options);
-  assertSucceeded(await program.stop());
-  assert.ok(wasInjected(trace));
-});
