@@ -40,14 +40,14 @@ async function reports(
 function destroyPage(path: string, random: Random): string {
   const bytes = Deno.readFileSync(path);
   const latin1 = new TextDecoder("latin1");
-  for (;;) {
-    const page = random.int(1, bytes.length / PAGE_BYTES - 1);
-    const content = bytes.subarray(page * PAGE_BYTES).subarray(0, PAGE_BYTES);
-    const text = latin1.decode(content);
-    if (content[0] !== INDEX_LEAF || !text.includes("Ficus")) continue;
-    overwrite(path, page * PAGE_BYTES, PAGE_BYTES);
-    return text;
-  }
+  const pages = Array.from({ length: bytes.length / PAGE_BYTES }, (_, i) => {
+    const offset = i * PAGE_BYTES;
+    const content = bytes.subarray(offset, offset + PAGE_BYTES);
+    return { offset, type: content[0], text: latin1.decode(content) };
+  }).filter(({ type, text }) => type === INDEX_LEAF && text.includes("Ficus"));
+  const { offset, text } = random.pick(pages);
+  overwrite(path, offset, PAGE_BYTES);
+  return text;
 }
 
 onMachine.test("a damaged store is restored with all that its backup or the store itself still has", (machine) =>
