@@ -119,6 +119,10 @@ test("importPlants() names each line that must change, and stores the others", a
   ]);
   assert.equal(result, 2);
   assert.deepEqual((await linesIn(place.store)).slice(0, 2), [ONE, TWO]);
+  // One of either kind is enough.
+  for (const line of ['{"id":1,"name":"another"}', "7"]) {
+    assert.equal((await importBytes(place, line)).result, 2, line);
+  }
 });
 
 for (
