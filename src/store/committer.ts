@@ -51,8 +51,6 @@ export class Committer {
   readonly #clock: Clock;
   /** The writes that wait for a commit to start, by id, in order of arrival. */
   readonly #queue = new Map<bigint, Write>();
-  /** The characters of the plants in the queue. */
-  #queuedChars = 0;
   /** The batches of the commits in flight. */
   readonly #inFlight = new Set<readonly Write[]>();
   /** Whether the last batch had existing ids, so the next one reads first. */
@@ -78,7 +76,6 @@ export class Committer {
         return;
       }
       this.#queue.set(id, { id, plant, arrivedMs, creates: [create] });
-      this.#queuedChars += countChars(plant);
       this.#startCommits();
     });
   }
@@ -95,7 +92,7 @@ export class Committer {
     for (const write of expired) {
       this.#answer(write, () => "failed");
       // Another write of this id may be queued by now.
-      if (this.#queue.get(write.id) === write) this.#dequeue(write);
+      if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
     }
     if (expired.length === 0 && !this.#isStalled()) return;
     this.#startCommits();
@@ -110,8 +107,7 @@ export class Committer {
   #startCommits(): void {
     const { plantsMax, inFlightMax } = this.#store.commits;
     while (this.#queue.size > 0 && this.#inFlight.size < inFlightMax) {
-      const isFull = this.#queue.size >= plantsMax ||
-        this.#queuedChars > COMMIT_CHARS_MAX;
+      const isFull = this.#queue.size >= plantsMax;
       if (!isFull && this.#isAwaitingCommit()) return;
       this.#commit(this.#takeBatch());
     }
@@ -124,16 +120,11 @@ export class Committer {
     for (const write of this.#queue.values()) {
       chars += countChars(write.plant);
       if (chars > COMMIT_CHARS_MAX) break;
-      this.#dequeue(write);
+      this.#queue.delete(write.id);
       batch.push(write);
       if (batch.length === this.#store.commits.plantsMax) break;
     }
     return batch;
-  }
-
-  #dequeue({ id, plant }: Write): void {
-    this.#queue.delete(id);
-    this.#queuedChars -= countChars(plant);
   }
 
   /** Whether a create waits for a commit in flight. */

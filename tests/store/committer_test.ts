@@ -56,14 +56,14 @@ Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
       inFlightMax: 2,
     });
     const batches = () => store.operations.map(([, ...ids]) => ids.length);
-    for (let id = 0; id < 60; id++) create(id, { name: "a".repeat(chars) });
+    for (let id = 0; id < 120; id++) create(id, { name: "a".repeat(chars) });
     assert.deepEqual(batches(), [1, count]);
     await store.writeAll();
     assert.equal(Math.max(...batches()), count);
-    assert.equal(store.plants.size, 60);
+    assert.equal(store.plants.size, 120);
     // None is queued any more, so the second one waits for more.
-    create(60);
-    create(61);
+    create(120);
+    create(121);
     assert.equal(store.pending.length, 1);
   }
 });

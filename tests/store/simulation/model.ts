@@ -144,11 +144,8 @@ export class InstanceModel {
   #isFullBatchWaiting(): boolean {
     const { shape } = this.#world;
     const started = new Set([...this.#operations].flatMap(({ ids }) => ids));
-    const plants = new Map<bigint, Plant>();
-    for (const { id, plant } of this.#waiting) {
-      if (!started.has(id)) plants.getOrInsert(id, plant);
-    }
-    return plants.size >= shape.plantsMax || !fitsCommit([...plants.values()]);
+    const waiting = [...this.#waiting].map(({ id }) => id);
+    return new Set(waiting).difference(started).size >= shape.plantsMax;
   }
 
   /** Checks what holds when the answers of a sweep have reached the clients. */
