@@ -191,8 +191,8 @@ export class KvStore {
     for (;;) {
       let page: readonly Deno.KvEntry<unknown>[];
       try {
-        const listed = this.#list({ start, end }, { limit, reverse });
-        page = await withTimeout(listed, LIST_MS_MAX);
+        const entries = this.#kv.list({ start, end }, { limit, reverse });
+        page = await withTimeout(Array.fromAsync(entries), LIST_MS_MAX);
       } catch (thrown) {
         const error = this.#toError(thrown);
         if (limit === 1 || !error.isDamage) throw error;
@@ -298,13 +298,7 @@ export class KvStore {
   #readRun(run: readonly bigint[]): Promise<Deno.KvEntryMaybe<unknown>[]> {
     const [first = 0n, last = first] = [run.at(0), run.at(-1)];
     const range = { start: [PLANTS, first], end: [PLANTS, last + 1n] };
-    return this.#list(range, { batchSize: LIST_KEYS_MAX });
-  }
-
-  #list(
-    range: Deno.KvListSelector,
-    options: Deno.KvListOptions,
-  ): Promise<Deno.KvEntry<unknown>[]> {
+    const options = { batchSize: LIST_KEYS_MAX };
     return Array.fromAsync(this.#kv.list(range, options));
   }
 }
