@@ -73,14 +73,12 @@ export class KvStore {
     const isFile = token === undefined;
     // Deno reads the token from the environment only.
     if (!isFile) Deno.env.set(KV_TOKEN, token);
-    let kv: Deno.Kv | undefined;
     try {
       const database = isFile ? lstatOrUndefined(name) : undefined;
-      kv = await Deno.openKv(name);
+      const kv = await Deno.openKv(name);
       const files = isFile ? new WatchedFiles(name, database) : undefined;
       return new KvStore(kv, files, token);
     } catch (error) {
-      kv?.close();
       throw toStoreError(error, token);
     }
   }
