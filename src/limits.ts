@@ -20,8 +20,7 @@ export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 /**
  * Maximum creates that are running, from the header to the reply. Their bodies
  * have at most 128 MiB, for which the process needs up to 1 GiB, and their work
- * takes two cores a fifth of a second.
- * Fewer would refuse ordinary clients whenever a disk pauses, or when they all
+ * takes two cores a fifth of a second. Fewer would refuse ordinary clients whenever a disk pauses, or when they all
  * start at once.
  */
 export const CREATES_RUNNING_MAX = 4_096;
@@ -39,7 +38,10 @@ export const BODY_DISCARD_BYTES_MAX = 1024 * 1024;
  */
 export const BODY_MS_MAX = 10_000;
 
-/** Maximum nesting of arrays and objects; the outermost one is level 1. */
+/**
+ * Maximum nesting of arrays and objects, so that no text overflows the stack. The
+ * outermost one is level 1.
+ */
 export const JSON_DEPTH_MAX = 64;
 
 /** The range of int64 (OpenAPI format registry, `int64`). */
@@ -47,7 +49,7 @@ export const ID_MIN = -(2n ** 63n);
 export const ID_MAX = 2n ** 63n - 1n;
 export const ID_RANGE = `from ${ID_MIN} to ${ID_MAX}`;
 
-/** Maximum length of a quotation in a message, in UTF-16 code units. */
+/** Maximum length of a quotation, in UTF-16 code units: messages stay one line. */
 export const QUOTE_CHARS_MAX = 60;
 
 /**
@@ -82,19 +84,19 @@ export const COMMITS_SERVER: CommitBounds = { plantsMax: 10, inFlightMax: 16 };
  */
 export const COMMIT_CHARS_MAX = 400_000;
 
-/** Maximum delay of the next retry while another process holds the lock. */
+/** Maximum delay of the next retry while another process commits, about as long. */
 export const LOCK_RETRY_MS_MAX = 20;
 
 /** Maximum keys in one read: Deno KV's limit for `getMany`. */
 export const READ_KEYS_MAX = 10;
 
-/** Maximum keys in one listing of a run of ids: Deno KV's limit. */
+/** Keys of a run that are fetched at once: Deno KV's limit, and all of any run. */
 export const LIST_KEYS_MAX = 1_000;
 
-/** Minimum ids in a run to read them with one listing. */
+/** Minimum ids in a run to read them with one listing, which costs about as much. */
 export const RUN_IDS_MIN = 4;
 
-/** Maximum distance between two neighboring ids of a run. */
+/** Maximum distance between two ids of a run: a listing also reads those between. */
 export const RUN_GAP_MAX = 4n;
 
 /**
@@ -146,5 +148,5 @@ export const CHECK_MS = 250;
  */
 export const TOKENS_MAX = 100;
 
-/** Time for the service to answer `plant-store healthcheck`. */
+/** Time for the service to answer a healthcheck, more than a probe takes. */
 export const HEALTHCHECK_MS_MAX = 3_000;

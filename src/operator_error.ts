@@ -27,7 +27,7 @@ export class OperatorError extends Error {
 }
 
 /**
- * Converts an error of a file that is not the store.
+ * Converts an error of stdout, or of a file that is not the store.
  * @param what what failed, such as "cannot read FILE"
  */
 export function fileFailure(what: string, error: unknown): OperatorError {

@@ -71,7 +71,8 @@ export async function exportPlants(
 /**
  * Lists all plants. At damage it continues with the last plant, and back to the
  * damage, as the dump of SQLite does.
- * @param damaged called at the end with the ids that cannot be read
+ * @param damaged called at the end with the ids that cannot be read: a loop over a
+ * generator does not see what it returns
  */
 async function* listAll(
   store: KvStore,

@@ -36,10 +36,10 @@ export async function checkHealth(settings: Settings): Promise<number> {
     request.destroy();
   } catch (error) {
     const why = errorMessage(signal.aborted ? signal.reason : error);
-    const [one, two, three] = (["host", "port", "tlsCert"] as const)
+    const names = (["host", "port", "tlsCert"] as const)
       .map((key) => settings.nameOf(key));
     throw new OperatorError(
-      `no answer from ${where}: ${why}: check ${one}, ${two} and ${three}`,
+      `no answer from ${where}: ${why}: check ${names.join(", ")}`,
       EXIT_FAILURE,
     );
   }

@@ -1,3 +1,4 @@
+import { API_ERRORS } from "../api_errors.ts";
 import { SYSTEM_CLOCK } from "../clock.ts";
 import { explain } from "../console/failures.ts";
 import { eraseProgress, printLine, showProgress } from "../console/output.ts";
@@ -54,8 +55,8 @@ export async function importPlants(
     counts[outcome]++;
     if (outcome !== "failed") settledMs = SYSTEM_CLOCK();
     if (outcome !== "conflict") return;
-    const { id } = newPlant;
-    printLine(`line ${line}: id: ${id} is already taken by a different plant`);
+    const id = String(newPlant.id);
+    printLine(`line ${line}: ${API_ERRORS.idTaken.message(id)}`);
   }
 
   let line = 0;

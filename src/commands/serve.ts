@@ -103,11 +103,6 @@ function reload(
   }
 }
 
-/** What to do about a lost store, while this process can still read all of it. */
-const KEEP_RUNNING =
-  "this process still has it open: do not restart it before " +
-  "the files are put back or copied, see the handbook";
-
 /** Logs that the store has started to fail, or that it works again. */
 function logHealth(
   error: StoreError | undefined,
@@ -118,8 +113,7 @@ function logHealth(
     log.info("store recovered", "the store has recovered");
   } else {
     const problem = `${store.name}: ${explain(error, store)}`;
-    const next = error.kind === "lost" ? `: ${KEEP_RUNNING}` : "";
-    log.error("store failing", `the store fails: ${problem}${next}`);
+    log.error("store failing", `the store fails: ${problem}`);
   }
 }
 

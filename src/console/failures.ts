@@ -16,7 +16,8 @@ function adviceFor(kind: StoreErrorKind, setting: string): string {
     "corrupt":
       "check the disk, try again, and if this stays, follow Restore in the handbook",
     "newer format": "run the plant-store that stored them",
-    "lost": "",
+    "lost":
+      "do not restart the service before the files are put back or copied, see the handbook",
     "locked": "stop that process, or use a local file system",
     "no answer": "another process may have locked it, or its disk hangs",
     "other": "",
@@ -55,7 +56,8 @@ export function orListenFailure<Result>(
   try {
     return listen();
   } catch (error) {
-    // The errors of the system have a code, and all but this one can pass.
+    // The errors of the system have a code, and all but this one can pass. A failed
+    // look-up of a name has none: the host should be an address.
     const isTransient = error instanceof Error && "code" in error &&
       !(error instanceof Deno.errors.PermissionDenied);
     const { host, port } = settings.address();

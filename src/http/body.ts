@@ -6,7 +6,6 @@ import {
   BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
 } from "../limits.ts";
-import { decodeUtf8 } from "../plant/utf8.ts";
 
 /** The client disconnected before the end of its body. */
 const DISCONNECTED = new ApiError(
@@ -22,7 +21,8 @@ type Received = Uint8Array | ApiError;
 /** A body that is still arriving. */
 interface Arriving {
   readonly deadlineMs: number;
-  readonly resolve: (text: string | ApiError) => void;
+  /** Only the first call has an effect. */
+  readonly resolve: (received: Received) => void;
 }
 
 /** Reads the bodies of requests, bounded in bytes and in time. */
@@ -35,11 +35,11 @@ export class BodyReader {
   }
 
   /**
-   * Reads the body of a request that has just arrived, as text.
-   * @returns the text, or why there is none: the body is too large, too slow, not
-   * complete or not UTF-8, or {@link refuseAll} was called
+   * Reads the body of a request that has just arrived.
+   * @returns the bytes, or why there are none: the body is too large, too slow or
+   * not complete, or {@link refuseAll} was called
    */
-  read(request: Request): Promise<string | ApiError> {
+  read(request: Request): Promise<Received> {
     const length = contentLength(request);
     if (length !== undefined && length > BODY_BYTES_MAX) {
       return Promise.resolve(TOO_LARGE);
@@ -55,20 +55,19 @@ export class BodyReader {
     });
   }
 
-  /** Ends the arrival of a body; only the first call has an effect. */
   #settle(body: Arriving, received: Received): void {
     this.#arriving.delete(body);
-    body.resolve(toText(received));
+    body.resolve(received);
   }
 
   /**
-   * Discards the body of a request that was refused without reading it. The
-   * runtime would read a body of any length to its end, or answer with
-   * `Connection: close`, which is acceptable only for a short body.
+   * Discards the body of a request that was refused without reading it, unless it
+   * is short: the runtime then reads a short body to its end. It would do so with a
+   * body of any length.
    */
   discard(request: Request): void {
     const isShort = (contentLength(request) ?? Infinity) <= BODY_BYTES_MAX;
-    // The length first: bodyUsed makes the runtime take the body.
+    // bodyUsed costs as much as reading the body, so it is asked last.
     if (isShort || request.bodyUsed) return;
     const reader = request.body?.getReader();
     if (reader !== undefined) this.#discardRest(reader);
@@ -164,12 +163,6 @@ async function receiveAll(request: Request, length: number): Promise<Received> {
     if (error instanceof TypeError) throw error;
     return DISCONNECTED;
   }
-}
-
-function toText(received: Received): string | ApiError {
-  return received instanceof Uint8Array
-    ? decodeUtf8(received) ?? new ApiError("notUtf8")
-    : received;
 }
 
 /** Returns the length of a body if it is known in advance. */

@@ -9,6 +9,7 @@ import {
 import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
 import { parseNewPlant } from "../plant/plant.ts";
+import { decodeUtf8 } from "../plant/utf8.ts";
 import { descriptionText } from "../reference/openapi.ts";
 import { renderPage } from "../reference/page.ts";
 import type { Committer } from "../store/committer.ts";
@@ -110,18 +111,17 @@ export class RequestHandler {
   handle(request: Request): Response | Promise<Response> {
     const isCreate = request.method === "POST";
     if (!isCreate || this.#creates < CREATES_RUNNING_MAX) {
-      return this.#admit(request);
+      return this.#admit(request, isCreate);
     }
     this.#parts.bodies.discard(request);
     this.#parts.metrics.request(BUSY.status);
     return BUSY.clone();
   }
 
-  async #admit(request: Request): Promise<Response> {
+  async #admit(request: Request, isCreate: boolean): Promise<Response> {
     const { bodies, clock, log, metrics } = this.#parts;
     const startMs = clock();
-    const creates = request.method === "POST" ? 1 : 0;
-    this.#creates += creates;
+    if (isCreate) this.#creates++;
     let response: Response;
     try {
       response = toResponse(await this.#route(request));
@@ -129,10 +129,10 @@ export class RequestHandler {
       const id = log.internalError(error);
       response = toResponse(new ApiError("internal", id));
     } finally {
-      this.#creates -= creates;
+      if (isCreate) this.#creates--;
       if (this.#creates === 0) this.#drained?.resolve();
     }
-    if (creates === 0) response.headers.set("Cache-Control", "no-store");
+    if (!isCreate) response.headers.set("Cache-Control", "no-store");
     if (request.method === "HEAD") response = await withoutBody(response);
     // A create that succeeded has read its body. The runtime discards that of a
     // GET itself.
@@ -159,7 +159,8 @@ export class RequestHandler {
   }
 
   #refuseIfStopping(): ApiError | undefined {
-    return this.#drained && new ApiError("shuttingDown");
+    const isStopping = this.#drained !== undefined;
+    return isStopping ? new ApiError("shuttingDown") : undefined;
   }
 
   /** POST /plants. The order of the checks is part of the API. */
@@ -167,8 +168,10 @@ export class RequestHandler {
     const refusal = this.#refuseIfStopping() ?? checkHeaders(request);
     if (refusal !== undefined) return refusal;
     const { bodies, committer, metrics } = this.#parts;
-    const text = await bodies.read(request);
-    if (typeof text !== "string") return text;
+    const bytes = await bodies.read(request);
+    if (bytes instanceof ApiError) return bytes;
+    const text = decodeUtf8(bytes);
+    if (text === undefined) return new ApiError("notUtf8");
     const newPlant = parseNewPlant(text);
     if (newPlant instanceof InvalidText) return toApiError(newPlant);
     const outcome = await committer.create(newPlant);
@@ -203,7 +206,7 @@ export class RequestHandler {
 
   /**
    * Refuses creates from now on, and bodies that are still arriving; resolves
-   * when every running request has its reply.
+   * when every running create has its reply.
    */
   async drain(): Promise<void> {
     this.#drained = Promise.withResolvers();

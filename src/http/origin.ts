@@ -14,7 +14,7 @@ export function originOf(host: string, port: number, isTls: boolean): string {
   return `${isTls ? "https" : "http"}://${name}:${port}`;
 }
 
-/** Returns an origin for the clients of one that may be a wildcard address. */
+/** Replaces a wildcard address, which clients cannot call, by localhost. */
 export function clientOriginOf(origin: string): string {
   return origin.replace(/\/\/(0\.0\.0\.0|\[::\]):/, "//localhost:");
 }

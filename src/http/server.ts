@@ -35,7 +35,7 @@ export function listen(
   const options = { hostname: host, port, ...tls, onListen() {} };
   let server = Deno.serve(options, handler);
   const { hostname, port: bound } = server.addr;
-  // That of a Unix socket, whatever the type says.
+  // A Unix socket has no port, although the type says so.
   if (bound === undefined) {
     throw new Error("unset DENO_SERVE_ADDRESS, which the runtime obeys");
   }

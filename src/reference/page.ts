@@ -116,11 +116,12 @@ function memberRows(
 function plantInputs(): string {
   return Object.keys(PLANT.properties).map((name) => {
     const isRequired = PLANT.required.includes(name);
+    const [hint, attribute] = isRequired
+      ? ["", "required"]
+      : [" (optional)", ""];
     return `<div>
-  <label for="member-${name}">${name}${isRequired ? "" : " (optional)"}</label>
-  <input id="member-${name}" data-member="${name}" autocomplete="off"${
-      isRequired ? " required" : ""
-    }>
+  <label for="member-${name}">${name}${hint}</label>
+  <input id="member-${name}" data-member="${name}" autocomplete="off" ${attribute}>
 </div>`;
   }).join("\n");
 }

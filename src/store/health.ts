@@ -4,7 +4,7 @@ import type { Store } from "./kv_store.ts";
 import { withTimeout } from "./retry.ts";
 import { StoreError } from "./store_error.ts";
 
-/** Called when the store has started to fail, or works again. */
+/** Called when the store starts to fail or fails in another way, and when it works. */
 export type HealthReport = (error: StoreError | undefined) => void;
 
 /**
@@ -19,7 +19,7 @@ export class StoreHealth {
   readonly #report: HealthReport;
   readonly #clock: Clock;
   #error: StoreError | undefined;
-  /** When a write last failed. */
+  /** When a write or a check of the files last failed. */
   #failedMs = -Infinity;
   /** When the last probe started. */
   #probedMs = -Infinity;
@@ -44,7 +44,10 @@ export class StoreHealth {
     this.#succeeded(this.#clock() - 1000 * seconds);
   }
 
-  /** Records that a commit failed or timed out. The first error counts. */
+  /**
+   * Records that a commit failed or timed out. If the store is failing already, its
+   * error stays: that of a probe or of the files is more exact.
+   */
   failed(error: StoreError): void {
     this.#fail(this.#error ?? error);
   }

@@ -164,6 +164,7 @@ export class KvStore {
     return retryWhileLocked(COMMIT_MS_MAX, async () => {
       const entry = await this.#entryOf(key);
       if (entry?.versionstamp === null) return false;
+      // An entry is also the check that it has not changed.
       const operation = this.#kv.atomic().check(entry ?? NO_CHANGE).delete(key);
       if (await this.#commit(operation)) return true;
       if (this.#files !== undefined) throw new StoreError("locked");

@@ -1,4 +1,4 @@
-/** Bounds and retries with real timers, since a `Clock` has none. */
+/** Time limits and retries; a `Clock` has no timers, so these use real ones. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { LOCK_RETRY_MS_MAX } from "../limits.ts";
 import { noAnswer, StoreError } from "./store_error.ts";

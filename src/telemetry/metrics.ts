@@ -81,7 +81,7 @@ export class Metrics {
 
   /**
    * Counts an answered request, and observes its time. A request that was refused
-   * at once has none: under overload, the latency of the others would look better.
+   * at once has none: under overload, the latency would look better than it is.
    */
   request(status: number, seconds?: number): void {
     this.#requests.set(status, (this.#requests.get(status) ?? 0) + 1);

@@ -80,7 +80,7 @@ Deno.test("checkHealth() fails if nothing listens, and names what was written", 
   listener.close();
   const where = `127\\.0\\.0\\.1 port ${port}: connect ECONNREFUSED`;
   const given = { HOST: "127.0.0.1", PORT: `${port}`, TLS_CERT: "" };
-  const check = "check HOST, PORT and --tls-cert";
+  const check = "check HOST, PORT, --tls-cert";
   await assertFails(
     {},
     new RegExp(`^no answer from ${where}.*: ${check}$`),
@@ -93,7 +93,7 @@ Deno.test("checkHealth() fails if no complete reply arrives within HEALTHCHECK_M
   await answering(begun, (port) => {
     const why = "The operation was aborted due to timeout";
     const where = `127.0.0.1 port ${port}`;
-    const check = "check --host, --port and --tls-cert";
+    const check = "check --host, --port, --tls-cert";
     return assertFails({ port }, `no answer from ${where}: ${why}: ${check}`);
   });
   const headers = `${begun}200 OK\r\ncontent-length: 100\r\n\r\n{`;

@@ -12,7 +12,7 @@ Deno.test("explain() adds advice for the kind of the problem, and its own for a 
   for (
     const [kind, store, advice] of [
       ["foreign log", FILE, /^x: stop the service, .*Restore in the handbook$/],
-      ["lost", FILE, /^x$/],
+      ["lost", FILE, /^x: do not restart the service before .*the handbook$/],
       ["locked", FILE, /^x: stop that process, or use a local file system$/],
       ["other", FILE, /^x$/],
       ["other", SERVER, /^x: check its address, .* in DENO_KV_ACCESS_TOKEN$/],

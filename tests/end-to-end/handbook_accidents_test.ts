@@ -78,7 +78,7 @@ onMachine.test("a damaged store is restored with all that its backup or the stor
 
 onMachine.test("a lost store is put back, or copied from the open files, before a restart", async (machine) => {
   const lost =
-    /the store fails: .*: do not restart it before the files are put/;
+    /the store fails: .*: do not restart the service before the files are put/;
   await reports(machine, "mv plants.db moved", lost);
   await machine.succeed(IN_STORE, "mv moved plants.db", RESTART);
   for (

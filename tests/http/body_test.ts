@@ -11,8 +11,12 @@ import {
 } from "../support/bodies.ts";
 import { toBytes } from "../support/wire.ts";
 
-function read(request: Request): ReturnType<BodyReader["read"]> {
-  return new BodyReader(SYSTEM_CLOCK).read(request);
+/** Returns a body as text, or why there is none. */
+async function read(request: Request): Promise<string | ApiError> {
+  const received = await new BodyReader(SYSTEM_CLOCK).read(request);
+  return received instanceof ApiError
+    ? received
+    : new TextDecoder("utf-8", { ignoreBOM: true }).decode(received);
 }
 
 async function assertRefused(request: Request, name: ErrorName): Promise<void> {
@@ -76,14 +80,6 @@ Deno.test("read() refuses an endless body, and reads a bounded part of it", asyn
   await assertRefused(requestOf(stream), "bodyTooLarge");
   await cancelled;
   assert.equal(readBytes(), BODY_BYTES_MAX + 1024 + BODY_DISCARD_BYTES_MAX);
-});
-
-Deno.test("read() refuses a body that is not UTF-8", async () => {
-  for (const length of [undefined, 5]) {
-    const { stream } = streamOf(["caf", Uint8Array.of(0xe9), "!"]);
-    const request = requestOf(stream, length);
-    await assertRefused(request, "notUtf8");
-  }
 });
 
 Deno.test("read() reports a client that disconnects before the end of its body", async () => {

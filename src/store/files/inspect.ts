@@ -124,9 +124,9 @@ function isInWalMode(path: string): boolean {
  */
 function inspectTables(path: string, isAlone: boolean): "empty" | "store" {
   try {
-    // Closing it would write the log of a killed service into it, or delete the log
-    // if the database is corrupt. Without other files, closing it removes those that
-    // SQLite has created beside it, if it can be written.
+    // Read-only beside other files, since closing it would otherwise write the log of
+    // a killed service into it, or delete the log of a corrupt one. Without them, it
+    // must be writable, so that SQLite removes the files that it creates for a while.
     using database = new DatabaseSync(path, { readOnly: !isAlone });
     const tables = database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => name);
