@@ -10,9 +10,7 @@ export const EXIT_FAILURE: number = 1;
  * Returns the exit status of a problem: 1 if it can pass by itself, so that a
  * supervisor should try again, and 2 if an operator must act first.
  */
-export function exitStatusOf(
-  { isTransient }: { readonly isTransient: boolean },
-) {
+export function exitStatusOf(isTransient: boolean): number {
   return isTransient ? EXIT_FAILURE : EXIT_CONFIGURATION;
 }
 
@@ -34,6 +32,6 @@ export function fileFailure(what: string, error: unknown): OperatorError {
   const converted = toStoreError(error);
   return new OperatorError(
     `${what}: ${converted.message}`,
-    exitStatusOf(converted),
+    exitStatusOf(converted.isTransient),
   );
 }

@@ -44,7 +44,7 @@ export function storeFailure(
 ): OperatorError {
   return new OperatorError(
     `cannot use ${store.name}: ${explain(error, store)}`,
-    exitStatusOf(error),
+    exitStatusOf(error.isTransient),
   );
 }
 
@@ -67,7 +67,7 @@ export function orListenFailure<Result>(
     throw new OperatorError(
       `cannot listen on ${host} port ${port}: ${errorMessage(error)}: ` +
         `check ${keys.map((key) => settings.nameOf(key)).join(", ")}`,
-      exitStatusOf({ isTransient }),
+      exitStatusOf(isTransient),
     );
   }
 }

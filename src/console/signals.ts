@@ -1,7 +1,5 @@
 import { EXIT_FAILURE } from "../operator_error.ts";
 
-const STOP_SIGNALS = ["SIGINT", "SIGTERM"] as const;
-
 /**
  * Signals this soon after the first one count as the same: `deno task` forwards
  * the SIGINT of a terminal, which the program receives as well.
@@ -16,7 +14,7 @@ const SAME_SIGNAL_MS_MAX = 500;
 export function stopSignal(): Promise<Deno.Signal> {
   const { promise, resolve } = Promise.withResolvers<Deno.Signal>();
   let firstMs = Infinity;
-  for (const signal of STOP_SIGNALS) {
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
     Deno.addSignalListener(signal, () => {
       const nowMs = performance.now();
       if (nowMs - firstMs > SAME_SIGNAL_MS_MAX) Deno.exit(EXIT_FAILURE);

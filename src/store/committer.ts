@@ -94,7 +94,9 @@ export class Committer {
       // Another write of this id may be queued by now.
       if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
     }
-    if (expired.length === 0 && !this.#isStalled()) return;
+    const isStalled = !this.#isAwaitingCommit() &&
+      this.#inFlight.size === this.#store.commits.inFlightMax;
+    if (expired.length === 0 && !isStalled) return;
     this.#startCommits();
     this.#reports.commitFailed(noAnswer(COMMIT_MS_MAX));
   }
@@ -130,12 +132,6 @@ export class Committer {
   /** Whether a create waits for a commit in flight. */
   #isAwaitingCommit(): boolean {
     return this.#inFlight.values().some((batch) => batch.some(isUnanswered));
-  }
-
-  /** Whether no commit can start, and those in flight have lost their creates. */
-  #isStalled(): boolean {
-    return this.#inFlight.size === this.#store.commits.inFlightMax &&
-      !this.#isAwaitingCommit();
   }
 
   /** Answers every create of a batch, and then starts the next commits. */
