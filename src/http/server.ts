@@ -7,9 +7,6 @@ import { originOf } from "./origin.ts";
 /** Interval between two attempts to listen again. */
 const RETRY_MS = 1_000;
 
-/** Answers a request. The runtime answers 500 if it rejects. */
-export type Handler = (request: Request) => Response | Promise<Response>;
-
 /** Where to listen. */
 export type Listening = Pick<Config, "host" | "port" | "tls">;
 
@@ -29,7 +26,7 @@ export function tryToListen({ host, port, tls }: Listening): void {
  */
 export function listen(
   { host, port, tls }: Listening,
-  handler: Handler,
+  handler: (request: Request) => Response | Promise<Response>,
   log: Log,
 ) {
   const options = { hostname: host, port, ...tls, onListen() {} };

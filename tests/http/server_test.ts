@@ -1,11 +1,6 @@
 import assert from "node:assert/strict";
 import http2 from "node:http2";
-import {
-  type Handler,
-  listen,
-  type Listening,
-  tryToListen,
-} from "../../src/http/server.ts";
+import { listen, type Listening, tryToListen } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { settled } from "../support/fake_store.ts";
 import { assertOneLine, runProgram } from "../support/program.ts";
@@ -15,7 +10,9 @@ import { test } from "../support/tests.ts";
 import { exchange, request } from "../support/wire.ts";
 
 /** Starts a server on a free port; it must log nothing. */
-function start(handler: Handler = () => new Response("hello")) {
+function start(
+  handler: Parameters<typeof listen>[1] = () => new Response("hello"),
+) {
   const address = { host: "127.0.0.1", port: 0, tls: undefined };
   return listen(address, handler, new Log("text", assert.fail));
 }
