@@ -1,6 +1,7 @@
 import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { BackgroundProcess } from "../support/background.ts";
 import { TOKEN } from "../support/program.ts";
+import { eventually } from "../support/waiting.ts";
 import { request, Wire } from "../support/wire.ts";
 
 /** What a service is loaded with. */
@@ -74,13 +75,11 @@ export class Service extends BackgroundProcess {
 
   async #untilRunning(creates: number): Promise<void> {
     const headers = { authorization: `Bearer ${TOKEN}` };
-    // The request for the metrics counts, too.
-    const line = `\nplant_store_http_requests_running ${creates + 1}\n`;
-    for (let text = ""; !text.includes(line);) {
+    const line = `\nplant_store_creates_running ${creates}\n`;
+    await eventually((text) => text.includes(line), async () => {
       const response = await fetch(`${this.#url}/metrics`, { headers });
-      text = await response.text();
-      if (!response.ok) throw new Error(`GET /metrics: ${text}`);
-    }
+      return await response.text();
+    });
   }
 }
 
