@@ -74,15 +74,15 @@ const LIMITS: readonly (readonly [string, string, ErrorRow?])[] = [
   ],
   [
     "Headers of a request",
-    "at most 64 KiB in 100 headers. More, or malformed HTTP, gets a bare 400 or 431 or no reply, and error 40000 from a proxy",
+    "at most 64 KiB in 100 headers. Beyond that, the reply is a 400 or 431 without a body, or there is none; a proxy may send error 40000",
   ],
   [
     "`Connection: Upgrade` without TLS",
-    "not supported: a bare 400. Java's HttpClient sends it, unless it has `version(HTTP_1_1)`",
+    "not supported: a 400 without a body. Java's HttpClient sends it, unless it has `version(HTTP_1_1)`",
   ],
   [
     "Connections",
-    "idle ones stay open. A client that closes its sending side before the reply may get none, although the plant may be stored",
+    "HTTP/1.1, or HTTP/2. Idle ones stay open. A client that half-closes its connection before the reply may get none, although the plant may be stored",
   ],
   [
     "Web pages",

@@ -153,6 +153,6 @@ Deno.test("samples() retries without a reply, and after every status for which t
   const { html } = renderPage("https://plants.test");
   const words = html.replaceAll(/\s+/g, " ");
   assert.ok(
-    words.includes(`status ${statuses.replace(/, (\d+)$/, " or $1")},`),
+    words.includes(`status ${statuses.replace(/, (\d+)$/, " or $1")}.`),
   );
 });

@@ -30,9 +30,9 @@ for tries in range(5):
         print(text)
         break
     if status not in (0, 408, 429, 500, 502, 503, 504):
-        raise SystemExit(f"fix the request: {text}")
+        raise SystemExit(f"fix the request: {status} {text}")
     if tries == 4:
-        raise SystemExit(f"keep the create, send it later: {text}")
+        raise SystemExit(f"keep the create, send it later: {status} {text}")
     # A date counts as none.
     pause = max(int(after) if after.isdecimal() else 0, 2**tries)
     time.sleep(pause * (1 + random.random()))

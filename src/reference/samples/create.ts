@@ -34,8 +34,10 @@ for (let tries = 0;; tries++) {
     break;
   }
   if (![0, 408, 429, 500, 502, 503, 504].includes(status)) { // 0: no reply
-    throw new Error(`fix the request: ${text}`);
+    throw new Error(`fix the request: ${status} ${text}`);
   }
-  if (tries === 4) throw new Error(`keep the create, send it later: ${text}`);
+  if (tries === 4) {
+    throw new Error(`keep the create, send it later: ${status} ${text}`);
+  }
   await sleep(1000 * Math.max(after, 2 ** tries) * (1 + Math.random()));
 }

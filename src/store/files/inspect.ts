@@ -64,7 +64,6 @@ export function inspect(path: string): "nothing" | "empty" | "store" {
   if (!file.isFile || file.size === 1) {
     throw new StoreError("path", NOT_A_STORE);
   }
-  if (file.size === 0) return "empty";
   return inspectTables(path, files.length === 1);
 }
 

@@ -145,6 +145,10 @@ const ACCEPTED: readonly [found: ReturnType<typeof inspect>, make: Make][] = [
   // A log without content has nothing to replay.
   ["nothing", (path) => anEmptyFile(`${path}-wal`)],
   ["empty", anEmptyFile],
+  ["empty", (path) => {
+    anEmptyFile(path);
+    anEmptyFile(`${path}-journal`);
+  }],
   ["empty", sql("PRAGMA user_version = 1")],
   ["empty", sql(`PRAGMA journal_mode = WAL; ${FIRST_TABLE}`)],
   ["store", aStore()],
