@@ -72,6 +72,8 @@ test("an import that is killed and repeated stores every plant, exported byte by
     }
     const { status, stderr } = await importFile(store, file);
     assert.equal(status, 0, stderr);
+    // A stopped store is one file.
+    assert.deepEqual(directory.names(), ["in", "plants.db"]);
     const [, created = "", stored = ""] =
       /^(\d+) created, (\d+) already stored, 0 conflicting, 0 refused\n$/
         .exec(stderr) ?? [];
