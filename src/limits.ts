@@ -19,17 +19,11 @@ export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 
 /**
  * Maximum creates that are running, from the header to the reply. Their bodies
- * have at most 128 MiB, for which the process needs up to 1 GiB, and their work
- * takes two cores a fifth of a second. Fewer would refuse ordinary clients whenever a disk pauses, or when they all
- * start at once.
+ * take up to 128 MiB, and the process 1 GiB. Their work takes two cores a fifth of
+ * a second. Fewer would refuse clients that all start at once, or whenever a disk
+ * pauses.
  */
 export const CREATES_RUNNING_MAX = 4_096;
-
-/**
- * Bytes of a refused body to discard before closing its connection. A client
- * that is still sending when the connection closes does not see the reply.
- */
-export const BODY_DISCARD_BYTES_MAX = 1024 * 1024;
 
 /**
  * Time for a body to arrive: 32 KiB at the speed of a slow modem. The

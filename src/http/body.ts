@@ -1,11 +1,6 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../clock.ts";
 import { ApiError } from "../api_errors.ts";
-import {
-  BODY_BYTES_MAX,
-  BODY_DISCARD_BYTES_MAX,
-  BODY_MS_MAX,
-} from "../limits.ts";
+import type { Clock } from "../clock.ts";
+import { BODY_BYTES_MAX, BODY_MS_MAX } from "../limits.ts";
 
 /** The client disconnected before the end of its body. */
 const DISCONNECTED = new ApiError(
@@ -60,19 +55,6 @@ export class BodyReader {
     body.resolve(received);
   }
 
-  /**
-   * Discards the body of a request that was refused without reading it, unless it
-   * is short: the runtime then reads a short body to its end. It would do so with a
-   * body of any length.
-   */
-  discard(request: Request): void {
-    const isShort = (contentLength(request) ?? Infinity) <= BODY_BYTES_MAX;
-    // bodyUsed costs as much as reading the body, so it is asked last.
-    if (isShort || request.bodyUsed) return;
-    const reader = request.body?.getReader();
-    if (reader !== undefined) this.#discardRest(reader);
-  }
-
   /** Refuses the bodies that have reached their deadline. Call it regularly. */
   expire(): void {
     const nowMs = this.#clock();
@@ -110,7 +92,7 @@ export class BodyReader {
       const end = length + chunk.length;
       // A body that was refused already is not kept; its result has no effect.
       if (end > BODY_BYTES_MAX || !this.#arriving.has(body)) {
-        this.#discardRest(reader);
+        reader.cancel().catch(() => {});
         return TOO_LARGE;
       }
       if (end > bytes.length) {
@@ -119,29 +101,6 @@ export class BodyReader {
       }
       bytes.set(chunk, length);
       length = end;
-    }
-  }
-
-  /**
-   * Discards a bounded part of the rest while the client sends it, so that most
-   * clients finish and see the reply, and then closes the connection. The reply
-   * must be sent first: the runtime reads a body that is cancelled earlier to its
-   * end.
-   */
-  async #discardRest(
-    reader: ReadableStreamDefaultReader<Uint8Array>,
-  ): Promise<void> {
-    try {
-      let bytes = 0;
-      while (bytes < BODY_DISCARD_BYTES_MAX) {
-        const { value } = await reader.read();
-        if (value === undefined) return;
-        bytes += value.length;
-      }
-      await sleep(0);
-      await reader.cancel();
-    } catch {
-      // The client has disconnected.
     }
   }
 }

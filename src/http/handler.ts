@@ -113,13 +113,12 @@ export class RequestHandler {
     if (!isCreate || this.#creates < CREATES_RUNNING_MAX) {
       return this.#admit(request, isCreate);
     }
-    this.#parts.bodies.discard(request);
     this.#parts.metrics.request(BUSY.status);
     return BUSY.clone();
   }
 
   async #admit(request: Request, isCreate: boolean): Promise<Response> {
-    const { bodies, clock, log, metrics } = this.#parts;
+    const { clock, log, metrics } = this.#parts;
     const startMs = clock();
     if (isCreate) this.#creates++;
     let response: Response;
@@ -134,9 +133,6 @@ export class RequestHandler {
     }
     if (!isCreate) response.headers.set("Cache-Control", "no-store");
     if (request.method === "HEAD") response = await withoutBody(response);
-    // A create that succeeded has read its body. The runtime discards that of a
-    // GET itself.
-    if (!response.ok) bodies.discard(request);
     metrics.request(response.status, (clock() - startMs) / 1000);
     return response;
   }

@@ -8,7 +8,6 @@ import {
 } from "../api_errors.ts";
 import {
   BODY_BYTES_MAX,
-  BODY_DISCARD_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
   CREATES_RUNNING_MAX,
@@ -58,13 +57,7 @@ const LIMITS: readonly (readonly [string, string, ErrorRow?])[] = [
   ],
   ["Byte order mark before the JSON", "not allowed", notJson],
   ["Nesting of arrays and objects", `${JSON_DEPTH_MAX} levels`, notJson],
-  [
-    "Size of the body",
-    `${BODY_BYTES_MAX / 1024} KiB. Check it before sending: one above ${
-      BODY_DISCARD_BYTES_MAX / 2 ** 20
-    } MiB may get no reply, which looks like an outage`,
-    bodyTooLarge,
-  ],
+  ["Size of the body", `${BODY_BYTES_MAX / 1024} KiB`, bodyTooLarge],
   ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
   ["Time to store a plant", `${COMMIT_MS_MAX / 1000} s`, storeFailed],
   [
