@@ -7,7 +7,6 @@ import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
   fileFailure,
-  OperatorError,
 } from "../operator_error.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
 import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
@@ -24,7 +23,7 @@ import { countOf } from "../text.ts";
  * @param path the file, or `-` for stdin
  * @returns the exit status: 0 if the plant of every line is stored now, 1 if the
  * store failed, 2 if a line must change first
- * @throws {OperatorError} if the file cannot be read, or if a line is too long
+ * @throws {OperatorError} if the file cannot be read
  * @throws {StoreError} if the store cannot be opened
  */
 export async function importPlants(
@@ -68,10 +67,11 @@ export async function importPlants(
     for await (const bytes of readLines(input, path)) {
       line++;
       if (bytes.length > LINE_BYTES_MAX) {
-        throw new OperatorError(
-          `line ${line}: expected at most ${LINE_BYTES_MAX} bytes: shorten it, ` +
-            "and repeat the import",
+        counts.refused++;
+        printLine(
+          `line ${line}: expected at most ${LINE_BYTES_MAX} bytes; the import ends here`,
         );
+        break;
       }
       const parsed = parseLine(bytes);
       if (typeof parsed === "string") {

@@ -134,9 +134,10 @@ for (
   test(`importPlants() ends at a line ${what} LINE_BYTES_MAX`, async (place) => {
     const { result, stderr } = await importBytes(place, `${ONE}\n${line}`);
     const expected = `expected at most ${LINE_BYTES_MAX} bytes`;
-    const message = `line 2: ${expected}: shorten it, and repeat the import`;
-    assert.deepEqual([result.message, result.exitStatus], [message, 2]);
-    assert.ok(stderr.endsWith(`\n${summary({ created: 1 })}`), stderr);
+    const message = `line 2: ${expected}; the import ends here`;
+    const counts = summary({ created: 1, refused: 1 });
+    assert.ok(stderr.endsWith(`\n${message}\n${counts}`), stderr);
+    assert.equal(result, 2);
     assert.deepEqual(await linesIn(place.store), [ONE]);
   });
 }
@@ -155,6 +156,10 @@ test("importPlants() stops if the store fails, and says what to do, whatever oth
     "the same import when the store works",
   ]);
   assert.equal(result, 1);
+  const tooLong = `${ONE}\n${padded(LINE_BYTES_MAX + 1)}`;
+  const other = await importBytes(place, tooLong);
+  assert.match(other.stderr, /the store failed on 1 plant: read-only database/);
+  assert.equal(other.result, 1);
   assert.deepEqual(await linesIn(place.store), []);
 });
 
