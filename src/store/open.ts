@@ -38,9 +38,8 @@ export function openExistingStore(location: StoreLocation): Promise<KvStore> {
     if (found === "nothing") throw new StoreError("path", "no such file");
     if (found === "empty") throw new StoreError("path", "it is empty");
   }
-  // Deno's first writes to a file, and whatever follows them, wait without a
-  // limit while another process has locked it. Any read ends after them, also one
-  // that meets damage.
+  // While another process has the lock, Deno's first writes wait without a limit.
+  // A read waits for them, also one that meets damage.
   async function readOnce(store: KvStore): Promise<void> {
     await store.read([0n]).catch((error) => {
       if (!error.isDamage) throw error;
@@ -50,7 +49,8 @@ export function openExistingStore(location: StoreLocation): Promise<KvStore> {
 }
 
 /**
- * Opens a store, in bounded time, and retries while another process has locked it.
+ * Opens a store, in bounded time, and retries while another process has locked it,
+ * and once if a read has failed.
  * @param prepare examines the path of a file
  * @param check the first operation
  */
@@ -75,16 +75,14 @@ async function open(
     const opening = retryWhileLocked(timeoutMs, tryToOpen);
     return await withTimeout(opening, timeoutMs);
   }
-  try {
-    return await openInTime();
-  } catch (thrown) {
-    const error = toStoreError(thrown);
-    if (error.kind !== "corrupt") throw error;
-    // SQLite reports a failed read of an intact database in the same way.
-    const store = await openInTime().catch(() => undefined);
-    if (store === undefined) throw error;
-    store.close();
-    throw new StoreError("other", error.message);
+  for (let tries = 1;; tries++) {
+    try {
+      return await openInTime();
+    } catch (thrown) {
+      const error = toStoreError(thrown);
+      // SQLite reports a failed read of an intact database in the same way.
+      if (error.kind !== "corrupt" || tries === 2) throw error;
+    }
   }
 }
 

@@ -105,16 +105,14 @@ test("openStore() fails if another process keeps the lock, later if a killed ser
   }
 });
 
-test("a store of which one read fails can be opened again, so the error can pass; that of a damaged one cannot", async ({ store: path }) => {
+test("a store opens although one read fails, but not if it is damaged", async ({ store: path }) => {
   await makeStore(path, PLANTS);
-  const corrupt = new StoreError("corrupt");
   for (const open of OPEN) {
     using once = replaced(KvStore, "open", () => {
       once[Symbol.dispose]();
-      return Promise.reject(corrupt);
+      return Promise.reject(new StoreError("corrupt"));
     });
-    const other = storeError("other", corrupt.message);
-    await assert.rejects(open(fileAt(path)), other);
+    await open(fileAt(path));
   }
   // A page that Deno reads when it opens a store.
   overwrite(path, 5 * PAGE_BYTES, PAGE_BYTES);
