@@ -20,8 +20,8 @@ export function createService(
   const metrics = new Metrics();
   const health = new StoreHealth(store, report, clock);
   const committer = new Committer(store, {
-    committed(seconds, plants) {
-      metrics.commit(seconds, plants);
+    committed(seconds) {
+      metrics.commit(seconds);
       health.committed(seconds);
     },
     commitFailed: (error) => health.failed(error),

@@ -18,8 +18,8 @@ export type Outcome = "stored" | "replayed" | "conflict" | "failed";
 
 /** What the committer reports, after the creates of a commit are answered. */
 export interface CommitReports {
-  /** A commit succeeded in so many seconds and stored so many plants. */
-  committed(seconds: number, plants: number): void;
+  /** A commit succeeded in so many seconds. */
+  committed(seconds: number): void;
   /** A commit failed or timed out. */
   commitFailed(error: StoreError): void;
 }
@@ -36,7 +36,7 @@ interface Create {
  */
 interface Write extends NewPlant {
   readonly arrivedMs: number;
-  /** In order of arrival, the first one with this plant; empty once answered. */
+  /** In order of arrival; the first has this plant. Empty once answered. */
   creates: Create[];
 }
 
@@ -103,8 +103,8 @@ export class Committer {
 
   /**
    * Starts commits for the queue. While a commit is in flight, the next starts
-   * only when its batch is full, because a commit has a high fixed cost. A commit
-   * whose creates have expired does not count: it may never end.
+   * only when `plantsMax` creates wait, because a commit has a high fixed cost. A
+   * commit whose creates have expired does not count: it may never end.
    */
   #startCommits(): void {
     const { plantsMax, inFlightMax } = this.#store.commits;
@@ -151,7 +151,7 @@ export class Committer {
         if (result === "committed") {
           const seconds = (this.#clock() - startMs) / 1000;
           for (const write of remaining) this.#answerStored(write);
-          this.#reports.committed(seconds, remaining.length);
+          this.#reports.committed(seconds);
           return;
         }
         remaining = await this.#settleExisting(remaining);

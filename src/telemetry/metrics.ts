@@ -5,12 +5,9 @@ import { VERSION } from "../version.ts";
 /** The content type of the Prometheus text format. */
 export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Bounds of durations, of commits and of requests. */
+/** Bounds of the durations of commits and of requests. */
 const SHORT_SECONDS = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025];
 const SECONDS = [...SHORT_SECONDS, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
-
-/** Bounds up to the largest commit: 10 plants to a server, 100 to a file. */
-const COMMIT_PLANTS = [1, 2, 5, 10, 20, 50, 100];
 
 /** Values of the other parts of the service at a scrape. */
 export interface Gauges {
@@ -21,14 +18,17 @@ export interface Gauges {
   readonly databaseBytes: number | undefined;
 }
 
-/** A Prometheus histogram. */
+/** A Prometheus histogram of durations. */
 class Histogram {
   /** For each bound, the number of values up to it. */
   readonly #buckets: { readonly bound: number; count: number }[];
   #sum = 0;
 
-  constructor(bounds: readonly number[]) {
-    this.#buckets = [...bounds, Infinity].map((bound) => ({ bound, count: 0 }));
+  constructor() {
+    this.#buckets = [...SECONDS, Infinity].map((bound) => ({
+      bound,
+      count: 0,
+    }));
   }
 
   observe(value: number): void {
@@ -63,9 +63,8 @@ function linesOf(
 export class Metrics {
   /** Requests by status; those of the API are shown before they occur. */
   readonly #requests = new Map([[200, 0]]);
-  readonly #requestSeconds = new Histogram(SECONDS);
-  readonly #commitPlants = new Histogram(COMMIT_PLANTS);
-  readonly #commitSeconds = new Histogram(SECONDS);
+  readonly #requestSeconds = new Histogram();
+  readonly #commitSeconds = new Histogram();
   readonly #creates: Record<Outcome, number> = {
     stored: 0,
     replayed: 0,
@@ -94,8 +93,7 @@ export class Metrics {
   }
 
   /** Counts a successful commit. */
-  commit(seconds: number, plants: number): void {
-    this.#commitPlants.observe(plants);
+  commit(seconds: number): void {
     this.#commitSeconds.observe(seconds);
   }
 
@@ -121,13 +119,10 @@ plant_store_creates_running ${createsRunning}
 # HELP plant_store_creates_total Creates by outcome: stored is new, replayed was stored before.
 # TYPE plant_store_creates_total counter
 ${linesOf("plant_store_creates_total", "outcome", creates)}
-# HELP plant_store_commit_plants Plants in one commit.
-# TYPE plant_store_commit_plants histogram
-${this.#commitPlants.text("plant_store_commit_plants")}
 # HELP plant_store_commit_duration_seconds Time of one commit.
 # TYPE plant_store_commit_duration_seconds histogram
 ${this.#commitSeconds.text("plant_store_commit_duration_seconds")}
-# HELP plant_store_up Whether the store works: 1, or 0 while it fails and for 2 s after; a lost store needs a restart.
+# HELP plant_store_up Whether the store works: 1, or 0 while it fails and for 2 s after.
 # TYPE plant_store_up gauge
 plant_store_up ${isStoreHealthy ? 1 : 0}
 # HELP plant_store_build_info The versions of the program and of its runtime.
