@@ -56,7 +56,7 @@ export const COMMIT_MS_MAX = 5_000;
 export interface CommitBounds {
   /** Maximum plants in one commit. */
   readonly plantsMax: number;
-  /** Maximum commits in flight; all but the first are full. */
+  /** Maximum commits in flight: one, and others that start full. */
   readonly inFlightMax: number;
 }
 
@@ -78,16 +78,16 @@ export const COMMITS_SERVER: CommitBounds = { plantsMax: 10, inFlightMax: 16 };
  */
 export const COMMIT_CHARS_MAX = 400_000;
 
-/** Maximum delay of the next retry while another process commits, about as long. */
+/** Maximum delay before a retry: about one commit of another process. */
 export const LOCK_RETRY_MS_MAX = 20;
 
 /** Maximum keys in one read: Deno KV's limit for `getMany`. */
 export const READ_KEYS_MAX = 10;
 
-/** Keys of a run that are fetched at once: Deno KV's limit, and all of any run. */
+/** Keys that a listing fetches at once: Deno KV's limit, more than any run has. */
 export const LIST_KEYS_MAX = 1_000;
 
-/** Minimum ids in a run to read them with one listing, which costs about as much. */
+/** Minimum ids in a run: one listing costs about as much as so many reads. */
 export const RUN_IDS_MIN = 4;
 
 /** Maximum distance between two ids of a run: a listing also reads those between. */
@@ -122,8 +122,8 @@ export const PROBE_MS = 1_000;
 export const RECOVERY_MS_MIN = 2_000;
 
 /**
- * Time after which the clients of a service that stops retry. Running requests
- * finish earlier: the deadline of a create is {@link COMMIT_MS_MAX}.
+ * The `Retry-After` of a service that stops. Running requests finish earlier: the
+ * deadline of a create is {@link COMMIT_MS_MAX}.
  */
 export const STOP_RETRY_MS = 10_000;
 

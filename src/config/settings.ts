@@ -89,7 +89,7 @@ const SETTINGS = {
     variable: "BASE_URL",
     placeholder: "URL",
     help:
-      "public address, such as https://plants.example; its path prefixes all paths",
+      "address for clients, if not the above, such as https://plants.example; its path prefixes all paths",
     expected: "an http or https URL without a user and a query",
     parse: parseBaseUrl,
   },
@@ -147,7 +147,7 @@ export class Settings {
     return this.#given(SETTINGS[key])?.name ?? "default";
   }
 
-  /** Returns the flag or variable that has a value, or that could have one. */
+  /** Returns the flag or variable that has the value, or else the flag. */
   nameOf(key: SettingKey): string {
     const setting: Setting = SETTINGS[key];
     const { flag, variable } = setting;

@@ -9,7 +9,7 @@ const SAME_SIGNAL_MS_MAX = 500;
 /**
  * Listens for the signals that stop the service. Without a listener, process 1
  * of a container ignores them.
- * @returns the first signal; a second one ends the process at once
+ * @returns the first signal; a later one ends the process at once
  */
 export function stopSignal(): Promise<Deno.Signal> {
   const { promise, resolve } = Promise.withResolvers<Deno.Signal>();

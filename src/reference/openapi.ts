@@ -72,7 +72,8 @@ const ERROR = {
 const TAGGED = { name: "Monstera", tag: "climber" };
 const UNTAGGED = { name: "Ficus lyrata" };
 
-const CREATED =
+/** The meaning of a 200. */
+export const CREATED =
   "The plant is on disk, stored by this request or by an earlier one.";
 
 function describeCreate() {

@@ -17,6 +17,7 @@ import {
 import {
   API_VERSION,
   AUTHENTICATION,
+  CREATED,
   LEAD,
   PLANT,
   PLANT_ID,
@@ -171,6 +172,7 @@ export function renderPage(baseUrl: string) {
     lead: LEAD,
     plants_url: escapeHtml(`${baseUrl}/plants`),
     description_path: escapeHtml(pathname),
+    created: CREATED,
     authentication: toHtml(AUTHENTICATION),
     plant_inputs: plantInputs(),
     new_plant: memberRows(PLANT_ID) + memberRows(PLANT),

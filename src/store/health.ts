@@ -4,7 +4,7 @@ import type { Store } from "./kv_store.ts";
 import { withTimeout } from "./retry.ts";
 import { StoreError } from "./store_error.ts";
 
-/** Called when the store starts to fail or fails in another way, and when it works. */
+/** Called when the store starts to fail, fails in another way, or has recovered. */
 export type HealthReport = (error: StoreError | undefined) => void;
 
 /**

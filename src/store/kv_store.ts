@@ -55,7 +55,7 @@ export class KvStore {
   readonly #files: WatchedFiles | undefined;
   /** The token of a KV Connect server. */
   readonly #token: string | undefined;
-  /** Set when the store is found to be corrupt or lost: nothing may follow. */
+  /** Set when the store is found to be corrupt or lost: only listings may follow. */
   #end: StoreError | undefined;
 
   private constructor(kv: Deno.Kv, files?: WatchedFiles, token?: string) {
@@ -175,8 +175,8 @@ export class KvStore {
 
   /**
    * Lists the plants above an id, in the order of ids or in reverse, in pages. Each
-   * has a time limit, since a KV Connect server may never answer. Damage ends it
-   * after the last plant before it.
+   * has a time limit, since a KV Connect server may never answer. At damage, it
+   * yields the plants before it, then throws.
    * @throws {StoreError}
    */
   async *list(

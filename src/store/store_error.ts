@@ -91,7 +91,7 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-/** Kinds that a restart, or time, can end. */
+/** Kinds that can pass while nothing is changed. */
 const TRANSIENT: readonly StoreErrorKind[] = [
   "lost",
   "locked",

@@ -123,9 +123,8 @@ function isInWalMode(path: string): boolean {
  */
 function inspectTables(path: string, isAlone: boolean): "empty" | "store" {
   try {
-    // Read-only beside other files, since closing it would otherwise write the log of
-    // a killed service into it, or delete the log of a corrupt one. Without them, it
-    // must be writable, so that SQLite removes the files that it creates for a while.
+    // Read-only beside a log: closing it would write the log into the database, or
+    // delete it. Without one, writable, so that SQLite removes its temporary files.
     using database = new DatabaseSync(path, { readOnly: !isAlone });
     const tables = database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => name);

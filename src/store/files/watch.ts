@@ -44,8 +44,8 @@ export class WatchedFiles {
 
   /**
    * Checks all files as {@link checkDatabase}. Too expensive after each commit:
-   * since Linux 6.13, the first write after reading the times of the log updates
-   * them, which made each commit a third slower.
+   * since Linux 6.13, reading the times of the log makes its next write update
+   * them, and each commit took a third longer.
    */
   check(): void {
     this.checkDatabase();
