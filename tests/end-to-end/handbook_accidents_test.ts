@@ -5,7 +5,7 @@ import {
   BACK_UP,
   block,
   type Machine,
-  NEW_DISK,
+  MOVE,
   onMachine,
   RESTORE,
   SWAP,
@@ -123,15 +123,16 @@ onMachine.test("the plants of a failing disk are exported, and restored on a new
   await machine.succeed(
     "systemctl stop plant-store; plants export > plants.jsonl",
     "mkdir /disk; mount --bind /disk /var/lib/plant-store",
-    RESTORE,
-    "plants import - < /root/plants.jsonl",
+    block("Restore"),
+    "plants import - --kv /var/lib/plant-store/new/plants.db < /root/plants.jsonl",
+    SWAP,
   );
 });
 
 onMachine.test("the service recovers from a full disk, and a start waits for room, and for a lock", async (machine) => {
   const fill = "! dd if=/dev/zero of=full";
   const disk = "mkdir /disk; mount -t tmpfs -o size=8m none /disk";
-  await machine.succeed(disk, NEW_DISK, block("Settings"));
+  await machine.succeed(disk, MOVE);
   await reports(machine, fill, /the store fails: .*disk is full/);
   await reports(machine, "rm full", /the store has recovered/);
   const stop = "systemctl stop plant-store";

@@ -5,7 +5,7 @@ import {
   block,
   DEPLOY,
   INSTALL,
-  NEW_DISK,
+  MOVE,
   onMachine,
 } from "../support/machine.ts";
 import { TOKEN } from "../support/program.ts";
@@ -30,10 +30,12 @@ onMachine.test("a deployment protects the files and changes nothing the second t
 });
 
 onMachine.test("the store moves to another disk, and a start without that disk fails and creates no store", async (machine) => {
-  const move = block("Settings");
-  await machine.succeed("mkdir /disk", NEW_DISK, move);
+  const moved = await machine.succeed("mkdir /disk", MOVE);
+  assert.match(moved, /^moved$/m);
   // Pasted again, it moves nothing.
-  await machine.succeed(move, "ls /disk/current/plants.db");
+  const again = await machine.run(block("Settings"));
+  assert.doesNotMatch(again.stdout, /moved/);
+  await machine.succeed("systemctl start plant-store; ls /disk/current");
   await machine.assertHasAll();
   const failed = await machine.succeed(
     "systemctl stop plant-store; umount /var/lib/plant-store",
@@ -66,8 +68,8 @@ onMachine.test("a token that is added is accepted until it is deleted, and an in
   assert.match(invalid.stderr, /expected 1 to 100 tokens /);
   await machine.acknowledges(10);
   const deleted = await machine.succeed(
-    "token=$(sed -n 2p /etc/plant-store.token)",
-    "sed -i 2,3d /etc/plant-store.token",
+    "token=$(sed -n 3p /etc/plant-store.token)",
+    "sed -i 3,4d /etc/plant-store.token",
     ...load,
     status,
   );

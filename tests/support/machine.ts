@@ -52,9 +52,11 @@ export const SWAP = block("Restore", 2);
 export const RESTORE = block("Restore") + block("Restore", 1) + SWAP;
 export const BACK_UP = "systemctl start plant-store-backup";
 
-/** Mounts a disk, a directory of the machine, as the step to move the store needs. */
-export const NEW_DISK = `mount --bind /disk /mnt
-  echo '/disk /var/lib/plant-store none bind 0 0' >> /etc/fstab`;
+/** Moves the store to another disk, a directory of the machine. */
+export const MOVE = `mount --bind /disk /mnt
+  ${block("Settings")}
+  echo '/disk /var/lib/plant-store none bind 0 0' >> /etc/fstab
+  ${block("Settings", 1)}`;
 
 /** Where the machine has the program: the service sees no home. */
 const PROGRAM = "/opt/plant-store";
