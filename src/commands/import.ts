@@ -61,7 +61,7 @@ export async function importPlants(
   let line = 0;
   /** The creates that wait, in order of arrival: enough for full commits. */
   const waiting: Promise<void>[] = [];
-  const { plantsMax, inFlightMax } = store.commits;
+  const { plantsMax, inFlightMax } = store.commitBounds;
   const waitingMax = 2 * inFlightMax * plantsMax;
   try {
     for await (const bytes of readLines(input, path)) {

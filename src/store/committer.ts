@@ -95,7 +95,7 @@ export class Committer {
       if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
     }
     const isStalled = !this.#isAwaitingCommit() &&
-      this.#inFlight.size === this.#store.commits.inFlightMax;
+      this.#inFlight.size === this.#store.commitBounds.inFlightMax;
     if (expired.length === 0 && !isStalled) return;
     this.#startCommits();
     this.#reports.commitFailed(noAnswer(COMMIT_MS_MAX));
@@ -107,7 +107,7 @@ export class Committer {
    * commit whose creates have expired does not count: it may never end.
    */
   #startCommits(): void {
-    const { plantsMax, inFlightMax } = this.#store.commits;
+    const { plantsMax, inFlightMax } = this.#store.commitBounds;
     while (this.#queue.size > 0 && this.#inFlight.size < inFlightMax) {
       const isFull = this.#queue.size >= plantsMax;
       if (!isFull && this.#isAwaitingCommit()) return;
@@ -124,7 +124,7 @@ export class Committer {
       if (chars > COMMIT_CHARS_MAX) break;
       this.#queue.delete(write.id);
       batch.push(write);
-      if (batch.length === this.#store.commits.plantsMax) break;
+      if (batch.length === this.#store.commitBounds.plantsMax) break;
     }
     return batch;
   }

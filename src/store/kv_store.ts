@@ -49,20 +49,20 @@ export type Store = Omit<KvStore, "remove" | "list" | "close">;
  * Connect server does not answer never settles.
  */
 export class KvStore {
-  readonly commits: CommitBounds;
+  readonly commitBounds: CommitBounds;
   readonly #kv: Deno.Kv;
   /** The open files; `undefined` for a KV Connect server. */
   readonly #files: WatchedFiles | undefined;
   /** The token of a KV Connect server. */
   readonly #token: string | undefined;
   /** Set when the store is found to be corrupt or lost: only listings may follow. */
-  #end: StoreError | undefined;
+  #failure: StoreError | undefined;
 
   private constructor(kv: Deno.Kv, files?: WatchedFiles, token?: string) {
     this.#kv = kv;
     this.#files = files;
     this.#token = token;
-    this.commits = files === undefined ? COMMITS_SERVER : COMMITS_FILE;
+    this.commitBounds = files === undefined ? COMMITS_SERVER : COMMITS_FILE;
   }
 
   /**
@@ -238,7 +238,7 @@ export class KvStore {
   }
 
   #requireOpen(): void {
-    if (this.#end !== undefined) throw this.#end;
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
   /** Nothing of a lost or corrupt store is acknowledged. */
@@ -250,7 +250,7 @@ export class KvStore {
   /** Converts an error, and remembers that the store is corrupt or lost. */
   #toError(error: unknown): StoreError {
     const converted = toStoreError(error, this.#token);
-    if (converted.isFinal) this.#end ??= converted;
+    if (converted.isFinal) this.#failure ??= converted;
     return converted;
   }
 

@@ -35,7 +35,7 @@ async function commitAll(
   store: KvStore,
   plants: readonly NewPlant[],
 ): Promise<void> {
-  const batchSize = store.commits.plantsMax;
+  const batchSize = store.commitBounds.plantsMax;
   const batches: NewPlant[][] = [];
   for (let i = 0; i < plants.length; i += batchSize) {
     batches.push(plants.slice(i, i + batchSize));
@@ -111,11 +111,11 @@ eachStore.test("list() has pages of PAGE_KEYS plants until one is shorter", asyn
 });
 
 eachStore.test("commit() takes the most plants that COMMIT_CHARS_MAX allows, the largest and as many as possible", async ({ store }) => {
-  const chars = Math.floor(COMMIT_CHARS_MAX / store.commits.plantsMax);
+  const chars = Math.floor(COMMIT_CHARS_MAX / store.commitBounds.plantsMax);
   const many = { name: "ж".repeat(Math.min(chars, LARGEST.name.length)) };
   for (const [first, plant] of [[ID_MIN, LARGEST], [0n, many]] as const) {
     const count = Math.floor(COMMIT_CHARS_MAX / countChars(plant));
-    const ids = range(first, Math.min(store.commits.plantsMax, count));
+    const ids = range(first, Math.min(store.commitBounds.plantsMax, count));
     const plants = ids.map((id) => ({ id, plant }));
     assert.equal(await store.commit(plants), "committed");
     const found = await store.read(ids);

@@ -18,7 +18,7 @@ export class FakeStore implements Store {
   problem: string | undefined;
   #isPaused = false;
 
-  constructor(readonly commits: CommitBounds = COMMITS_FILE) {}
+  constructor(readonly commitBounds: CommitBounds = COMMITS_FILE) {}
 
   /** From now on commits wait for {@link write} or {@link resume}. */
   pause(): this {

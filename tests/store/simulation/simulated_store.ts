@@ -38,7 +38,7 @@ const COMMIT: readonly Course[] = [
 
 /** A store that one process has open, and that fails in every known way. */
 export class SimulatedStore implements Store {
-  readonly commits: CommitBounds;
+  readonly commitBounds: CommitBounds;
   readonly databaseBytes = undefined;
   readonly #world: World;
   readonly #model: InstanceModel;
@@ -48,7 +48,7 @@ export class SimulatedStore implements Store {
   #landsLate = false;
 
   constructor(world: World, model: InstanceModel) {
-    this.commits = world.shape;
+    this.commitBounds = world.shape;
     this.#world = world;
     this.#model = model;
   }
