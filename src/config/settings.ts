@@ -89,7 +89,7 @@ const SETTINGS = {
     variable: "BASE_URL",
     placeholder: "URL",
     help:
-      "address for clients, if not the above, such as https://plants.example; its path prefixes all paths",
+      "address for clients, if different, such as https://plants.example; all paths begin with its path",
     expected: "an http or https URL without a user and a query",
     parse: parseBaseUrl,
   },

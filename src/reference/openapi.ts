@@ -23,7 +23,7 @@ export const LEAD =
 
 /** How to authenticate. */
 export const AUTHENTICATION =
-  "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`. The service checks the token before the other headers and the body of a create.";
+  "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`. The service checks the token before the content type and the body of a create.";
 
 export const PLANT = {
   type: "object",
