@@ -30,12 +30,18 @@ onMachine.test("a deployment protects the files and changes nothing the second t
 });
 
 onMachine.test("the store moves to another disk, and a start without that disk fails and creates no store", async (machine) => {
-  const moved = await machine.succeed("mkdir /disk", MOVE);
+  async function doesNotMove(...before: readonly string[]): Promise<void> {
+    const { stdout } = await machine.run(...before, block("Settings"));
+    assert.doesNotMatch(stdout, /moved/);
+    await machine.succeed("systemctl start plant-store");
+  }
+  const used = "mkdir -p /disk/current; mount --bind /disk /mnt";
+  await doesNotMove(used, "touch /mnt/current/plants.db-wal");
+  const moved = await machine.succeed("umount /mnt; rm -r /disk/*", MOVE);
   assert.match(moved, /^moved$/m);
-  // Pasted again, it moves nothing.
-  const again = await machine.run(block("Settings"));
-  assert.doesNotMatch(again.stdout, /moved/);
-  await machine.succeed("systemctl start plant-store; ls /disk/current");
+  // Pasted again.
+  await doesNotMove();
+  await machine.succeed("ls /disk/current/plants.db");
   await machine.assertHasAll();
   const failed = await machine.succeed(
     "systemctl stop plant-store; umount /var/lib/plant-store",
@@ -125,6 +131,8 @@ onMachine.test("a backup is complete and deletes old ones, and one that fails le
     "head -c 1M /dev/zero > /full/other.gz",
     `! ${BACK_UP} && systemctl is-failed plant-store-backup`,
   );
+  const problems = "journalctl -u 'plant-store*' -p warning -o cat";
+  assert.match(await machine.succeed(problems), /No space left on device/);
   assert.equal(await machine.succeed(inBackups, "ls"), names);
 });
 
