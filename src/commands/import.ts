@@ -66,20 +66,13 @@ export async function importPlants(
   try {
     for await (const bytes of readLines(input, path)) {
       line++;
-      if (bytes.length > LINE_BYTES_MAX) {
-        counts.refused++;
-        printLine(
-          `line ${line}: expected at most ${LINE_BYTES_MAX} bytes; the import ends here`,
-        );
-        break;
-      }
       const parsed = parseLine(bytes);
       if (typeof parsed === "string") {
         counts.refused++;
         printLine(`line ${line}: ${parsed}`);
       } else if (parsed !== undefined) waiting.push(create(parsed, line));
       if (waiting.length === waitingMax) await waiting.shift();
-      if (counts.failed > 0) break;
+      if (counts.failed > 0 || bytes.length > LINE_BYTES_MAX) break;
       showProgress(counts.stored + counts.replayed, startMs);
     }
   } finally {
@@ -151,6 +144,9 @@ async function* readLines(
 
 /** Returns the plant of a line, or why there is none; `undefined` if it is empty. */
 function parseLine(bytes: Uint8Array): NewPlant | string | undefined {
+  if (bytes.length > LINE_BYTES_MAX) {
+    return `expected at most ${LINE_BYTES_MAX} bytes; the import ends here`;
+  }
   // Without a byte order mark; JSON allows the CR of a CRLF.
   const text = decodeUtf8(bytes)?.replace(/^\ufeff/, "");
   if (text === undefined) return "expected well-formed UTF-8";
