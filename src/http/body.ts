@@ -92,6 +92,7 @@ export class BodyReader {
       const end = length + chunk.length;
       // A body that was refused already is not kept; its result has no effect.
       if (end > BODY_BYTES_MAX || !this.#arriving.has(body)) {
+        // The runtime then receives the rest, so that the client sees the reply.
         reader.cancel().catch(() => {});
         return TOO_LARGE;
       }

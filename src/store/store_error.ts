@@ -91,7 +91,7 @@ const ROWS: readonly Row[] = [
   },
 ];
 
-/** Kinds that can pass while nothing is changed. */
+/** Kinds after which another try may succeed with the same configuration. */
 const TRANSIENT: readonly StoreErrorKind[] = [
   "lost",
   "locked",

@@ -21,15 +21,11 @@ export interface Gauges {
 /** A Prometheus histogram of durations. */
 class Histogram {
   /** For each bound, the number of values up to it. */
-  readonly #buckets: { readonly bound: number; count: number }[];
+  readonly #buckets = [...SECONDS, Infinity].map((bound) => ({
+    bound,
+    count: 0,
+  }));
   #sum = 0;
-
-  constructor() {
-    this.#buckets = [...SECONDS, Infinity].map((bound) => ({
-      bound,
-      count: 0,
-    }));
-  }
 
   observe(value: number): void {
     for (const bucket of this.#buckets) {
