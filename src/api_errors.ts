@@ -5,6 +5,7 @@
 import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
+  BUSY_RETRY_MS,
   COMMIT_MS_MAX,
   ID_RANGE,
   STOP_RETRY_MS,
@@ -35,17 +36,12 @@ const CHALLENGE = 'Bearer realm="plants"';
 /** The pause is the subject of "Repeating a create" in reference/page.html. */
 const RESEND = "Send the same request again after a pause.";
 
+/** The pause while the store fails: the time in which a create has its outcome. */
+const STORE_RETRY = { "Retry-After": `${COMMIT_MS_MAX / 1000}` };
+
 /** What a client with another path or method needs to know. */
 const HOW_TO_CREATE =
   "create plants with POST /plants below the base URL; only the operator can read them";
-
-/** The effect of a store that failed during a create. */
-export const MAY_BE_STORED =
-  "the plant may or may not be stored: send the same request again";
-
-/** The effect of a failing store. Anybody may ask, so only the log says why. */
-export const WOULD_FAIL =
-  "a create would fail: the log of the service says why";
 
 const ROWS = {
   notUtf8: {
@@ -162,15 +158,25 @@ const ROWS = {
     when: "The service is busy. Nothing was stored.",
     remedy: RESEND,
     message: () => "the service is busy: send the same request again",
-    headers: { "Retry-After": "1" },
+    headers: { "Retry-After": `${BUSY_RETRY_MS / 1000}` },
   },
   storeFailed: {
     error: 50303,
     when: "The store failed. The plant may have been stored.",
     remedy: `${RESEND} Repeating a create is safe.`,
-    message: (effect) => `the store failed or timed out, so ${effect}`,
-    example: MAY_BE_STORED,
-    headers: { "Retry-After": `${COMMIT_MS_MAX / 1000}` },
+    message: () =>
+      "the store failed or timed out, so the plant may or may not be stored: send the same request again",
+    headers: STORE_RETRY,
+  },
+  // The reply of /readyz.
+  notReady: {
+    error: 50304,
+    when: "The store fails: a create would not be stored now.",
+    remedy: RESEND,
+    // Anybody may ask, so only the log says why.
+    message: () =>
+      "the store fails, so a create would not be stored now: the log of the service says why",
+    headers: STORE_RETRY,
   },
 } satisfies Readonly<Record<string, ErrorRow>>;
 

@@ -76,6 +76,12 @@ const COMMANDS = new Map(Object.entries<Command>({
 
 const DEFAULT_COMMAND = "serve";
 
+/** The flags of all settings, as `parseArgs()` takes them. */
+const FLAGS = Object.fromEntries(
+  ALL_SETTINGS.flatMap(({ flag }) => flag ?? [])
+    .map((flag) => [flag, { type: "string" }] as const),
+);
+
 /** The exit status that a shell reports for a program ended by SIGPIPE. */
 const EXIT_PIPE_CLOSED = 128 + 13;
 
@@ -86,7 +92,7 @@ const EXIT_PIPE_CLOSED = 128 + 13;
  * configuration must change, 141 if the reader of stdout has closed the pipe
  */
 export async function main(args: readonly string[]): Promise<number> {
-  let settings = new Settings({}, Deno.env);
+  const name = commandNameIn(args);
   try {
     if (args[0] === "help" || args.includes("--help") || args.includes("-h")) {
       await writeStdout(help());
@@ -97,19 +103,23 @@ export async function main(args: readonly string[]): Promise<number> {
       await writeStdout(`plant-store ${VERSION} (deno ${deno})\n`);
       return 0;
     }
-    const { values, positionals } = parse(args);
-    settings = new Settings(values, Deno.env);
-    const [name = DEFAULT_COMMAND, ...operands] = positionals;
-    return await commandOf(name, operands).run(settings, operands);
+    const { values, positionals: [, ...operands] } = parse(args);
+    return await runCommand(name, operands, new Settings(values, Deno.env));
   } catch (error) {
-    if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
-    // The arguments may be what is wrong, so this searches them for the command.
-    const name = args.find((arg) => COMMANDS.has(arg)) ?? DEFAULT_COMMAND;
-    const format = name === DEFAULT_COMMAND ? logFormatOf(settings) : "text";
-    return error instanceof StoreError
-      ? report(storeFailure(settings.store(), error), format)
-      : report(error, format);
+    // No flag is known, but the environment may have a format.
+    return report(error, formatFor(name, new Settings({}, Deno.env)));
   }
+}
+
+/** Returns the name of the command, also if other arguments are invalid. */
+function commandNameIn(args: readonly string[]): string {
+  const { positionals: [name = DEFAULT_COMMAND] } = parseArgs({
+    args: [...args],
+    options: FLAGS,
+    allowPositionals: true,
+    strict: false,
+  });
+  return name;
 }
 
 /** Splits arguments into flags and others. @throws {OperatorError} */
@@ -118,14 +128,30 @@ function parse(args: readonly string[]) {
   if (args.some((arg) => arg.includes("\ufffd"))) {
     throw new OperatorError("expected arguments in UTF-8");
   }
-  const flags = ALL_SETTINGS.flatMap(({ flag }) => flag ?? []);
-  const options = Object.fromEntries(
-    flags.map((flag) => [flag, { type: "string" }] as const),
-  );
   try {
-    return parseArgs({ args: [...args], options, allowPositionals: true });
+    return parseArgs({
+      args: [...args],
+      options: FLAGS,
+      allowPositionals: true,
+    });
   } catch (error) {
     throw new OperatorError(`${errorMessage(error)}: see --help`);
+  }
+}
+
+/** Runs a command, and reports its failure. */
+async function runCommand(
+  name: string,
+  operands: readonly string[],
+  settings: Settings,
+): Promise<number> {
+  try {
+    return await commandOf(name, operands).run(settings, operands);
+  } catch (error) {
+    const failure = error instanceof StoreError
+      ? storeFailure(settings.store(), error)
+      : error;
+    return report(failure, formatFor(name, settings));
   }
 }
 
@@ -149,6 +175,7 @@ function readId(text: string): bigint {
 
 /** Reports the error that ends the program, and returns its exit status. */
 function report(error: unknown, format: LogFormat): number {
+  if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
   const log = new Log(format);
   if (!(error instanceof OperatorError)) {
     log.internalError(error);
@@ -159,11 +186,16 @@ function report(error: unknown, format: LogFormat): number {
   return error.exitStatus;
 }
 
-/** Returns the configured format, or text if the setting is invalid. */
-function logFormatOf(settings: Settings): LogFormat {
+/**
+ * Returns the format for the failure of a command: that of the log for a start, or
+ * for a name that is no command, which may be a misspelled start.
+ */
+function formatFor(name: string, settings: Settings): LogFormat {
+  if (name !== DEFAULT_COMMAND && COMMANDS.has(name)) return "text";
   try {
     return settings.logFormat();
   } catch {
+    // The setting itself is invalid.
     return "text";
   }
 }

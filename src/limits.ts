@@ -1,6 +1,7 @@
 /**
- * The bounds of the service, with their reasons. The names contain the units.
- * `tests/store/kv_store_test.ts` tries those that depend on Deno KV.
+ * The bounds of requests, of the store and of commands, with their reasons. The
+ * names contain the units. `tests/store/kv_store_test.ts` tries those that depend
+ * on Deno KV.
  */
 
 /**
@@ -11,24 +12,23 @@
 export const BODY_BYTES_MAX = 32 * 1024;
 
 /**
- * Maximum size of a line of an import. An export writes a plant as the shortest
- * body that creates it, except that an id written as 1e18 has 19 digits. A byte
- * order mark and a CR have 4 bytes.
+ * Maximum size of a line of an import. An export must fit. Its line of a plant can
+ * be longer than the body that created the plant: a body can write an id as 1e18,
+ * an export writes 19 digits. The rest is for a byte order mark and a CR.
  */
 export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 
 /**
  * Maximum creates that are running, from the header to the reply. Their bodies
- * take up to 128 MiB, and the process 1 GiB. Their work takes two cores a fifth of
- * a second. Fewer would refuse clients that all start at once, or whenever a disk
- * pauses.
+ * take up to 128 MiB, and the process 1 GiB. Refused bodies come on top: see
+ * http/body.ts. The work of the creates takes two cores a fifth of a second. Fewer
+ * would refuse clients that all start at once, or whenever a disk pauses.
  */
 export const CREATES_RUNNING_MAX = 4_096;
 
 /**
  * Time for a body to arrive: 32 KiB at the speed of a slow modem. The
- * configuration of nginx repeats it, and clients wait longer, 20 s. The part that
- * has arrived of a body that was too slow stays until its client disconnects.
+ * configuration of nginx repeats it. Clients wait longer, 20 s.
  */
 export const BODY_MS_MAX = 10_000;
 
@@ -56,7 +56,10 @@ export const COMMIT_MS_MAX = 5_000;
 export interface CommitBounds {
   /** Maximum plants in one commit. */
   readonly plantsMax: number;
-  /** Maximum commits in flight: one, and others that start full. */
+  /**
+   * Maximum commits in flight. While one is in flight, a further one starts only
+   * when its batch is full.
+   */
   readonly inFlightMax: number;
 }
 
@@ -122,6 +125,12 @@ export const PROBE_MS = 1_000;
 export const RECOVERY_MS_MIN = 2_000;
 
 /**
+ * The `Retry-After` of a busy service, the shortest that the header can state. The
+ * creates that are running take less: see {@link CREATES_RUNNING_MAX}.
+ */
+export const BUSY_RETRY_MS = 1_000;
+
+/**
  * The `Retry-After` of a service that stops. Running requests finish earlier: the
  * deadline of a create is {@link COMMIT_MS_MAX}.
  */
@@ -131,16 +140,32 @@ export const STOP_RETRY_MS = 10_000;
 export const REPLIES_MS_MAX = 1_000;
 
 /**
- * Interval between two checks of all deadlines. One timer for all requests
- * costs next to nothing. A deadline takes effect at most this much late.
+ * Interval between two sweeps, which end what has reached its deadline. One timer
+ * for all requests costs next to nothing. A deadline takes effect at most this
+ * much late.
  */
-export const CHECK_MS = 250;
+export const SWEEP_MS = 250;
+
+/**
+ * Interval between two attempts to listen again. The open connections are served
+ * meanwhile.
+ */
+export const LISTEN_RETRY_MS = 1_000;
 
 /**
  * Maximum accepted tokens; a rotation needs two. A request compares its token
  * with all of them, and 100 take about as long as the rest of a create.
  */
 export const TOKENS_MAX = 100;
+
+/**
+ * Signals this soon after the first one count as the same: `deno task` forwards
+ * the SIGINT of a terminal, which the program receives as well.
+ */
+export const SAME_SIGNAL_MS_MAX = 500;
+
+/** Interval between two updates of the progress on a terminal. */
+export const PROGRESS_MS = 100;
 
 /** Time for the service to answer a healthcheck, more than a probe takes. */
 export const HEALTHCHECK_MS_MAX = 3_000;

@@ -1,22 +1,36 @@
 import type { Clock } from "./clock.ts";
+import type { AcceptedTokens } from "./http/auth.ts";
 import { BodyReader } from "./http/body.ts";
-import { type HandlerParts, RequestHandler } from "./http/handler.ts";
+import { RequestHandler } from "./http/handler.ts";
 import { Committer } from "./store/committer.ts";
 import { type HealthReport, StoreHealth } from "./store/health.ts";
 import type { Store } from "./store/kv_store.ts";
+import type { Log } from "./telemetry/log.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 
-/** The parts of a service besides its store and its clock. */
-type ServiceConfig =
-  & Pick<HandlerParts, "tokens" | "log" | "baseUrl">
-  & { readonly report: HealthReport };
+/** What a service needs besides its store and its clock. */
+interface ServiceConfig {
+  readonly tokens: AcceptedTokens;
+  readonly log: Log;
+  /** The public address, without a trailing slash. */
+  readonly baseUrl: string;
+  readonly report: HealthReport;
+}
 
-/** Connects the parts of a service, which answers requests through its handler. */
+/** A service whose parts are connected. */
+export interface Service {
+  readonly handler: RequestHandler;
+
+  /** Ends what has reached its deadline, and checks the store. Call it every `SWEEP_MS`. */
+  sweep(): void;
+}
+
+/** Connects the parts of a service. */
 export function createService(
   store: Store,
-  { report, ...config }: ServiceConfig,
+  { tokens, log, baseUrl, report }: ServiceConfig,
   clock: Clock,
-) {
+): Service {
   const metrics = new Metrics();
   const health = new StoreHealth(store, report, clock);
   const committer = new Committer(store, {
@@ -27,16 +41,23 @@ export function createService(
     commitFailed: (error) => health.failed(error),
   }, clock);
   const bodies = new BodyReader(clock);
-  return {
-    handler: new RequestHandler(
-      { ...config, store, bodies, committer, health, metrics, clock },
-    ),
+  const handler = new RequestHandler({
+    tokens,
+    bodies,
+    committer,
+    store,
+    health,
+    metrics,
+    log,
+    clock,
+    baseUrl,
+  });
 
-    /** Checks all deadlines, and the store. Call it every `CHECK_MS`. */
-    check(): void {
-      bodies.expire();
-      committer.expire();
-      health.check();
-    },
-  };
+  function sweep(): void {
+    bodies.expire();
+    committer.expire();
+    health.check();
+  }
+
+  return { handler, sweep };
 }

@@ -106,11 +106,17 @@ Deno.test("main() reports a failed start in the format of the log, and other fai
       [["serve", "now"], "json", json],
       [["frob", "--log-format", "json"], "", json],
       [["serve", "now"], "journal", /^<3>serve takes no operands: see --help$/],
+      // A value with the name of a command.
+      [["--kv", "check", "--port", "x"], "json", json],
+      [["openapi", "--port", "x"], "json", text],
+      [["import", "--log-format", "json"], "", text],
       [["--frob"], "json", json],
       [["--frob"], "xml", text],
-      [["openapi", "--port", "x"], "json", text],
+      [["--frob", "--log-format", "json"], "", text],
       [["export", "--frob"], "json", text],
-      [["import", "--log-format", "json"], "", text],
+      [["--frob", "export"], "json", text],
+      [["export", "--kv"], "json", text],
+      [["--kv"], "json", json],
     ] as const
   ) {
     const { result, stderr } = await run(args, { LOG_FORMAT });

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import {
   BODY_MS_MAX,
-  CHECK_MS,
   COMMIT_CHARS_MAX,
   COMMIT_MS_MAX,
   LINE_BYTES_MAX,
   REPLIES_MS_MAX,
   STOP_RETRY_MS,
+  SWEEP_MS,
 } from "../src/limits.ts";
 
 /** How long the clients of the API reference wait for a reply. */
@@ -16,7 +16,7 @@ Deno.test("the limits fit one another", () => {
   // A plant that fits no commit would wait for ever.
   assert.ok(LINE_BYTES_MAX <= COMMIT_CHARS_MAX);
   // Clients retry after a drain: a commit that starts with it, and its reply.
-  assert.ok(COMMIT_MS_MAX + CHECK_MS + REPLIES_MS_MAX <= STOP_RETRY_MS);
+  assert.ok(COMMIT_MS_MAX + SWEEP_MS + REPLIES_MS_MAX <= STOP_RETRY_MS);
   // Clients wait longer for a reply than the body and the commit may take.
   assert.ok(BODY_MS_MAX + COMMIT_MS_MAX < REPLY_MS_MAX);
 });

@@ -33,15 +33,15 @@ Deno.test("createService() shows the size of a file in /metrics, and none of a s
   assert.match(ofFile, /_database_bytes 4096\n/);
 });
 
-Deno.test("check() fails late creates, and probes a failing store", async () => {
+Deno.test("sweep() fails late creates, and probes a failing store", async () => {
   const service = new TestService();
   service.store.pause();
   const waiting = service.create(VALID);
   await service.bodiesArrived(1);
-  service.checkAfter(COMMIT_MS_MAX);
+  service.sweepAfter(COMMIT_MS_MAX);
   assertRefusal(await waiting, { error: 50303 });
   assert.deepEqual(service.reported, [NO_ANSWER]);
-  service.checkAfter(RECOVERY_MS_MIN);
+  service.sweepAfter(RECOVERY_MS_MIN);
   await settled();
   assert.deepEqual(service.reported, [NO_ANSWER, "recovered"]);
 });

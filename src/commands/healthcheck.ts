@@ -1,8 +1,10 @@
 import { once } from "node:events";
 import http from "node:http";
-import https from "node:https";
+import net from "node:net";
+import tls from "node:tls";
 import type { Settings } from "../config/settings.ts";
-import { prefixOf, READY_PATH } from "../http/origin.ts";
+import { READY_PATH } from "../http/handler.ts";
+import { prefixOf } from "../http/origin.ts";
 import { HEALTHCHECK_MS_MAX } from "../limits.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { errorMessage } from "../text.ts";
@@ -20,16 +22,13 @@ export async function checkHealth(settings: Settings): Promise<number> {
   const signal = AbortSignal.timeout(HEALTHCHECK_MS_MAX);
   let status: number;
   try {
-    const request = (settings.isTls() ? https : http).get({
+    const request = http.get({
       host,
       port,
       path,
-      agent: false,
-      // The certificate is for the public name. Without `ca`, Deno reads those
-      // of the system, which needs a further permission.
-      rejectUnauthorized: false,
-      ca: "",
       signal,
+      // An agent of Node would obey the variables for a proxy.
+      createConnection: () => connect(host, port, settings.isTls()),
     });
     const [reply] = await once(request, "response");
     status = reply.statusCode;
@@ -49,4 +48,11 @@ export async function checkHealth(settings: Settings): Promise<number> {
       `see the log of the service, and check ${settings.nameOf("baseUrl")}`,
     EXIT_FAILURE,
   );
+}
+
+function connect(host: string, port: number, isTls: boolean): net.Socket {
+  if (!isTls) return net.connect({ host, port });
+  // The certificate is for the public name. Without `ca`, Deno reads those of the
+  // system, which needs a further permission.
+  return tls.connect({ host, port, rejectUnauthorized: false, ca: "" });
 }

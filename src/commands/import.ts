@@ -2,7 +2,7 @@ import { API_ERRORS } from "../api_errors.ts";
 import { SYSTEM_CLOCK } from "../clock.ts";
 import { explain } from "../console/failures.ts";
 import { eraseProgress, printLine, showProgress } from "../console/output.ts";
-import { CHECK_MS, COMMIT_MS_MAX, LINE_BYTES_MAX } from "../limits.ts";
+import { COMMIT_MS_MAX, LINE_BYTES_MAX, SWEEP_MS } from "../limits.ts";
 import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
@@ -47,7 +47,7 @@ export async function importPlants(
   const checking = setInterval(() => {
     // A slow store may take any time while it makes progress.
     if (SYSTEM_CLOCK() - settledMs >= COMMIT_MS_MAX) committer.expire();
-  }, CHECK_MS);
+  }, SWEEP_MS);
 
   async function create(newPlant: NewPlant, line: number): Promise<void> {
     const outcome = await committer.create(newPlant);

@@ -7,7 +7,7 @@ import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { clientOriginOf } from "../http/origin.ts";
 import { listen, tryToListen } from "../http/server.ts";
-import { CHECK_MS, REPLIES_MS_MAX } from "../limits.ts";
+import { REPLIES_MS_MAX, SWEEP_MS } from "../limits.ts";
 import { createService } from "../service.ts";
 import type { StoreLocation } from "../store/location.ts";
 import { openStore } from "../store/open.ts";
@@ -26,13 +26,18 @@ export async function serve(settings: Settings): Promise<number> {
   const config = settings.config();
   const log = new Log(config.logFormat);
   logUnhandledErrors(log);
-  const generated = config.tokens.length > 0 ? [] : [crypto.randomUUID()];
-  const tokens = new AcceptedTokens([...config.tokens, ...generated]);
+  const generatedToken = config.tokens.length === 0
+    ? crypto.randomUUID()
+    : undefined;
+  const tokens = new AcceptedTokens(
+    generatedToken === undefined ? config.tokens : [generatedToken],
+  );
   // Needed without a file too: the default action of SIGHUP ends the process.
   Deno.addSignalListener("SIGHUP", () => reload(settings, tokens, log));
 
   // Before the store: a start that cannot listen creates none.
   orListenFailure(settings, () => tryToListen(config));
+  // A signal also ends a start that waits for its store.
   const opened = await Promise.race([
     openStore(config.store),
     stop.then(() => undefined),
@@ -40,36 +45,29 @@ export async function serve(settings: Settings): Promise<number> {
   if (opened === undefined) return 0;
   const { store, isNew } = opened;
   try {
-    const server = orListenFailure(settings, () =>
-      listen(
-        config,
-        // No request arrives before this function waits.
-        (request) => service.handler.handle(request),
-        log,
-      ));
-    const baseUrl = config.baseUrl ?? clientOriginOf(server.address);
+    const server = orListenFailure(settings, () => listen(config, log));
+    const { address } = server;
+    const baseUrl = config.baseUrl ?? clientOriginOf(address);
     const service = createService(store, {
       tokens,
       log,
       baseUrl,
       report: (error) => logHealth(error, config.store, log),
     }, SYSTEM_CLOCK);
-    const checking = setInterval(() => service.check(), CHECK_MS);
-    printBanner(log, config, {
-      address: server.address,
-      baseUrl,
-      isNewStore: isNew,
-      generatedToken: generated[0],
-    });
+    server.serve(service.handler);
+    const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
+    const started = { address, baseUrl, isNewStore: isNew, generatedToken };
+    printBanner(log, config, started);
 
-    log.info("stopping", `${await stop}: draining`);
+    const signal = await stop;
+    log.info("stopping", `${signal}: draining`);
     const closed = server.shutdown();
     await service.handler.drain();
     // A client that never completes its request keeps its connection open.
     await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
-    // Log what has happened to the store since the last check.
-    service.check();
-    clearInterval(checking);
+    // Log what has happened to the store since the last sweep.
+    service.sweep();
+    clearInterval(sweeping);
   } finally {
     store.close();
   }

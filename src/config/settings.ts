@@ -123,8 +123,38 @@ export type SettingKey = keyof typeof SETTINGS;
 /** The rows of {@link SETTINGS}. */
 export const ALL_SETTINGS: readonly Setting[] = Object.values(SETTINGS);
 
+/** A setting that always has a value. */
+type SettingWithDefault<Value> = Setting<Value> & { readonly default: string };
+
+/** The variables of the process. */
+interface Environment {
+  get(name: string): string | undefined;
+}
+
+/** What is given for a setting. */
+interface Given {
+  /** The flag or variable. */
+  readonly name: string;
+  readonly text: string;
+}
+
+/** The address of the service. */
+interface Address {
+  readonly host: string;
+  readonly port: number;
+  /** Without a trailing slash; `undefined` means the bound address. */
+  readonly baseUrl: string | undefined;
+}
+
 /** The validated configuration of a run of the service. */
-export type Config = Readonly<ReturnType<Settings["config"]>>;
+export interface Config extends Address {
+  readonly logFormat: LogFormat;
+  readonly tls: Deno.TlsCertifiedKeyPem | undefined;
+  /** Empty if no token is configured. */
+  readonly tokens: readonly string[];
+  readonly tokenFile: string | undefined;
+  readonly store: StoreLocation;
+}
 
 /**
  * The configuration from flags and environment. Each method evaluates only the
@@ -132,11 +162,11 @@ export type Config = Readonly<ReturnType<Settings["config"]>>;
  */
 export class Settings {
   readonly #flags: Readonly<Record<string, string | undefined>>;
-  readonly #env: Pick<typeof Deno.env, "get">;
+  readonly #env: Environment;
 
   constructor(
     flags: Readonly<Record<string, string | undefined>>,
-    env: Pick<typeof Deno.env, "get">,
+    env: Environment,
   ) {
     this.#flags = flags;
     this.#env = env;
@@ -155,12 +185,11 @@ export class Settings {
   }
 
   /** Reads the configuration of the service. @throws {OperatorError} */
-  config() {
+  config(): Config {
     return {
       ...this.address(),
       logFormat: this.logFormat(),
       tls: this.#tls(),
-      /** Empty if no token is configured. */
       tokens: this.tokens(),
       tokenFile: this.tokenFile(),
       store: this.store(),
@@ -169,12 +198,12 @@ export class Settings {
 
   /** Reads the location of the store. @throws {OperatorError} */
   store(): StoreLocation {
-    const store = this.#read(SETTINGS.kv);
+    const store = this.#orDefault(SETTINGS.kv);
     const setting = this.nameOf("kv");
     if (typeof store === "string") {
       return { setting, name: realPathOf(store) };
     }
-    const token = this.#read(SETTINGS.kvToken);
+    const token = this.#ifGiven(SETTINGS.kvToken);
     if (token !== undefined) {
       return { setting, name: store.href, token };
     }
@@ -184,12 +213,11 @@ export class Settings {
   }
 
   /** Reads the address of the service. @throws {OperatorError} */
-  address() {
+  address(): Address {
     return {
-      host: this.#read(SETTINGS.host),
-      port: this.#read(SETTINGS.port),
-      /** Without a trailing slash; `undefined` means the bound address. */
-      baseUrl: this.#read(SETTINGS.baseUrl),
+      host: this.#orDefault(SETTINGS.host),
+      port: this.#orDefault(SETTINGS.port),
+      baseUrl: this.#ifGiven(SETTINGS.baseUrl),
     };
   }
 
@@ -208,16 +236,16 @@ export class Settings {
 
   /** Reads the log format. @throws {OperatorError} */
   logFormat(): LogFormat {
-    return this.#read(SETTINGS.logFormat);
+    return this.#orDefault(SETTINGS.logFormat);
   }
 
   tokenFile(): string | undefined {
-    return this.#read(SETTINGS.tokenFile);
+    return this.#ifGiven(SETTINGS.tokenFile);
   }
 
   /** Reads the accepted tokens, from the file if there is one. @throws {OperatorError} */
   tokens(): readonly string[] {
-    const tokens = this.#read(SETTINGS.accessToken);
+    const tokens = this.#ifGiven(SETTINGS.accessToken);
     const file = this.tokenFile();
     if (file === undefined) return tokens ?? [];
     const setting = this.nameOf("tokenFile");
@@ -235,41 +263,41 @@ export class Settings {
     );
   }
 
-  #tls(): Deno.TlsCertifiedKeyPem | undefined {
-    const cert = this.#read(SETTINGS.tlsCert);
-    const key = this.#read(SETTINGS.tlsKey);
+  /** Reads the paths of the certificate and its key. @throws {OperatorError} */
+  tlsFiles(): { readonly cert: string; readonly key: string } | undefined {
+    const cert = this.#ifGiven(SETTINGS.tlsCert);
+    const key = this.#ifGiven(SETTINGS.tlsKey);
     if (cert === undefined && key === undefined) return undefined;
-    if (cert !== undefined && key !== undefined) {
-      // The runtime checks them when it listens.
-      return {
-        cert: readFile(this.nameOf("tlsCert"), cert),
-        key: readFile(this.nameOf("tlsKey"), key),
-      };
-    }
+    if (cert !== undefined && key !== undefined) return { cert, key };
     const given = this.nameOf(cert === undefined ? "tlsKey" : "tlsCert");
     throw new OperatorError(
       `${given} is given alone: give a certificate and its key`,
     );
   }
 
-  /** Returns the value of a setting. @throws {OperatorError} if it is invalid */
-  #read<Value>(setting: Setting<Value> & { readonly default: string }): Value;
-  #read<Value>(setting: Setting<Value>): Value | undefined;
-  #read<Value>(setting: Setting<Value>): Value | undefined {
-    const given = this.#given(setting);
-    const text = given?.text ?? setting.default;
-    if (text === undefined) return undefined;
-    const value = setting.parse(text);
-    if (value !== undefined) return value;
-    // A URL with an @ may contain a password.
-    const isSecret = setting.flag === undefined || text.includes("@");
-    const got = isSecret ? "" : `, got "${text}"`;
-    const expected = setting.expected ?? setting.placeholder;
-    throw new OperatorError(`${given?.name}: expected ${expected}${got}`);
+  /** Reads the certificate and its key, which the runtime checks when it listens. */
+  #tls(): Deno.TlsCertifiedKeyPem | undefined {
+    const files = this.tlsFiles();
+    if (files === undefined) return undefined;
+    return {
+      cert: readFile(this.nameOf("tlsCert"), files.cert),
+      key: readFile(this.nameOf("tlsKey"), files.key),
+    };
   }
 
-  /** Returns what is given for a setting, and the flag or variable that has it. */
-  #given({ flag = "", variable, refusesEmpty }: Setting) {
+  /** Returns the value of a setting, or its default. @throws {OperatorError} */
+  #orDefault<Value>(setting: SettingWithDefault<Value>): Value {
+    const byDefault = { name: "default", text: setting.default };
+    return parse(setting, this.#given(setting) ?? byDefault);
+  }
+
+  /** Returns the value of a setting, if there is one. @throws {OperatorError} */
+  #ifGiven<Value>(setting: Setting<Value>): Value | undefined {
+    const given = this.#given(setting);
+    return given === undefined ? undefined : parse(setting, given);
+  }
+
+  #given({ flag = "", variable, refusesEmpty }: Setting): Given | undefined {
     const ofFlag = this.#flags[flag];
     if (ofFlag !== undefined) return { name: `--${flag}`, text: ofFlag };
     const text = this.#variable(variable);
@@ -287,6 +315,17 @@ export class Settings {
       );
     }
   }
+}
+
+/** Parses what is given for a setting. @throws {OperatorError} if it is invalid */
+function parse<Value>(setting: Setting<Value>, { name, text }: Given): Value {
+  const value = setting.parse(text);
+  if (value !== undefined) return value;
+  // A URL with an @ may contain a password.
+  const isSecret = setting.flag === undefined || text.includes("@");
+  const got = isSecret ? "" : `, got "${text}"`;
+  const expected = setting.expected ?? setting.placeholder;
+  throw new OperatorError(`${name}: expected ${expected}${got}`);
 }
 
 /** Reads the file of a setting. @throws {OperatorError} if this is impossible */

@@ -1,6 +1,6 @@
 import type { Config } from "../config/settings.ts";
 import { curlSample } from "../reference/samples.ts";
-import { type Log, writeStderr } from "../telemetry/log.ts";
+import { type Log, type LogFields, writeStderr } from "../telemetry/log.ts";
 import { toLine } from "../text.ts";
 import { DENO_OLDEST, VERSION } from "../version.ts";
 
@@ -26,13 +26,23 @@ export function printBanner(
   print: (text: string) => void = writeStderr,
 ): void {
   const isForPeople = config.logFormat === "text";
-  function announce(level: "info" | "warn", event: string, message: string) {
+  function announce(
+    level: "info" | "warn",
+    event: string,
+    message: string,
+    fields?: LogFields,
+  ): void {
     if (isForPeople) print(toLine(message));
-    else log[level](event, message, event === "started" ? fields : {});
+    else log[level](event, message, fields);
   }
   const store = config.store.name;
-  const fields = { version: VERSION, address, baseUrl, store, isNewStore };
-  announce("info", "started", `Plant Store ${VERSION} listens on ${address}`);
+  announce("info", "started", `Plant Store ${VERSION} listens on ${address}`, {
+    version: VERSION,
+    address,
+    baseUrl,
+    store,
+    isNewStore,
+  });
   if (isNewStore) {
     announce("warn", "new store", `Created a new store in ${store}`);
   } else announce("info", "store", `The plants are stored in ${store}`);

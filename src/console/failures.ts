@@ -56,18 +56,20 @@ export function orListenFailure<Result>(
   try {
     return listen();
   } catch (error) {
-    // The errors of the system have a code, and all but this one can pass. A failed
-    // look-up of a name has none: the host should be an address.
-    const isTransient = error instanceof Error && "code" in error &&
-      !(error instanceof Deno.errors.PermissionDenied);
+    const message = errorMessage(error);
+    // Only the errors of the system have a code. All but a denial can pass.
+    const isOfSystem = error instanceof Error && "code" in error;
+    const isDenied = error instanceof Deno.errors.PermissionDenied;
+    // The look-up of a name can pass, too: at boot, the network may be late.
+    const isLookup = message.startsWith("failed to lookup address");
     const { host, port } = settings.address();
     const keys: SettingKey[] = settings.isTls()
       ? ["host", "port", "tlsCert", "tlsKey"]
       : ["host", "port"];
     throw new OperatorError(
-      `cannot listen on ${host} port ${port}: ${errorMessage(error)}: ` +
+      `cannot listen on ${host} port ${port}: ${message}: ` +
         `check ${keys.map((key) => settings.nameOf(key)).join(", ")}`,
-      exitStatusOf(isTransient),
+      exitStatusOf(isLookup || (isOfSystem && !isDenied)),
     );
   }
 }

@@ -1,10 +1,8 @@
 /** What commands print: their output on stdout, and lines about it on stderr. */
+import { PROGRESS_MS } from "../limits.ts";
 import { fileFailure } from "../operator_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { toLine } from "../text.ts";
-
-/** Interval between two updates of the progress. */
-const UPDATE_MS = 100;
 
 /** Returns to the start of the line and erases it (ECMA-48, CR and EL). */
 const ERASE = "\r\x1b[K";
@@ -45,7 +43,7 @@ export function printLine(text: string): void {
  */
 export function showProgress(plants: number, startMs: number): void {
   const nowMs = performance.now();
-  if (nowMs - shownMs < UPDATE_MS || !Deno.stderr.isTerminal()) return;
+  if (nowMs - shownMs < PROGRESS_MS || !Deno.stderr.isTerminal()) return;
   const perSecond = 1000 * plants / (nowMs - startMs);
   writeTerminal(
     `${ERASE}${integer.format(plants)} plants, ${integer.format(perSecond)}/s`,

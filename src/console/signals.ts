@@ -1,10 +1,5 @@
+import { SAME_SIGNAL_MS_MAX } from "../limits.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
-
-/**
- * Signals this soon after the first one count as the same: `deno task` forwards
- * the SIGINT of a terminal, which the program receives as well.
- */
-const SAME_SIGNAL_MS_MAX = 500;
 
 /**
  * Listens for the signals that stop the service. Without a listener, process 1

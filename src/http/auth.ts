@@ -24,7 +24,7 @@ export class AcceptedTokens {
    *
    * @returns the refusal, `undefined` if the token is accepted
    */
-  check(header: string | null): ApiError | undefined {
+  authorize(header: string | null): ApiError | undefined {
     const credentials = header ?? "";
     const token = CREDENTIALS.exec(credentials)?.[1];
     if (token === undefined) {

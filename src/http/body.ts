@@ -13,14 +13,18 @@ const TOO_LARGE = new ApiError("bodyTooLarge");
 /** The bytes of a body, or why there are none. */
 type Received = Uint8Array | ApiError;
 
-/** A body that is still arriving. */
+/** A body that has neither arrived nor been refused. */
 interface Arriving {
   readonly deadlineMs: number;
-  /** Only the first call has an effect. */
   readonly resolve: (received: Received) => void;
+  /** Set when the body is refused while it is arriving. */
+  refusal: ApiError | undefined;
 }
 
-/** Reads the bodies of requests, bounded in bytes and in time. */
+/**
+ * Reads the bodies of requests, bounded in bytes and in time. What has arrived of a
+ * refused body stays in memory, at the latest until its client disconnects.
+ */
 export class BodyReader {
   readonly #clock: Clock;
   readonly #arriving = new Set<Arriving>();
@@ -41,18 +45,13 @@ export class BodyReader {
     }
     return new Promise((resolve, reject) => {
       const deadlineMs = this.#clock() + BODY_MS_MAX;
-      const body: Arriving = { deadlineMs, resolve };
+      const body: Arriving = { deadlineMs, resolve, refusal: undefined };
       this.#arriving.add(body);
       const receiving = length === undefined
-        ? this.#receiveChunks(request, body)
+        ? receiveChunks(request, body)
         : receiveAll(request, length);
       receiving.then((received) => this.#settle(body, received), reject);
     });
-  }
-
-  #settle(body: Arriving, received: Received): void {
-    this.#arriving.delete(body);
-    body.resolve(received);
   }
 
   /** Refuses the bodies that have reached their deadline. Call it regularly. */
@@ -60,56 +59,65 @@ export class BodyReader {
     const nowMs = this.#clock();
     for (const body of this.#arriving) {
       if (body.deadlineMs > nowMs) continue;
-      this.#settle(body, new ApiError("bodyTimedOut"));
+      this.#refuse(body, new ApiError("bodyTimedOut"));
     }
   }
 
   /** Refuses every body that is still arriving. */
   refuseAll(refusal: ApiError): void {
-    for (const body of this.#arriving) this.#settle(body, refusal);
+    for (const body of this.#arriving) this.#refuse(body, refusal);
   }
 
-  /**
-   * Receives a body of unknown length. It copies the bytes as they arrive,
-   * because a chunk of one byte may occupy 64 KiB.
-   */
-  async #receiveChunks(
-    request: Request,
-    body: Arriving,
-  ): Promise<Received> {
-    let bytes = new Uint8Array();
-    let length = 0;
-    const reader = request.body?.getReader();
-    if (reader === undefined) return bytes;
-    for (;;) {
-      let chunk: Uint8Array | undefined;
-      try {
-        ({ value: chunk } = await reader.read());
-      } catch {
-        return DISCONNECTED;
-      }
-      if (chunk === undefined) return bytes.subarray(0, length);
-      const end = length + chunk.length;
-      // A body that was refused already is not kept; its result has no effect.
-      if (end > BODY_BYTES_MAX || !this.#arriving.has(body)) {
-        // The runtime then receives the rest, so that the client sees the reply.
-        reader.cancel().catch(() => {});
-        return TOO_LARGE;
-      }
-      if (end > bytes.length) {
-        const room = Math.min(2 * end, BODY_BYTES_MAX);
-        bytes = new Uint8Array(bytes.buffer.transfer(room));
-      }
-      bytes.set(chunk, length);
-      length = end;
-    }
+  #refuse(body: Arriving, refusal: ApiError): void {
+    body.refusal = refusal;
+    this.#settle(body, refusal);
+  }
+
+  /** Resolves the promise of a body, unless it was refused before it arrived. */
+  #settle(body: Arriving, received: Received): void {
+    if (this.#arriving.delete(body)) body.resolve(received);
   }
 }
 
 /**
- * Receives a body of known length, a tenth faster than in chunks. It is not ended
- * by a deadline: until the client disconnects, the runtime keeps what has arrived,
- * at most this length.
+ * Receives a body of unknown length, until it is refused. It copies the bytes as
+ * they arrive, because a chunk of one byte may occupy 64 KiB.
+ */
+async function receiveChunks(
+  request: Request,
+  body: Arriving,
+): Promise<Received> {
+  let bytes = new Uint8Array();
+  let length = 0;
+  const reader = request.body?.getReader();
+  if (reader === undefined) return bytes;
+  for (;;) {
+    let chunk: Uint8Array | undefined;
+    try {
+      ({ value: chunk } = await reader.read());
+    } catch {
+      return DISCONNECTED;
+    }
+    if (chunk === undefined) return bytes.subarray(0, length);
+    const end = length + chunk.length;
+    const refusal = end > BODY_BYTES_MAX ? TOO_LARGE : body.refusal;
+    if (refusal !== undefined) {
+      // The runtime then receives the rest, so that the client sees the reply.
+      reader.cancel().catch(() => {});
+      return refusal;
+    }
+    if (end > bytes.length) {
+      const room = Math.min(2 * end, BODY_BYTES_MAX);
+      bytes = new Uint8Array(bytes.buffer.transfer(room));
+    }
+    bytes.set(chunk, length);
+    length = end;
+  }
+}
+
+/**
+ * Receives a body of known length. Measured: in chunks, a create costs 4 µs more,
+ * a fifth of its time on the JavaScript thread.
  */
 async function receiveAll(request: Request, length: number): Promise<Received> {
   try {

@@ -1,12 +1,6 @@
 import type { Clock } from "../clock.ts";
-import {
-  API_ERRORS,
-  ApiError,
-  MAY_BE_STORED,
-  statusOf,
-  WOULD_FAIL,
-} from "../api_errors.ts";
-import { CREATES_RUNNING_MAX, QUOTE_CHARS_MAX } from "../limits.ts";
+import { API_ERRORS, ApiError, statusOf } from "../api_errors.ts";
+import { QUOTE_CHARS_MAX } from "../limits.ts";
 import { InvalidText } from "../plant/invalid_text.ts";
 import { parseNewPlant } from "../plant/plant.ts";
 import { decodeUtf8 } from "../plant/utf8.ts";
@@ -14,19 +8,22 @@ import { descriptionText } from "../reference/openapi.ts";
 import { renderPage } from "../reference/page.ts";
 import type { Committer } from "../store/committer.ts";
 import type { StoreHealth } from "../store/health.ts";
-import type { Store } from "../store/kv_store.ts";
 import type { Log } from "../telemetry/log.ts";
 import { type Metrics, METRICS_CONTENT_TYPE } from "../telemetry/metrics.ts";
 import { truncate } from "../text.ts";
 import type { AcceptedTokens } from "./auth.ts";
 import type { BodyReader } from "./body.ts";
-import { prefixOf, READY_PATH } from "./origin.ts";
+import { Door } from "./door.ts";
+import { normalizePath, prefixOf } from "./origin.ts";
+
+/** The path that says whether a create would be stored now. */
+export const READY_PATH = "/readyz";
 
 /** The parts of the service that the handler uses. */
 export interface HandlerParts {
   readonly tokens: AcceptedTokens;
   readonly bodies: BodyReader;
-  readonly store: Pick<Store, "databaseBytes">;
+  readonly store: { readonly databaseBytes: number | undefined };
   readonly committer: Committer;
   readonly health: StoreHealth;
   readonly log: Log;
@@ -61,12 +58,9 @@ const BUSY = toResponse(new ApiError("busy"));
 /** Answers every request of the service. */
 export class RequestHandler {
   readonly #parts: HandlerParts;
-  /** Every path that exists, with the path of the base URL. */
+  /** Every path that exists, normalized, with the path of the base URL. */
   readonly #routes: ReadonlyMap<string, Route>;
-  /** POSTs without a reply; each counts as a create. */
-  #creates = 0;
-  /** Set when the service stops; resolves when no create is running. */
-  #drained: PromiseWithResolvers<void> | undefined;
+  readonly #door = new Door();
 
   constructor(parts: HandlerParts) {
     this.#parts = parts;
@@ -103,24 +97,18 @@ export class RequestHandler {
   }
 
   /**
-   * Answers a request of `http/server.ts`. This is the one place that bounds load:
-   * a busy service refuses a POST before it checks anything else, because an
-   * overloaded service would do little but refuse if that cost as much as a
-   * create. Other methods neither count nor are refused.
+   * Answers a request of `http/server.ts`. Every POST counts as a create and passes
+   * the door. A busy service refuses it before it checks anything else. If a
+   * refusal cost as much as a create, an overloaded service would do little else.
    */
-  handle(request: Request): Response | Promise<Response> {
-    const isCreate = request.method === "POST";
-    if (!isCreate || this.#creates < CREATES_RUNNING_MAX) {
-      return this.#admit(request, isCreate);
-    }
-    this.#parts.metrics.request(BUSY.status);
-    return BUSY.clone();
-  }
-
-  async #admit(request: Request, isCreate: boolean): Promise<Response> {
+  async handle(request: Request): Promise<Response> {
     const { clock, log, metrics } = this.#parts;
+    const isCreate = request.method === "POST";
+    if (isCreate && !this.#door.enter()) {
+      metrics.request(BUSY.status);
+      return BUSY.clone();
+    }
     const startMs = clock();
-    if (isCreate) this.#creates++;
     let response: Response;
     try {
       response = toResponse(await this.#route(request));
@@ -128,8 +116,7 @@ export class RequestHandler {
       const id = log.internalError(error);
       response = toResponse(new ApiError("internal", id));
     } finally {
-      if (isCreate) this.#creates--;
-      if (this.#creates === 0) this.#drained?.resolve();
+      if (isCreate) this.#door.leave();
     }
     if (!isCreate) response.headers.set("Cache-Control", "no-store");
     if (request.method === "HEAD") response = await withoutBody(response);
@@ -142,26 +129,24 @@ export class RequestHandler {
     // The URL of a request contains it as it is, so it could change the path.
     if (!HOST.test(host)) return new ApiError("badHost", shorten(host));
     const path = pathOf(request);
-    const route = this.#routes.get(path);
+    // Nearly every path is found as it is.
+    const route = this.#routes.get(path) ??
+      this.#routes.get(normalizePath(path));
     if (route === undefined) return new ApiError("unknownPath", shorten(path));
     const { methods, needsToken, answer } = route;
     if (!methods.includes(request.method)) {
       return refuseMethod(request.method, methods);
     }
     const refusal = needsToken
-      ? this.#parts.tokens.check(request.headers.get("authorization"))
+      ? this.#parts.tokens.authorize(request.headers.get("authorization"))
       : undefined;
     return refusal ?? answer(request);
   }
 
-  #refuseIfStopping(): ApiError | undefined {
-    const isStopping = this.#drained !== undefined;
-    return isStopping ? new ApiError("shuttingDown") : undefined;
-  }
-
   /** POST /plants. The order of the checks is part of the API. */
   async #createPlant(request: Request): Promise<Answer> {
-    const refusal = this.#refuseIfStopping() ?? checkHeaders(request);
+    if (this.#door.isDraining) return new ApiError("shuttingDown");
+    const refusal = checkHeaders(request);
     if (refusal !== undefined) return refusal;
     const { bodies, committer, metrics } = this.#parts;
     const bytes = await bodies.read(request);
@@ -179,21 +164,21 @@ export class RequestHandler {
       case "conflict":
         return new ApiError("idTaken", String(newPlant.id));
       case "failed":
-        return new ApiError("storeFailed", MAY_BE_STORED);
+        return new ApiError("storeFailed");
     }
   }
 
   /** GET /readyz: whether a create would be stored now. */
   async #sendReadiness(): Promise<Answer> {
     const error = await this.#parts.health.probe();
-    if (error === undefined) return this.#refuseIfStopping() ?? ok();
-    return new ApiError("storeFailed", WOULD_FAIL);
+    if (error !== undefined) return new ApiError("notReady");
+    return this.#door.isDraining ? new ApiError("shuttingDown") : ok();
   }
 
   #sendMetrics(): Response {
     const { health, metrics, store } = this.#parts;
     const text = metrics.text({
-      createsRunning: this.#creates,
+      createsRunning: this.#door.creates,
       isStoreHealthy: health.error === undefined,
       databaseBytes: store.databaseBytes,
     });
@@ -205,9 +190,8 @@ export class RequestHandler {
    * when every running create has its reply.
    */
   async drain(): Promise<void> {
-    this.#drained = Promise.withResolvers();
     this.#parts.bodies.refuseAll(new ApiError("shuttingDown"));
-    if (this.#creates > 0) await this.#drained.promise;
+    await this.#door.drain();
   }
 }
 

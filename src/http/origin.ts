@@ -1,11 +1,16 @@
 /** Origins and paths of the URLs that the service is reached at. */
 
-/** The path that says whether a create would be stored now. */
-export const READY_PATH = "/readyz";
-
-/** Returns the path of a base URL, which prefixes all paths, without a last slash. */
+/**
+ * Returns the path of a base URL, normalized and without a last slash. All paths of
+ * the service begin with it.
+ */
 export function prefixOf(baseUrl: string): string {
-  return new URL(baseUrl).pathname.replace(/\/$/, "");
+  return normalizePath(new URL(baseUrl).pathname).replace(/\/$/, "");
+}
+
+/** Writes percent-encodings in upper case (RFC 3986, section 6.2.2.1). */
+export function normalizePath(path: string): string {
+  return path.replace(/%[\da-f]{2}/gi, (encoding) => encoding.toUpperCase());
 }
 
 /** Returns the origin of the URLs of an address. */

@@ -1,14 +1,35 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Config } from "../config/settings.ts";
+import { LISTEN_RETRY_MS } from "../limits.ts";
 import type { Log } from "../telemetry/log.ts";
 import { errorMessage } from "../text.ts";
 import { originOf } from "./origin.ts";
 
-/** Interval between two attempts to listen again. */
-const RETRY_MS = 1_000;
-
 /** Where to listen. */
-export type Listening = Pick<Config, "host" | "port" | "tls">;
+export interface Listening {
+  readonly host: string;
+  /** 0 for a free one. */
+  readonly port: number;
+  /** `undefined` for http. */
+  readonly tls: Deno.TlsCertifiedKeyPem | undefined;
+}
+
+/** Answers requests. */
+interface Handler {
+  handle(request: Request): Promise<Response>;
+}
+
+/** A server that is listening. */
+export interface Server {
+  /** The bound address as a URL. */
+  readonly address: string;
+  /**
+   * Sets the handler, which may depend on the address. Call it at once: no
+   * request arrives before the caller waits.
+   */
+  serve(handler: Handler): void;
+  /** Stops listening; resolves when all requests are answered. */
+  shutdown(): Promise<void>;
+}
 
 /** Listens for a moment. @throws the error of the runtime if this is impossible */
 export function tryToListen({ host, port, tls }: Listening): void {
@@ -24,13 +45,13 @@ export function tryToListen({ host, port, tls }: Listening): void {
  * process is out of file descriptors.
  * @throws the error of the runtime if this is impossible
  */
-export function listen(
-  { host, port, tls }: Listening,
-  handler: (request: Request) => Response | Promise<Response>,
-  log: Log,
-) {
+export function listen({ host, port, tls }: Listening, log: Log): Server {
+  let handler: Handler = {
+    handle: () => Promise.reject(new Error("serve() was not called")),
+  };
   const options = { hostname: host, port, ...tls, onListen() {} };
-  let server = Deno.serve(options, handler);
+  const start = () => Deno.serve(options, (request) => handler.handle(request));
+  let server = start();
   const { hostname, port: bound } = server.addr;
   // A Unix socket has no port, although the type says so.
   if (bound === undefined) {
@@ -46,7 +67,7 @@ export function listen(
     while (!isStopping) {
       try {
         if (!isListening) {
-          server = Deno.serve(options, handler);
+          server = start();
           isListening = true;
           log.info("listener recovered", `listening on ${address} again`);
         }
@@ -58,17 +79,18 @@ export function listen(
           log.error("listener lost", lost);
         }
         isListening = false;
-        await sleep(RETRY_MS);
+        await sleep(LISTEN_RETRY_MS);
       }
     }
   }
   keepListening();
 
   return {
-    /** The bound address as a URL. */
     address,
-    /** Stops listening; resolves when all requests are answered. */
-    async shutdown(): Promise<void> {
+    serve(requestHandler) {
+      handler = requestHandler;
+    },
+    async shutdown() {
       isStopping = true;
       // It rejects if the runtime has stopped listening.
       await server.shutdown().catch(() => {});

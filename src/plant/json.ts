@@ -49,15 +49,19 @@ const EXPECTED_HEX_DIGIT = String.raw`four hexadecimal digits after \u`;
 const EXPECTED_LEVELS =
   `at most ${JSON_DEPTH_MAX} levels of arrays and objects`;
 
+/** The level of the whole text. The values in an array or object have one more. */
+const OUTERMOST = 1;
+
 /** Characters that a terminal hides or combines with their neighbors. */
 const INVISIBLE = /[\p{C}\p{M}\p{Z}]/u;
 
+/** Returns the position at an offset. Only LF ends a line, as in an import. */
 function positionOf(text: string, offset: number): Position {
   let line = 1;
   let column = 1;
   for (let at = 0; at < offset; at++) {
     const code = text.charCodeAt(at);
-    if (code === LF || (code === CR && text.charCodeAt(at + 1) !== LF)) {
+    if (code === LF) {
       line++;
       column = 1;
     } else if (code < 0xdc00 || code > 0xdfff) { // not a low surrogate
@@ -81,8 +85,7 @@ function describeAt(text: string, offset: number): string {
 /**
  * Reads a JSON text from its start to its end. Each method reads one production
  * of the grammar (sections of RFC 8259), and throws an {@link InvalidText} if
- * the text does not match. A level is the number of arrays and objects around a
- * value.
+ * the text does not match.
  */
 class Reader {
   readonly #text: string;
@@ -96,7 +99,7 @@ class Reader {
 
   /** The whole text (section 2). */
   read(): Members {
-    const { kind } = this.#element(0);
+    const { kind } = this.#element(OUTERMOST);
     this.#require(this.#at === this.#text.length, "the end of the text");
     return { kind, members: this.#members };
   }
@@ -113,9 +116,9 @@ class Reader {
   #value(level: number): JsonValue {
     switch (this.#text[this.#at]) {
       case "{":
-        return this.#object(level + 1);
+        return this.#object(level);
       case "[":
-        return this.#array(level + 1);
+        return this.#array(level);
       case '"':
         return { kind: "a string", text: this.#string() };
       case "t":
@@ -156,8 +159,8 @@ class Reader {
     const name = this.#string();
     this.#space();
     this.#require(this.#accept(":"), '":" after a member name');
-    const value = this.#element(level);
-    if (level > 1) return;
+    const value = this.#element(level + 1);
+    if (level !== OUTERMOST) return;
     const first = this.#members.get(name);
     const { kind, text } = first ?? value;
     const isDuplicate = first !== undefined;
@@ -168,7 +171,7 @@ class Reader {
   #array(level: number): JsonValue {
     this.#open(level);
     if (!this.#accept("]")) {
-      do this.#element(level); while (this.#accept(","));
+      do this.#element(level + 1); while (this.#accept(","));
       this.#require(this.#accept("]"), '"," or "]" after an element');
     }
     return { kind: "an array", text: "" };

@@ -41,9 +41,9 @@ function parseInt64(source: string): bigint | undefined {
 }
 
 /**
- * Returns a JSON number without fraction and exponent if it is an integer of at
- * most the digits of an id, judged from its digits: going through a double would
- * round fractions to integers. The length is checked before zeros are appended.
+ * Returns a JSON number without fraction and exponent, or `undefined` if it is no
+ * integer or has more digits than an id. It works on the digits: going through a
+ * double would round fractions to integers.
  */
 function toInteger(source: string): string | undefined {
   const [mantissa = "", exponent = "0"] = source.toLowerCase().split("e");
@@ -57,12 +57,20 @@ function toInteger(source: string): string | undefined {
   let to = digits.length;
   while (digits[to - 1] === "0") to--;
 
-  // An exponent too long for an exact double exceeds the length of any text,
-  // so rounding it, even to infinity, does not change the result.
-  const zeros = Number(exponent) - fraction.length + (digits.length - to);
-  if (zeros < 0 || to - from + zeros > ID_DIGITS_MAX) return undefined;
+  const significant = digits.slice(from, to);
+
+  // The zeros after the significant digits: a negative number of them means that
+  // some of these digits are a fraction. An exponent too long for an exact double
+  // exceeds the length of any text, so rounding it, even to infinity, does not
+  // change the result.
+  const trailingZeros = digits.length - to;
+  const zeros = trailingZeros - fraction.length + Number(exponent);
+  const isFraction = zeros < 0;
+  // Checked before the zeros are appended: there may be any number of them.
+  const isTooLong = significant.length + zeros > ID_DIGITS_MAX;
+  if (isFraction || isTooLong) return undefined;
   const sign = source.startsWith("-") ? "-" : "";
-  return sign + digits.slice(from, to) + "0".repeat(zeros);
+  return sign + significant + "0".repeat(zeros);
 }
 
 /** Returns the text of a member if it occurs once and is of the right kind. */

@@ -68,6 +68,15 @@ const ERROR = {
   },
 };
 
+const { unknownPath, methodNotAllowed, notReady } = API_ERRORS;
+
+/** The errors of other paths and methods, which are not described. */
+const OTHER_ERRORS: readonly ErrorRow[] = [
+  unknownPath,
+  methodNotAllowed,
+  notReady,
+];
+
 /** The plants of the examples. */
 const TAGGED = { name: "Monstera", tag: "climber" };
 const UNTAGGED = { name: "Ficus lyrata" };
@@ -127,12 +136,9 @@ function bodyOf(schema: string, examples?: Readonly<Record<string, object>>) {
 
 /** Describes every reply to POST /plants but 200, by its status. */
 function describeRefusals() {
-  // The first two are replies of other paths and methods.
-  const { unknownPath: _, methodNotAllowed: __, ...errors } = API_ERRORS;
-  const statuses = Map.groupBy(
-    Object.values(errors),
-    ({ error }) => statusOf(error),
-  );
+  const errors = Object.values(API_ERRORS)
+    .filter((row) => !OTHER_ERRORS.includes(row));
+  const statuses = Map.groupBy(errors, ({ error }) => statusOf(error));
   return Object.fromEntries(
     statuses.entries().map(([status, rows]) => {
       const cases = rows.map(({ error, when }) =>

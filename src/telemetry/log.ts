@@ -10,7 +10,7 @@ const JOURNAL_PREFIX = { info: "<6>", warning: "<4>", error: "<3>" } as const;
 type Level = keyof typeof JOURNAL_PREFIX;
 
 /** Fields of a log entry besides its message, for programs. */
-type LogFields = Readonly<Record<string, string | number | boolean>>;
+export type LogFields = Readonly<Record<string, string | number | boolean>>;
 
 /** The log on stderr: one entry per event, no requests, no configured token. */
 export class Log {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { resolve } from "node:path";
+import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { check } from "../../src/commands/check.ts";
 import { capture } from "../support/console.ts";
 import { needs } from "../support/needs.ts";
@@ -20,7 +21,7 @@ async function assertPrinted(
   assert.deepEqual(printed, { result: 0, stdout, stderr: "" });
 }
 
-Deno.test("check() prints a line for each setting, with the flag or the variable that has it, and no secret", async () => {
+Deno.test("check() prints a line for each setting that applies, with the flag or the variable that has it, and no secret", async () => {
   await assertPrinted({}, {}, [
     "listens on 127.0.0.1 (default)",
     "listens on port 8000 (default)",
@@ -46,6 +47,7 @@ Deno.test("check() prints a line for each setting, with the flag or the variable
     "listens on localhost (HOST)",
     "takes a free port (--port)",
     "stores plants in https://kv.test/ (--kv)",
+    "its token is set (DENO_KV_ACCESS_TOKEN)",
     "accepts 2 tokens (ACCESS_TOKEN)",
     "is reached at https://plants.example/api (--base-url)",
     "serves http (default)",
@@ -62,7 +64,38 @@ withOpenssl.test("check() reads the certificate and the tokens of files", async 
   const { stdout } = await capture(() => check(given));
   const ofFile = `accepts 1 token in ${file} (--token-file)\n`;
   assert.ok(stdout.includes(ofFile), stdout);
-  assert.ok(stdout.includes("serves https (--tls-cert)\n"), stdout);
+  const https = `serves https with the certificate in ${cert} (--tls-cert)\n` +
+    `its key is in ${key} (TLS_KEY)\n`;
+  assert.ok(stdout.includes(https), stdout);
+});
+
+withOpenssl.test("check() names each setting that has a value", async ({ directory }) => {
+  const { cert, key } = await makeCertificate(directory, "plants");
+  const tokens = directory.file("tokens");
+  Deno.writeTextFileSync(tokens, SECRET);
+  const values: Record<string, string> = {
+    HOST: "127.0.0.1",
+    PORT: "0",
+    KV_PATH: "https://kv.test",
+    DENO_KV_ACCESS_TOKEN: SECRET,
+    BASE_URL: "https://plants.example",
+    TLS_CERT: cert,
+    TLS_KEY: key,
+    LOG_FORMAT: "json",
+  };
+  // The service accepts tokens of one of them only.
+  const sources = [{ ACCESS_TOKEN: SECRET }, { ACCESS_TOKEN_FILE: tokens }];
+  const named = new Set<string>();
+  for (const source of sources) {
+    const given = { ...values, ...source };
+    const { stdout } = await capture(() => check(settings({}, given)));
+    assert.ok(!stdout.includes(SECRET), stdout);
+    const names = Array.from(stdout.matchAll(/ \((\w+)\)\n/g), ([, it]) => it);
+    assert.deepEqual(new Set(names), new Set(Object.keys(given)));
+    for (const name of names) named.add(`${name}`);
+  }
+  const variables = ALL_SETTINGS.map(({ variable }) => variable);
+  assert.deepEqual(named, new Set(variables));
 });
 
 test("check() opens no store and leaves the configured port alone", async ({ directory, store }) => {

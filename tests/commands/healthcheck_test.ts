@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { checkHealth } from "../../src/commands/healthcheck.ts";
+import { assertOneLine, runProgram } from "../support/program.ts";
 import { settings } from "../support/settings.ts";
 
 /** Asserts that a health check with these flags fails, and with which line. */
@@ -57,6 +58,20 @@ Deno.test("checkHealth() fails unless the service answers 200", async () => {
     const message = `${answers} /api/readyz with ${status}: ${see} BASE_URL`;
     await assertFails({ port }, message, { BASE_URL });
   }
+});
+
+Deno.test("healthcheck asks the service itself, whatever proxy the variables name", async () => {
+  await using service = serve(503);
+  await using proxy = serve(200);
+  const url = `http://127.0.0.1:${proxy.port}`;
+  const env = { NODE_USE_ENV_PROXY: "1", HTTP_PROXY: url, HTTPS_PROXY: url };
+  const args = ["healthcheck", "--port", service.port];
+  const plain = await runProgram(args, { env });
+  assertOneLine(plain, 1, / answers \/readyz with 503: /);
+  // The service does not speak TLS.
+  const tls = await runProgram([...args, "--tls-cert", "/none"], { env });
+  assertOneLine(tls, 1, /: no answer from /);
+  assert.deepEqual(proxy.requests, []);
 });
 
 /** Answers one connection with some bytes while a function runs. */

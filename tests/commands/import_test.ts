@@ -100,6 +100,7 @@ test("importPlants() names each line that must change, and stores the others", a
     [
       ONE,
       ' \t{"id":2,}',
+      '{\r"id":2,\r}',
       '{"id":2}',
       '{"id":1,"name":"another"}',
       '{"id":2,"name":"\xff"}',
@@ -109,13 +110,14 @@ test("importPlants() names each line that must change, and stores the others", a
     ].join("\n"),
   );
   assert.deepEqual(stderr.split("\n").toSorted(), [
-    summary({ created: 2, conflicting: 2, refused: 4 }),
+    summary({ created: 2, conflicting: 2, refused: 5 }),
     'line 2: column 11: expected a quoted member name after ",", found "}"',
-    "line 3: name: expected a string, got nothing",
-    "line 4: id: 1 is already taken by a different plant",
-    "line 5: expected well-formed UTF-8",
-    "line 6: id: 3 is already taken by a different plant",
-    "line 8: expected an object with id and name, got a number",
+    'line 3: column 11: expected a quoted member name after ",", found "}"',
+    "line 4: name: expected a string, got nothing",
+    "line 5: id: 1 is already taken by a different plant",
+    "line 6: expected well-formed UTF-8",
+    "line 7: id: 3 is already taken by a different plant",
+    "line 9: expected an object with id and name, got a number",
   ]);
   assert.equal(result, 2);
   assert.deepEqual((await linesIn(place.store)).slice(0, 2), [ONE, TWO]);

@@ -31,6 +31,9 @@ Deno.test("orListenFailure() names the flags or variables to check; what can pas
     const [flags, variables, checks, exitStatus] of [
       [{ port: PORT }, {}, "--host, --port", 1],
       [{}, { PORT, HOST: "127.0.0.1" }, "HOST, PORT", 1],
+      // RFC 6761 and 5737 reserve the name and the address.
+      [{ host: "plants.invalid" }, {}, "--host, --port", 1],
+      [{ host: "192.0.2.1" }, {}, "--host, --port", 1],
       [{ host: "a/b" }, {}, "--host, --port", 2],
       [
         { "tls-cert": "/c" },

@@ -9,10 +9,10 @@ const TOKENS = ["first", "second/+~", "third=="];
 
 /** Returns the name of the refusal of a header, or `accepted`. */
 function refusal(tokens: AcceptedTokens, header: string | null) {
-  return tokens.check(header)?.name ?? "accepted";
+  return tokens.authorize(header)?.name ?? "accepted";
 }
 
-Deno.test("check() accepts the characters that RFC 6750 allows, and no others", () => {
+Deno.test("authorize() accepts the characters that RFC 6750 allows, and no others", () => {
   for (let code = 0; code < 256; code++) {
     const token = String.fromCharCode(code);
     const isAllowed = TOKEN_CHARACTERS.includes(token);
@@ -21,7 +21,7 @@ Deno.test("check() accepts the characters that RFC 6750 allows, and no others", 
   }
 });
 
-Deno.test("check() accepts each of its tokens, after any spelling of the scheme, every time", () => {
+Deno.test("authorize() accepts each of its tokens, after any spelling of the scheme, every time", () => {
   const tokens = new AcceptedTokens([...TOKENS, "x".repeat(9_999)]);
   for (
     const header of [
@@ -44,12 +44,12 @@ function assertRefused(
   const tokens = new AcceptedTokens(TOKENS);
   for (let i = 0; i < 2; i++) {
     assert.equal(refusal(tokens, header), name, `${header}`);
-    assert.equal(tokens.check(header)?.message, message, `${header}`);
+    assert.equal(tokens.authorize(header)?.message, message, `${header}`);
     assert.equal(refusal(tokens, "Bearer first"), "accepted");
   }
 }
 
-Deno.test("check() finds no token in a header that is not one bearer token, and does not quote the header", () => {
+Deno.test("authorize() finds no token in a header that is not one bearer token, and does not quote the header", () => {
   for (
     const [found, ...headers] of [
       ["nothing", null, ""],
@@ -71,7 +71,7 @@ Deno.test("check() finds no token in a header that is not one bearer token, and 
   }
 });
 
-Deno.test("check() does not accept another token", () => {
+Deno.test("authorize() does not accept another token", () => {
   for (
     const token of [
       ...["firs", "firsT", "Eirst", "first=", "xfirst", "tsrif", "third="],

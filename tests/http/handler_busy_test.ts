@@ -29,7 +29,7 @@ Deno.test("handle() accepts CREATES_RUNNING_MAX creates, whatever they wait for,
   arriving.push(...service.becomeBusy(waiting.length));
   assertRefusal(await service.create(VALID), { error: 50302 });
 
-  service.checkAfter(BODY_MS_MAX);
+  service.sweepAfter(BODY_MS_MAX);
   for (const reply of await Promise.all(arriving)) {
     assertRefusal(reply, { error: 40801 });
   }

@@ -109,7 +109,7 @@ const ROWS: readonly Row[] = [
     `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
     (service) => {
       const reply = service.create(new ReadableStream());
-      service.checkAfter(BODY_MS_MAX);
+      service.sweepAfter(BODY_MS_MAX);
       return reply;
     },
   ],
@@ -143,6 +143,14 @@ const ROWS: readonly Row[] = [
     (service) => {
       service.store.problem = "out of order";
       return send(service, VALID);
+    },
+  ],
+  [
+    50304,
+    "the store fails, so a create would not be stored now: the log of the service says why",
+    (service) => {
+      service.store.problem = "out of order";
+      return service.get("/readyz");
     },
   ],
 ];

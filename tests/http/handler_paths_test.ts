@@ -194,6 +194,21 @@ Deno.test("handle() refuses a Host that is no host with 40004 on every path, and
   assert.deepEqual(service.stored(), []);
 });
 
+Deno.test("handle() accepts percent-encodings of either case in a path, and quotes an unknown path as it is", async () => {
+  for (const given of ["/ü", "/%C3%BC", "/%c3%bC"]) {
+    const service = new TestService(new URL(given, BASE_URL).href);
+    for (const prefix of ["/%C3%BC", "/%c3%bc", "/%C3%bc"]) {
+      const live = await service.get(`${prefix}/livez`);
+      assert.equal(live.text, OK, `${given} ${prefix}`);
+      const target = `${prefix}/plants`;
+      assert.equal((await service.create(VALID, { target })).status, 200);
+      const message = `path not found: ${prefix}/%c3: ${ADVICE}`;
+      const unknown = await service.get(`${prefix}/%c3`);
+      assertRefusal(unknown, { error: 40401, message });
+    }
+  }
+});
+
 Deno.test("handle() serves every path below the base URL and none outside", async () => {
   for (
     const [baseUrl, prefix] of [

@@ -7,9 +7,9 @@ import { TestService, VALID } from "../support/service.ts";
 const OK = '{"status":"ok"}';
 
 const NOT_READY = {
-  error: 50303,
+  error: 50304,
   message:
-    "the store failed or timed out, so a create would fail: the log of the service says why",
+    "the store fails, so a create would not be stored now: the log of the service says why",
 };
 
 Deno.test("handle() replies to a create, and to the same one again however it is spelled, with its name and tag", async () => {
@@ -128,7 +128,7 @@ Deno.test("handle() replies to /readyz with 503 while the store fails, and with 
   assert.deepEqual(service.stored(), []);
 });
 
-Deno.test("handle() replies to /readyz with the error of the store, also during a shutdown", async () => {
+Deno.test("handle() replies to /readyz with 50304 while the store fails, also during a shutdown", async () => {
   const service = new TestService();
   service.store.problem = "disk I/O error";
   await service.handler.drain();

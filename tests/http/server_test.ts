@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import http2 from "node:http2";
-import { listen, type Listening, tryToListen } from "../../src/http/server.ts";
+import {
+  listen,
+  type Listening,
+  type Server,
+  tryToListen,
+} from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { settled } from "../support/fake_store.ts";
 import { assertOneLine, runProgram } from "../support/program.ts";
@@ -10,14 +15,14 @@ import { test } from "../support/tests.ts";
 import { exchange, request } from "../support/wire.ts";
 
 /** Starts a server on a free port; it must log nothing. */
-function start(
-  handler: Parameters<typeof listen>[1] = () => new Response("hello"),
-) {
+function start(handle: (request: Request) => Promise<Response>): Server {
   const address = { host: "127.0.0.1", port: 0, tls: undefined };
-  return listen(address, handler, new Log("text", assert.fail));
+  const server = listen(address, new Log("text", assert.fail));
+  server.serve({ handle });
+  return server;
 }
 
-function addressOf({ address }: ReturnType<typeof start>): Listening {
+function addressOf({ address }: Server): Listening {
   const { hostname, port } = new URL(address);
   return { host: hostname, port: Number(port), tls: undefined };
 }

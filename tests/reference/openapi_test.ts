@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { API_ERRORS } from "../../src/api_errors.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { descriptionText } from "../../src/reference/openapi.ts";
 
@@ -89,6 +90,18 @@ Deno.test("descriptionText() describes every status of a create, every header, a
     ["503", "Retry-After: integer, true"],
     ["default"],
   ]);
+});
+
+Deno.test("descriptionText() names every error of a create, and none of another path or method", () => {
+  const numbers = text.matchAll(/"error": (\d+)/g);
+  const { unknownPath, methodNotAllowed, notReady, ...errors } = API_ERRORS;
+  assert.deepEqual(
+    Array.from(numbers, ([, number]) => Number(number)),
+    Object.values(errors).map(({ error }) => error),
+  );
+  for (const { error } of [unknownPath, methodNotAllowed, notReady]) {
+    assert.ok(!text.includes(`${error}`), `${error}`);
+  }
 });
 
 // Some generators make one type of all errors, or fail.

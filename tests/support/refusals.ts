@@ -13,6 +13,7 @@ export const CONTRACT_HEADERS: Readonly<
   50301: { "retry-after": "10" },
   50302: { "retry-after": "1" },
   50303: { "retry-after": "5" },
+  50304: { "retry-after": "5", "cache-control": "no-store" },
 };
 
 /** Headers that a reply has only if its error says so. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { AcceptedTokens } from "../../src/http/auth.ts";
 import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
-import { createService } from "../../src/service.ts";
+import { createService, type Service } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import type { Entry } from "./entries.ts";
 import { FakeClock, FakeStore, settled } from "./fake_store.ts";
@@ -93,7 +93,7 @@ export class TestService {
   bug: Error | undefined;
   /** Bodies of known length that were read. */
   #arrived = 0;
-  readonly #service: ReturnType<typeof createService>;
+  readonly #service: Service;
 
   constructor(baseUrl = "http://plants.test") {
     this.#service = createService(this.store, {
@@ -108,10 +108,10 @@ export class TestService {
     return this.#service.handler;
   }
 
-  /** Checks all deadlines after some time. */
-  checkAfter(ms: number): void {
+  /** Sweeps after some time. */
+  sweepAfter(ms: number): void {
     this.clock.now += ms;
-    this.#service.check();
+    this.#service.sweep();
   }
 
   /** Sends a create and reads the reply. */

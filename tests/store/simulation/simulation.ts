@@ -1,8 +1,8 @@
 import {
-  CHECK_MS,
   COMMIT_MS_MAX,
   PROBE_MS,
   RECOVERY_MS_MIN,
+  SWEEP_MS,
 } from "../../../src/limits.ts";
 import type { NewPlant } from "../../../src/plant/plant.ts";
 import { Committer, type Outcome } from "../../../src/store/committer.ts";
@@ -15,7 +15,7 @@ import { World } from "./simulated_world.ts";
 const REPEAT_MS_MAX = 100;
 
 /** Time from the last failure to the probe that finds the store healthy. */
-const RECOVERY_MS_MAX = RECOVERY_MS_MIN + PROBE_MS + 2 * CHECK_MS;
+const RECOVERY_MS_MAX = RECOVERY_MS_MIN + PROBE_MS + 2 * SWEEP_MS;
 
 /** Share of failed creates that the client repeats. */
 const REPEATED_FAILURES = 0.3;
@@ -58,10 +58,10 @@ class Schedule {
     for (let i = 0; i < world.shape.restarts; i++) {
       world.time.at(world.random.int(0, lastMs), () => this.#restart());
     }
-    world.calmMs = lastMs + COMMIT_MS_MAX + 2 * CHECK_MS;
+    world.calmMs = lastMs + COMMIT_MS_MAX + 2 * SWEEP_MS;
     const checkMs = world.calmMs + OPERATION_MS_MAX + RECOVERY_MS_MAX;
     world.time.at(checkMs, () => this.#checkRecovery());
-    while (await world.time.advance(checkMs + 2 * CHECK_MS)) {
+    while (await world.time.advance(checkMs + 2 * SWEEP_MS)) {
       for (const { model } of this.#instances) model.assertStep();
       world.assertNone();
     }
@@ -186,7 +186,7 @@ class SimulatedInstance {
       committed: (seconds) => this.#health.committed(seconds),
       commitFailed: (error) => this.#health.failed(error),
     }, clock);
-    time.after(world.random.int(1, CHECK_MS), () => this.#sweep());
+    time.after(world.random.int(1, SWEEP_MS), () => this.#sweep());
   }
 
   create(newPlant: NewPlant, onOutcome: (outcome: Outcome) => void): void {
@@ -214,6 +214,6 @@ class SimulatedInstance {
     time.after(0, () => {
       if (!this.#store.isKilled) this.model.assertNoneOverdue();
     });
-    time.after(CHECK_MS, () => this.#sweep());
+    time.after(SWEEP_MS, () => this.#sweep());
   }
 }
