@@ -36,12 +36,15 @@ const CHALLENGE = 'Bearer realm="plants"';
 /** The pause is the subject of "Repeating a create" in reference/page.html. */
 const RESEND = "Send the same request again after a pause.";
 
-/** The pause while the store fails: the time in which a create has its outcome. */
+/** The pause while the store fails is as long as a create may take. */
 const STORE_RETRY = { "Retry-After": `${COMMIT_MS_MAX / 1000}` };
 
 /** What a client with another path or method needs to know. */
-const HOW_TO_CREATE =
-  "create plants with POST /plants below the base URL; only the operator can read them";
+export function howToCreate(baseUrl: string): string {
+  return `create plants with POST ${baseUrl}/plants; only the operator can read them`;
+}
+
+const EXAMPLE = howToCreate("https://plants.example");
 
 const ROWS = {
   notUtf8: {
@@ -92,15 +95,15 @@ const ROWS = {
     error: 40401,
     when: "The path does not exist.",
     remedy: "Check the address: creates go to `/plants` below the base URL.",
-    message: (path) => `path not found: ${path}: ${HOW_TO_CREATE}`,
-    example: "/plant",
+    message: (problem) => `path not found: ${problem}`,
+    example: `/plant: ${EXAMPLE}`,
   },
   methodNotAllowed: {
     error: 40501,
     when: "The path does not support this method.",
     remedy: "Use a method in the header `Allow`: `POST` for `/plants`.",
-    message: (method) => `method not allowed: ${method}: ${HOW_TO_CREATE}`,
-    example: "GET",
+    message: (problem) => `method not allowed: ${problem}`,
+    example: `GET: ${EXAMPLE}`,
   },
   bodyTimedOut: {
     error: 40801,

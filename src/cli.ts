@@ -76,11 +76,15 @@ const COMMANDS = new Map(Object.entries<Command>({
 
 const DEFAULT_COMMAND = "serve";
 
-/** The flags of all settings, as `parseArgs()` takes them. */
-const FLAGS = Object.fromEntries(
-  ALL_SETTINGS.flatMap(({ flag }) => flag ?? [])
-    .map((flag) => [flag, { type: "string" }] as const),
-);
+/** Every flag, as `parseArgs()` takes them. */
+const FLAGS = {
+  ...Object.fromEntries(
+    ALL_SETTINGS.flatMap(({ flag }) => flag ?? [])
+      .map((flag) => [flag, { type: "string" }] as const),
+  ),
+  help: { type: "boolean", short: "h" },
+  version: { type: "boolean" },
+} as const;
 
 /** The exit status that a shell reports for a program ended by SIGPIPE. */
 const EXIT_PIPE_CLOSED = 128 + 13;
@@ -92,34 +96,31 @@ const EXIT_PIPE_CLOSED = 128 + 13;
  * configuration must change, 141 if the reader of stdout has closed the pipe
  */
 export async function main(args: readonly string[]): Promise<number> {
-  const name = commandNameIn(args);
+  let settings: Settings | undefined;
+  let format: LogFormat = "text";
   try {
-    if (args[0] === "help" || args.includes("--help") || args.includes("-h")) {
-      await writeStdout(help());
+    const { values, positionals } = parse(args);
+    const { help, version, ...flags } = values;
+    const [name = DEFAULT_COMMAND, ...operands] = positionals;
+    if (help || name === "help") {
+      await writeStdout(helpText());
       return 0;
     }
-    if (args.includes("--version")) {
+    if (version) {
       const { deno } = Deno.version;
       await writeStdout(`plant-store ${VERSION} (deno ${deno})\n`);
       return 0;
     }
-    const { values, positionals: [, ...operands] } = parse(args);
-    return await runCommand(name, operands, new Settings(values, Deno.env));
+    settings = new Settings(flags, Deno.env);
+    // Other commands, and an invalid command line, are reported to people.
+    if (name === DEFAULT_COMMAND) format = logFormatOf(settings);
+    return await commandOf(name, operands).run(settings, operands);
   } catch (error) {
-    // No flag is known, but the environment may have a format.
-    return report(error, formatFor(name, new Settings({}, Deno.env)));
+    const failure = error instanceof StoreError && settings !== undefined
+      ? storeFailure(settings.store(), error)
+      : error;
+    return report(failure, format);
   }
-}
-
-/** Returns the name of the command, also if other arguments are invalid. */
-function commandNameIn(args: readonly string[]): string {
-  const { positionals: [name = DEFAULT_COMMAND] } = parseArgs({
-    args: [...args],
-    options: FLAGS,
-    allowPositionals: true,
-    strict: false,
-  });
-  return name;
 }
 
 /** Splits arguments into flags and others. @throws {OperatorError} */
@@ -135,23 +136,12 @@ function parse(args: readonly string[]) {
       allowPositionals: true,
     });
   } catch (error) {
-    throw new OperatorError(`${errorMessage(error)}: see --help`);
-  }
-}
-
-/** Runs a command, and reports its failure. */
-async function runCommand(
-  name: string,
-  operands: readonly string[],
-  settings: Settings,
-): Promise<number> {
-  try {
-    return await commandOf(name, operands).run(settings, operands);
-  } catch (error) {
-    const failure = error instanceof StoreError
-      ? storeFailure(settings.store(), error)
-      : error;
-    return report(failure, formatFor(name, settings));
+    // Without Node's advice, whose quotes are unbalanced.
+    const [problem = ""] = errorMessage(error).split(/\.\s/);
+    const advice = /^Unknown option '-\d/.test(problem)
+      ? ": write -- before negative ids"
+      : "";
+    throw new OperatorError(`${problem}${advice}: see --help`);
   }
 }
 
@@ -186,16 +176,11 @@ function report(error: unknown, format: LogFormat): number {
   return error.exitStatus;
 }
 
-/**
- * Returns the format for the failure of a command: that of the log for a start, or
- * for a name that is no command, which may be a misspelled start.
- */
-function formatFor(name: string, settings: Settings): LogFormat {
-  if (name !== DEFAULT_COMMAND && COMMANDS.has(name)) return "text";
+/** Returns the format of the log: text if the setting itself is invalid. */
+function logFormatOf(settings: Settings): LogFormat {
   try {
     return settings.logFormat();
   } catch {
-    // The setting itself is invalid.
     return "text";
   }
 }
@@ -208,7 +193,7 @@ function publicUrlOf(settings: Settings): string {
   return clientOriginOf(origin);
 }
 
-function help(): string {
+function helpText(): string {
   const commands = COMMANDS.entries().map(([name, { operands = "", help }]) =>
     `  ${`${name} ${operands}`.padEnd(16)} ${help}`
   );

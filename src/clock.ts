@@ -1,4 +1,7 @@
-/** Returns milliseconds since any moment; never decreases. Tests provide their own. */
+/**
+ * Returns milliseconds since any moment; never decreases. A parameter where tests
+ * provide their own.
+ */
 export type Clock = () => number;
 
 /** The real time. */

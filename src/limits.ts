@@ -1,7 +1,6 @@
 /**
- * The bounds of requests, of the store and of commands, with their reasons. The
- * names contain the units. `tests/store/kv_store_test.ts` tries those that depend
- * on Deno KV.
+ * The bounds that relate several files, with their reasons; the others are beside
+ * the code that they bound. The names contain the units.
  */
 
 /**
@@ -19,10 +18,11 @@ export const BODY_BYTES_MAX = 32 * 1024;
 export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 
 /**
- * Maximum creates that are running, from the header to the reply. Their bodies
- * take up to 128 MiB, and the process 1 GiB. Refused bodies come on top: see
- * http/body.ts. The work of the creates takes two cores a fifth of a second. Fewer
- * would refuse clients that all start at once, or whenever a disk pauses.
+ * Maximum creates that are running, from the header to the reply. Their bodies take
+ * at most 128 MiB, and the process at most 1 GiB. Bodies that were refused come on
+ * top: see http/body.ts. Two cores complete so many creates in a fifth of a second.
+ * A lower bound would refuse clients that all start at once, and those that wait
+ * while a disk pauses.
  */
 export const CREATES_RUNNING_MAX = 4_096;
 
@@ -47,73 +47,16 @@ export const ID_RANGE = `from ${ID_MIN} to ${ID_MAX}`;
 export const QUOTE_CHARS_MAX = 60;
 
 /**
- * Time for a create to reach an outcome: many times the longest pause of a
- * healthy disk, and below the usual time-outs of clients.
+ * Time for a create to reach an outcome, and for a removal: many times the longest
+ * pause of a healthy disk, and below the usual time-outs of clients.
  */
 export const COMMIT_MS_MAX = 5_000;
-
-/** The bounds of commits to a store. */
-export interface CommitBounds {
-  /** Maximum plants in one commit. */
-  readonly plantsMax: number;
-  /**
-   * Maximum commits in flight. While one is in flight, a further one starts only
-   * when its batch is full.
-   */
-  readonly inFlightMax: number;
-}
-
-/**
- * For a file: Deno KV allows 100 checks. SQLite writes with one thread, which the
- * second commit keeps busy.
- */
-export const COMMITS_FILE: CommitBounds = { plantsMax: 100, inFlightMax: 2 };
-
-/**
- * For a KV Connect server: it allows 10 checks, and is faster with more commits in
- * flight, up to a point.
- */
-export const COMMITS_SERVER: CommitBounds = { plantsMax: 10, inFlightMax: 16 };
 
 /**
  * Maximum characters of the plants in one commit. Deno KV allows 819,200 bytes in
  * one write: two a character, and up to 128 for the three keys of a plant.
  */
 export const COMMIT_CHARS_MAX = 400_000;
-
-/** Maximum delay before a retry: about one commit of another process. */
-export const LOCK_RETRY_MS_MAX = 20;
-
-/** Maximum keys in one read: Deno KV's limit for `getMany`. */
-export const READ_KEYS_MAX = 10;
-
-/** Keys that a listing fetches at once: Deno KV's limit, more than any run has. */
-export const LIST_KEYS_MAX = 1_000;
-
-/** Minimum ids in a run: one listing costs about as much as so many reads. */
-export const RUN_IDS_MIN = 4;
-
-/** Maximum distance between two ids of a run: a listing also reads those between. */
-export const RUN_GAP_MAX = 4n;
-
-/**
- * Keys in one page of a listing: 8 MiB of the largest plants. With 64, an export
- * takes a third longer.
- */
-export const PAGE_KEYS = 128;
-
-/** Time for one page of a listing; a KV Connect server may never answer. */
-export const LIST_MS_MAX = 10_000;
-
-/** Time for the store to open and to accept a first write, apart from its log. */
-export const STORE_OPEN_MS_MAX = 9_000;
-
-/**
- * Speed at which the first write copies the log of a killed service into the
- * database, on a slow disk. The log has gigabytes if another program was reading
- * the store for long.
- */
-export const LOG_BYTES_PER_MS_MIN = 10_000;
 
 /** Time for a probe write, and the minimum interval between two of them. */
 export const PROBE_MS = 1_000;
@@ -147,25 +90,10 @@ export const REPLIES_MS_MAX = 1_000;
 export const SWEEP_MS = 250;
 
 /**
- * Interval between two attempts to listen again. The open connections are served
- * meanwhile.
- */
-export const LISTEN_RETRY_MS = 1_000;
-
-/**
  * Maximum accepted tokens; a rotation needs two. A request compares its token
  * with all of them, and 100 take about as long as the rest of a create.
  */
 export const TOKENS_MAX = 100;
-
-/**
- * Signals this soon after the first one count as the same: `deno task` forwards
- * the SIGINT of a terminal, which the program receives as well.
- */
-export const SAME_SIGNAL_MS_MAX = 500;
-
-/** Interval between two updates of the progress on a terminal. */
-export const PROGRESS_MS = 100;
 
 /** Time for the service to answer a healthcheck, more than a probe takes. */
 export const HEALTHCHECK_MS_MAX = 3_000;

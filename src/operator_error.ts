@@ -1,4 +1,23 @@
-import { toStoreError } from "./store/store_error.ts";
+import { messageWithoutPath } from "./text.ts";
+
+const {
+  FilesystemLoop,
+  IsADirectory,
+  NotADirectory,
+  NotCapable,
+  NotFound,
+  PermissionDenied,
+} = Deno.errors;
+
+/** Errors of a file that last until an operator acts. */
+const LASTING = [
+  FilesystemLoop,
+  IsADirectory,
+  NotADirectory,
+  NotCapable,
+  NotFound,
+  PermissionDenied,
+];
 
 /** Exit status if the command line or the configuration must change. */
 export const EXIT_CONFIGURATION: number = 2;
@@ -29,9 +48,9 @@ export class OperatorError extends Error {
  * @param what what failed, such as "cannot read FILE"
  */
 export function fileFailure(what: string, error: unknown): OperatorError {
-  const converted = toStoreError(error);
+  const isLasting = LASTING.some((it) => error instanceof it);
   return new OperatorError(
-    `${what}: ${converted.message}`,
-    exitStatusOf(converted.isTransient),
+    `${what}: ${messageWithoutPath(error)}`,
+    exitStatusOf(!isLasting),
   );
 }

@@ -34,11 +34,11 @@ export function createService(
   const metrics = new Metrics();
   const health = new StoreHealth(store, report, clock);
   const committer = new Committer(store, {
-    committed(seconds) {
-      metrics.commit(seconds);
-      health.committed(seconds);
+    committed(startMs) {
+      metrics.commit((clock() - startMs) / 1000);
+      health.succeeded(startMs);
     },
-    commitFailed: (error) => health.failed(error),
+    commitFailed: (error) => health.commitFailed(error),
   }, clock);
   const bodies = new BodyReader(clock);
   const handler = new RequestHandler({
@@ -56,7 +56,7 @@ export function createService(
   function sweep(): void {
     bodies.expire();
     committer.expire();
-    health.check();
+    health.refresh();
   }
 
   return { handler, sweep };

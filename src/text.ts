@@ -12,6 +12,15 @@ export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** A path as Deno and SQLite append it, between other words of a message. */
+const APPENDED_PATH =
+  /(\(os error \d+\)|open database file|^Requires \w+ access).*?(, run again with the --[\w-]+ flag)?$/s;
+
+/** Returns the message of an error without its path, which may contain anything. */
+export function messageWithoutPath(error: unknown): string {
+  return errorMessage(error).replace(APPENDED_PATH, "$1$2");
+}
+
 /** Returns a number of things, such as `1 entry` or `2 entries`. */
 export function countOf(count: number, one: string, many: string): string {
   return `${count} ${count === 1 ? one : many}`;

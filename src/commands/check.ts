@@ -1,21 +1,29 @@
 import type { SettingKey, Settings } from "../config/settings.ts";
-import { orListenFailure } from "../console/failures.ts";
-import { writeStdout } from "../console/output.ts";
+import { explainValidity } from "../console/certificate.ts";
+import { listenFailure } from "../console/failures.ts";
+import { printLine, writeStdout } from "../console/output.ts";
 import { tryToListen } from "../http/server.ts";
+import { wouldCreateStore } from "../store/open.ts";
 import { countOf } from "../text.ts";
 
 /**
  * Checks the configuration as `serve` reads it, also while a service runs with
- * it: it does not open the store, and takes a free port of the host for a moment
- * instead of the configured one. It prints what `serve` would do, a line for each
- * setting that applies, without secrets.
+ * it: it inspects the store without opening it, and takes a free port of the host
+ * for a moment instead of the configured one. It prints what `serve` would do, a
+ * line for each setting that applies, without secrets, and warnings on stderr.
  * @returns the exit status
  * @throws {OperatorError} if `serve` would refuse the configuration
+ * @throws {StoreError} if `serve` could not use the store
  */
 export async function check(settings: Settings): Promise<number> {
   const config = settings.config();
-  orListenFailure(settings, () => tryToListen({ ...config, port: 0 }));
+  try {
+    tryToListen({ ...config, port: 0 });
+  } catch (error) {
+    throw listenFailure(settings, error);
+  }
   const { host, port, store, tokens, tokenFile, baseUrl } = config;
+  const isNewStore = wouldCreateStore(store);
   const tlsFiles = settings.tlsFiles();
   const lines: string[] = [];
   function add(key: SettingKey, text: string): void {
@@ -23,8 +31,9 @@ export async function check(settings: Settings): Promise<number> {
   }
   add("host", `listens on ${host}`);
   add("port", port === 0 ? "takes a free port" : `listens on port ${port}`);
-  add("kv", `stores plants in ${store.name}`);
-  if (store.token !== undefined) add("kvToken", "its token is set");
+  const stores = isNewStore ? "creates a new store in" : "stores plants in";
+  add("kv", `${stores} ${store.name}`);
+  if (store.kind === "server") add("kvToken", "its token is set");
   const count = countOf(tokens.length, "token", "tokens");
   if (tokenFile !== undefined) {
     add("tokenFile", `accepts ${count} in ${tokenFile}`);
@@ -38,5 +47,15 @@ export async function check(settings: Settings): Promise<number> {
   }
   add("logFormat", `logs as ${config.logFormat}`);
   await writeStdout(lines.join(""));
+  if (port === 0) {
+    const name = settings.nameOf("port");
+    warn(`healthcheck cannot find a service on a free port: set ${name}`);
+  }
+  const invalid = explainValidity(config.tls?.cert ?? "", Date.now());
+  if (invalid !== undefined) warn(`${settings.nameOf("tlsCert")}: ${invalid}`);
   return 0;
+}
+
+function warn(message: string): void {
+  printLine(`warning: ${message}`);
 }

@@ -1,3 +1,5 @@
+import { SYSTEM_CLOCK } from "../clock.ts";
+import type { StoreSetting } from "../config/settings.ts";
 import { explain } from "../console/failures.ts";
 import {
   eraseProgress,
@@ -5,13 +7,10 @@ import {
   showProgress,
   writeStdout,
 } from "../console/output.ts";
-import { LIST_MS_MAX } from "../limits.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant } from "../plant/plant.ts";
 import type { KvStore, Listed } from "../store/kv_store.ts";
-import type { StoreLocation } from "../store/location.ts";
 import { openExistingStore } from "../store/open.ts";
-import { withTimeout } from "../store/retry.ts";
 import { StoreError } from "../store/store_error.ts";
 
 /**
@@ -24,12 +23,12 @@ import { StoreError } from "../store/store_error.ts";
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
  */
 export async function exportPlants(
-  location: StoreLocation,
+  location: StoreSetting,
   ids: readonly bigint[],
 ): Promise<number> {
   const selected = new Set(ids);
   const store = await openExistingStore(location);
-  const startMs = performance.now();
+  const startMs = SYSTEM_CLOCK();
   // On a terminal the plants themselves show the progress.
   const isPiped = !Deno.stdout.isTerminal();
   let exported = 0;
@@ -56,7 +55,7 @@ export async function exportPlants(
         }
       }
       await writeStdout(lines);
-      if (isPiped) showProgress(exported, startMs);
+      if (isPiped) showProgress(exported, startMs, SYSTEM_CLOCK());
     }
   } finally {
     eraseProgress();
@@ -71,8 +70,8 @@ export async function exportPlants(
 /**
  * Lists all plants. At damage it continues with the last plant, and back to the
  * damage, as the dump of SQLite does.
- * @param damaged called at the end with the ids that cannot be read: a loop over a
- * generator does not see what it returns
+ * @param damaged called at the end with the ids that cannot be read. The loop over
+ * this generator would not see a returned value.
  */
 async function* listAll(
   store: KvStore,
@@ -103,8 +102,5 @@ async function* untilDamage(pages: AsyncIterable<readonly Listed[]>) {
 
 /** Reads ids one by one; a plant is `undefined` if there is none. */
 async function* readEach(store: KvStore, ids: ReadonlySet<bigint>) {
-  for (const id of ids) {
-    const found = await withTimeout(store.read([id]), LIST_MS_MAX);
-    yield [{ id, plant: found.get(id) }];
-  }
+  for (const id of ids) yield [{ id, plant: await store.get(id) }];
 }

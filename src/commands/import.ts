@@ -1,5 +1,6 @@
 import { API_ERRORS } from "../api_errors.ts";
-import { SYSTEM_CLOCK } from "../clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
+import type { StoreSetting } from "../config/settings.ts";
 import { explain } from "../console/failures.ts";
 import { eraseProgress, printLine, showProgress } from "../console/output.ts";
 import { COMMIT_MS_MAX, LINE_BYTES_MAX, SWEEP_MS } from "../limits.ts";
@@ -8,14 +9,23 @@ import {
   EXIT_FAILURE,
   fileFailure,
 } from "../operator_error.ts";
-import { InvalidText } from "../plant/invalid_text.ts";
-import { type NewPlant, parseNewPlant } from "../plant/plant.ts";
-import { decodeUtf8 } from "../plant/utf8.ts";
+import { InvalidText } from "../plant/json.ts";
+import { decodeUtf8, type NewPlant, parseNewPlant } from "../plant/plant.ts";
 import { Committer } from "../store/committer.ts";
-import type { StoreLocation } from "../store/location.ts";
+import type { Store } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
-import { StoreError } from "../store/store_error.ts";
 import { countOf } from "../text.ts";
+
+/** What tests replace. */
+interface ImportOptions {
+  readonly clock?: Clock;
+  readonly open?: (
+    location: StoreSetting,
+    options: { clock: Clock },
+  ) => Promise<
+    { readonly store: Store & { close(): void }; readonly isNew: boolean }
+  >;
+}
 
 /**
  * Creates the plants in a file with one NewPlant per line. A plant that is already
@@ -27,12 +37,13 @@ import { countOf } from "../text.ts";
  * @throws {StoreError} if the store cannot be opened
  */
 export async function importPlants(
-  location: StoreLocation,
+  location: StoreSetting,
   path: string,
+  { clock = SYSTEM_CLOCK, open = openStore }: ImportOptions = {},
 ): Promise<number> {
   // Open the file first: without one, no store is created.
   const input = openInput(path);
-  const { store, isNew } = await openStore(location);
+  const { store, isNew } = await open(location, { clock });
   // A mistyped path would otherwise look like success.
   if (isNew) printLine(`created a new store in ${location.name}`);
   const counts = { stored: 0, replayed: 0, conflict: 0, refused: 0, failed: 0 };
@@ -40,19 +51,19 @@ export async function importPlants(
   const committer = new Committer(store, {
     committed() {},
     commitFailed: (error) => problem = explain(error, location),
-  }, SYSTEM_CLOCK);
+  }, clock);
 
-  const startMs = SYSTEM_CLOCK();
+  const startMs = clock();
   let settledMs = startMs;
-  const checking = setInterval(() => {
+  const sweeping = setInterval(() => {
     // A slow store may take any time while it makes progress.
-    if (SYSTEM_CLOCK() - settledMs >= COMMIT_MS_MAX) committer.expire();
+    if (clock() - settledMs >= COMMIT_MS_MAX) committer.expire();
   }, SWEEP_MS);
 
   async function create(newPlant: NewPlant, line: number): Promise<void> {
     const outcome = await committer.create(newPlant);
     counts[outcome]++;
-    if (outcome !== "failed") settledMs = SYSTEM_CLOCK();
+    if (outcome !== "failed") settledMs = clock();
     if (outcome !== "conflict") return;
     const id = String(newPlant.id);
     printLine(`line ${line}: ${API_ERRORS.idTaken.message(id)}`);
@@ -73,11 +84,11 @@ export async function importPlants(
       } else if (parsed !== undefined) waiting.push(create(parsed, line));
       if (waiting.length === waitingMax) await waiting.shift();
       if (counts.failed > 0 || bytes.length > LINE_BYTES_MAX) break;
-      showProgress(counts.stored + counts.replayed, startMs);
+      showProgress(counts.stored + counts.replayed, startMs, clock());
     }
   } finally {
     await Promise.all(waiting);
-    clearInterval(checking);
+    clearInterval(sweeping);
     store.close();
     eraseProgress();
     const { stored, replayed, conflict, refused } = counts;
@@ -104,7 +115,7 @@ function openInput(path: string): ReadableStream<Uint8Array> {
   try {
     const file = Deno.openSync(path);
     if (file.statSync().isDirectory) {
-      throw new StoreError("path", "it is a directory");
+      throw new Deno.errors.IsADirectory("it is a directory");
     }
     return file.readable;
   } catch (error) {

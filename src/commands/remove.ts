@@ -1,10 +1,13 @@
+import type { StoreSetting } from "../config/settings.ts";
 import { printLine } from "../console/output.ts";
-import { COMMIT_MS_MAX } from "../limits.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
-import type { StoreLocation } from "../store/location.ts";
+import type { KvStore } from "../store/kv_store.ts";
 import { openExistingStore } from "../store/open.ts";
-import { withTimeout } from "../store/retry.ts";
+import { StoreError } from "../store/store_error.ts";
 import { countOf } from "../text.ts";
+
+/** The part of a store that the command uses. */
+type RemovableStore = Pick<KvStore, "remove" | "close">;
 
 /**
  * Removes plants from the store, while a service uses it or not.
@@ -13,20 +16,16 @@ import { countOf } from "../text.ts";
  * @throws {StoreError}
  */
 export async function removePlants(
-  location: StoreLocation,
+  location: StoreSetting,
   ids: readonly bigint[],
+  open: (location: StoreSetting) => Promise<RemovableStore> = openExistingStore,
 ): Promise<number> {
   const selected = new Set(ids);
-  const store = await openExistingStore(location);
+  const store = await open(location);
   let removed = 0;
   try {
     for (const id of selected) {
-      const removing = withTimeout(store.remove(id), COMMIT_MS_MAX);
-      removing.catch(({ kind, isTransient }) => {
-        if (kind === "locked" || !isTransient) return;
-        printLine(`id ${id}: the plant may have been removed`);
-      });
-      if (await removing) removed++;
+      if (await removeOne(store, id)) removed++;
       else printLine(`id ${id}: no such plant`);
     }
   } finally {
@@ -34,4 +33,18 @@ export async function removePlants(
     printLine(`${countOf(removed, "plant", "plants")} removed`);
   }
   return removed === selected.size ? 0 : EXIT_FAILURE;
+}
+
+async function removeOne(
+  store: RemovableStore,
+  id: bigint,
+): Promise<boolean> {
+  try {
+    return await store.remove(id);
+  } catch (error) {
+    if (error instanceof StoreError && error.isOutcomeUnknown) {
+      printLine(`id ${id}: the plant may have been removed`);
+    }
+    throw error;
+  }
 }

@@ -1,15 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { SYSTEM_CLOCK } from "../clock.ts";
-import type { Settings } from "../config/settings.ts";
+import type { Settings, StoreSetting } from "../config/settings.ts";
 import { printBanner } from "../console/banner.ts";
-import { explain, orListenFailure } from "../console/failures.ts";
+import { explain, listenFailure } from "../console/failures.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { clientOriginOf } from "../http/origin.ts";
-import { listen, tryToListen } from "../http/server.ts";
+import { listen, type Server, tryToListen } from "../http/server.ts";
 import { REPLIES_MS_MAX, SWEEP_MS } from "../limits.ts";
 import { createService } from "../service.ts";
-import type { StoreLocation } from "../store/location.ts";
 import { openStore } from "../store/open.ts";
 import type { StoreError } from "../store/store_error.ts";
 import { Log } from "../telemetry/log.ts";
@@ -32,11 +31,15 @@ export async function serve(settings: Settings): Promise<number> {
   const tokens = new AcceptedTokens(
     generatedToken === undefined ? config.tokens : [generatedToken],
   );
-  // Needed without a file too: the default action of SIGHUP ends the process.
+  // Without a token file, too: the default action of SIGHUP would end the process.
   Deno.addSignalListener("SIGHUP", () => reload(settings, tokens, log));
 
   // Before the store: a start that cannot listen creates none.
-  orListenFailure(settings, () => tryToListen(config));
+  try {
+    tryToListen(config);
+  } catch (error) {
+    throw listenFailure(settings, error);
+  }
   // A signal also ends a start that waits for its store.
   const opened = await Promise.race([
     openStore(config.store),
@@ -45,7 +48,12 @@ export async function serve(settings: Settings): Promise<number> {
   if (opened === undefined) return 0;
   const { store, isNew } = opened;
   try {
-    const server = orListenFailure(settings, () => listen(config, log));
+    let server: Server;
+    try {
+      server = listen(config, log);
+    } catch (error) {
+      throw listenFailure(settings, error);
+    }
     const { address } = server;
     const baseUrl = config.baseUrl ?? clientOriginOf(address);
     const service = createService(store, {
@@ -104,7 +112,7 @@ function reload(
 /** Logs that the store has started to fail, or that it works again. */
 function logHealth(
   error: StoreError | undefined,
-  store: StoreLocation,
+  store: StoreSetting,
   log: Log,
 ): void {
   if (error === undefined) {

@@ -1,7 +1,7 @@
 /** The configuration: a table of all settings, and their evaluation. */
 import { fileFailure, OperatorError } from "../operator_error.ts";
 import { realPathOf } from "../store/files/file_system.ts";
-import { KV_TOKEN, type StoreLocation } from "../store/location.ts";
+import { KV_TOKEN_VARIABLE, type StoreLocation } from "../store/open.ts";
 import type { LogFormat } from "../telemetry/log.ts";
 import {
   parseBaseUrl,
@@ -32,6 +32,9 @@ export interface Setting<Value = unknown> {
   readonly parse: (text: string) => Value | undefined;
 }
 
+/** What a valid path is. */
+const A_PATH = "a path without control characters";
+
 /** Every setting, in the order of the help. */
 const SETTINGS = {
   host: {
@@ -40,6 +43,7 @@ const SETTINGS = {
     placeholder: "ADDRESS",
     default: "127.0.0.1",
     help: "address to listen on; 0.0.0.0 for all interfaces",
+    expected: "an address without a zone, or a name",
     parse: parseHost,
   },
   port: {
@@ -57,11 +61,12 @@ const SETTINGS = {
     placeholder: "FILE|URL",
     default: "plants.db",
     help: "file of the store, or URL of a KV Connect server",
-    expected: "a file, or an http or https URL without a user",
+    expected:
+      `${A_PATH}, other than :memory:, or an http or https URL without a user`,
     parse: parseStore,
   },
   kvToken: {
-    variable: KV_TOKEN,
+    variable: KV_TOKEN_VARIABLE,
     placeholder: "TOKEN",
     help: "token of the KV Connect server",
     expected: "a token without white space or characters beyond ASCII",
@@ -82,6 +87,7 @@ const SETTINGS = {
     placeholder: "FILE",
     help: "accepted tokens, one per line; reloaded on SIGHUP",
     refusesEmpty: true,
+    expected: A_PATH,
     parse: parsePath,
   },
   baseUrl: {
@@ -98,6 +104,7 @@ const SETTINGS = {
     variable: "TLS_CERT",
     placeholder: "FILE",
     help: "certificate chain as PEM: serves https",
+    expected: A_PATH,
     parse: parsePath,
   },
   tlsKey: {
@@ -105,6 +112,7 @@ const SETTINGS = {
     variable: "TLS_KEY",
     placeholder: "FILE",
     help: "private key of the certificate as PEM",
+    expected: A_PATH,
     parse: parsePath,
   },
   logFormat: {
@@ -146,6 +154,9 @@ interface Address {
   readonly baseUrl: string | undefined;
 }
 
+/** Where plants are stored, and the flag or variable that says so. */
+export type StoreSetting = StoreLocation & { readonly setting: string };
+
 /** The validated configuration of a run of the service. */
 export interface Config extends Address {
   readonly logFormat: LogFormat;
@@ -153,7 +164,7 @@ export interface Config extends Address {
   /** Empty if no token is configured. */
   readonly tokens: readonly string[];
   readonly tokenFile: string | undefined;
-  readonly store: StoreLocation;
+  readonly store: StoreSetting;
 }
 
 /**
@@ -189,7 +200,7 @@ export class Settings {
     return {
       ...this.address(),
       logFormat: this.logFormat(),
-      tls: this.#tls(),
+      tls: this.tls(),
       tokens: this.tokens(),
       tokenFile: this.tokenFile(),
       store: this.store(),
@@ -197,18 +208,18 @@ export class Settings {
   }
 
   /** Reads the location of the store. @throws {OperatorError} */
-  store(): StoreLocation {
+  store(): StoreSetting {
     const store = this.#orDefault(SETTINGS.kv);
     const setting = this.nameOf("kv");
     if (typeof store === "string") {
-      return { setting, name: realPathOf(store) };
+      return { setting, kind: "file", name: realPathOf(store) };
     }
     const token = this.#ifGiven(SETTINGS.kvToken);
     if (token !== undefined) {
-      return { setting, name: store.href, token };
+      return { setting, kind: "server", name: store.href, token };
     }
     throw new OperatorError(
-      `${KV_TOKEN} is not set: a KV Connect server needs its token`,
+      `${KV_TOKEN_VARIABLE} is not set: a KV Connect server needs its token`,
     );
   }
 
@@ -275,8 +286,11 @@ export class Settings {
     );
   }
 
-  /** Reads the certificate and its key, which the runtime checks when it listens. */
-  #tls(): Deno.TlsCertifiedKeyPem | undefined {
+  /**
+   * Reads the certificate and its key, which the runtime checks when it listens.
+   * @throws {OperatorError}
+   */
+  tls(): Deno.TlsCertifiedKeyPem | undefined {
     const files = this.tlsFiles();
     if (files === undefined) return undefined;
     return {
@@ -321,10 +335,14 @@ export class Settings {
 function parse<Value>(setting: Setting<Value>, { name, text }: Given): Value {
   const value = setting.parse(text);
   if (value !== undefined) return value;
+  const expected = setting.expected ?? setting.placeholder;
+  if (text === "") {
+    throw new OperatorError(`${name} is empty: expected ${expected}`);
+  }
   // A URL with an @ may contain a password.
   const isSecret = setting.flag === undefined || text.includes("@");
-  const got = isSecret ? "" : `, got "${text}"`;
-  const expected = setting.expected ?? setting.placeholder;
+  // As JSON, which shows a line break at the end.
+  const got = isSecret ? "" : `, got ${JSON.stringify(text)}`;
   throw new OperatorError(`${name}: expected ${expected}${got}`);
 }
 

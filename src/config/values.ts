@@ -2,9 +2,13 @@
 import { TOKENS_MAX } from "../limits.ts";
 import { LOG_FORMATS, type LogFormat } from "../telemetry/log.ts";
 
-/** Parses a host, which the runtime checks; IPv6 may be in brackets. */
+/**
+ * Parses a host, which the runtime checks; IPv6 may be in brackets. A zone is
+ * refused: the runtime listens there, but no URL has one, and Node connects to none.
+ */
 export function parseHost(text: string): string | undefined {
-  return text.replace(/^\[(.*)\]$/, "$1") || undefined;
+  const host = text.replace(/^\[(.*)\]$/, "$1");
+  return host === "" || host.includes("%") ? undefined : host;
 }
 
 export function parsePort(text: string): number | undefined {
@@ -13,13 +17,16 @@ export function parsePort(text: string): number | undefined {
 
 /** Parses a path, or the URL of a KV Connect server. */
 export function parseStore(text: string): string | URL | undefined {
+  // For `Deno.openKv` a store in memory; here it would be a file of that name.
+  if (text === ":memory:") return undefined;
   return /^[a-z][a-z\d+.-]*:\/\//i.test(text)
     ? parseHttpUrl(text)
     : parsePath(text);
 }
 
+/** Parses a path. A control character is a mistake: the CR of a line of Windows. */
 export function parsePath(text: string): string | undefined {
-  return text || undefined;
+  return /^\P{Cc}+$/u.exec(text)?.[0];
 }
 
 /** Parses a URL, and removes the slashes at its end. */

@@ -2,7 +2,14 @@ import type { Config } from "../config/settings.ts";
 import { curlSample } from "../reference/samples.ts";
 import { type Log, type LogFields, writeStderr } from "../telemetry/log.ts";
 import { toLine } from "../text.ts";
-import { DENO_OLDEST, VERSION } from "../version.ts";
+import { VERSION } from "../version.ts";
+import { explainValidity } from "./certificate.ts";
+
+/** A host that is this machine, as `URL` normalizes it. */
+const LOOPBACK = /^(127\.[\d.]+|\[::1\]|(.+\.)?localhost)$/;
+
+/** The oldest version of Deno without known faults that concern the service. */
+export const DENO_OLDEST = "2.9.6";
 
 /** The properties of a service that is listening. */
 export interface Started {
@@ -75,13 +82,14 @@ API reference: ${baseUrl}/
         "larger bodies, or can corrupt a store that two processes use",
     );
   }
-  const isLoopback = /\/\/(127\.|\[::1\])/.test(address);
-  const isPrivate = isLoopback || address.startsWith("https:");
-  if (!isPrivate && config.baseUrl === undefined) {
+  const url = config.baseUrl ?? address;
+  if (!url.startsWith("https:") && !LOOPBACK.test(new URL(url).hostname)) {
     log.warn(
       "clear text",
-      `${address} is not https, so tokens are sent in clear text: set TLS_CERT ` +
-        "and TLS_KEY, or the BASE_URL of a proxy",
+      `${url} is not https, so tokens are sent in clear text: set TLS_CERT ` +
+        "and TLS_KEY, or the https address of a proxy as BASE_URL",
     );
   }
+  const invalid = explainValidity(config.tls?.cert ?? "", Date.now());
+  if (invalid !== undefined) log.warn("certificate", invalid);
 }

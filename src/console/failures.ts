@@ -1,7 +1,7 @@
 /** Failures that commands report, with advice for the operator. */
-import type { SettingKey, Settings } from "../config/settings.ts";
+import type { SettingKey, Settings, StoreSetting } from "../config/settings.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import { KV_TOKEN, type StoreLocation } from "../store/location.ts";
+import { KV_TOKEN_VARIABLE, REPLACING_VARIABLES } from "../store/open.ts";
 import type { StoreError, StoreErrorKind } from "../store/store_error.ts";
 import { errorMessage } from "../text.ts";
 
@@ -13,8 +13,10 @@ function adviceFor(kind: StoreErrorKind, setting: string): string {
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
     "foreign log":
       "stop the service, and put that database back, or follow Restore in the handbook",
-    "corrupt":
-      "check the disk, try again, and if this stays, follow Restore in the handbook",
+    "elsewhere": `unset ${
+      REPLACING_VARIABLES.join(" and ")
+    }, which the runtime obeys`,
+    "corrupt": "restart once; if it stays, follow Restore in the handbook",
     "newer format": "run the plant-store that stored them",
     "lost":
       "do not restart the service before the files are put back or copied, see the handbook",
@@ -24,14 +26,15 @@ function adviceFor(kind: StoreErrorKind, setting: string): string {
   }[kind];
 }
 
-const SERVER_ADVICE = `check its address, and its token in ${KV_TOKEN}`;
+const SERVER_ADVICE =
+  `check its address, and its token in ${KV_TOKEN_VARIABLE}`;
 
 /** Says what is wrong with a store, and what to do. */
 export function explain(
   { kind, message, isTransient }: StoreError,
-  store: StoreLocation,
+  store: StoreSetting,
 ): string {
-  const advice = store.token !== undefined && isTransient
+  const advice = store.kind === "server" && isTransient
     ? SERVER_ADVICE
     : adviceFor(kind, store.setting);
   return advice === "" ? message : `${message}: ${advice}`;
@@ -39,7 +42,7 @@ export function explain(
 
 /** Converts an error of the store that ends a command. */
 export function storeFailure(
-  store: StoreLocation,
+  store: StoreSetting,
   error: StoreError,
 ): OperatorError {
   return new OperatorError(
@@ -48,28 +51,24 @@ export function storeFailure(
   );
 }
 
-/** Calls a function. @throws {OperatorError} if the runtime cannot listen */
-export function orListenFailure<Result>(
+/** Converts an error of the runtime that cannot listen. */
+export function listenFailure(
   settings: Settings,
-  listen: () => Result,
-): Result {
-  try {
-    return listen();
-  } catch (error) {
-    const message = errorMessage(error);
-    // Only the errors of the system have a code. All but a denial can pass.
-    const isOfSystem = error instanceof Error && "code" in error;
-    const isDenied = error instanceof Deno.errors.PermissionDenied;
-    // The look-up of a name can pass, too: at boot, the network may be late.
-    const isLookup = message.startsWith("failed to lookup address");
-    const { host, port } = settings.address();
-    const keys: SettingKey[] = settings.isTls()
-      ? ["host", "port", "tlsCert", "tlsKey"]
-      : ["host", "port"];
-    throw new OperatorError(
-      `cannot listen on ${host} port ${port}: ${message}: ` +
-        `check ${keys.map((key) => settings.nameOf(key)).join(", ")}`,
-      exitStatusOf(isLookup || (isOfSystem && !isDenied)),
-    );
-  }
+  error: unknown,
+): OperatorError {
+  const message = errorMessage(error);
+  // Only the errors of the system have a code. All but a denial can pass.
+  const isOfSystem = error instanceof Error && "code" in error;
+  const isDenied = error instanceof Deno.errors.PermissionDenied;
+  // The look-up of a name can pass, too: at boot, the network may be late.
+  const isLookup = message.startsWith("failed to lookup address");
+  const { host, port } = settings.address();
+  const keys: SettingKey[] = settings.isTls()
+    ? ["host", "port", "tlsCert", "tlsKey"]
+    : ["host", "port"];
+  return new OperatorError(
+    `cannot listen on ${host} port ${port}: ${message}: ` +
+      `check ${keys.map((key) => settings.nameOf(key)).join(", ")}`,
+    exitStatusOf(isLookup || (isOfSystem && !isDenied)),
+  );
 }

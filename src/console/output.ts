@@ -1,8 +1,10 @@
 /** What commands print: their output on stdout, and lines about it on stderr. */
-import { PROGRESS_MS } from "../limits.ts";
 import { fileFailure } from "../operator_error.ts";
 import { writeStderr } from "../telemetry/log.ts";
 import { toLine } from "../text.ts";
+
+/** Interval between two updates of the progress on a terminal. */
+const PROGRESS_MS = 100;
 
 /** Returns to the start of the line and erases it (ECMA-48, CR and EL). */
 const ERASE = "\r\x1b[K";
@@ -39,10 +41,13 @@ export function printLine(text: string): void {
 
 /**
  * Shows at the bottom of a terminal how many plants a command has processed.
- * @param startMs when the command started, of `performance.now()`
+ * @param startMs when the command started
  */
-export function showProgress(plants: number, startMs: number): void {
-  const nowMs = performance.now();
+export function showProgress(
+  plants: number,
+  startMs: number,
+  nowMs: number,
+): void {
   if (nowMs - shownMs < PROGRESS_MS || !Deno.stderr.isTerminal()) return;
   const perSecond = 1000 * plants / (nowMs - startMs);
   writeTerminal(

@@ -1,5 +1,11 @@
-import { SAME_SIGNAL_MS_MAX } from "../limits.ts";
+import { SYSTEM_CLOCK } from "../clock.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
+
+/**
+ * Signals this soon after the first one count as the same: `deno task` forwards
+ * the SIGINT of a terminal, which the program receives as well.
+ */
+const SAME_SIGNAL_MS_MAX = 500;
 
 /**
  * Listens for the signals that stop the service. Without a listener, process 1
@@ -11,7 +17,7 @@ export function stopSignal(): Promise<Deno.Signal> {
   let firstMs = Infinity;
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     Deno.addSignalListener(signal, () => {
-      const nowMs = performance.now();
+      const nowMs = SYSTEM_CLOCK();
       if (nowMs - firstMs > SAME_SIGNAL_MS_MAX) Deno.exit(EXIT_FAILURE);
       firstMs = Math.min(firstMs, nowMs);
       resolve(signal);

@@ -68,6 +68,7 @@ export class BodyReader {
     for (const body of this.#arriving) this.#refuse(body, refusal);
   }
 
+  /** Settles a body, and lets {@link receiveChunks} stop at its next chunk. */
   #refuse(body: Arriving, refusal: ApiError): void {
     body.refusal = refusal;
     this.#settle(body, refusal);

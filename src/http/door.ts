@@ -21,7 +21,8 @@ export class Door {
   }
 
   /**
-   * Admits a create, which must {@link leave}.
+   * Admits a create, which must {@link leave}. A draining service admits it, too:
+   * the handler refuses it after the checks that come first, such as the token.
    * @returns false if the service is busy
    */
   enter(): boolean {

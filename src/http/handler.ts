@@ -1,23 +1,23 @@
 import type { Clock } from "../clock.ts";
-import { API_ERRORS, ApiError, statusOf } from "../api_errors.ts";
+import { API_ERRORS, ApiError, howToCreate, statusOf } from "../api_errors.ts";
 import { QUOTE_CHARS_MAX } from "../limits.ts";
-import { InvalidText } from "../plant/invalid_text.ts";
-import { parseNewPlant } from "../plant/plant.ts";
-import { decodeUtf8 } from "../plant/utf8.ts";
+import { InvalidText } from "../plant/json.ts";
+import { decodeUtf8, parseNewPlant } from "../plant/plant.ts";
 import { descriptionText } from "../reference/openapi.ts";
 import { renderPage } from "../reference/page.ts";
 import type { Committer } from "../store/committer.ts";
 import type { StoreHealth } from "../store/health.ts";
 import type { Log } from "../telemetry/log.ts";
-import { type Metrics, METRICS_CONTENT_TYPE } from "../telemetry/metrics.ts";
+import {
+  labelOf,
+  type Metrics,
+  METRICS_CONTENT_TYPE,
+} from "../telemetry/metrics.ts";
 import { truncate } from "../text.ts";
 import type { AcceptedTokens } from "./auth.ts";
 import type { BodyReader } from "./body.ts";
 import { Door } from "./door.ts";
-import { normalizePath, prefixOf } from "./origin.ts";
-
-/** The path that says whether a create would be stored now. */
-export const READY_PATH = "/readyz";
+import { normalizePath, prefixOf, READY_PATH } from "./origin.ts";
 
 /** The parts of the service that the handler uses. */
 export interface HandlerParts {
@@ -49,8 +49,11 @@ const READ = { methods: ["GET", "HEAD"], needsToken: false };
 /** RFC 9110, section 8.3: case-insensitive, with parameters. */
 const JSON_TYPE = /^application\/json[ \t]*(;|$)/i;
 
-/** A host (RFC 3986, section 3.2.2), perhaps with a port; it may be empty. */
-const HOST = /^(\[[\w.:%]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?$/;
+/**
+ * A host (RFC 3986, section 3.2.2), perhaps with a port; it may be empty. An address
+ * may have a zone of unreserved characters (RFC 6874), also after a bare "%".
+ */
+const HOST = /^(\[[\w.:%~-]+\]|[\w.~!$&'()*+,;=%-]*)(:\d*)?$/;
 
 /** The reply while the service is busy; a clone costs less than a new one. */
 const BUSY = toResponse(new ApiError("busy"));
@@ -61,9 +64,11 @@ export class RequestHandler {
   /** Every path that exists, normalized, with the path of the base URL. */
   readonly #routes: ReadonlyMap<string, Route>;
   readonly #door = new Door();
+  readonly #howToCreate: string;
 
   constructor(parts: HandlerParts) {
     this.#parts = parts;
+    this.#howToCreate = howToCreate(parts.baseUrl);
     const prefix = prefixOf(parts.baseUrl);
     const { html, headers } = renderPage(parts.baseUrl);
     const description = descriptionText(parts.baseUrl);
@@ -103,9 +108,9 @@ export class RequestHandler {
    */
   async handle(request: Request): Promise<Response> {
     const { clock, log, metrics } = this.#parts;
-    const isCreate = request.method === "POST";
-    if (isCreate && !this.#door.enter()) {
-      metrics.request(BUSY.status);
+    const isPost = request.method === "POST";
+    if (isPost && !this.#door.enter()) {
+      metrics.request("post", BUSY.status);
       return BUSY.clone();
     }
     const startMs = clock();
@@ -116,12 +121,15 @@ export class RequestHandler {
       const id = log.internalError(error);
       response = toResponse(new ApiError("internal", id));
     } finally {
-      if (isCreate) this.#door.leave();
+      if (isPost) this.#door.leave();
     }
-    if (!isCreate) response.headers.set("Cache-Control", "no-store");
-    if (request.method === "HEAD") response = await withoutBody(response);
-    metrics.request(response.status, (clock() - startMs) / 1000);
-    return response;
+    if (isPost) {
+      metrics.request("post", response.status, (clock() - startMs) / 1000);
+      return response;
+    }
+    metrics.request(labelOf(request.method), response.status);
+    response.headers.set("Cache-Control", "no-store");
+    return request.method === "HEAD" ? await withoutBody(response) : response;
   }
 
   #route(request: Request): Answer | Promise<Answer> {
@@ -132,15 +140,29 @@ export class RequestHandler {
     // Nearly every path is found as it is.
     const route = this.#routes.get(path) ??
       this.#routes.get(normalizePath(path));
-    if (route === undefined) return new ApiError("unknownPath", shorten(path));
+    if (route === undefined) {
+      return new ApiError(
+        "unknownPath",
+        `${shorten(path)}: ${this.#howToCreate}`,
+      );
+    }
     const { methods, needsToken, answer } = route;
     if (!methods.includes(request.method)) {
-      return refuseMethod(request.method, methods);
+      return this.#refuseMethod(request.method, methods);
     }
     const refusal = needsToken
       ? this.#parts.tokens.authorize(request.headers.get("authorization"))
       : undefined;
     return refusal ?? answer(request);
+  }
+
+  #refuseMethod(method: string, allowed: readonly string[]): Response {
+    // HEAD has the headers of GET, also the length of the message.
+    const name = method === "HEAD" ? "GET" : shorten(method);
+    const detail = `${name}: ${this.#howToCreate}`;
+    const refusal = toResponse(new ApiError("methodNotAllowed", detail));
+    refusal.headers.set("Allow", allowed.join(", "));
+    return refusal;
   }
 
   /** POST /plants. The order of the checks is part of the API. */
@@ -193,14 +215,6 @@ export class RequestHandler {
     this.#parts.bodies.refuseAll(new ApiError("shuttingDown"));
     await this.#door.drain();
   }
-}
-
-function refuseMethod(method: string, allowed: readonly string[]): Response {
-  // HEAD has the headers of GET, also the length of the message.
-  const name = method === "HEAD" ? "GET" : shorten(method);
-  const refusal = toResponse(new ApiError("methodNotAllowed", name));
-  refusal.headers.set("Allow", allowed.join(", "));
-  return refusal;
 }
 
 /** Checks the headers that describe the body of a create. */

@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { LISTEN_RETRY_MS } from "../limits.ts";
 import type { Log } from "../telemetry/log.ts";
 import { errorMessage } from "../text.ts";
 import { originOf } from "./origin.ts";
+
+/** Interval between two attempts to listen again; open connections are served. */
+const LISTEN_RETRY_MS = 1_000;
 
 /** Where to listen. */
 export interface Listening {
@@ -31,8 +33,16 @@ export interface Server {
   shutdown(): Promise<void>;
 }
 
-/** Listens for a moment. @throws the error of the runtime if this is impossible */
+/**
+ * Listens for a moment.
+ * @throws the error of the runtime if this is impossible
+ * @throws {Error} if the runtime would listen elsewhere
+ */
 export function tryToListen({ host, port, tls }: Listening): void {
+  // `Deno.serve` prefers it to its options, or listens there, too.
+  if (Deno.env.get("DENO_SERVE_ADDRESS")) {
+    throw new Error("unset DENO_SERVE_ADDRESS, which the runtime obeys");
+  }
   const address = { hostname: host, port };
   const listener = tls === undefined
     ? Deno.listen(address)
@@ -53,10 +63,6 @@ export function listen({ host, port, tls }: Listening, log: Log): Server {
   const start = () => Deno.serve(options, (request) => handler.handle(request));
   let server = start();
   const { hostname, port: bound } = server.addr;
-  // A Unix socket has no port, although the type says so.
-  if (bound === undefined) {
-    throw new Error("unset DENO_SERVE_ADDRESS, which the runtime obeys");
-  }
   const address = originOf(hostname, bound, tls !== undefined);
   // If the port was 0, listen on the same one again.
   options.port = bound;

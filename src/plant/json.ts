@@ -1,5 +1,23 @@
 import { JSON_DEPTH_MAX } from "../limits.ts";
-import { InvalidText, type Position } from "./invalid_text.ts";
+
+/** A place in a text: line and column, counted in code points from 1. */
+export interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+/** Why a text is not a NewPlant. The parsers return it. */
+export class InvalidText {
+  /**
+   * @param message what was expected, and what was found
+   * @param position where the text is not JSON
+   */
+  constructor(
+    readonly kind: "not JSON" | "not a NewPlant",
+    readonly message: string,
+    readonly position?: Position,
+  ) {}
+}
 
 /** The kinds of JSON values (RFC 8259, section 3), as messages name them. */
 export type JsonKind =
@@ -38,7 +56,7 @@ const SPACE = 0x20;
 
 // Patterns for `#match`: sticky, so they match at one offset only.
 const DIGITS = /[0-9]+/y;
-const NO_DIGIT = /(?![0-9])/y;
+const ZERO = /0(?![0-9])/y;
 const HEX_DIGIT = /[0-9A-Fa-f]/y;
 const ESCAPE_LETTER = /["\\/bfnrt]/y;
 /** Characters of a string that need no escape. */
@@ -82,10 +100,17 @@ function describeAt(text: string, offset: number): string {
   return character === '"' ? `'"'` : `"${character}"`;
 }
 
+/** Ends the reading of a text that is not JSON. */
+class Mismatch extends Error {
+  constructor(readonly expected: string, readonly offset: number) {
+    super();
+  }
+}
+
 /**
  * Reads a JSON text from its start to its end. Each method reads one production
- * of the grammar (sections of RFC 8259), and throws an {@link InvalidText} if
- * the text does not match.
+ * of the grammar (sections of RFC 8259), and throws a {@link Mismatch} if the text
+ * does not match.
  */
 class Reader {
   readonly #text: string;
@@ -188,8 +213,8 @@ class Reader {
   #number(): JsonValue {
     const from = this.#at;
     const isNegative = this.#accept("-");
-    if (this.#accept("0")) {
-      this.#require(this.#match(NO_DIGIT), "no digit after a leading zero");
+    if (this.#text[this.#at] === "0") {
+      this.#require(this.#match(ZERO), "a number without a leading zero");
     } else {
       this.#digits(isNegative ? 'a digit after "-"' : "a value");
     }
@@ -257,13 +282,7 @@ class Reader {
 
   /** Throws if a condition on the next character does not hold. */
   #require(condition: boolean, expected: string): void {
-    if (condition) return;
-    const found = describeAt(this.#text, this.#at);
-    throw new InvalidText(
-      "not JSON",
-      `expected ${expected}, found ${found}`,
-      positionOf(this.#text, this.#at),
-    );
+    if (!condition) throw new Mismatch(expected, this.#at);
   }
 }
 
@@ -281,7 +300,12 @@ export function readMembers(text: string): Members | InvalidText {
   try {
     return new Reader(text).read();
   } catch (error) {
-    if (error instanceof InvalidText) return error;
-    throw error;
+    if (!(error instanceof Mismatch)) throw error;
+    const { expected, offset } = error;
+    return new InvalidText(
+      "not JSON",
+      `expected ${expected}, found ${describeAt(text, offset)}`,
+      positionOf(text, offset),
+    );
   }
 }

@@ -4,8 +4,12 @@
  */
 import { ID_MAX, ID_MIN, ID_RANGE, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../text.ts";
-import { InvalidText } from "./invalid_text.ts";
-import { type JsonKind, type Member, readMembers } from "./json.ts";
+import {
+  InvalidText,
+  type JsonKind,
+  type Member,
+  readMembers,
+} from "./json.ts";
 
 /** A plant as stored and as returned: `Plant` in the API description. */
 export interface Plant {
@@ -109,6 +113,20 @@ function readString(
   return notANewPlant(
     `${name}: expected Unicode text, got an unpaired surrogate`,
   );
+}
+
+const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/**
+ * Decodes UTF-8 without repair; a byte order mark is kept.
+ * @returns the text, or `undefined` if the bytes are not well-formed UTF-8
+ */
+export function decodeUtf8(bytes: Uint8Array): string | undefined {
+  try {
+    return decoder.decode(bytes);
+  } catch {
+    return undefined;
+  }
 }
 
 /**

@@ -22,7 +22,7 @@ function valueOf(id) {
   return /** @type {HTMLInputElement} */ (byId(id)).value;
 }
 
-const form = byId("create");
+const form = /** @type {HTMLFormElement} */ (byId("create"));
 const sendButton = byId("send");
 
 /**
@@ -55,6 +55,15 @@ function bodyText() {
     .map(({ dataset, value }) => [dataset.member, value]);
   const plant = JSON.stringify(Object.fromEntries(members));
   return `{"id":${valueOf("member-id").trim()},${plant.slice(1)}`;
+}
+
+/**
+ * Writes a character of a JSON string, perhaps after a backslash, as its number.
+ * @param {string} characters
+ */
+function escapeJson(characters) {
+  const code = characters.charCodeAt(0).toString(16);
+  return String.raw`\u00${code}`;
 }
 
 /**
@@ -97,8 +106,9 @@ Authorization: Bearer ••••••
 Content-Type: application/json
 
 ${body}`;
-  // A JSON text with this escape is one word of the shell in single quotes.
-  const quoted = `'${body.replaceAll("'", String.raw`\u0027`)}'`;
+  // A JSON text with these escapes is one word in single quotes: sh ends it at a
+  // quote, fish reads two backslashes as one, and tcsh replaces "!".
+  const quoted = `'${body.replaceAll(/\\\\|[!']/g, escapeJson)}'`;
   const url = `'${(location.origin + path).replaceAll("'", "%27")}'`;
   byId("curl").textContent = String.raw`curl -i ${url} \
   -H "Authorization: Bearer $ACCESS_TOKEN" \
@@ -152,4 +162,11 @@ form.addEventListener("submit", async (event) => {
   sendButton.ariaDisabled = "true";
   await create();
   sendButton.ariaDisabled = null;
+});
+
+// The browser may keep the page to go back to it, but not the token.
+addEventListener("pagehide", () => {
+  form.reset();
+  showOutcome("");
+  for (const id of ["sent", "curl"]) byId(id).textContent = "";
 });

@@ -7,7 +7,8 @@ import {
   type Plant,
 } from "../plant/plant.ts";
 import type { Store } from "./kv_store.ts";
-import { noAnswer, StoreError } from "./store_error.ts";
+import { pauseForLock } from "./retry.ts";
+import { isOfKind, noAnswer, StoreError } from "./store_error.ts";
 
 /**
  * The outcome of a create. `stored` and `replayed`: the plant is on disk.
@@ -16,10 +17,10 @@ import { noAnswer, StoreError } from "./store_error.ts";
  */
 export type Outcome = "stored" | "replayed" | "conflict" | "failed";
 
-/** What the committer reports, after the creates of a commit are answered. */
+/** What the committer reports, after the creates of a commit have their outcomes. */
 export interface CommitReports {
-  /** A commit succeeded in so many seconds. */
-  committed(seconds: number): void;
+  /** A commit that started at this time has succeeded. */
+  committed(startMs: number): void;
   /** A commit failed or timed out. */
   commitFailed(error: StoreError): void;
 }
@@ -27,39 +28,51 @@ export interface CommitReports {
 /** A request to create a plant. */
 interface Create {
   readonly plant: Plant;
-  readonly answer: (outcome: Outcome) => void;
+  readonly resolve: (outcome: Outcome) => void;
 }
 
 /**
- * The creates of one id that wait together for one commit. A create that arrives
- * during the commit waits for the next one, since the plant may have been removed.
+ * The creates of one id that are in the same commit. A create that arrives during
+ * the commit joins the next one, since the plant may have been removed.
  */
 interface Write extends NewPlant {
   readonly arrivedMs: number;
-  /** In order of arrival; the first has this plant. Empty once answered. */
-  creates: Create[];
+  /** In order of arrival; the first has this plant. */
+  readonly creates: Create[];
+  /** Whether the creates have their outcomes. */
+  isSettled: boolean;
 }
 
 /**
  * Group commit: creates that arrive while commits are in flight go into the
- * next one, together. There is no timer, so an idle store adds no latency.
- * Every create is answered, by {@link expire} if the store does not respond.
+ * next one, together. There is no timer, so an idle store adds no latency. Every
+ * create has an outcome, from {@link Committer.expire} if the store never answers.
  */
 export class Committer {
   readonly #store: Store;
   readonly #reports: CommitReports;
   readonly #clock: Clock;
-  /** The writes that wait for a commit to start, by id, in order of arrival. */
+  readonly #pauseForLock: () => Promise<void>;
+  /** The writes of the next commits, by id, in order of arrival. */
   readonly #queue = new Map<bigint, Write>();
   /** The batches of the commits in flight. */
   readonly #inFlight = new Set<readonly Write[]>();
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
+  /** The lock of another process, if the last commit that ended met one. */
+  #lock: StoreError | undefined;
 
-  constructor(store: Store, reports: CommitReports, clock: Clock) {
+  /** @param pause waits before a commit that met a lock is repeated */
+  constructor(
+    store: Store,
+    reports: CommitReports,
+    clock: Clock,
+    pause = pauseForLock,
+  ) {
     this.#store = store;
     this.#reports = reports;
     this.#clock = clock;
+    this.#pauseForLock = pause;
   }
 
   /**
@@ -68,49 +81,30 @@ export class Committer {
    */
   create({ id, plant }: NewPlant): Promise<Outcome> {
     const arrivedMs = this.#clock();
-    return new Promise((answer) => {
-      const create = { plant, answer };
+    return new Promise((resolve) => {
+      const create = { plant, resolve };
       const queued = this.#queue.get(id);
       if (queued !== undefined) {
         queued.creates.push(create);
         return;
       }
-      this.#queue.set(id, { id, plant, arrivedMs, creates: [create] });
+      const creates = [create];
+      this.#queue.set(id, { id, plant, arrivedMs, creates, isSettled: false });
       this.#startCommits();
     });
   }
 
   /**
-   * Fails the creates that have reached their deadline. Call it regularly. A
-   * commit in flight may still land, which a repeated create then finds. If commits
-   * without creates occupy every slot, it reports a failure, too.
-   */
-  expire(): void {
-    const latestMs = this.#clock() - COMMIT_MS_MAX;
-    const expired = [...this.#inFlight].flat().concat(...this.#queue.values())
-      .filter((write) => write.arrivedMs <= latestMs && isUnanswered(write));
-    for (const write of expired) {
-      this.#answer(write, () => "failed");
-      // Another write of this id may be queued by now.
-      if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
-    }
-    const isStalled = !this.#isAwaitingCommit() &&
-      this.#inFlight.size === this.#store.commitBounds.inFlightMax;
-    if (expired.length === 0 && !isStalled) return;
-    this.#startCommits();
-    this.#reports.commitFailed(noAnswer(COMMIT_MS_MAX));
-  }
-
-  /**
-   * Starts commits for the queue. While a commit is in flight, the next starts
-   * only when `plantsMax` creates wait, because a commit has a high fixed cost. A
-   * commit whose creates have expired does not count: it may never end.
+   * Starts commits for the queue. While a create depends on a commit in flight, the
+   * next commit starts only with a full batch, because a commit has a high fixed
+   * cost. A commit whose creates have all expired holds nothing back: it may never
+   * end.
    */
   #startCommits(): void {
     const { plantsMax, inFlightMax } = this.#store.commitBounds;
     while (this.#queue.size > 0 && this.#inFlight.size < inFlightMax) {
       const isFull = this.#queue.size >= plantsMax;
-      if (!isFull && this.#isAwaitingCommit()) return;
+      if (!isFull && this.#isPendingInFlight()) return;
       this.#commit(this.#takeBatch());
     }
   }
@@ -129,35 +123,40 @@ export class Committer {
     return batch;
   }
 
-  /** Whether a create waits for a commit in flight. */
-  #isAwaitingCommit(): boolean {
-    return this.#inFlight.values().some((batch) => batch.some(isUnanswered));
+  /** Whether a create depends on a commit in flight. */
+  #isPendingInFlight(): boolean {
+    return this.#inFlight.values().some((batch) => batch.some(isPending));
   }
 
-  /** Answers every create of a batch, and then starts the next commits. */
+  /** Settles every write of a batch, and then starts the next commits. */
   async #commit(batch: readonly Write[]): Promise<void> {
     this.#inFlight.add(batch);
     try {
       let remaining = batch;
-      if (this.#expectsExisting) {
-        remaining = await this.#settleExisting(remaining);
-      }
-      for (;;) {
-        // Ends at the latest when expire() has answered all of them.
-        remaining = remaining.filter(isUnanswered);
-        if (remaining.length === 0) return;
-        const startMs = this.#clock();
-        const result = await this.#store.commit(remaining);
-        if (result === "committed") {
-          const seconds = (this.#clock() - startMs) / 1000;
-          for (const write of remaining) this.#answerStored(write);
-          this.#reports.committed(seconds);
+      let readsFirst = this.#expectsExisting;
+      // Writes that expire leave the batch, so this loop ends.
+      for (; remaining.length > 0; remaining = remaining.filter(isPending)) {
+        try {
+          if (readsFirst) {
+            remaining = await this.#settleExisting(remaining);
+            readsFirst = false;
+            continue;
+          }
+          const startMs = this.#clock();
+          readsFirst = await this.#store.commit(remaining) === "exists";
+          this.#lock = undefined;
+          if (readsFirst) continue;
+          for (const write of remaining) this.#settleStored(write);
+          this.#reports.committed(startMs);
           return;
+        } catch (error) {
+          this.#lock = isOfKind(error, "locked") ? error : undefined;
+          if (this.#lock === undefined) throw error;
+          await this.#pauseForLock();
         }
-        remaining = await this.#settleExisting(remaining);
       }
     } catch (error) {
-      for (const write of batch) this.#answer(write, () => "failed");
+      for (const write of batch) this.#settle(write, () => "failed");
       if (!(error instanceof StoreError)) throw error;
       this.#reports.commitFailed(error);
     } finally {
@@ -166,16 +165,16 @@ export class Committer {
     }
   }
 
-  /** Answers the creates of a write whose plant is stored now. */
-  #answerStored(write: Write): void {
+  /** Settles a write whose plant is stored now. */
+  #settleStored(write: Write): void {
     const [first] = write.creates;
-    this.#answer(
+    this.#settle(
       write,
       (it) => it === first ? "stored" : compare(it.plant, write.plant),
     );
   }
 
-  /** Answers the creates whose ids exist, and returns the other writes. */
+  /** Settles the writes whose ids exist, and returns the others. */
   async #settleExisting(
     writes: readonly Write[],
   ): Promise<readonly Write[]> {
@@ -183,25 +182,49 @@ export class Committer {
     const absent = writes.filter((write) => {
       const stored = found.get(write.id);
       if (stored === undefined) return true;
-      this.#answer(write, ({ plant }) => compare(plant, stored));
+      this.#settle(write, ({ plant }) => compare(plant, stored));
       return false;
     });
     this.#expectsExisting = absent.length < writes.length;
     return absent;
   }
 
-  /** Answers the creates of a write, unless they are answered already. */
-  #answer(
+  /** Gives the creates of a write their outcomes, unless they have expired. */
+  #settle(
     write: Write,
     outcomeOf: (create: Create) => Outcome,
   ): void {
-    for (const create of write.creates) create.answer(outcomeOf(create));
-    write.creates = [];
+    if (write.isSettled) return;
+    write.isSettled = true;
+    for (const create of write.creates) create.resolve(outcomeOf(create));
+  }
+
+  /**
+   * Fails the creates that have reached their deadline. Call it regularly. A commit
+   * in flight may still land, which a repeated create then finds. Reports a failure
+   * if creates fail, and as long as abandoned commits let none start.
+   */
+  expire(): void {
+    const latestMs = this.#clock() - COMMIT_MS_MAX;
+    const expired = [...this.#inFlight].flat().concat(...this.#queue.values())
+      .filter((write) => write.arrivedMs <= latestMs && isPending(write));
+    for (const write of expired) {
+      this.#settle(write, () => "failed");
+      // Another write of this id may be queued by now.
+      if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
+    }
+    const { inFlightMax } = this.#store.commitBounds;
+    const isStalled = this.#inFlight.size === inFlightMax &&
+      !this.#isPendingInFlight();
+    if (expired.length === 0 && !isStalled) return;
+    // A commit whose creates have expired holds the queue back no longer.
+    this.#startCommits();
+    this.#reports.commitFailed(this.#lock ?? noAnswer(COMMIT_MS_MAX));
   }
 }
 
-function isUnanswered({ creates }: Write): boolean {
-  return creates.length > 0;
+function isPending({ isSettled }: Write): boolean {
+  return !isSettled;
 }
 
 function compare(plant: Plant, stored: Plant | null): Outcome {

@@ -1,32 +1,32 @@
 import type { Clock } from "../clock.ts";
 import { PROBE_MS, RECOVERY_MS_MIN } from "../limits.ts";
 import type { Store } from "./kv_store.ts";
-import { withTimeout } from "./retry.ts";
-import { StoreError } from "./store_error.ts";
+import { retryWhileLocked } from "./retry.ts";
+import { noAnswer, StoreError } from "./store_error.ts";
 
 /** Called when the store starts to fail, fails in another way, or has recovered. */
 export type HealthReport = (error: StoreError | undefined) => void;
 
 /**
- * The health of the store, from the results of commits, checks of its files,
- * and probe writes, which show whether a create would succeed while none
- * arrives. A store recovers with a write that starts {@link RECOVERY_MS_MIN}
- * after the last failure, so one that fails now and then is failing. `/readyz`,
- * the metrics and the log use this one state.
+ * The health of the store, from the results of commits, from its files, and from
+ * probes. A probe is a write that shows whether a create would succeed now, also if
+ * none arrives. `/readyz`, the metrics and the log use this one state.
+ *
+ * A failing store recovers with a write that starts {@link RECOVERY_MS_MIN} after
+ * the last failure. So a store that fails now and then does not recover in between.
  */
 export class StoreHealth {
   readonly #store: Store;
   readonly #report: HealthReport;
   readonly #clock: Clock;
   #error: StoreError | undefined;
-  /** When a write or a check of the files last failed. */
   #failedMs = -Infinity;
   /** When the last probe started. */
-  #probedMs = -Infinity;
-  /** The probe write that has neither succeeded nor failed. */
-  #writing: Promise<void> | undefined;
-  /** Resolves when the last probe has a result. */
-  #probed: Promise<void> = Promise.resolve();
+  #probeMs = -Infinity;
+  /** Whether the store has not answered its write yet. */
+  #isUnanswered = false;
+  /** Resolves when its result is recorded, at the latest after {@link PROBE_MS}. */
+  #probed: Promise<void> | undefined;
 
   constructor(store: Store, report: HealthReport, clock: Clock) {
     this.#store = store;
@@ -34,75 +34,79 @@ export class StoreHealth {
     this.#clock = clock;
   }
 
-  /** The current error, `undefined` while the store is healthy. Once final, it stays. */
+  /**
+   * The current error, `undefined` while the store is healthy. It stays once the
+   * store is lost or corrupt.
+   */
   get error(): StoreError | undefined {
     return this.#error;
   }
 
-  /** Records that a commit has succeeded in so many seconds. */
-  committed(seconds: number): void {
-    this.#succeeded(this.#clock() - 1000 * seconds);
+  /** Records that a write has succeeded: a commit or a probe. */
+  succeeded(startMs: number): void {
+    if (startMs >= this.#failedMs + RECOVERY_MS_MIN) this.#become(undefined);
   }
 
   /**
    * Records that a commit failed or timed out. If the store is failing already, its
    * error stays: that of a probe or of the files is more exact.
    */
-  failed(error: StoreError): void {
-    this.#fail(this.#error ?? error);
+  commitFailed(error: StoreError): void {
+    this.#failed(this.#error ?? error);
   }
 
-  /** Checks the files, and probes a failing store. Call it regularly. */
-  check(): void {
+  /** Verifies the files, and probes a failing store. Call it regularly. */
+  refresh(): void {
     try {
-      this.#store.checkFiles();
+      this.#store.verifyFiles();
       if (this.#error !== undefined) this.probe();
     } catch (error) {
-      this.#fail(error);
+      this.#failed(error);
     }
   }
 
   /**
-   * Checks with a probe write whether a create would be stored now. Callers
-   * share it: at most one starts per {@link PROBE_MS}, which is also its time
-   * limit. While a write has no result, no further one starts, and the store
-   * counts as failing.
+   * Probes whether a create would be stored now. Callers share a probe: at most one
+   * starts per {@link PROBE_MS}, which is also its time limit. While the store has
+   * not answered one, no further one starts, and the store counts as failing.
    * @returns the error, or `undefined` if the store is healthy
    */
   async probe(): Promise<StoreError | undefined> {
     const nowMs = this.#clock();
-    if (nowMs - this.#probedMs >= PROBE_MS) {
-      this.#probedMs = nowMs;
-      this.#probed = this.#startProbe();
+    if (nowMs - this.#probeMs >= PROBE_MS) {
+      if (this.#isUnanswered) this.#failed(noAnswer(PROBE_MS));
+      else {
+        this.#probeMs = nowMs;
+        this.#probed = this.#probeFrom(nowMs);
+      }
     }
     await this.#probed;
     return this.#error;
   }
 
-  async #startProbe(): Promise<void> {
-    const startMs = this.#clock();
+  /** Probes the store, and records the result. */
+  async #probeFrom(startMs: number): Promise<void> {
     try {
-      this.#writing ??= this.#store.probe()
-        .finally(() => this.#writing = undefined);
-      await withTimeout(this.#writing, PROBE_MS);
-      this.#succeeded(startMs);
+      await retryWhileLocked(PROBE_MS, this.#clock, async () => {
+        this.#isUnanswered = true;
+        await this.#store.probe().finally(() => this.#isUnanswered = false);
+      });
+      this.succeeded(startMs);
     } catch (error) {
-      this.#fail(error);
+      this.#failed(error);
     }
   }
 
-  #succeeded(startMs: number): void {
-    if (this.#failedMs <= startMs - RECOVERY_MS_MIN) this.#set(undefined);
-  }
-
-  #fail(error: unknown): void {
+  /** Records a failure. @throws anything else: a programmer error */
+  #failed(error: unknown): void {
     if (!(error instanceof StoreError)) throw error;
     this.#failedMs = this.#clock();
-    this.#set(error);
+    this.#become(error);
   }
 
-  #set(error: StoreError | undefined): void {
-    if (this.#error?.isFinal || error?.kind === this.#error?.kind) return;
+  /** Changes the state, unless the store has ended, and reports a change of kind. */
+  #become(error: StoreError | undefined): void {
+    if (this.#error?.endsStore || error?.kind === this.#error?.kind) return;
     this.#error = error;
     this.#report(error);
   }

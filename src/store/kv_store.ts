@@ -1,27 +1,69 @@
-import {
-  COMMIT_MS_MAX,
-  type CommitBounds,
-  COMMITS_FILE,
-  COMMITS_SERVER,
-  ID_MAX,
-  ID_MIN,
-  LIST_KEYS_MAX,
-  LIST_MS_MAX,
-  PAGE_KEYS,
-  PROBE_MS,
-  READ_KEYS_MAX,
-  RUN_GAP_MAX,
-  RUN_IDS_MIN,
-} from "../limits.ts";
+/** Plants in Deno KV, as the service and the operator use them. */
+import type { Clock } from "../clock.ts";
+import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../limits.ts";
 import { type NewPlant, type Plant, toPlant } from "../plant/plant.ts";
-import { lstatOrUndefined } from "./files/file_system.ts";
-import { WatchedFiles } from "./files/watch.ts";
-import { KV_TOKEN, type StoreLocation } from "./location.ts";
+import { idIn, isPlantKey, keyOf, readEntries } from "./entries.ts";
+import type { WatchedFiles } from "./files/watch.ts";
 import { retryWhileLocked, withTimeout } from "./retry.ts";
-import { StoreError, toStoreError } from "./store_error.ts";
+import { corrupt, isOfKind, StoreError } from "./store_error.ts";
 
-/** First part of the key of a plant; the second is its id. */
-const PLANTS = "plants";
+/** The bounds of commits to a store. */
+export interface CommitBounds {
+  /** Maximum plants in one commit. */
+  readonly plantsMax: number;
+  /** Maximum commits in flight. */
+  readonly inFlightMax: number;
+}
+
+/**
+ * What a service needs of a store. Every method can throw a `StoreError`: of the
+ * kind "locked" while another process writes, and always the same one after the
+ * store was found lost or corrupt. No method has a time limit, and an answer may
+ * never come.
+ */
+export interface Store {
+  readonly commitBounds: CommitBounds;
+
+  /** Size of the database file; `undefined` if the store is not in a file. */
+  readonly databaseBytes: number | undefined;
+
+  /**
+   * Writes plants within {@link commitBounds}, all or none.
+   * @returns `committed` if all are on disk. `exists` if the id of one exists, and
+   * nothing was written. It may be a plant of this very commit: Deno can repeat a
+   * write whose answer was lost.
+   */
+  commit(plants: readonly NewPlant[]): Promise<"committed" | "exists">;
+
+  /**
+   * Returns the plants of these ids that exist, and possibly those of other ids. A
+   * plant is `null` if the stored value is not a plant of this service, or cannot
+   * be decoded.
+   */
+  read(ids: readonly bigint[]): Promise<ReadonlyMap<bigint, Plant | null>>;
+
+  /** Verifies all files, and performs a no-op write. */
+  probe(): Promise<void>;
+
+  /** Verifies that no file of the store was deleted, moved or replaced. */
+  verifyFiles(): void;
+}
+
+/** A stored id; the plant is `null` if the value is not one of this service. */
+export interface Listed {
+  readonly id: bigint;
+  readonly plant: Plant | null;
+}
+
+/** Deno KV after it was opened, and what depends on where; `open.ts` makes it. */
+export interface Connection {
+  readonly kv: Pick<Deno.Kv, "atomic" | "close" | "get" | "getMany" | "list">;
+  readonly commitBounds: CommitBounds;
+  /** The files, if the store is in a file. */
+  readonly files: WatchedFiles | undefined;
+  /** Converts an error of Deno KV. */
+  readonly toStoreError: (error: unknown) => StoreError;
+}
 
 /** A key without a value, of no other program: deleting it is a no-op write. */
 const PROBE_KEY = ["probe", crypto.randomUUID()];
@@ -30,153 +72,112 @@ const PROBE_KEY = ["probe", crypto.randomUUID()];
  * A check that succeeds. Without any, SQLite itself waits for the lock, up to
  * 5 s, and blocks every commit meanwhile.
  */
-const NO_CHANGE: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
+const ALWAYS: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
 
 /** The smallest part of a key. */
 const FIRST_PART = new Uint8Array();
 
-/** A stored id; the plant is `null` if the value is not one of this service. */
-export interface Listed {
-  readonly id: bigint;
-  readonly plant: Plant | null;
-}
+/**
+ * Keys in one page of a listing: 8 MiB of the largest plants. With 64, an export
+ * takes a third longer.
+ */
+export const PAGE_KEYS = 128;
 
-/** What a service needs of a store. */
-export type Store = Omit<KvStore, "remove" | "list" | "close">;
+/** Time for one page of a listing, or for one plant of an export. */
+const LIST_MS_MAX = 10_000;
 
 /**
- * The plants in Deno KV. No other file uses `Deno.Kv`. An operation that a KV
- * Connect server does not answer never settles.
+ * An open store: a {@link Store} for the service, and `get`, `list` and `remove`
+ * for the operator, which have time limits.
  */
-export class KvStore {
+export class KvStore implements Store {
   readonly commitBounds: CommitBounds;
-  readonly #kv: Deno.Kv;
-  /** The open files; `undefined` for a KV Connect server. */
-  readonly #files: WatchedFiles | undefined;
-  /** The token of a KV Connect server. */
-  readonly #token: string | undefined;
-  /** Set when the store is found to be corrupt or lost: only listings may follow. */
-  #failure: StoreError | undefined;
+  readonly #kv: Connection["kv"];
+  readonly #files: Connection["files"];
+  readonly #convert: Connection["toStoreError"];
+  readonly #clock: Clock;
+  /** Why the store has ended, if it has. */
+  #end: StoreError | undefined;
 
-  private constructor(kv: Deno.Kv, files?: WatchedFiles, token?: string) {
+  constructor(
+    { kv, commitBounds, files, toStoreError }: Connection,
+    clock: Clock,
+  ) {
+    this.commitBounds = commitBounds;
     this.#kv = kv;
     this.#files = files;
-    this.#token = token;
-    this.commitBounds = files === undefined ? COMMITS_SERVER : COMMITS_FILE;
+    this.#convert = toStoreError;
+    this.#clock = clock;
   }
 
-  /**
-   * Opens the store at a location. A KV Connect server may take 30 s to fail.
-   * @throws {StoreError}
-   */
-  static async open({ name, token }: StoreLocation): Promise<KvStore> {
-    const isFile = token === undefined;
-    // Deno reads the token from the environment only.
-    if (!isFile) Deno.env.set(KV_TOKEN, token);
-    try {
-      const database = isFile ? lstatOrUndefined(name) : undefined;
-      const kv = await Deno.openKv(name);
-      const files = isFile ? new WatchedFiles(name, database) : undefined;
-      return new KvStore(kv, files, token);
-    } catch (error) {
-      throw toStoreError(error, token);
-    }
-  }
-
-  /** Size of the database file; `undefined` for a KV Connect server. */
   get databaseBytes(): number | undefined {
     return this.#files?.bytes;
   }
 
-  /**
-   * Writes plants, all or none. It retries for {@link COMMIT_MS_MAX} while another
-   * process has the lock.
-   * @returns `committed` if all of it is on disk; `exists` if an id exists: nothing
-   * was written, unless Deno itself has repeated a write that had landed
-   * @throws {StoreError}
-   */
   async commit(plants: readonly NewPlant[]): Promise<"committed" | "exists"> {
     const operation = this.#kv.atomic();
     for (const { id, plant } of plants) {
-      const key = [PLANTS, id];
+      const key = keyOf(id);
       // Measured: mutate() costs less time than set().
       operation.check({ key, versionstamp: null })
         .mutate({ type: "set", key, value: plant });
     }
-    const ok = await retryWhileLocked(
-      COMMIT_MS_MAX,
-      () => this.#commit(operation),
-    );
+    const { ok } = await this.#run(() => operation.commit());
     return ok ? "committed" : "exists";
   }
 
-  /**
-   * Returns the plants of these ids that exist, and possibly those of other ids;
-   * `null` if the value is not a plant of this service, or cannot be decoded.
-   *
-   * A run of ids is read with one listing, which costs SQLite a quarter of reading
-   * them one by one: clients that repeat their last creates usually send ids that
-   * are close to each other. Measured without it: 1 % of repeats leave 0.68 instead
-   * of 0.85 of the rate of creates, 10 % of old ones 0.62 instead of 0.95.
-   * @throws {StoreError}
-   */
   async read(
     ids: readonly bigint[],
   ): Promise<ReadonlyMap<bigint, Plant | null>> {
-    const { long = [], short = [] } = Object.groupBy(
-      toRuns(ids),
-      ({ length }) => length < RUN_IDS_MIN ? "short" : "long",
-    );
+    const found = new Map<bigint, Plant | null>();
     try {
-      const reads = [
-        ...long.map((run) => this.#readRun(run)),
-        this.#get(short),
-      ];
-      const found = new Map<bigint, Plant | null>();
-      for (
-        const { key, value, versionstamp } of (await Promise.all(reads)).flat()
-      ) {
+      const entries = await this.#run(() => readEntries(this.#kv, ids));
+      for (const { key, value, versionstamp } of entries) {
         if (isPlantKey(key) && versionstamp !== null) {
           found.set(key[1], toPlant(value));
         }
       }
-      this.#requireOpenFiles();
-      return found;
-    } catch (thrown) {
-      const error = this.#toError(thrown);
-      const [id] = ids;
-      if (error.kind !== "newer format" || id === undefined) throw error;
-      // The value of a single id is the one that cannot be decoded.
-      if (ids.length === 1) return new Map([[id, null]]);
-      const found = await Promise.all(ids.map((id) => this.read([id])));
-      return new Map(found.flatMap((it) => [...it]));
+    } catch (error) {
+      if (!isOfKind(error, "newer format")) throw error;
+      // One by one, so that a value that cannot be decoded hides no other.
+      await Promise.all(ids.map(async (id) => {
+        const plant = await this.get(id);
+        if (plant !== undefined) found.set(id, plant);
+      }));
+    }
+    return found;
+  }
+
+  async probe(): Promise<void> {
+    this.verifyFiles();
+    const operation = this.#kv.atomic().check(ALWAYS).delete(PROBE_KEY);
+    await this.#run(() => operation.commit());
+  }
+
+  verifyFiles(): void {
+    try {
+      this.#requireOpen();
+      this.#files?.verifyAll();
+    } catch (error) {
+      throw this.#toStoreError(error);
     }
   }
 
   /**
-   * Removes the value of an id, also one that cannot be decoded. For a file, it
-   * retries for {@link COMMIT_MS_MAX} while another process locks or changes it.
-   * @returns whether there was one
+   * Reads a plant.
+   * @returns `null` if the value is not a plant of this service, or cannot be
+   * decoded; `undefined` if there is no value
    * @throws {StoreError}
    */
-  remove(id: bigint): Promise<boolean> {
-    const key = [PLANTS, id];
-    return retryWhileLocked(COMMIT_MS_MAX, async () => {
-      const entry = await this.#entryOf(key);
-      if (entry?.versionstamp === null) return false;
-      // An entry is also the check that it has not changed.
-      const operation = this.#kv.atomic().check(entry ?? NO_CHANGE).delete(key);
-      if (await this.#commit(operation)) return true;
-      if (this.#files !== undefined) throw new StoreError("locked");
-      // Deno may have repeated a removal that had landed, and whose reply was lost.
-      throw new StoreError("other", "another client has changed it");
-    });
+  async get(id: bigint): Promise<Plant | null | undefined> {
+    const entry = await withTimeout(LIST_MS_MAX, this.#entryOf(id));
+    if (entry === undefined) return null;
+    return entry.versionstamp === null ? undefined : toPlant(entry.value);
   }
 
   /**
-   * Lists the plants above an id, in the order of ids or in reverse, in pages. Each
-   * has a time limit, since a KV Connect server may never answer. At damage, it
-   * yields the plants before it, then throws.
+   * Lists the plants above an id, in the order of ids or in reverse, in pages. At
+   * damage, it yields the plants before it, then throws.
    * @throws {StoreError}
    */
   async *list(
@@ -184,16 +185,15 @@ export class KvStore {
     reverse = false,
   ): AsyncGenerator<readonly Listed[]> {
     let [first, last] = [after + 1n, ID_MAX];
-    let start: Deno.KvKey = [PLANTS, first];
-    let end: Deno.KvKey = [PLANTS, last + 1n];
+    let [start, end] = [keyOf(first), keyOf(last + 1n)];
     let limit = PAGE_KEYS;
     for (;;) {
       let page: readonly Deno.KvEntry<unknown>[];
       try {
         const entries = this.#kv.list({ start, end }, { limit, reverse });
-        page = await withTimeout(Array.fromAsync(entries), LIST_MS_MAX);
+        page = await withTimeout(LIST_MS_MAX, Array.fromAsync(entries));
       } catch (thrown) {
-        const error = this.#toError(thrown);
+        const error = this.#toStoreError(thrown);
         if (limit === 1 || !error.isDamage) throw error;
         // Read what is before the damage, key by key.
         limit = 1;
@@ -204,32 +204,38 @@ export class KvStore {
       );
       if (page.length < limit) return;
       for (const { key } of page) {
-        const [, id] = key;
+        const id = idIn(key);
         // Damage may change the order, and then a listing may never end.
-        if (typeof id !== "bigint" || id < first || id > last) {
-          throw this.#toError(new StoreError("corrupt"));
-        }
+        if (id === undefined || id < first || id > last) throw corrupt();
         if (reverse) [last, end] = [id, key];
         else [first, start] = [id, [...key, FIRST_PART]];
       }
     }
   }
 
-  /** Performs a no-op write. @throws {StoreError} */
-  async probe(): Promise<void> {
-    this.checkFiles();
-    const operation = this.#kv.atomic().check(NO_CHANGE).delete(PROBE_KEY);
-    await retryWhileLocked(PROBE_MS, () => this.#commit(operation));
-  }
-
-  /** @throws {StoreError} if a file was lost or replaced, or damage was found */
-  checkFiles(): void {
-    this.#requireOpen();
-    try {
-      this.#files?.check();
-    } catch (error) {
-      throw this.#toError(error);
-    }
+  /**
+   * Removes the value of an id, also one that cannot be decoded. It waits while
+   * another process has the lock.
+   * @returns whether there was one
+   * @throws {StoreError}
+   */
+  remove(id: bigint): Promise<boolean> {
+    return retryWhileLocked(COMMIT_MS_MAX, this.#clock, async () => {
+      for (;;) {
+        const entry = await this.#entryOf(id);
+        if (entry?.versionstamp === null) return false;
+        // An entry is the check that it has not changed. A value that cannot be
+        // decoded has no known version, so it is removed whatever it is by now.
+        const operation = this.#kv.atomic().check(entry ?? ALWAYS)
+          .delete(keyOf(id));
+        const { ok } = await this.#run(() => operation.commit());
+        if (ok) return true;
+        // On a server, the change may be this removal, which Deno has repeated.
+        if (this.#files === undefined) {
+          throw new StoreError("other", "another client has changed it");
+        }
+      }
+    });
   }
 
   /** Closes the store. The outcomes of pending operations are lost. */
@@ -237,84 +243,60 @@ export class KvStore {
     this.#kv.close();
   }
 
-  #requireOpen(): void {
-    if (this.#failure !== undefined) throw this.#failure;
-  }
-
-  /** Nothing of a lost or corrupt store is acknowledged. */
-  #requireOpenFiles(): void {
-    this.#requireOpen();
-    this.#files?.checkDatabase();
-  }
-
-  /** Converts an error, and remembers that the store is corrupt or lost. */
-  #toError(error: unknown): StoreError {
-    const converted = toStoreError(error, this.#token);
-    if (converted.isFinal) this.#failure ??= converted;
-    return converted;
-  }
-
-  /** @returns whether all checks of the operation have succeeded */
-  async #commit(operation: Deno.AtomicOperation): Promise<boolean> {
-    this.#requireOpen();
-    try {
-      const { ok } = await operation.commit();
-      this.#requireOpenFiles();
-      return ok;
-    } catch (error) {
-      throw this.#toError(error);
-    }
-  }
-
-  /** Reads a key; returns `undefined` if its value cannot be decoded. */
+  /** Reads the entry of an id; returns `undefined` if its value cannot be decoded. */
   async #entryOf(
-    key: Deno.KvKey,
+    id: bigint,
   ): Promise<Deno.KvEntryMaybe<unknown> | undefined> {
     try {
-      const entry = await this.#kv.get(key);
-      this.#requireOpenFiles();
-      return entry;
-    } catch (thrown) {
-      const error = this.#toError(thrown);
-      if (error.kind === "newer format") return undefined;
+      return await this.#run(() => this.#kv.get(keyOf(id)));
+    } catch (error) {
+      if (isOfKind(error, "newer format")) return undefined;
       throw error;
     }
   }
 
-  /** Reads the ids of runs, whether they have a value or not. */
-  async #get(
-    runs: readonly (readonly bigint[])[],
-  ): Promise<Deno.KvEntryMaybe<unknown>[]> {
-    const keys = runs.flat().map((id) => [PLANTS, id]);
-    const reads: Promise<Deno.KvEntryMaybe<unknown>[]>[] = [];
-    for (let i = 0; i < keys.length; i += READ_KEYS_MAX) {
-      reads.push(this.#kv.getMany<unknown[]>(keys.slice(i, i + READ_KEYS_MAX)));
+  /**
+   * Runs an operation whose result is acknowledged. What is verified when:
+   *
+   * |                           | before           | after           |
+   * | ------------------------- | ---------------- | --------------- |
+   * | commit, read, get, remove | not ended        | not ended, file |
+   * | probe                     | not ended, files | not ended, file |
+   * | verifyFiles               | not ended, files |                 |
+   * | list                      |                  |                 |
+   *
+   * `not ended`: a store that was found lost or corrupt has ended. Every operation
+   * fails then, also one that is running, and also if its files are put back: they
+   * lack what was written meanwhile.
+   *
+   * `file`: the database is in its place. SQLite writes to a deleted file without
+   * an error, so this is verified after each operation. `files`: the files beside
+   * it are in their places, too. Verifying them slows the next commit, so it is
+   * done at intervals.
+   *
+   * A listing verifies nothing, because an export saves what is left.
+   * @throws {StoreError}
+   */
+  async #run<Result>(operation: () => Promise<Result>): Promise<Result> {
+    try {
+      this.#requireOpen();
+      const result = await operation();
+      this.#requireOpen();
+      this.#files?.verifyDatabase();
+      return result;
+    } catch (error) {
+      throw this.#toStoreError(error);
     }
-    return (await Promise.all(reads)).flat();
   }
 
-  /** Reads all keys between the first and the last id of a run. */
-  #readRun(run: readonly bigint[]): Promise<Deno.KvEntryMaybe<unknown>[]> {
-    const [first = 0n, last = first] = [run.at(0), run.at(-1)];
-    const range = { start: [PLANTS, first], end: [PLANTS, last + 1n] };
-    const options = { batchSize: LIST_KEYS_MAX };
-    return Array.fromAsync(this.#kv.list(range, options));
+  #requireOpen(): void {
+    if (this.#end !== undefined) throw this.#end;
   }
-}
 
-/** Splits ids into ascending runs without a gap above {@link RUN_GAP_MAX}. */
-function toRuns(ids: readonly bigint[]): bigint[][] {
-  const runs: bigint[][] = [];
-  for (const id of ids.toSorted((a, b) => a < b ? -1 : 1)) {
-    const run = runs.at(-1);
-    const last = run?.at(-1);
-    if (last !== undefined && id - last <= RUN_GAP_MAX) run?.push(id);
-    else runs.push([id]);
+  /** Converts an error, and ends the store if it is lost or corrupt. */
+  #toStoreError(thrown: unknown): StoreError {
+    const error = this.#convert(thrown);
+    if (error.endsStore) this.#end ??= error;
+    return error;
   }
-  return runs;
-}
-
-/** Returns whether a key is that of a plant: other programs may store longer ones. */
-function isPlantKey(key: Deno.KvKey): key is readonly [string, bigint] {
-  return key.length === 2 && typeof key[1] === "bigint";
 }

@@ -1,15 +1,18 @@
 /** Time limits and retries; a `Clock` has no timers, so these use real ones. */
 import { setTimeout as sleep } from "node:timers/promises";
-import { LOCK_RETRY_MS_MAX } from "../limits.ts";
-import { noAnswer, StoreError } from "./store_error.ts";
+import type { Clock } from "../clock.ts";
+import { isOfKind, noAnswer } from "./store_error.ts";
+
+/** Maximum pause before a retry: about one commit of the process with the lock. */
+export const LOCK_RETRY_MS_MAX = 20;
 
 /**
  * Rejects if the work takes too long; the work itself may continue.
  * @throws {StoreError} of the kind "no answer" then
  */
 export async function withTimeout<T>(
-  work: Promise<T>,
   timeoutMs: number,
+  work: Promise<T>,
 ): Promise<T> {
   const { promise: deadline, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => reject(noAnswer(timeoutMs)), timeoutMs);
@@ -20,25 +23,32 @@ export async function withTimeout<T>(
   }
 }
 
+/** Waits before a retry. The time is random, so two processes do not stay in step. */
+export async function pauseForLock(): Promise<void> {
+  await sleep(Math.random() * LOCK_RETRY_MS_MAX);
+}
+
 /**
- * Repeats an operation for a time while another process has the lock. It waits
- * for a try that hangs: combine it with {@link withTimeout}.
- * @throws {StoreError} the error of the last try
+ * Runs an operation with a time limit. Repeats it while another process has the
+ * lock.
+ * @throws {StoreError} the error of the last try, or "no answer" if it hangs
  */
-export async function retryWhileLocked<T>(
+export function retryWhileLocked<T>(
   timeoutMs: number,
+  clock: Clock,
   operation: () => Promise<T>,
 ): Promise<T> {
-  const endMs = performance.now() + timeoutMs;
-  for (;;) {
-    try {
-      return await operation();
-    } catch (error) {
-      const isLocked = error instanceof StoreError && error.kind === "locked";
-      // A sleep may take longer than asked for, and a try needs time, too.
-      const isLast = performance.now() + 2 * LOCK_RETRY_MS_MAX >= endMs;
-      if (!isLocked || isLast) throw error;
-      await sleep(Math.random() * LOCK_RETRY_MS_MAX);
+  // Leaves time for the last pause and try: the lock says more than "no answer".
+  const lastMs = clock() + timeoutMs - 2 * LOCK_RETRY_MS_MAX;
+  async function untilUnlocked(): Promise<T> {
+    for (;;) {
+      try {
+        return await operation();
+      } catch (error) {
+        if (!isOfKind(error, "locked") || clock() >= lastMs) throw error;
+        await pauseForLock();
+      }
     }
   }
+  return withTimeout(timeoutMs, untilUnlocked());
 }

@@ -48,21 +48,27 @@ export class Log {
   internalError(error: unknown): string {
     const id = crypto.randomUUID();
     const stack = Deno.inspect(error);
-    this.error("internal error", `internal error ${id}`, { id, stack });
+    this.#log("error", "internal error", `internal error ${id}`, { id }, stack);
     return id;
   }
 
-  #log(level: Level, event: string, text: string, fields: LogFields): void {
+  /** @param stack further lines of the entry */
+  #log(
+    level: Level,
+    event: string,
+    text: string,
+    fields: LogFields,
+    stack?: string,
+  ): void {
     const message = toLine(text);
     const time = new Date().toISOString();
-    const { stack } = fields;
     const lines = stack === undefined ? message : `${message}\n${stack}`;
     switch (this.#format) {
       case "text":
         return this.#write(`${time} ${level}: ${lines}`);
       case "json":
         return this.#write(
-          JSON.stringify({ time, level, event, message, ...fields }),
+          JSON.stringify({ time, level, event, message, ...fields, stack }),
         );
       case "journal":
         return this.#write(lines.replaceAll(/^/gm, JOURNAL_PREFIX[level]));

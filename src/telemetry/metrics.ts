@@ -5,13 +5,23 @@ import { VERSION } from "../version.ts";
 /** The content type of the Prometheus text format. */
 export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** Bounds of the durations of commits and of requests. */
+/** The label of a method, as Prometheus' own servers have it. */
+type MethodLabel = "post" | "get" | "head" | "unknown";
+
+/** The methods with a label of their own: a client can send any number of others. */
+const METHODS = new Map<string, MethodLabel>([
+  ["POST", "post"],
+  ["GET", "get"],
+  ["HEAD", "head"],
+]);
+
+/** Bounds of the durations of commits and of creates. */
 const SHORT_SECONDS = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025];
 const SECONDS = [...SHORT_SECONDS, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 /** Values of the other parts of the service at a scrape. */
 export interface Gauges {
-  /** Creates without a reply. */
+  /** Admitted POST requests without a reply. */
   readonly createsRunning: number;
   readonly isStoreHealthy: boolean;
   /** Size of the database file, of a store in a file. */
@@ -45,21 +55,30 @@ ${name}_count ${this.#buckets.at(-1)?.count}`;
   }
 }
 
-/** Returns a line for each value of a label. */
+/** Returns the label of a method. */
+export function labelOf(method: string): MethodLabel {
+  return METHODS.get(method) ?? "unknown";
+}
+
+/** Returns a line for each combination of labels. */
 function linesOf(
   name: string,
-  label: string,
-  counts: readonly (readonly [value: string | number, count: number])[],
+  counts: readonly (readonly [labels: string, count: number])[],
 ): string {
-  return counts.map(([value, count]) => `${name}{${label}="${value}"} ${count}`)
+  return counts.map(([labels, count]) => `${name}{${labels}} ${count}`)
     .join("\n");
 }
 
 /** The metrics of the service, in the text format of Prometheus. */
 export class Metrics {
-  /** Requests by status; those of the API are shown before they occur. */
-  readonly #requests = new Map([[200, 0]]);
-  readonly #requestSeconds = new Histogram();
+  /** Requests by method and status; those of creates are shown before they occur. */
+  readonly #requests: Readonly<Record<MethodLabel, Map<number, number>>> = {
+    post: new Map([[200, 0]]),
+    get: new Map(),
+    head: new Map(),
+    unknown: new Map(),
+  };
+  readonly #createSeconds = new Histogram();
   readonly #commitSeconds = new Histogram();
   readonly #creates: Record<Outcome, number> = {
     stored: 0,
@@ -70,17 +89,19 @@ export class Metrics {
 
   constructor() {
     for (const { error } of Object.values(API_ERRORS)) {
-      this.#requests.set(statusOf(error), 0);
+      this.#requests.post.set(statusOf(error), 0);
     }
   }
 
   /**
-   * Counts an answered request, and observes its time. A request that was refused
-   * at once has none: under overload, the latency would look better than it is.
+   * Counts an answered request, and observes the time of a create. One that was
+   * refused at once has none: under overload, the latency would look better than it
+   * is, and so it would with the probes of a service that has few creates.
    */
-  request(status: number, seconds?: number): void {
-    this.#requests.set(status, (this.#requests.get(status) ?? 0) + 1);
-    if (seconds !== undefined) this.#requestSeconds.observe(seconds);
+  request(method: MethodLabel, status: number, seconds?: number): void {
+    const counts = this.#requests[method];
+    counts.set(status, (counts.get(status) ?? 0) + 1);
+    if (seconds !== undefined) this.#createSeconds.observe(seconds);
   }
 
   /** Counts a create by its outcome. */
@@ -95,26 +116,35 @@ export class Metrics {
 
   /** Returns all metrics in the Prometheus text format, version 0.0.4. */
   text({ createsRunning, isStoreHealthy, databaseBytes }: Gauges): string {
-    const requests = [...this.#requests].sort(([a], [b]) => a - b);
-    const creates = Object.entries(this.#creates);
+    const requests = Object.entries(this.#requests).flatMap(([method, of]) =>
+      [...of].sort(([a], [b]) => a - b).map(([status, count]) =>
+        [`code="${status}",method="${method}"`, count] as const
+      )
+    );
+    const creates = Object.entries(this.#creates).map(([outcome, count]) =>
+      [`outcome="${outcome}"`, count] as const
+    );
+    // Not `timeOrigin`: the clock may have been wrong at the start. In whole seconds,
+    // because the two clocks do not tick at the same moment.
+    const startS = Math.round((Date.now() - performance.now()) / 1000);
     const database = databaseBytes === undefined ? "" : `\
 # HELP plant_store_database_bytes Size of the database file; absent with a KV Connect server.
 # TYPE plant_store_database_bytes gauge
 plant_store_database_bytes ${databaseBytes}
 `;
     return `\
-# HELP plant_store_http_requests_total Requests by HTTP status.
+# HELP plant_store_http_requests_total Requests by HTTP status and method.
 # TYPE plant_store_http_requests_total counter
-${linesOf("plant_store_http_requests_total", "code", requests)}
-# HELP plant_store_http_request_duration_seconds Time from the header of a request to its reply.
+${linesOf("plant_store_http_requests_total", requests)}
+# HELP plant_store_http_request_duration_seconds Time from the header of a POST to its reply.
 # TYPE plant_store_http_request_duration_seconds histogram
-${this.#requestSeconds.text("plant_store_http_request_duration_seconds")}
-# HELP plant_store_creates_running Creates without a reply.
+${this.#createSeconds.text("plant_store_http_request_duration_seconds")}
+# HELP plant_store_creates_running Admitted POST requests without a reply.
 # TYPE plant_store_creates_running gauge
 plant_store_creates_running ${createsRunning}
 # HELP plant_store_creates_total Creates by outcome: stored is new, replayed was stored before.
 # TYPE plant_store_creates_total counter
-${linesOf("plant_store_creates_total", "outcome", creates)}
+${linesOf("plant_store_creates_total", creates)}
 # HELP plant_store_commit_duration_seconds Time of one commit.
 # TYPE plant_store_commit_duration_seconds histogram
 ${this.#commitSeconds.text("plant_store_commit_duration_seconds")}
@@ -126,7 +156,7 @@ plant_store_up ${isStoreHealthy ? 1 : 0}
 plant_store_build_info{version="${VERSION}",deno="${Deno.version.deno}"} 1
 # HELP process_start_time_seconds Start time of the process since the Unix epoch, in seconds.
 # TYPE process_start_time_seconds gauge
-process_start_time_seconds ${performance.timeOrigin / 1000}
+process_start_time_seconds ${startS}
 # HELP process_resident_memory_bytes Resident memory of the process.
 # TYPE process_resident_memory_bytes gauge
 process_resident_memory_bytes ${Deno.memoryUsage().rss}

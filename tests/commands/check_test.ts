@@ -1,31 +1,42 @@
 import assert from "node:assert/strict";
-import { resolve } from "node:path";
 import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { check } from "../../src/commands/check.ts";
 import { capture } from "../support/console.ts";
-import { needs } from "../support/needs.ts";
+import { needs, onLinux } from "../support/needs.ts";
+import { makeStore } from "../support/places.ts";
+import { newPlants } from "../support/plants.ts";
+import { assertOneLine, replyStatus, runProgram } from "../support/program.ts";
+import { replaced } from "../support/replaced.ts";
 import { SECRET, settings } from "../support/settings.ts";
+import { SmallDisk } from "../support/small_disk.ts";
 import { test } from "../support/tests.ts";
-import { makeCertificate } from "../support/tools.ts";
+import { makeCertificate, runTool } from "../support/tools.ts";
 
 const withOpenssl = needs("openssl");
+
+/** As a user for whom permissions count: for root, they do not. */
+const AS_USER = {
+  shell:
+    '[ "$(id -u)" = 0 ] || exec "$0" "$@"; exec setpriv --bounding-set=-dac_override "$0" "$@"',
+};
 
 /** Asserts what check() prints about a valid configuration. */
 async function assertPrinted(
   flags: Record<string, string>,
   variables: Record<string, string>,
   lines: readonly string[],
+  stderr = "",
 ): Promise<void> {
   const printed = await capture(() => check(settings(flags, variables)));
   const stdout = lines.map((line) => `${line}\n`).join("");
-  assert.deepEqual(printed, { result: 0, stdout, stderr: "" });
+  assert.deepEqual(printed, { result: 0, stdout, stderr });
 }
 
-Deno.test("check() prints a line for each setting that applies, with the flag or the variable that has it, and no secret", async () => {
-  await assertPrinted({}, {}, [
+test("check() prints a line for each setting that applies, with the flag or the variable that has it, and no secret, and warns of a free port", async ({ store }) => {
+  await assertPrinted({}, { KV_PATH: store }, [
     "listens on 127.0.0.1 (default)",
     "listens on port 8000 (default)",
-    `stores plants in ${resolve("plants.db")} (default)`,
+    `creates a new store in ${store} (KV_PATH)`,
     "generates a token (default)",
     "is reached at the address it listens on (default)",
     "serves http (default)",
@@ -52,7 +63,7 @@ Deno.test("check() prints a line for each setting that applies, with the flag or
     "is reached at https://plants.example/api (--base-url)",
     "serves http (default)",
     "logs as json (LOG_FORMAT)",
-  ]);
+  ], "warning: healthcheck cannot find a service on a free port: set --port");
 });
 
 withOpenssl.test("check() reads the certificate and the tokens of files", async ({ directory }) => {
@@ -67,6 +78,32 @@ withOpenssl.test("check() reads the certificate and the tokens of files", async 
   const https = `serves https with the certificate in ${cert} (--tls-cert)\n` +
     `its key is in ${key} (TLS_KEY)\n`;
   assert.ok(stdout.includes(https), stdout);
+});
+
+withOpenssl.test("check() warns of a certificate that is not valid now, with the date", async ({ directory, store }) => {
+  const { cert, key } = await makeCertificate(directory, "plants");
+  const given = settings({ "tls-cert": cert, kv: store }, { TLS_KEY: key });
+  const dayMs = 24 * 60 * 60 * 1000;
+  const nowMs = Date.now();
+  for (
+    const [days, expected] of [
+      [0, /^$/],
+      [1, /^$/],
+      [
+        3,
+        /^warning: --tls-cert: the certificate expired on \d{4}-\d\d-\d\d, so clients refuse it$/,
+      ],
+      [
+        -1,
+        /^warning: --tls-cert: the certificate is not valid before \d{4}-\d\d-\d\d, so /,
+      ],
+    ] as const
+  ) {
+    using _ = replaced(Date, "now", () => nowMs + days * dayMs);
+    const { result, stderr } = await capture(() => check(given));
+    assert.equal(result, 0);
+    assert.match(stderr, expected);
+  }
 });
 
 withOpenssl.test("check() names each setting that has a value", async ({ directory }) => {
@@ -98,21 +135,99 @@ withOpenssl.test("check() names each setting that has a value", async ({ directo
   assert.deepEqual(named, new Set(variables));
 });
 
-test("check() opens no store and leaves the configured port alone", async ({ directory, store }) => {
+test("check() leaves the configured port alone", async ({ store }) => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   const flags = { port: `${port}`, kv: store };
   const { result, stdout } = await capture(() => check(settings(flags)));
   assert.equal(result, 0);
   assert.ok(stdout.includes(`listens on port ${port} (--port)`), stdout);
+});
+
+/** Returns the line of check() about the store. */
+async function storeLine(kv: string): Promise<string> {
+  const { stdout } = await capture(() => check(settings({ kv })));
+  return /^(.*) \(--kv\)$/m.exec(stdout)?.[1] ?? "";
+}
+
+test("check() says whether a start would create the store, and changes no file", async ({ directory, store }) => {
+  const news = `creates a new store in ${store}`;
+  assert.equal(await storeLine(store), news);
   assert.deepEqual(directory.names(), []);
+  Deno.writeTextFileSync(store, "");
+  assert.equal(await storeLine(store), news);
+  await makeStore(store, newPlants([1n]));
+  const before = Deno.readFileSync(store);
+  assert.equal(await storeLine(store), `stores plants in ${store}`);
+  assert.deepEqual(directory.names(), ["plants.db"]);
+  assert.deepEqual(Deno.readFileSync(store), before);
+});
+
+test("check refuses a place for the store as a start does, and beside it changes nothing", async ({ directory }) => {
+  const text = directory.file("text");
+  Deno.writeTextFileSync(text, "no store");
+  const places = [
+    "none/p.db",
+    "text",
+    "text/p.db",
+    ".",
+    "p.db-wal",
+    `${"x".repeat(256)}`,
+  ];
+  for (const place of places) {
+    const kv = directory.file(place);
+    const start = await runProgram(["--port", "0", "--kv", kv]);
+    assertOneLine(start, 2, /: cannot use /);
+    assert.deepEqual(await runProgram(["check", "--kv", kv]), start);
+  }
+  assert.deepEqual(directory.names(), ["text"]);
+});
+
+onLinux.test("check refuses a directory that the service cannot write as a start does", async ({ directory, store }) => {
+  await makeStore(store, newPlants([1n]));
+  Deno.writeTextFileSync(directory.file("empty.db"), "");
+  Deno.chmodSync(directory.path, 0o555);
+  for (const name of ["plants.db", "empty.db", "new.db"]) {
+    const kv = directory.file(name);
+    const start = await runProgram(["--port", "0", "--kv", kv], AS_USER);
+    assertOneLine(start, 2, / cannot be written: |: Permission denied /);
+    assert.deepEqual(await runProgram(["check", "--kv", kv], AS_USER), start);
+  }
+});
+
+needs("mount").test(
+  "check refuses a new store on a read-only file system as a start does",
+  async () => {
+    using disk = new SmallDisk(1);
+    await runTool("mount", ["-o", "remount,ro", disk.path]);
+    const kv = disk.file("plants.db");
+    const start = await runProgram(["--port", "0", "--kv", kv]);
+    assertOneLine(start, 2, /: Read-only file system /);
+    assert.deepEqual(await runProgram(["check", "--kv", kv]), start);
+  },
+);
+
+test("check beside a running service changes nothing", async ({ directory, store, start }) => {
+  await using program = await start();
+  assert.equal(await replyStatus(program.create('{"id":1,"name":"a"}')), 200);
+  const files = () =>
+    directory.names().map((name) => Deno.statSync(directory.file(name)).ino);
+  const before = files();
+  const { stdout } = await runProgram(["check", "--kv", store]);
+  assert.ok(stdout.includes(`\nstores plants in ${store} (--kv)\n`), stdout);
+  assert.deepEqual(files(), before);
+  assert.equal(await replyStatus(program.create('{"id":2,"name":"b"}')), 200);
+  assert.equal((await program.get("/readyz")).status, 200);
 });
 
 Deno.test("check() refuses what a start would refuse, with the same line, and prints nothing else", async () => {
   for (
     const [variables, message] of [
       [{ PORT: "80000" }, /^PORT: expected a whole number from 0 to 65535/],
-      [{ ACCESS_TOKEN: "" }, /^ACCESS_TOKEN: expected 1 to 100 tokens/],
+      [
+        { ACCESS_TOKEN: "" },
+        /^ACCESS_TOKEN is empty: expected 1 to 100 tokens/,
+      ],
       // RFC 5737 reserves the address for documentation.
       [{ HOST: "192.0.2.1" }, /^cannot listen on 192\.0\.2\.1 port 8000: /],
     ] as const

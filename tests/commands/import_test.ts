@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { importPlants } from "../../src/commands/import.ts";
 import { COMMIT_MS_MAX, LINE_BYTES_MAX } from "../../src/limits.ts";
-import { KvStore } from "../../src/store/kv_store.ts";
-import { StoreError } from "../../src/store/store_error.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
-import { settled } from "../support/fake_store.ts";
+import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
 import { replaced } from "../support/replaced.ts";
 import { fileAt, storeError } from "../support/stores.ts";
@@ -15,12 +14,34 @@ import { test, type TestPlace } from "../support/tests.ts";
  * Imports a file with these bytes, in this process.
  * @returns what it prints, and its exit status, or its error
  */
-function importBytes({ directory, store }: TestPlace, bytes: string) {
+function importBytes(
+  { directory, store }: TestPlace,
+  bytes: string,
+  options?: Parameters<typeof importPlants>[2],
+) {
   const file = directory.file("in");
   Deno.writeFileSync(file, Buffer.from(bytes, "latin1"));
   return capture(() =>
-    importPlants(fileAt(store), file).catch((error) => error)
+    importPlants(fileAt(store), file, options).catch((error) => error)
   );
+}
+
+/** A new store in memory, in which something happens before each commit. */
+class ImportedStore extends FakeStore {
+  readonly #interrupt: () => Promise<void>;
+  readonly open = () => Promise.resolve({ store: this, isNew: true });
+
+  constructor(interrupt = () => Promise.resolve()) {
+    super();
+    this.#interrupt = interrupt;
+  }
+
+  override async commit(plants: readonly NewPlant[]) {
+    await this.#interrupt();
+    return await super.commit(plants);
+  }
+
+  close(): void {}
 }
 
 /** Returns the plants of a store as lines. */
@@ -145,24 +166,27 @@ for (
 }
 
 test("importPlants() stops if the store fails, and says what to do, whatever other lines must change", async (place) => {
-  const error = new StoreError("denied", "read-only database");
-  const fail = () => Promise.reject(error);
-  using _ = replaced(KvStore.prototype, "commit", fail);
-  const { result, stderr } = await importBytes(place, `{}\n${ONE}`);
+  const store = new ImportedStore();
+  store.problem = "attempt to write a readonly database";
+  const options = { open: store.open };
+  const { result, stderr } = await importBytes(place, `{}\n${ONE}`, options);
   assert.deepEqual(stderr.split("\n"), [
     `created a new store in ${place.store}`,
     "line 1: id: expected an integer from -9223372036854775808 to 9223372036854775807, got nothing",
     summary({ refused: 1 }),
-    "stopped at line 2, the store failed on 1 plant: read-only database: let the user of this " +
-    "program write there; a systemd unit needs it in ReadWritePaths: repeat " +
+    "stopped at line 2, the store failed on 1 plant: it or its directory cannot be " +
+    "written: let the user of this program write there; a systemd unit needs it in ReadWritePaths: repeat " +
     "the same import when the store works",
   ]);
   assert.equal(result, 1);
   const tooLong = `${ONE}\n${padded(LINE_BYTES_MAX + 1)}`;
-  const other = await importBytes(place, tooLong);
-  assert.match(other.stderr, /the store failed on 1 plant: read-only database/);
+  const other = await importBytes(place, tooLong, options);
+  assert.match(
+    other.stderr,
+    /the store failed on 1 plant: it or its directory/,
+  );
   assert.equal(other.result, 1);
-  assert.deepEqual(await linesIn(place.store), []);
+  assert.equal(store.plants.size, 0);
 });
 
 test("importPlants() creates no store if it cannot open its input, and fails if it cannot open the store", async ({ directory, store }) => {
@@ -183,9 +207,8 @@ test("importPlants() creates no store if it cannot open its input, and fails if 
 });
 
 test("importPlants() waits for a slow store as long as it makes progress", async (place) => {
-  let nowMs = 0;
+  const clock = new FakeClock();
   let check = () => {};
-  using _now = replaced(performance, "now", () => nowMs);
   const { setInterval } = globalThis;
   const hold = (callback: () => void) => {
     check = callback;
@@ -196,27 +219,30 @@ test("importPlants() waits for a slow store as long as it makes progress", async
     "setInterval",
     hold as typeof setInterval,
   );
-  using _commit = replaced(KvStore.prototype, "commit", async () => {
+  const store = new ImportedStore(async () => {
     await settled();
-    nowMs += COMMIT_MS_MAX - 1;
+    clock.now += COMMIT_MS_MAX - 1;
     check();
-    return "committed";
   });
   const lines = newPlants(range(1n, 250)).map(toBody);
-  const { result, stderr } = await importBytes(place, lines.join("\n"));
+  const { result, stderr } = await importBytes(
+    place,
+    lines.join("\n"),
+    { clock: clock.read, open: store.open },
+  );
   assert.ok(stderr.endsWith(summary({ created: 250 })), stderr);
   assert.equal(result, 0);
-  assert.ok(nowMs > 2 * COMMIT_MS_MAX);
+  assert.ok(clock.now > 2 * COMMIT_MS_MAX);
 });
 
 test("importPlants() fails if the store makes no progress for COMMIT_MS_MAX", async (place) => {
-  let nowMs = 0;
-  using _now = replaced(performance, "now", () => nowMs);
-  using _commit = replaced(KvStore.prototype, "commit", () => {
-    nowMs += COMMIT_MS_MAX;
+  const clock = new FakeClock();
+  const store = new ImportedStore(() => {
+    clock.now += COMMIT_MS_MAX;
     return new Promise(() => {});
   });
-  const { result, stderr } = await importBytes(place, ONE);
+  const options = { clock: clock.read, open: store.open };
+  const { result, stderr } = await importBytes(place, ONE, options);
   assert.match(
     stderr,
     /\nstopped at line 1, .* no answer within 5 s: another /,

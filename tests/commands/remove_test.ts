@@ -1,18 +1,16 @@
 import assert from "node:assert/strict";
 import { removePlants } from "../../src/commands/remove.ts";
-import { KvStore } from "../../src/store/kv_store.ts";
-import type { StoreLocation } from "../../src/store/location.ts";
-import { openStore } from "../../src/store/open.ts";
-import { StoreError } from "../../src/store/store_error.ts";
+import type { StoreSetting } from "../../src/config/settings.ts";
+import { openExistingStore, openStore } from "../../src/store/open.ts";
+import { noAnswer } from "../../src/store/store_error.ts";
 import { capture } from "../support/console.ts";
 import { makeStore } from "../support/places.ts";
 import { newPlants } from "../support/plants.ts";
-import { replaced } from "../support/replaced.ts";
-import { fileAt, storeError } from "../support/stores.ts";
+import { fileAt, LOCKED, storeError } from "../support/stores.ts";
 import { test } from "../support/tests.ts";
 
 /** Creates a store with the plants 1 to 3, and returns its location. */
-async function makeThree(path: string): Promise<StoreLocation> {
+async function makeThree(path: string): Promise<StoreSetting> {
   await makeStore(path, newPlants([1n, 2n, 3n]));
   return fileAt(path);
 }
@@ -41,30 +39,37 @@ test("removePlants() removes the plants of ids, once each, and fails if one has 
 });
 
 for (
-  const [what, kind, fail, lines] of [
+  const [what, kind, error, lines] of [
     [
       "no answer arrives, and says that it may have been removed",
       "no answer",
-      () => new Promise<never>(() => {}),
+      noAnswer(5_000),
       ["id 2: the plant may have been removed", "1 plant removed"],
     ],
     [
       "another process holds the lock",
       "locked",
-      () => Promise.reject(new StoreError("locked")),
+      LOCKED,
       ["1 plant removed"],
     ],
   ] as const
 ) {
   test(`removePlants() ends with the plant for whose removal ${what}`, async ({ store: path }) => {
     const location = await makeThree(path);
-    const { remove } = KvStore.prototype;
-    function removeOrFail(this: KvStore, id: bigint): Promise<boolean> {
-      return id === 2n ? fail() : remove.call(this, id);
+    /** Opens a store that fails to remove one plant. */
+    async function open(location: StoreSetting) {
+      const store = await openExistingStore(location);
+      return {
+        remove: (id: bigint) =>
+          id === 2n ? Promise.reject(error) : store.remove(id),
+        close: () => store.close(),
+      };
     }
-    using _ = replaced(KvStore.prototype, "remove", removeOrFail);
     const { stderr } = await capture(() =>
-      assert.rejects(removePlants(location, [1n, 2n, 3n]), storeError(kind))
+      assert.rejects(
+        removePlants(location, [1n, 2n, 3n], open),
+        storeError(kind),
+      )
     );
     assert.equal(stderr, lines.join("\n"));
     assert.deepEqual(await idsOf(path), [2n, 3n]);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join, resolve } from "node:path";
 import { type Config, Settings } from "../../src/config/settings.ts";
 import { TOKENS_MAX } from "../../src/limits.ts";
-import { KV_TOKEN } from "../../src/store/location.ts";
+import { KV_TOKEN_VARIABLE } from "../../src/store/open.ts";
 import {
   assertRefused,
   configError,
@@ -41,14 +41,16 @@ interface Row {
   readonly expected: string;
 }
 
+const PATH = "a path without control characters";
+
 const ROWS: readonly Row[] = [
   {
     flag: "host",
     variable: "HOST",
     valueOf: ({ host }) => host,
     accepted: [["localhost", "localhost"], ["[::1]", "::1"], ["::", "::"]],
-    refused: ["", "[]"],
-    expected: "ADDRESS",
+    refused: ["", "[]", "fe80::1%eth0", "[fe80::1%25eth0]"],
+    expected: "an address without a zone, or a name",
   },
   {
     flag: "port",
@@ -67,14 +69,17 @@ const ROWS: readonly Row[] = [
       ["/a/p.db", "/a/p.db"],
       ["a/https:b", resolve("a/https:b")],
       ["1s://x", resolve("1s:/x")],
+      ["a/:memory:", resolve("a/:memory:")],
       ["HTTPS://KV.test/path", "https://kv.test/path"],
     ],
     refused: [
       ...["", "https://", "http://:99999/", "ftp://kv.test", "s3://x"],
       ...["a.b+c-d://x", "xhttp://x", "HTTPSX://x", `http://${SECRET}@kv.test`],
       ...[`http://:${SECRET}@kv.test`, `http://u:${SECRET}@`],
+      ...[":memory:", "p.db\r", "a\nb", "\x7f", "\x1b[31m"],
     ],
-    expected: "a file, or an http or https URL without a user",
+    expected:
+      `${PATH}, other than :memory:, or an http or https URL without a user`,
   },
   {
     flag: "base-url",
@@ -103,7 +108,7 @@ const ROWS: readonly Row[] = [
 ];
 
 for (const { flag, variable, valueOf, accepted, refused, expected } of ROWS) {
-  const kvToken = { [KV_TOKEN]: "a-token" };
+  const kvToken = { [KV_TOKEN_VARIABLE]: "a-token" };
 
   Deno.test(`Settings.config() reads --${flag} and ${variable}, and the flag wins`, () => {
     const [other] = accepted.at(-1) ?? [""];
@@ -117,8 +122,10 @@ for (const { flag, variable, valueOf, accepted, refused, expected } of ROWS) {
 
   Deno.test(`Settings.config() names --${flag} or ${variable} if it is invalid, and shows no password`, () => {
     for (const text of refused) {
-      const got = text.includes("@") ? "" : `, got "${text}"`;
-      const message = `: expected ${expected}${got}`;
+      const got = text.includes("@") ? "" : `, got ${JSON.stringify(text)}`;
+      const message = text === ""
+        ? ` is empty: expected ${expected}`
+        : `: expected ${expected}${got}`;
       assertRefused({ [flag]: text }, kvToken, `--${flag}${message}`);
       if (text === "") continue;
       const variables = { ...kvToken, [variable]: text };
@@ -170,7 +177,8 @@ test("Settings.config() refuses an empty, invalid or missing token, and shows no
       [[...MOST, "b"].join(), [...MOST, "b"].join("\n")],
     ] as const
   ) {
-    const message = `ACCESS_TOKEN: ${TOKENS}`;
+    const what = variable === "" ? " is empty" : "";
+    const message = `ACCESS_TOKEN${what}: ${TOKENS}`;
     assertRefused({}, { ACCESS_TOKEN: variable }, message);
     Deno.writeTextFileSync(file, text);
     const ofFile = `--token-file: ${TOKENS}, one per line, in ${file}`;
@@ -182,16 +190,24 @@ test("Settings.config() refuses an empty, invalid or missing token, and shows no
 
 Deno.test("Settings.config() reads the token of a KV Connect server, trimmed, and shows no refused one", () => {
   const flags = { kv: "https://kv.test/" };
-  const store = { setting: "--kv", name: flags.kv, token: SECRET };
-  const { store: found } = readConfig(flags, { [KV_TOKEN]: ` ${SECRET}\n` });
+  const store = {
+    setting: "--kv",
+    kind: "server",
+    name: flags.kv,
+    token: SECRET,
+  };
+  const { store: found } = readConfig(flags, {
+    [KV_TOKEN_VARIABLE]: ` ${SECRET}\n`,
+  });
   assert.deepEqual(found, store);
-  const missing = `${KV_TOKEN} is not set: a KV Connect server needs its token`;
+  const missing =
+    `${KV_TOKEN_VARIABLE} is not set: a KV Connect server needs its token`;
   assertRefused(flags, {}, missing);
-  assertRefused(flags, { [KV_TOKEN]: "" }, missing);
+  assertRefused(flags, { [KV_TOKEN_VARIABLE]: "" }, missing);
   const invalid =
-    `${KV_TOKEN}: expected a token without white space or characters beyond ASCII`;
+    `${KV_TOKEN_VARIABLE}: expected a token without white space or characters beyond ASCII`;
   for (const token of [" \n", `${SECRET} x`, `${SECRET}\ny`, `${SECRET}é`]) {
-    assertRefused(flags, { [KV_TOKEN]: token }, invalid);
+    assertRefused(flags, { [KV_TOKEN_VARIABLE]: token }, invalid);
   }
 });
 
@@ -216,11 +232,26 @@ Deno.test("Settings.config() refuses settings that need another one or exclude e
       [{}, { TLS_CERT: "/c" }, `TLS_CERT ${alone}`],
       [{ "tls-key": "/k" }, {}, `--tls-key ${alone}`],
       [{}, { TLS_KEY: "/k" }, `TLS_KEY ${alone}`],
-      [{ "token-file": "" }, {}, '--token-file: expected FILE, got ""'],
+      [{ "token-file": "" }, {}, `--token-file is empty: expected ${PATH}`],
       [
         {},
         { ACCESS_TOKEN_FILE: "" },
-        'ACCESS_TOKEN_FILE: expected FILE, got ""',
+        `ACCESS_TOKEN_FILE is empty: expected ${PATH}`,
+      ],
+      [
+        { "token-file": "t\r" },
+        {},
+        String.raw`--token-file: expected ${PATH}, got "t\r"`,
+      ],
+      [
+        { "tls-cert": "c\r", "tls-key": "/k" },
+        {},
+        String.raw`--tls-cert: expected ${PATH}, got "c\r"`,
+      ],
+      [
+        {},
+        { TLS_CERT: "/c", TLS_KEY: "k\r" },
+        String.raw`TLS_KEY: expected ${PATH}, got "k\r"`,
       ],
       [{ "token-file": "/none" }, {}, `--token-file: ${cannotRead}`],
       [{}, { TLS_CERT: "/none", TLS_KEY: "/none" }, `TLS_CERT: ${cannotRead}`],
@@ -229,7 +260,7 @@ Deno.test("Settings.config() refuses settings that need another one or exclude e
 });
 
 Deno.test("Settings.config() refuses a variable that cannot be read, without the value in Deno's message", () => {
-  for (const name of ["PORT", KV_TOKEN]) {
+  for (const name of ["PORT", KV_TOKEN_VARIABLE]) {
     const unreadable = new Settings({ kv: "https://kv.test" }, {
       get(variable) {
         if (variable === name) throw new Deno.errors.InvalidData(SECRET);

@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
-import { printBanner, type Started } from "../../src/console/banner.ts";
+import {
+  DENO_OLDEST,
+  printBanner,
+  type Started,
+} from "../../src/console/banner.ts";
 import { curlSample } from "../../src/reference/samples.ts";
 import { Log, LOG_FORMATS, type LogFormat } from "../../src/telemetry/log.ts";
-import { DENO_OLDEST, VERSION } from "../../src/version.ts";
+import { VERSION } from "../../src/version.ts";
 import { replaced } from "../support/replaced.ts";
 import { readConfig } from "../support/settings.ts";
 
@@ -100,18 +104,45 @@ function assertWarning(
   }
 }
 
-Deno.test("printBanner() warns of an address other than loopback without https, unless a base URL is configured", () => {
-  const proxy = { "base-url": "http://plants.example" };
-  for (const host of ["0.0.0.0", "[::]", "10.127.0.1", "plants.example"]) {
+Deno.test("printBanner() warns of an address for clients other than loopback without https", () => {
+  const clear = (url: string) =>
+    new RegExp(
+      `${
+        RegExp.escape(url)
+      } is not https, so tokens are sent in clear text: set TLS_CERT`,
+    );
+  const hosts = [
+    "0.0.0.0",
+    "[::]",
+    "10.127.0.1",
+    "127.example",
+    "plants.example",
+    "localhost.example",
+  ];
+  for (const host of hosts) {
     const [address, https] = [`http://${host}:8000`, `https://${host}:8000`];
-    const clear =
-      / is not https, so tokens are sent in clear text: set TLS_CERT/;
-    assertWarning(clear, { address });
-    assertWarning(undefined, { address }, proxy);
+    assertWarning(clear(address), { address });
     assertWarning(undefined, { address: https });
+    // Clients call the base URL, wherever the service listens.
+    const url = { "base-url": `http://${host}/api` };
+    assertWarning(clear(url["base-url"]), {}, url);
+    assertWarning(clear(url["base-url"]), { address }, url);
+    assertWarning(undefined, { address }, { "base-url": `https://${host}` });
   }
-  for (const host of ["127.0.0.1", "127.9.9.9", "[::1]"]) {
-    assertWarning(undefined, { address: `http://${host}:8000` });
+  for (
+    const host of [
+      "127.0.0.1",
+      "127.9.9.9",
+      "[::1]",
+      "localhost",
+      "a.localhost",
+    ]
+  ) {
+    const address = `http://${host}:8000`;
+    assertWarning(undefined, { address });
+    // A container that is published on loopback.
+    const all = { address: "http://0.0.0.0:8000" };
+    assertWarning(undefined, all, { "base-url": address });
   }
 });
 

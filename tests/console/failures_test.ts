@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { explain, orListenFailure } from "../../src/console/failures.ts";
+import { explain, listenFailure } from "../../src/console/failures.ts";
 import { tryToListen } from "../../src/http/server.ts";
 import { StoreError } from "../../src/store/store_error.ts";
 import { settings } from "../support/settings.ts";
@@ -12,8 +12,18 @@ Deno.test("explain() adds advice for the kind of the problem, and its own for a 
   for (
     const [kind, store, advice] of [
       ["foreign log", FILE, /^x: stop the service, .*Restore in the handbook$/],
+      [
+        "corrupt",
+        FILE,
+        /^x: restart once; if it stays, follow Restore in the handbook$/,
+      ],
       ["lost", FILE, /^x: do not restart the service before .*the handbook$/],
       ["locked", FILE, /^x: stop that process, or use a local file system$/],
+      [
+        "elsewhere",
+        FILE,
+        /^x: unset DENO_KV_DB_MODE and DENO_KV_PATH_PREFIX, which /,
+      ],
       ["other", FILE, /^x$/],
       ["other", SERVER, /^x: check its address, .* in DENO_KV_ACCESS_TOKEN$/],
       ["no answer", SERVER, /^x: check its address, .*_KV_ACCESS_TOKEN$/],
@@ -22,7 +32,7 @@ Deno.test("explain() adds advice for the kind of the problem, and its own for a 
   ) assert.match(explain(new StoreError(kind, "x"), store), advice);
 });
 
-Deno.test("orListenFailure() names the flags or variables to check; what can pass has status 1", () => {
+Deno.test("listenFailure() names the flags or variables to check; what can pass has status 1", () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   const PORT = `${port}`;
@@ -45,18 +55,23 @@ Deno.test("orListenFailure() names the flags or variables to check; what can pas
   ) {
     const given = settings(flags, variables);
     const where = { ...given.address(), tls: given.isTls() ? tls : undefined };
-    assert.throws(() => orListenFailure(given, () => tryToListen(where)), {
-      name: "OperatorError",
-      message: new RegExp(
-        `^cannot listen on ${where.host} port ${where.port}: .+: check ${checks}$`,
-      ),
-      exitStatus,
+    assert.throws(() => tryToListen(where), (error) => {
+      const failure = listenFailure(given, error);
+      assert.match(
+        failure.message,
+        new RegExp(
+          `^cannot listen on ${where.host} port ${where.port}: .+: check ${checks}$`,
+        ),
+      );
+      assert.equal(failure.exitStatus, exitStatus);
+      return true;
     });
   }
   const message = "Permission denied (os error 13)";
   const denied = new Deno.errors.PermissionDenied(message);
-  const listen = () => {
-    throw Object.assign(denied, { code: "EACCES" });
-  };
-  assert.throws(() => orListenFailure(settings(), listen), { exitStatus: 2 });
+  const failure = listenFailure(
+    settings(),
+    Object.assign(denied, { code: "EACCES" }),
+  );
+  assert.equal(failure.exitStatus, 2);
 });

@@ -12,9 +12,11 @@ const ALERTS = "src/deploy/prometheus/alerts.yml";
 const SERIES = `
 plant_store_up | 1x4320 | 0x4320 | PlantStoreFails
 up{job="plant-store"} | 1x4320 | 0x4320 | PlantStoreUnreachable
-plant_store_http_requests_total{code="200"} | 0+1000x4320
-plant_store_http_requests_total{code="503"} | 0+1x4320 | 0+20x4320 | PlantStoreRefusesCreates
-plant_store_http_requests_total{code="401"} | 0+1x4320 | 0+64x4320 | PlantStoreRefusesTokens
+plant_store_http_requests_total{code="200",method="post"} | 0+1000x4320
+plant_store_http_requests_total{code="503",method="post"} | 0+1x4320 | 0+20x4320 | PlantStoreRefusesCreates
+plant_store_http_requests_total{code="401",method="post"} | 0+1x4320 | 0+64x4320 | PlantStoreRefusesTokens
+plant_store_http_requests_total{code="200",method="get"} | 0+9000x4320
+plant_store_http_requests_total{code="503",method="get"} | 0+900x4320
 plant_store_commit_duration_seconds_bucket{le="0.25"} | 0+100x4320 | 0+98x4320 | PlantStoreCommitsSlowly
 plant_store_commit_duration_seconds_bucket{le="0.5"} | 0+100x4320
 plant_store_commit_duration_seconds_bucket{le="+Inf"} | 0+100x4320

@@ -12,7 +12,7 @@ import { chunked, exchange, request, Wire } from "../support/wire.ts";
 const VALID = '{"id":2,"name":"Fern"}';
 
 /** The metric of requests that are refused with 400. */
-const REFUSED = 'plant_store_http_requests_total{code="400"}';
+const REFUSED = 'plant_store_http_requests_total{code="400",method="post"}';
 
 const CHUNKED = { headers: ["transfer-encoding: chunked"] };
 

@@ -221,10 +221,12 @@ test("the form does not send an empty name or a wrong id or token, but marks the
 });
 
 test("the form shows a curl call that sends the same create", async ({ tab, plant }) => {
-  const name = `Jack's $HOME \`id\` "pot" \\ ! é`;
+  const name = `Jack's $HOME \`id\` "pot" \\ \\\\" \t ! é`;
   const { token, tag } = plant;
   assert.match(await create(tab, { ...plant, name }), /^200 /);
   const curl = await tab.textOf("curl");
+  // In single quotes, fish reads two backslashes as one, and tcsh replaces "!".
+  assert.doesNotMatch(curl, /\\\\|!/);
   const reply = await runTool("sh", ["-c", curl.replace("-i", "-s")], {
     env: { ACCESS_TOKEN: token },
   });
@@ -258,6 +260,31 @@ test("the page keeps the token out of its text, address and storage", async ({ t
   assert.equal(named, null);
   const type = await tab.evaluate('document.getElementById("token").type');
   assert.equal(type, "password");
+});
+
+test("the page forgets the token, the plant and the reply when the browser leaves it, also if it keeps the page", async ({ tab, plant }) => {
+  assert.match(await create(tab, plant), /^200 /);
+  await tab.evaluate("globalThis.isKept = true; 0");
+  const address = `${await tab.evaluate("location.href")}`;
+  await tab.open(`${address}openapi.json`);
+  await tab.goBack();
+  assert.equal(await tab.evaluate("globalThis.isKept"), true);
+  const values = await tab.evaluate(
+    "[...document.querySelectorAll('input')].map(({ value }) => value).join('')",
+  );
+  assert.equal(values, "");
+  assert.deepEqual(await tab.evaluate(PARTS), [false, true]);
+});
+
+test("on paper, no sample is cut", async ({ tab, plant }) => {
+  // Longer than the part of a reply that a screen shows.
+  const name = "M".repeat(5_000);
+  assert.match(await create(tab, { ...plant, name }), /^200 /);
+  await tab.print(390);
+  const cut = await tab.evaluate(`[...document.querySelectorAll("pre")]
+    .filter((pre) => pre.scrollWidth > pre.clientWidth ||
+      pre.scrollHeight > pre.clientHeight).length`);
+  assert.equal(cut, 0);
 });
 
 test(

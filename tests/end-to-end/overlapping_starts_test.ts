@@ -4,16 +4,21 @@ import { eventually } from "../support/waiting.ts";
 import { assertSucceeded, Program } from "../support/program.ts";
 import { tracedOn, withStrace } from "../support/strace.ts";
 
-/** How often a start looks for the database before it opens the store. */
-const LOOKS = 4;
+/** What a start looks for before it opens the store, and which look it is. */
+const LOOKS: readonly (readonly [suffix: string, look: number])[] = [
+  ...[1, 2, 3].map((look) => ["", look] as const),
+  ...[1, 2].map((look) => ["-wal", look] as const),
+  ["-journal", 1],
+  ["-shm", 1],
+];
 
-for (let look = 1; look <= LOOKS; look++) {
-  withStrace.test(`a start succeeds if another start creates the store and its log right after look ${look} of ${LOOKS} for it`, async ({ directory, store, start, ledger }) => {
+for (const [suffix, look] of LOOKS) {
+  withStrace.test(`a start succeeds if another start creates the store and its log right after look ${look} for plants.db${suffix}`, async ({ directory, store, start, ledger }) => {
     const trace = directory.file("trace");
     const stop = `inject=statx:signal=SIGSTOP:when=${look}`;
     await using stopped = Program.spawn(
       ["--port", "0", "--kv", store],
-      tracedOn(store, trace, "trace=statx", stop),
+      tracedOn(store + suffix, trace, "trace=statx", stop),
     );
     const lines = () => Deno.readTextFile(trace).catch(() => "");
     await eventually((text) => text.includes("stopped by SIGSTOP"), lines);

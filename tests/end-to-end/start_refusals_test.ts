@@ -3,7 +3,7 @@
  * tests in `config`, `console` and `store` have everything that is refused.
  */
 import assert from "node:assert/strict";
-import { STORE_OPEN_MS_MAX } from "../../src/limits.ts";
+import { STORE_OPEN_MS_MAX } from "../../src/store/open.ts";
 import { overwrite, PAGE_BYTES } from "../support/damage.ts";
 import { KV_ENV } from "../support/kv_server.ts";
 import { onLinux } from "../support/needs.ts";
@@ -14,7 +14,7 @@ import {
   runProgram,
 } from "../support/program.ts";
 import { tracedOn, wasInjected, withStrace } from "../support/strace.ts";
-import { test } from "../support/tests.ts";
+import { test, type TestPlace } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
 import { createStore } from "../support/transfer.ts";
 
@@ -77,6 +77,50 @@ for (
   });
 }
 
+/** What is left of a store, and how it comes about. */
+const LEFT: Readonly<
+  Record<string, (start: TestPlace["start"]) => Promise<void>>
+> = {
+  "is missing": async () => {},
+  "a service has closed": async (start) => {
+    await using service = await start();
+    await service.stop();
+  },
+  "a killed service has left": async (start) => {
+    await using service = await start();
+    await service.stop("SIGKILL");
+  },
+};
+
+for (const [what, prepare] of Object.entries(LEFT)) {
+  test(`serve, import and export refuse with one line and status 2 to open memory or another file in place of one that ${what}, and change no file`, async ({ directory, store, start }) => {
+    await prepare(start);
+    const other = directory.file("other");
+    Deno.mkdirSync(other + directory.path, { recursive: true });
+    const input = directory.file("in");
+    Deno.writeTextFileSync(input, '{"id":2,"name":"Ficus"}\n');
+    const names = directory.names();
+    for (
+      const env of [
+        { DENO_KV_DB_MODE: "memory" },
+        { DENO_KV_PATH_PREFIX: other },
+      ]
+    ) {
+      for (const command of ["serve --port 0", `import ${input}`, "export"]) {
+        const args = [...command.split(" "), "--kv", store];
+        assertOneLine(
+          await runProgram(args, { env }),
+          2,
+          `cannot use ${store}: Deno opens another store in its place: unset ` +
+            "DENO_KV_DB_MODE and DENO_KV_PATH_PREFIX, which the runtime obeys",
+        );
+        assert.deepEqual(directory.names(), names);
+        assert.deepEqual([...Deno.readDirSync(other + directory.path)], []);
+      }
+    }
+  });
+}
+
 withStrace.test("a start succeeds despite a failed read of an intact store, or fails with one line and status 1; a corrupt store has status 2", async ({ directory, store }) => {
   await createStore(store, 1_000);
   const trace = directory.file("trace");
@@ -98,7 +142,7 @@ withStrace.test("a start succeeds despite a failed read of an intact store, or f
   } while (isInjected);
   assert.ok(nth > 7);
   overwrite(store, PAGE_BYTES, PAGE_BYTES);
-  const corrupt = /: the database is corrupt, .*: check the disk, /;
+  const corrupt = /: the database is corrupt, .*: restart once; /;
   assertOneLine(await startOn(store), 2, corrupt);
   assert.deepEqual(directory.names(), ["plants.db", "trace"]);
 });

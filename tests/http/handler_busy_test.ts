@@ -57,7 +57,7 @@ Deno.test("handle() counts a refused create as a request by its status, neither 
     assertRefusal(await service.create(VALID), { error: 50302 });
   }
   const { text } = await service.get("/metrics");
-  assert.match(text, /_requests_total\{code="503"\} 2\n/);
+  assert.match(text, /_requests_total\{code="503",method="post"\} 2\n/);
   assert.match(text, /_http_request_duration_seconds_count 0\n/);
   assert.doesNotMatch(text, /_creates_total\{.*\} [^0]/);
 });

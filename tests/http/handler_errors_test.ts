@@ -22,8 +22,10 @@ interface Draft extends RequestOptions {
 
 type AddTo = (draft: Draft) => Draft;
 
+/** That of the examples in the description. */
+const BASE_URL = "https://plants.example";
 const ADVICE =
-  "create plants with POST /plants below the base URL; only the operator can read them";
+  `create plants with POST ${BASE_URL}/plants; only the operator can read them`;
 
 const VALID: Draft = { body: '{"id":2,"name":"Fern"}' };
 
@@ -157,7 +159,7 @@ const ROWS: readonly Row[] = [
 
 /** Returns a service that has stored a plant. */
 async function startService(): Promise<TestService> {
-  const service = new TestService();
+  const service = new TestService(BASE_URL);
   const { status } = await service.create(TAKEN);
   assert.equal(status, 200);
   return service;
@@ -215,7 +217,7 @@ Deno.test("handle() checks Host, path, method and token before it refuses a crea
 });
 
 Deno.test("handle() refuses every POST with 50302 while the service is busy, whatever its faults", async () => {
-  const service = new TestService();
+  const service = new TestService(BASE_URL);
   service.becomeBusy();
   const drafts: Draft[] = [
     VALID,

@@ -19,8 +19,11 @@ const UNKNOWN = [
 ];
 
 /** The end of the message for another path or method. */
-const ADVICE =
-  "create plants with POST /plants below the base URL; only the operator can read them";
+function adviceFor(baseUrl: string): string {
+  return `create plants with POST ${baseUrl}/plants; only the operator can read them`;
+}
+
+const ADVICE = adviceFor(BASE_URL);
 
 /** The paths that GET reads. */
 const READABLE = ROUTES.filter(({ methods }) => methods.includes("GET"))
@@ -44,13 +47,15 @@ const CONTENTS = [
 const HOSTS = [
   ...["plants.test", "PLANTS.test:8000", "plants.test:", "127.0.0.1:80"],
   ...["[::1]", "[::1]:80", "a_b-c", "%41", "", []],
+  ...["[fe80::1%eth0.1]", "[fe80::1%br-lan]", "[fe80::1%25e_t~h-0]:80"],
 ];
 
 /** Host headers that are none; most would change the path of the URL. */
 const NO_HOSTS = [
   ...["a/plants?", "a/livez?", "a/plants#", "a/", "/", "a?", "a#", "u@a"],
   ...["a b", "a, b", "[::", "::1]", "::1", "[::1]x", "[]", "a:b", "a:1:2"],
-  ...["a\\", "<a>", "é"],
+  ...["a\\", "<a>", "é", "[fe80::1%a/plants?]", "[fe80::1%a]/plants?"],
+  ...["[fe80::1%a?]", "[fe80::1%a#]", "[fe80::1%a@b]", "[fe80::1%a\\b]"],
 ];
 
 Deno.test("handle() replies to GET on every path, with and without a query, and lets no cache store it", async () => {
@@ -196,13 +201,14 @@ Deno.test("handle() refuses a Host that is no host with 40004 on every path, and
 
 Deno.test("handle() accepts percent-encodings of either case in a path, and quotes an unknown path as it is", async () => {
   for (const given of ["/ü", "/%C3%BC", "/%c3%bC"]) {
-    const service = new TestService(new URL(given, BASE_URL).href);
+    const { href } = new URL(given, BASE_URL);
+    const service = new TestService(href);
     for (const prefix of ["/%C3%BC", "/%c3%bc", "/%C3%bc"]) {
       const live = await service.get(`${prefix}/livez`);
       assert.equal(live.text, OK, `${given} ${prefix}`);
       const target = `${prefix}/plants`;
       assert.equal((await service.create(VALID, { target })).status, 200);
-      const message = `path not found: ${prefix}/%c3: ${ADVICE}`;
+      const message = `path not found: ${prefix}/%c3: ${adviceFor(href)}`;
       const unknown = await service.get(`${prefix}/%c3`);
       assertRefusal(unknown, { error: 40401, message });
     }
@@ -218,11 +224,12 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
     ] as const
   ) {
     const service = new TestService(baseUrl);
+    const advice = adviceFor(baseUrl);
     for (const path of READABLE) {
       assert.equal((await service.get(`${prefix}${path}`)).status, 200, path);
       if (prefix === "" || path === "") continue;
       for (const outside of [path, `${prefix}${prefix}${path}`]) {
-        const message = `path not found: ${outside}: ${ADVICE}`;
+        const message = `path not found: ${outside}: ${advice}`;
         assertRefusal(await service.get(outside), { error: 40401, message });
       }
     }
@@ -230,7 +237,7 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
     assert.equal((await service.create(VALID, { target })).status, 200);
     for (const outside of [`/x${target}`, `${target}/`]) {
       const reply = await service.create(VALID, { target: outside });
-      const message = `path not found: ${outside}: ${ADVICE}`;
+      const message = `path not found: ${outside}: ${advice}`;
       assertRefusal(reply, { error: 40401, message });
     }
   }

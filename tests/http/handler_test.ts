@@ -30,25 +30,32 @@ Deno.test("handle() replies to a create, and to the same one again however it is
   assert.deepEqual(service.stored(), [[["plants", 7n], stored]]);
 });
 
-Deno.test("handle() counts each create by its outcome, and each request by its status", async () => {
+Deno.test("handle() counts each create by its outcome, each request by its method and status, and observes creates only", async () => {
   const service = new TestService();
   for (const name of ["a", "a", "a", "b", "b"]) {
     await service.create(`{"id":7,"name":"${name}"}`);
   }
   service.store.problem = "disk I/O error";
   await service.create(VALID);
+  await service.get("/readyz");
+  await service.get("/livez", { method: "HEAD" });
+  await service.get("/livez", { method: "FOO" });
   const { text } = await service.get("/metrics");
-  const counts = text.matchAll(
-    /_(creates|requests)_total\{.*="(.*)"\} (.*)\n/g,
-  );
+  const counts = text.matchAll(/_(?:creates|requests)_total\{(.*)\} (.*)\n/g);
   assert.deepEqual(
-    Array.from(counts, ([, , label, count]) => `${label}: ${count}`)
+    Array.from(
+      counts,
+      ([, labels = "", count]) =>
+        `${labels.replaceAll(/\w+=|"/g, "")}: ${count}`,
+    )
       .filter((line) => !line.endsWith(": 0")),
     [
-      ...["200: 3", "409: 2", "503: 1"],
+      ...["200,post: 3", "409,post: 2", "503,post: 1"],
+      ...["503,get: 1", "200,head: 1", "405,unknown: 1"],
       ...["stored: 1", "replayed: 2", "conflict: 2", "failed: 1"],
     ],
   );
+  assert.match(text, /_http_request_duration_seconds_count 6\n/);
 });
 
 Deno.test("handle() replies with 200 only after the commit has returned, and counts the seconds until then", async () => {
@@ -96,7 +103,9 @@ Deno.test("handle() replies with 50001 to a bug, logs it under the id in the mes
   assert.deepEqual(service.stored(), []);
   const { text } = await service.get("/metrics");
   const counts = text.match(/_requests_total\{code=.*\} [^0].*/g) ?? [];
-  assert.deepEqual([...counts], ['_requests_total{code="500"} 1']);
+  assert.deepEqual([...counts], [
+    '_requests_total{code="500",method="post"} 1',
+  ]);
   assert.match(text, /_creates_running 0\n/);
   await service.handler.drain();
 });

@@ -27,21 +27,40 @@ function addressOf({ address }: Server): Listening {
   return { host: hostname, port: Number(port), tls: undefined };
 }
 
-test("listen() refuses DENO_SERVE_ADDRESS with a path, which it names", async ({ directory, store }) => {
-  const env = { DENO_SERVE_ADDRESS: `unix:${directory.file("socket")}` };
-  const args = ["--kv", store, "--port", "0"];
-  assertOneLine(
-    await runProgram(args, { env }),
-    2,
-    / unset DENO_SERVE_ADDRESS/,
-  );
-});
+for (
+  const address of [
+    "tcp:127.0.0.1:0",
+    "duplicate,tcp:127.0.0.1:0",
+    "unix:/tmp/none/socket",
+  ]
+) {
+  test(`serve and check refuse DENO_SERVE_ADDRESS=${address}, and create no store`, async ({ directory, store }) => {
+    const env = { DENO_SERVE_ADDRESS: address };
+    for (const command of ["serve", "check"]) {
+      const args = [command, "--kv", store, "--port", "0"];
+      assertOneLine(
+        await runProgram(args, { env }),
+        2,
+        "cannot listen on 127.0.0.1 port 0: unset DENO_SERVE_ADDRESS, " +
+          "which the runtime obeys: check --host, --port",
+      );
+    }
+    assert.deepEqual(directory.names(), []);
+  });
+}
 
-Deno.test("a Host that is no host cannot change the path of a request on a socket", async () => {
+Deno.test("a Host with a zone is accepted on a socket, and one that is no host cannot change the path", async () => {
   const service = new TestService();
   const server = start((request) => service.handler.handle(request));
   const { port } = addressOf(server);
   const refused = { error: 40004 };
+  // The zone of Python's urllib and of Node, and that of RFC 6874.
+  for (const zone of ["%br-lan", "%25eth0~1"]) {
+    const line = "GET /livez HTTP/1.1";
+    const bytes = request("", { line, headers: [`host: [fe80::1${zone}]`] });
+    const reply = await exchange(port, bytes);
+    assert.equal(reply?.status, 200);
+  }
   for (
     const [line, host] of [
       ["POST /nope HTTP/1.1", "a/plants?"],

@@ -11,7 +11,7 @@ const AFTER_ELEMENT = '"," or "]" after an element';
 const AFTER_MINUS = 'a digit after "-"';
 const AFTER_POINT = 'a digit after "."';
 const EXPONENT = "a digit in the exponent";
-const NO_DIGIT = "no digit after a leading zero";
+const NO_ZERO = "a number without a leading zero";
 const CLOSING_QUOTE = "the closing quote of a string";
 const ESCAPE = "an escape in place of a control character";
 const LETTER = String.raw`one of " \ / b f n r t u after a backslash`;
@@ -49,7 +49,8 @@ const INVALID_TEXTS: readonly Invalid[] = [
   // Numbers (section 6).
   ["-", 2, AFTER_MINUS, TEXT_END],
   ["+1", 1, VALUE, '"+"'],
-  ["00", 2, NO_DIGIT, '"0"'],
+  ["00", 1, NO_ZERO, '"0"'],
+  ["-01", 2, NO_ZERO, '"0"'],
   ["1.", 3, AFTER_POINT, TEXT_END],
   ["1e", 3, EXPONENT, TEXT_END],
   ["1e-+5", 4, EXPONENT, '"+"'],

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import { InvalidText } from "../../src/plant/invalid_text.ts";
-import { readMembers } from "../../src/plant/json.ts";
+import { InvalidText, readMembers } from "../../src/plant/json.ts";
 import { acceptJson, isJson } from "../support/json.ts";
 import { type Random, withSeed } from "../support/random.ts";
 

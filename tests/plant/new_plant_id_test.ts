@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../../src/limits.ts";
-import { InvalidText } from "../../src/plant/invalid_text.ts";
+import { InvalidText } from "../../src/plant/json.ts";
 import { parseNewPlant } from "../../src/plant/plant.ts";
 import { acceptNewPlant, AN_ID, refuseNewPlant } from "../support/new_plant.ts";
 import { type Random, withSeed } from "../support/random.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { InvalidText } from "../../src/plant/invalid_text.ts";
+import { InvalidText } from "../../src/plant/json.ts";
 import { parseNewPlant } from "../../src/plant/plant.ts";
 import { acceptNewPlant, AN_ID, refuseNewPlant } from "../support/new_plant.ts";
 
@@ -16,7 +16,7 @@ Deno.test("parseNewPlant() reports an error of the grammar, also of other member
   for (
     const [text, column] of [
       ['{"id":1,"id":2,"name":3', 24],
-      ['{"id":1,"name":"n","x":[01]}', 26],
+      ['{"id":1,"name":"n","x":[01]}', 25],
       ["[1,]", 4],
       ['{"name":"\\ud800"', 17],
     ] as const

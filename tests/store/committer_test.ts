@@ -1,13 +1,19 @@
 import assert from "node:assert/strict";
-import { BODY_BYTES_MAX, COMMIT_CHARS_MAX } from "../../src/limits.ts";
+import {
+  BODY_BYTES_MAX,
+  COMMIT_CHARS_MAX,
+  COMMIT_MS_MAX,
+} from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import {
   type CommitReports,
   Committer,
   type Outcome,
 } from "../../src/store/committer.ts";
+import { noAnswer, type StoreError } from "../../src/store/store_error.ts";
 import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
 import { replaced } from "../support/replaced.ts";
+import { LOCKED } from "../support/stores.ts";
 
 // The simulation shows the deadlines, and what happens while a store fails.
 
@@ -22,20 +28,23 @@ interface Created {
 function setUp({ plantsMax = 10, inFlightMax = 1 } = {}) {
   const store = new FakeStore({ plantsMax, inFlightMax }).pause();
   const clock = new FakeClock();
-  /** The seconds of each commit. */
+  /** When each commit that succeeded has started. */
   const commits: number[] = [];
+  /** The errors that were reported. */
+  const errors: StoreError[] = [];
   const reports: CommitReports = {
-    committed: (seconds) => void commits.push(seconds),
-    commitFailed: assert.fail,
+    committed: (startMs) => void commits.push(startMs),
+    commitFailed: (error) => void errors.push(error),
   };
-  const committer = new Committer(store, reports, clock.read);
+  const pause = () => Promise.resolve();
+  const committer = new Committer(store, reports, clock.read, pause);
   function create(id: number, plant = PLANT): Created {
     const created: Created = {};
     committer.create({ id: BigInt(id), plant })
       .then((outcome) => created.outcome = outcome);
     return created;
   }
-  return { store, clock, commits, reports, create };
+  return { store, clock, commits, errors, reports, committer, create };
 }
 
 function outcomesOf(creates: readonly Created[]) {
@@ -165,7 +174,7 @@ Deno.test("a programmer error is not reported as one of the store, and does not 
   assert.equal(commits.length, 1);
 });
 
-Deno.test("a commit is reported with its seconds, without those of the read before it", async () => {
+Deno.test("a commit is reported with its start, which is after the read before it", async () => {
   const { store, clock, commits, create } = setUp();
   store.plants.set(1n, PLANT);
   create(1);
@@ -174,5 +183,79 @@ Deno.test("a commit is reported with its seconds, without those of the read befo
   await store.write();
   clock.now = 1_250;
   await store.write();
-  assert.deepEqual(commits, [0.25]);
+  assert.deepEqual(commits, [1_000]);
+});
+
+Deno.test("a commit that meets a lock is repeated until the lock is released", async () => {
+  const { store, commits, errors, create } = setUp();
+  const [first] = [create(1), create(2)];
+  store.problem = "database is locked";
+  for (let tries = 0; tries < 3; tries++) await store.write();
+  store.problem = undefined;
+  await store.writeAll();
+  assert.equal(first.outcome, "stored");
+  assert.deepEqual(store.operations, [
+    ...Array(4).fill(["commit", 1n]),
+    ["commit", 2n],
+  ]);
+  assert.equal(commits.length, 2);
+  assert.deepEqual(errors, []);
+});
+
+Deno.test("a commit that meets a lock is repeated until its creates expire, one after the other, and then the lock is reported", async () => {
+  const { store, clock, commits, errors, committer, create } = setUp();
+  store.problem = "database is locked";
+  create(9);
+  const first = create(1);
+  clock.now = 1_000;
+  const second = create(2);
+  clock.now = COMMIT_MS_MAX - 1;
+  committer.expire();
+  await store.write();
+  assert.deepEqual(errors.splice(0), []);
+  clock.now = COMMIT_MS_MAX;
+  committer.expire();
+  assert.deepEqual(outcomesOf([first, second]), [undefined, undefined]);
+  await store.write();
+  assert.deepEqual(outcomesOf([first, second]), ["failed", undefined]);
+  assert.deepEqual(errors.splice(0), [LOCKED]);
+  await store.write();
+  clock.now += 1_000;
+  committer.expire();
+  await store.write();
+  assert.equal(second.outcome, "failed");
+  assert.deepEqual(errors.splice(0), [LOCKED]);
+  assert.equal(store.pending.length, 0);
+  const commit = ["commit", 9n];
+  const last = ["commit", 2n];
+  assert.deepEqual(store.operations, [commit, commit, last, last]);
+  assert.deepEqual(commits, []);
+
+  store.problem = undefined;
+  const third = create(3);
+  await store.write();
+  assert.equal(third.outcome, "stored");
+  create(4);
+  clock.now += COMMIT_MS_MAX;
+  committer.expire();
+  assert.deepEqual(errors, [noAnswer(COMMIT_MS_MAX)]);
+});
+
+Deno.test("a read before a commit that meets a lock is repeated until its creates expire", async () => {
+  const { store, clock, errors, committer, create } = setUp();
+  store.plants.set(1n, PLANT);
+  create(1);
+  await store.write();
+  store.problem = "database is locked";
+  const outcomes = [create(1), create(2)];
+  await settled();
+  assert.deepEqual(outcomesOf(outcomes), [undefined, undefined]);
+  clock.now = COMMIT_MS_MAX;
+  committer.expire();
+  await settled();
+  assert.deepEqual(outcomesOf(outcomes), ["failed", "failed"]);
+  assert.deepEqual(errors, [LOCKED]);
+  const { length } = store.operations;
+  await settled();
+  assert.equal(store.operations.length, length);
 });

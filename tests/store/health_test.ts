@@ -4,6 +4,8 @@ import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/limits.ts";
 import { StoreHealth } from "../../src/store/health.ts";
 import { StoreError } from "../../src/store/store_error.ts";
 import { FakeClock, FakeStore } from "../support/fake_store.ts";
+import { LOCKED } from "../support/stores.ts";
+import { eventually } from "../support/waiting.ts";
 
 const FULL = new StoreError("other", "database or disk is full");
 const NO_ANSWER = new StoreError("no answer", "no answer within 1 s");
@@ -14,7 +16,7 @@ class ProbedStore extends FakeStore {
   error: StoreError | undefined;
   readonly probes: PromiseWithResolvers<void>[] = [];
 
-  override checkFiles(): void {
+  override verifyFiles(): void {
     if (this.error !== undefined) throw this.error;
   }
 
@@ -54,15 +56,15 @@ function setUpHealth() {
 
 Deno.test("a store that fails is reported once, with its first error, and once when it has recovered", () => {
   const { clock, reports, health } = setUpHealth();
-  for (let i = 0; i < 5; i++) health.failed(FULL);
-  health.failed(NO_ANSWER);
+  for (let i = 0; i < 5; i++) health.commitFailed(FULL);
+  health.commitFailed(NO_ANSWER);
   assert.equal(health.error, FULL);
   assert.deepEqual(reports.splice(0), [FULL]);
   clock.now += RECOVERY_MS_MIN;
-  for (let i = 0; i < 5; i++) health.committed(0);
+  for (let i = 0; i < 5; i++) health.succeeded(clock.now);
   assert.equal(health.error, undefined);
   assert.deepEqual(reports.splice(0), [undefined]);
-  health.failed(IO_ERROR);
+  health.commitFailed(IO_ERROR);
   assert.deepEqual(reports, [IO_ERROR]);
 });
 
@@ -70,10 +72,10 @@ Deno.test("an error of the files is reported once, without a probe write, even w
   const lost = new StoreError("lost", "it was deleted or moved");
   for (const earlier of [[], [FULL]]) {
     const { store, reports, health } = setUpHealth();
-    for (const error of earlier) health.failed(error);
+    for (const error of earlier) health.commitFailed(error);
     store.error = lost;
-    for (let i = 0; i < 3; i++) health.check();
-    health.failed(lost);
+    for (let i = 0; i < 3; i++) health.refresh();
+    health.commitFailed(lost);
     assert.deepEqual(reports, [...earlier, lost]);
     assert.equal(health.error, lost);
     assert.equal(store.probes.length, 0);
@@ -93,43 +95,43 @@ Deno.test("a probe that fails is reported if it is of another kind than the last
 Deno.test("a store that is lost or corrupt stays so", async () => {
   for (const kind of ["lost", "corrupt"] as const) {
     const { store, clock, reports, health, probe } = setUpHealth();
-    const final = new StoreError(kind);
+    const final = new StoreError(kind, "it has ended");
     store.error = final;
-    health.check();
+    health.refresh();
     store.error = undefined;
     clock.now += RECOVERY_MS_MIN;
-    health.committed(0);
+    health.succeeded(clock.now);
     assert.equal(await probe(FULL), final);
     assert.deepEqual(reports, [final]);
   }
 });
 
-Deno.test("check() throws a programmer error, and does not report it", () => {
+Deno.test("refresh() throws a programmer error, and does not report it", () => {
   const { store, reports, health } = setUpHealth();
   const bug = new TypeError("a bug of this test");
-  store.checkFiles = () => {
+  store.verifyFiles = () => {
     throw bug;
   };
-  assert.throws(() => health.check(), bug);
+  assert.throws(() => health.refresh(), bug);
   assert.deepEqual(reports, []);
 });
 
-Deno.test("check() probes a store that fails, and no other", async () => {
+Deno.test("refresh() probes a store that fails, and no other", async () => {
   const { store, clock, reports, health } = setUpHealth();
-  health.check();
-  health.committed(0);
+  health.refresh();
+  health.succeeded(clock.now);
   assert.equal(store.probes.length, 0);
   assert.equal(health.error, undefined);
   assert.deepEqual(reports, []);
-  health.failed(IO_ERROR);
+  health.commitFailed(IO_ERROR);
   clock.now += RECOVERY_MS_MIN;
-  health.check();
-  health.check();
+  health.refresh();
+  health.refresh();
   assert.equal(store.probes.length, 1);
   await store.endProbe();
   assert.deepEqual(reports, [IO_ERROR, undefined]);
   clock.now += PROBE_MS;
-  health.check();
+  health.refresh();
   assert.equal(store.probes.length, 1);
 });
 
@@ -156,7 +158,7 @@ Deno.test("probe() keeps the store failing without a further write while one has
     clock.now += RECOVERY_MS_MIN;
   }
   assert.equal(store.probes.length, 1);
-  health.committed(0);
+  health.succeeded(clock.now);
   assert.deepEqual(reports.splice(0), [NO_ANSWER, undefined]);
   // The commit does not replace a probe.
   assert.deepEqual(await health.probe(), NO_ANSWER);
@@ -164,10 +166,24 @@ Deno.test("probe() keeps the store failing without a further write while one has
 
   await store.endProbe();
   clock.now += RECOVERY_MS_MIN;
-  health.check();
+  health.refresh();
   assert.equal(store.probes.length, 2);
   await store.endProbe();
   assert.equal(health.error, undefined);
+});
+
+Deno.test("probe() repeats a write that meets a lock, and reports the lock if it stays for PROBE_MS", async () => {
+  const { store, clock, reports, health } = setUpHealth();
+  for (const isReleased of [true, false]) {
+    const probed = health.probe();
+    await store.endProbe(LOCKED);
+    const { length } = store.probes;
+    await eventually((it) => it > length, () => store.probes.length);
+    clock.now += PROBE_MS;
+    await store.endProbe(isReleased ? undefined : LOCKED);
+    assert.deepEqual(await probed, isReleased ? undefined : LOCKED);
+  }
+  assert.deepEqual(reports, [LOCKED]);
 });
 
 /** Something that happens to a store. */
@@ -175,18 +191,18 @@ type Step = (parts: ReturnType<typeof setUpHealth>) => unknown;
 
 /** Each way to find that a store fails, and each that shows that it works. */
 const FAILURES: readonly Step[] = [
-  ({ health }) => health.failed(FULL),
+  ({ health }) => health.commitFailed(FULL),
   ({ probe }) => probe(FULL),
   ({ store, health }) => {
     store.error = FULL;
-    health.check();
+    health.refresh();
     store.error = undefined;
   },
 ];
 const WRITES: readonly Step[] = [
   ({ clock, health }) => {
     clock.now += 500;
-    health.committed(0.5);
+    health.succeeded(clock.now - 500);
   },
   ({ probe }) => probe(undefined, 500),
 ];
@@ -196,7 +212,7 @@ Deno.test("a store recovers with a write that starts RECOVERY_MS_MIN after its l
     for (const write of WRITES) {
       for (const ms of [RECOVERY_MS_MIN - 1, RECOVERY_MS_MIN]) {
         const parts = setUpHealth();
-        parts.health.failed(FULL);
+        parts.health.commitFailed(FULL);
         parts.clock.now += PROBE_MS;
         await fail(parts);
         parts.clock.now += ms;

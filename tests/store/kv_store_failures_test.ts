@@ -2,68 +2,103 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { DatabaseSync } from "node:sqlite";
-import { COMMIT_MS_MAX, PROBE_MS } from "../../src/limits.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { SYSTEM_CLOCK } from "../../src/clock.ts";
+import { COMMIT_MS_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
+import { Committer } from "../../src/store/committer.ts";
+import { StoreHealth } from "../../src/store/health.ts";
 import type { KvStore, Listed } from "../../src/store/kv_store.ts";
 import { openExistingStore, openStore } from "../../src/store/open.ts";
+import { LOCK_RETRY_MS_MAX } from "../../src/store/retry.ts";
 import {
   StoreError,
   type StoreErrorKind,
 } from "../../src/store/store_error.ts";
 import { execute, overwrite, PAGE_BYTES } from "../support/damage.ts";
+import { FakeClock } from "../support/fake_store.ts";
 import { makeStore } from "../support/places.ts";
-import { newPlants, range } from "../support/plants.ts";
-import { replaced } from "../support/replaced.ts";
-import { fileAt, fileStore, storeError } from "../support/stores.ts";
+import { newPlants, range, WHOLE } from "../support/plants.ts";
+import { fileAt, fileStore, LOCKED, storeError } from "../support/stores.ts";
 import { StoreLock } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
 
-/** What waits for a lock: for how long, and its result on a store of one plant. */
-const WAITING: Readonly<
-  Record<
-    string,
-    [timeoutMs: number, (store: KvStore) => Promise<unknown>, unknown]
-  >
-> = {
-  commit: [
-    COMMIT_MS_MAX,
-    (store) => store.commit(newPlants([2n])),
-    "committed",
-  ],
-  remove: [COMMIT_MS_MAX, (store) => store.remove(1n), true],
-  probe: [PROBE_MS, (store) => store.probe(), undefined],
-};
+fileStore.test("commit() and probe() meet the lock of another process at once, and write nothing", async ({ store, path }) => {
+  await store.commit(newPlants([1n]));
+  const startMs = performance.now();
+  {
+    using _lock = new StoreLock(path);
+    const commit = store.commit(newPlants([2n]));
+    await assert.rejects(commit, storeError("locked"));
+    await assert.rejects(store.probe(), storeError("locked"));
+  }
+  // SQLite itself would wait 5 s, and block every commit meanwhile.
+  assert.ok(performance.now() - startMs < 4_000);
+  assert.deepEqual(await listed(store), { plants: newPlants([1n]) });
+  store.verifyFiles();
+  assert.equal(await store.commit(newPlants([2n])), "committed");
+});
 
-for (const [name, [timeoutMs, run, result]] of Object.entries(WAITING)) {
-  fileStore.test(`${name}() waits until another process releases the lock`, async ({ store, path }) => {
-    await store.commit(newPlants([1n]));
-    const lock = new StoreLock(path);
-    const now = performance.now.bind(performance);
-    let calls = 0;
-    using _ = replaced(performance, "now", () => {
-      // After the first try.
-      if (++calls === 2) lock[Symbol.dispose]();
-      // Slowly, so that a busy machine has time for a second try. SQLite itself
-      // would wait 5 s for the lock, which is longer than a probe may take.
-      return now() / 4;
-    });
-    assert.equal(await run(store), result);
-    assert.equal(calls, 2);
-  });
+fileStore.test("a create and a probe wait until another process releases the lock", async ({ store, path }) => {
+  const reports = { committed() {}, commitFailed: assert.fail };
+  const committer = new Committer(store, reports, SYSTEM_CLOCK);
+  const health = new StoreHealth(store, assert.fail, SYSTEM_CLOCK);
+  const lock = new StoreLock(path);
+  const waiting = Promise.all([
+    committer.create({ id: 1n, plant: WHOLE }),
+    health.probe(),
+  ]);
+  const early = await Promise.race([waiting, sleep(100, "waits")]);
+  lock[Symbol.dispose]();
+  assert.equal(early, "waits");
+  assert.deepEqual(await waiting, ["stored", undefined]);
+});
 
-  fileStore.test(`${name}() fails while another process keeps the lock, and changes nothing`, async ({ store, path }) => {
-    await store.commit(newPlants([1n]));
-    {
-      using _lock = new StoreLock(path);
-      let nowMs = 0;
-      using _clock = replaced(performance, "now", () => nowMs += 250);
-      await assert.rejects(run(store), storeError("locked"));
-      assert.equal(nowMs, 250 + timeoutMs);
-    }
-    assert.deepEqual(await listed(store), { plants: newPlants([1n]) });
-    store.checkFiles();
-  });
-}
+fileStore.test("a create fails at its deadline while another process keeps the lock, which is reported, and writes nothing", async ({ store, path }) => {
+  const clock = new FakeClock();
+  const errors: StoreError[] = [];
+  const committer = new Committer(store, {
+    committed() {},
+    commitFailed: (error) => errors.push(error),
+  }, clock.read);
+  {
+    using _lock = new StoreLock(path);
+    const creating = committer.create({ id: 1n, plant: WHOLE });
+    await sleep(100);
+    clock.now = COMMIT_MS_MAX;
+    committer.expire();
+    assert.equal(await creating, "failed");
+    assert.deepEqual(errors, [LOCKED]);
+    // The last try has ended.
+    await sleep(100);
+  }
+  await sleep(2 * LOCK_RETRY_MS_MAX);
+  assert.deepEqual(await listed(store), { plants: [] });
+});
+
+fileStore.test("remove() waits until another process releases the lock", async ({ store, path }) => {
+  await store.commit(newPlants([1n]));
+  const lock = new StoreLock(path);
+  const removing = store.remove(1n);
+  const early = await Promise.race([removing, sleep(100, "waits")]);
+  lock[Symbol.dispose]();
+  assert.equal(early, "waits");
+  assert.equal(await removing, true);
+});
+
+test("remove() fails while another process keeps the lock for COMMIT_MS_MAX, and removes nothing", async ({ store: path }) => {
+  await makeStore(path, newPlants([1n]));
+  const clock = new FakeClock();
+  const store = await openExistingStore(fileAt(path), { clock: clock.read });
+  {
+    using _lock = new StoreLock(path);
+    const removing = store.remove(1n);
+    clock.now += COMMIT_MS_MAX;
+    await assert.rejects(removing, storeError("locked"));
+  }
+  assert.deepEqual(await listed(store), { plants: newPlants([1n]) });
+  store.close();
+});
 
 /** Lists what can be listed, and says why the listing ended early. */
 async function listed(store: KvStore, reverse = false) {
@@ -153,31 +188,33 @@ test("list() ends if a page is in the place of another one, so that the ids run 
   }
 });
 
-/** Each operation that can find that a store is lost or damaged. */
-const OPERATIONS: Readonly<
-  Record<string, (store: KvStore, id: bigint) => unknown>
-> = {
+/** Each operation of a store that can find that it is lost or damaged. */
+const OPERATIONS = {
   commit: (store, id) => store.commit(newPlants([id])),
   read: (store, id) => store.read([id]),
-  remove: (store, id) => store.remove(id),
-  list: (store) => Array.fromAsync(store.list()),
   probe: (store) => store.probe(),
-  checkFiles: (store) => store.checkFiles(),
-};
+  verifyFiles: (store) => store.verifyFiles(),
+  remove: (store, id) => store.remove(id),
+  get: (store, id) => store.get(id),
+} as const satisfies Readonly<
+  Record<string, (store: KvStore, id: bigint) => unknown>
+>;
+
+type OperationName = keyof typeof OPERATIONS;
 
 /** Asserts that an operation fails, and then each that could be acknowledged. */
 async function assertEnds(
   store: KvStore,
-  name: string,
+  name: OperationName,
   id: bigint,
   kind: StoreErrorKind,
 ): Promise<void> {
-  const run = async (name: string, id: bigint) =>
-    await OPERATIONS[name]?.(store, id);
-  await assert.rejects(run(name, id), storeError(kind));
-  for (const later of ["commit", "read", "remove", "probe", "checkFiles"]) {
+  const failed = async () => await OPERATIONS[name](store, id);
+  await assert.rejects(failed, storeError(kind));
+  for (const [later, run] of Object.entries(OPERATIONS)) {
     for (const id of [1n, 1_000n]) {
-      await assert.rejects(run(later, id), storeError(kind), later);
+      const failed = async () => await run(store, id);
+      await assert.rejects(failed, storeError(kind), later);
     }
   }
   // Nothing was removed or stored, and both ends can still be listed.
@@ -185,7 +222,7 @@ async function assertEnds(
   assert.notEqual((await listed(store, true)).plants[0]?.id, 1_000n);
 }
 
-for (const name of ["commit", "read", "remove", "list"]) {
+for (const name of ["commit", "read", "remove", "get"] as const) {
   test(`nothing is acknowledged once ${name}() has found damage`, async ({ store: path }) => {
     for await (const ids of damagedPages(path)) {
       if (ids.includes(150n) && ids.length < 20) break;
@@ -202,8 +239,9 @@ for (
     ["commit", ""],
     ["read", ""],
     ["remove", ""],
+    ["get", ""],
     ["probe", "-shm"],
-    ["checkFiles", "-wal"],
+    ["verifyFiles", "-wal"],
   ] as const
 ) {
   fileStore.test(`nothing is acknowledged once ${name}() has found a file gone, also when it is back`, async ({ store, path }) => {
@@ -211,7 +249,7 @@ for (
     const [file, away] = [path + suffix, path + suffix + ".away"];
     Deno.renameSync(file, away);
     await assert.rejects(
-      async () => await OPERATIONS[name]?.(store, 2n),
+      async () => await OPERATIONS[name](store, 2n),
       storeError("lost"),
     );
     Deno.renameSync(away, file);
@@ -223,11 +261,13 @@ fileStore.test("operations fail that are running when a file is found gone", asy
   const running = [
     store.commit(newPlants([1n])),
     store.read([1n]),
-    store.remove(1n),
     store.probe(),
-  ].map((it) => assert.rejects(it, storeError("lost")));
+    store.get(1n),
+    store.remove(1n),
+  ]
+    .map((it) => assert.rejects(it, storeError("lost")));
   Deno.removeSync(`${path}-wal`);
-  assert.throws(() => store.checkFiles(), storeError("lost"));
+  assert.throws(() => store.verifyFiles(), storeError("lost"));
   await Promise.all(running);
 });
 
@@ -236,7 +276,7 @@ test("a value that cannot be decoded takes its id, ends a listing, and can be re
   await makeStore(path, plants);
   const third = "SELECT k FROM kv ORDER BY k LIMIT 1 OFFSET 2";
   execute(path, `UPDATE kv SET v_encoding = 9 WHERE k = (${third})`);
-  const store = await openExistingStore(fileAt(path));
+  const { store } = await openStore(fileAt(path));
   const values = new Map<bigint, Plant | null>(
     plants.map(({ id, plant }) => [id, id === 3n ? null : plant]),
   );
@@ -245,8 +285,14 @@ test("a value that cannot be decoded takes its id, ends a listing, and can be re
     const found = await store.read(ids);
     for (const id of ids) assert.deepEqual(found.get(id), values.get(id));
   }
+  for (const id of [1n, 3n, 5n]) {
+    assert.deepEqual(await store.get(id), values.get(id));
+  }
   const error = "newer format";
-  assert.deepEqual(await listed(store), { plants: plants.slice(0, 2), error });
+  assert.deepEqual(await listed(store), {
+    plants: plants.slice(0, 2),
+    error,
+  });
   const after = plants.slice(3).toReversed();
   assert.deepEqual(await listed(store, true), { plants: after, error });
 

@@ -4,55 +4,20 @@ import {
   COMMIT_CHARS_MAX,
   ID_MAX,
   ID_MIN,
-  LIST_KEYS_MAX,
-  PAGE_KEYS,
 } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { countChars } from "../../src/plant/plant.ts";
-import type { KvStore, Listed } from "../../src/store/kv_store.ts";
+import { LIST_KEYS_MAX } from "../../src/store/entries.ts";
 import { entriesOf } from "../support/entries.ts";
 import { newPlants, range, WHOLE } from "../support/plants.ts";
 import { Random } from "../support/random.ts";
-import { replaced } from "../support/replaced.ts";
-import { eachStore, fileStore, storeError } from "../support/stores.ts";
+import { commitAll, eachStore, fileStore } from "../support/stores.ts";
 import { drawId } from "../support/transfer.ts";
-import { inParallel } from "../support/waiting.ts";
 
 /** Fills a body; one "ж" makes V8 store all characters with two bytes. */
 const LARGEST: Plant = {
   name: "a".repeat(BODY_BYTES_MAX - 'xx{"id":1,"name":""}'.length) + "ж",
 };
-
-/** Ids at which a number that is not exact, or not signed, would differ. */
-const IDS = [
-  ...[ID_MIN, ID_MIN + 1n, -(2n ** 53n) - 1n, -(2n ** 53n), -(2n ** 32n)],
-  ...[-256n, -255n, -1n, 0n, 1n, 255n, 256n],
-  ...[2n ** 32n, 2n ** 53n, 2n ** 53n + 1n, ID_MAX - 1n, ID_MAX],
-];
-
-/** Commits any number of plants. */
-async function commitAll(
-  store: KvStore,
-  plants: readonly NewPlant[],
-): Promise<void> {
-  const batchSize = store.commitBounds.plantsMax;
-  const batches: NewPlant[][] = [];
-  for (let i = 0; i < plants.length; i += batchSize) {
-    batches.push(plants.slice(i, i + batchSize));
-  }
-  await inParallel(batches, async (batch) => {
-    assert.equal(await store.commit(batch), "committed");
-  }, 4);
-}
-
-/** Lists the plants above an id, by default all, in the order of a listing. */
-async function list(
-  store: KvStore,
-  after?: bigint,
-  reverse = false,
-): Promise<Listed[]> {
-  return (await Array.fromAsync(store.list(after, reverse))).flat();
-}
 
 eachStore.test("commit() writes plants that another program can read", async ({ store, kv }) => {
   const plants: NewPlant[] = [
@@ -66,7 +31,7 @@ eachStore.test("commit() writes plants that another program can read", async ({ 
     [["plants", 1n], WHOLE],
     [["plants", 3n], { name: "Олива\0🌿\n", tag: "" }],
   ]);
-  store.checkFiles();
+  store.verifyFiles();
 });
 
 eachStore.test("commit() writes nothing if one id exists", async ({ store, kv }) => {
@@ -80,33 +45,6 @@ eachStore.test("commit() writes nothing if one id exists", async ({ store, kv })
     });
     assert.equal(await store.commit(batch), "exists");
     assert.deepEqual(await entriesOf(kv), entries);
-  }
-});
-
-eachStore.test("every id of int64 is exact, and listed in order and in reverse, all or those above an id", async ({ store }) => {
-  const plants = newPlants(IDS);
-  await commitAll(store, plants);
-  const found = await store.read(IDS);
-  for (const { id, plant } of plants) assert.deepEqual(found.get(id), plant);
-  for (const after of [undefined, ...IDS, 2n]) {
-    const above = plants.filter(({ id }) => after === undefined || id > after);
-    assert.deepEqual(await list(store, after), above);
-    assert.deepEqual(await list(store, after, true), above.toReversed());
-  }
-});
-
-eachStore.test("list() has pages of PAGE_KEYS plants until one is shorter", async ({ store }) => {
-  for (const end of [PAGE_KEYS, 2 * PAGE_KEYS + 1]) {
-    const plants = newPlants(range(1n, end));
-    await commitAll(store, plants.slice((await list(store)).length));
-    for (const reverse of [false, true]) {
-      const pages = await Array.fromAsync(store.list(undefined, reverse));
-      const expected = reverse ? plants.toReversed() : plants;
-      assert.deepEqual(pages.flat(), expected);
-      const lengths = pages.map(({ length }) => length);
-      const full = Array(Math.floor(end / PAGE_KEYS)).fill(PAGE_KEYS);
-      assert.deepEqual(lengths, [...full, end % PAGE_KEYS]);
-    }
   }
 });
 
@@ -173,90 +111,4 @@ fileStore.test("probe() writes, also if another program has stored something of 
   const { size } = Deno.statSync(`${path}-wal`);
   await store.probe();
   assert.ok(Deno.statSync(`${path}-wal`).size > size);
-});
-
-eachStore.test("read() and list() skip keys of other programs, but have ids whose values are no plants", async ({ store, kv }) => {
-  await store.commit(newPlants([1n, 5n]));
-  for (
-    const key of [
-      ...[["plants", 1n, "note"], ["plants", 3n, "note"], ["plants", 3]],
-      ...[["plants", "3"], ["plants", true], ["plants"], ["zzz", 4n]],
-      ...[["plant", 2n], ["plants", 5n, 1n], ["plants", 5n, 2n]],
-    ]
-  ) await kv.set(key, WHOLE);
-  await kv.set(["plants", 7n], "not a plant");
-  const plants = [...newPlants([1n, 5n]), { id: 7n, plant: null }];
-  // A run of ids, and some apart.
-  for (const ids of [range(1n, 7), [1n, 3n, 5n, 7n, 100n]]) {
-    const found = new Map(plants.map(({ id, plant }) => [id, plant]));
-    assert.deepEqual(await store.read(ids), found);
-  }
-  assert.deepEqual(await list(store), plants);
-  assert.deepEqual(await list(store, undefined, true), plants.toReversed());
-});
-
-eachStore.test("list() has a plant whose id many keys of another program share, in both directions", async ({ store, kv }) => {
-  const plants = newPlants([1n, 2n, 3n]);
-  await store.commit(plants);
-  const notes = kv.atomic();
-  for (const i of range(0n, 2 * PAGE_KEYS)) notes.set(["plants", 2n, i], i);
-  await notes.commit();
-  assert.deepEqual(await list(store), plants);
-  assert.deepEqual(await list(store, undefined, true), plants.toReversed());
-});
-
-eachStore.test("remove() deletes the plant of an id, and nothing else", async ({ store, kv }) => {
-  await store.commit(newPlants([1n, 2n, 3n]));
-  await kv.set(["plants", 4n], "not a plant");
-  await kv.set(["plants", 2n, "note"], WHOLE);
-  const entries = await entriesOf(kv);
-  const isFound = [];
-  for (const id of [2n, 2n, 4n, 5n]) isFound.push(await store.remove(id));
-  assert.deepEqual(isFound, [true, false, true, false]);
-  const kept = entries.filter(({ 0: key }) =>
-    key.length === 3 || key[1] === 1n || key[1] === 3n
-  );
-  assert.deepEqual(await entriesOf(kv), kept);
-  assert.equal(await store.commit(newPlants([2n])), "committed");
-});
-
-eachStore.test("remove() at the same time by several callers counts each plant once", async ({ store, kv }) => {
-  const ids = range(1n, 10);
-  await store.commit(newPlants(ids));
-  const removals = await Promise.allSettled(
-    [...ids, ...ids, ...ids].map((id) => store.remove(id)),
-  );
-  const removed = removals.filter((it) => "value" in it && it.value);
-  assert.equal(removed.length, ids.length);
-  assert.deepEqual(await entriesOf(kv), []);
-});
-
-eachStore.test("remove() of a plant that another program has removed or replaced meanwhile reads again in a file, and fails on a server", async ({ store, kv }) => {
-  const key = ["plants", 1n];
-  const { prototype } = Deno.AtomicOperation;
-  const { commit } = prototype;
-  const isFile = store.databaseBytes !== undefined;
-  for (const isStored of [false, true]) {
-    await store.commit(newPlants([1n]));
-    using once = replaced(prototype, "commit", async function (
-      this: Deno.AtomicOperation,
-    ) {
-      once[Symbol.dispose]();
-      await kv.delete(key);
-      if (isStored) await kv.set(key, WHOLE);
-      const result = await commit.call(this);
-      assert.deepEqual((await kv.get(key)).value, isStored ? WHOLE : null);
-      return result;
-    });
-    if (isFile) {
-      assert.equal(await store.remove(1n), isStored);
-      assert.deepEqual(await entriesOf(kv), []);
-    } else {
-      const changed = storeError("other", "another client has changed it");
-      await assert.rejects(store.remove(1n), changed);
-      const kept = isStored ? [[key, WHOLE]] : [];
-      assert.deepEqual(await entriesOf(kv), kept);
-      await kv.delete(key);
-    }
-  }
 });

@@ -1,16 +1,22 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
-import { LOG_BYTES_PER_MS_MIN, STORE_OPEN_MS_MAX } from "../../src/limits.ts";
-import { KvStore } from "../../src/store/kv_store.ts";
-import type { StoreLocation } from "../../src/store/location.ts";
-import { openExistingStore, openStore } from "../../src/store/open.ts";
-import { StoreError } from "../../src/store/store_error.ts";
+import { WatchedFiles } from "../../src/store/files/watch.ts";
+import type { Connection } from "../../src/store/kv_store.ts";
+import {
+  connectTo,
+  LOG_BYTES_PER_MS_MIN,
+  openExistingStore,
+  openStore,
+  STORE_OPEN_MS_MAX,
+  type StoreLocation,
+} from "../../src/store/open.ts";
+import { corrupt } from "../../src/store/store_error.ts";
 import { overwrite, PAGE_BYTES } from "../support/damage.ts";
+import { FakeClock } from "../support/fake_store.ts";
 import { makeStore } from "../support/places.ts";
 import { newPlants } from "../support/plants.ts";
-import { replaced } from "../support/replaced.ts";
-import { fileAt, storeError } from "../support/stores.ts";
+import { fileAt, LOCKED, storeError } from "../support/stores.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
 
@@ -18,10 +24,19 @@ import { test } from "../support/tests.ts";
 const PLANTS = newPlants([1n]);
 
 /** Both ways to open a store. */
-const OPEN: readonly ((location: StoreLocation) => Promise<KvStore>)[] = [
-  async (location) => (await openStore(location)).store,
+const OPEN = [
+  async (...args: Parameters<typeof openStore>) =>
+    (await openStore(...args)).store,
   openExistingStore,
 ];
+
+/** Returns a way to connect that fails with these errors first. */
+function failingFirst(...errors: Error[]) {
+  return (location: StoreLocation): Promise<Connection> => {
+    const error = errors.shift();
+    return error === undefined ? connectTo(location) : Promise.reject(error);
+  };
+}
 
 /** Opens a store to read everything in it. */
 async function plantsIn(path: string) {
@@ -66,11 +81,8 @@ test("openStore() refuses a missing directory, and openExistingStore() a missing
 });
 
 test("openStore() takes a store for new that it creates before it meets a lock", async ({ store: path }) => {
-  using once = replaced(KvStore.prototype, "probe", () => {
-    once[Symbol.dispose]();
-    return Promise.reject(new StoreError("locked"));
-  });
-  const { store, isNew } = await openStore(fileAt(path));
+  const connect = failingFirst(LOCKED);
+  const { store, isNew } = await openStore(fileAt(path), { connect });
   assert.equal(isNew, true);
   store.close();
 });
@@ -95,29 +107,45 @@ test("openStore() fails if another process keeps the lock, later if a killed ser
       Deno.createSync(`${path}-wal`).close();
       Deno.truncateSync(`${path}-wal`, logMs * LOG_BYTES_PER_MS_MIN);
     }
-    let nowMs = 0;
-    using _clock = replaced(performance, "now", () => nowMs += 1_000);
+    const clock = new FakeClock();
     // With a real lock, Deno's own first writes would wait until its end.
-    const locked = () => Promise.reject(new StoreError("locked"));
-    using _lock = replaced(KvStore.prototype, "probe", locked);
-    await assert.rejects(openStore(fileAt(path)), storeError("locked"));
-    assert.equal(nowMs, 1_000 + STORE_OPEN_MS_MAX + logMs);
+    const connect = () => {
+      clock.now += 1_000;
+      return Promise.reject(LOCKED);
+    };
+    const opening = openStore(fileAt(path), { clock: clock.read, connect });
+    await assert.rejects(opening, storeError("locked"));
+    assert.equal(clock.now, STORE_OPEN_MS_MAX + logMs);
   }
 });
 
 test("a store opens although one read fails, but not if it is damaged", async ({ store: path }) => {
   await makeStore(path, PLANTS);
   for (const open of OPEN) {
-    using once = replaced(KvStore, "open", () => {
-      once[Symbol.dispose]();
-      return Promise.reject(new StoreError("corrupt"));
-    });
-    await open(fileAt(path));
+    const once = failingFirst(corrupt());
+    (await open(fileAt(path), { connect: once })).close();
+    const twice = failingFirst(corrupt(), corrupt());
+    const opening = open(fileAt(path), { connect: twice });
+    await assert.rejects(opening, storeError("corrupt"));
   }
   // A page that Deno reads when it opens a store.
   overwrite(path, 5 * PAGE_BYTES, PAGE_BYTES);
   for (const open of OPEN) {
     await assert.rejects(open(fileAt(path)), storeError("corrupt"));
+  }
+});
+
+test("a store does not open if Deno has opened another one in its place", async ({ directory, store: path }) => {
+  await makeStore(path, PLANTS);
+  const other = directory.file("other.db");
+  for (const open of OPEN) {
+    // As with variables that replace the file.
+    const connect = async (location: StoreLocation) => ({
+      ...await connectTo(fileAt(other)),
+      files: new WatchedFiles(location.name, Deno.lstatSync(location.name)),
+    });
+    const opening = open(fileAt(path), { connect });
+    await assert.rejects(opening, storeError("elsewhere"));
   }
 });
 

@@ -67,6 +67,7 @@ export class Tab implements AsyncDisposable {
   readonly #replies = new Map<unknown, PromiseWithResolvers<unknown>>();
   #commands = 0;
   #loaded = Promise.withResolvers<void>();
+  #navigated = Promise.withResolvers<void>();
 
   constructor(url: string) {
     const socket = new WebSocket(url);
@@ -93,6 +94,16 @@ export class Tab implements AsyncDisposable {
     this.#loaded = Promise.withResolvers();
     await this.send("Page.navigate", { url });
     await this.#loaded.promise;
+  }
+
+  /** Goes back to the page before, which the browser may have kept. */
+  async goBack(): Promise<void> {
+    this.#navigated = Promise.withResolvers();
+    const history = await this.send("Page.getNavigationHistory");
+    const index = Number(memberAt(history, "currentIndex")) - 1;
+    const entryId = memberAt(history, "entries", `${index}`, "id");
+    await this.send("Page.navigateToHistoryEntry", { entryId });
+    await this.#navigated.promise;
   }
 
   /** Returns the value of an expression in the page; promises are awaited. */
@@ -141,6 +152,12 @@ export class Tab implements AsyncDisposable {
     });
   }
 
+  /** Emulates paper of a width. */
+  async print(width: number): Promise<void> {
+    await this.emulate(width, "light");
+    await this.send("Emulation.setEmulatedMedia", { media: "print" });
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     await this.send("Page.close");
     await this.#closed;
@@ -156,6 +173,9 @@ export class Tab implements AsyncDisposable {
     switch (memberAt(message, "method")) {
       case "Page.loadEventFired":
         this.#loaded.resolve();
+        break;
+      case "Page.frameNavigated":
+        this.#navigated.resolve();
         break;
       case "Runtime.exceptionThrown":
       case "Runtime.consoleAPICalled":

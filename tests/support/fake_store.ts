@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import type { Clock } from "../../src/clock.ts";
-import { type CommitBounds, COMMITS_FILE } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
-import type { Store } from "../../src/store/kv_store.ts";
+import type { CommitBounds, Store } from "../../src/store/kv_store.ts";
+import { COMMITS_FILE } from "../../src/store/open.ts";
 import { toStoreError } from "../../src/store/store_error.ts";
 
 /** A store in memory, with the bounds of a file, that does what a test says. */
@@ -31,9 +31,7 @@ export class FakeStore implements Store {
     while (this.pending.length > 0) this.write();
   }
 
-  async commit(
-    plants: readonly NewPlant[],
-  ): Promise<"committed" | "exists"> {
+  async commit(plants: readonly NewPlant[]): Promise<"committed" | "exists"> {
     this.operations.push(["commit", ...plants.map(({ id }) => id)]);
     const { promise, resolve } = Promise.withResolvers<void>();
     this.pending.push(resolve);
@@ -60,7 +58,7 @@ export class FakeStore implements Store {
       : Promise.reject(toStoreError(new TypeError(this.problem)));
   }
 
-  checkFiles(): void {}
+  verifyFiles(): void {}
 
   /** Carries out the oldest pending commit, and what waits for it. */
   write(): Promise<void> {

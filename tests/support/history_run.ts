@@ -5,8 +5,7 @@
 import assert from "node:assert/strict";
 import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
-import type { StoreLocation } from "../../src/store/location.ts";
-import { openExistingStore } from "../../src/store/open.ts";
+import { openExistingStore, type StoreLocation } from "../../src/store/open.ts";
 import { ABSENT, isUnsettled } from "./history.ts";
 import type { KvServer } from "./kv_server.ts";
 import type { Instance } from "./instances.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { truncate } from "../../src/text.ts";
-import { InvalidText } from "../../src/plant/invalid_text.ts";
-import { readMembers } from "../../src/plant/json.ts";
+import { InvalidText, readMembers } from "../../src/plant/json.ts";
 
 /** Returns what `readMembers()` reads in a text, which must be JSON. */
 export function acceptJson(text: string) {

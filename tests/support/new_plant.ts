@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { truncate } from "../../src/text.ts";
-import { InvalidText } from "../../src/plant/invalid_text.ts";
+import { InvalidText } from "../../src/plant/json.ts";
 import { type NewPlant, parseNewPlant } from "../../src/plant/plant.ts";
 
 /** The expected id, as messages describe it. */

@@ -1,26 +1,42 @@
 import assert from "node:assert/strict";
+import type { StoreSetting } from "../../src/config/settings.ts";
+import type { NewPlant } from "../../src/plant/plant.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
-import type { StoreLocation } from "../../src/store/location.ts";
-import { openStore } from "../../src/store/open.ts";
+import { openStore, type StoreLocation } from "../../src/store/open.ts";
 import {
   StoreError,
   type StoreErrorKind,
+  toStoreError,
 } from "../../src/store/store_error.ts";
 import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
 import { test } from "./tests.ts";
+import { inParallel } from "./waiting.ts";
 
-/** Returns the location of a store in a file. */
-export function fileAt(
-  path: string,
-  setting = "--kv",
-): StoreLocation {
-  return { setting, name: path };
+/** Returns the setting of a store in a file. */
+export function fileAt(path: string, setting = "--kv"): StoreSetting {
+  return { setting, kind: "file", name: path };
 }
 
-/** Returns the location of a store on a KV Connect server. */
-export function serverAt(url: string): StoreLocation {
+/** Returns the setting of a store on a KV Connect server. */
+export function serverAt(url: string): StoreSetting {
   const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
-  return { setting: "--kv", name: url, token };
+  return { setting: "--kv", kind: "server", name: url, token };
+}
+
+/** The error of an operation that met the lock of another process. */
+export const LOCKED: StoreError = toStoreError("database is locked");
+
+/** Opens a new store for a test. */
+async function runWithStore(
+  location: StoreSetting,
+  run: (store: KvStore) => Promise<void>,
+): Promise<void> {
+  const { store } = await openStore(location);
+  try {
+    await run(store);
+  } finally {
+    store.close();
+  }
 }
 
 /** Tests of a new store in a file. */
@@ -30,8 +46,7 @@ export const fileStore = {
     run: (opened: { store: KvStore; path: string }) => Promise<void>,
   ): void {
     test(name, async ({ store: path }) => {
-      const { store } = await openStore(fileAt(path));
-      await run({ store, path }).finally(() => store.close());
+      await runWithStore(fileAt(path), (store) => run({ store, path }));
     });
   },
 };
@@ -40,22 +55,40 @@ export const fileStore = {
 export const eachStore = {
   test(
     name: string,
-    run: (opened: { store: KvStore; kv: Deno.Kv }) => Promise<void>,
+    run: (
+      opened: { store: KvStore; kv: Deno.Kv; location: StoreLocation },
+    ) => Promise<void>,
   ): void {
-    fileStore.test(`${name}, in a file`, async ({ store, path }) => {
+    fileStore.test(`${name}, in a file`, async ({ path, store }) => {
       using kv = await Deno.openKv(path);
-      await run({ store, kv });
+      await run({ store, kv, location: fileAt(path) });
     });
     withServer.test(`${name}, on a KV Connect server`, async ({ directory }) => {
       await using server = await KvServer.start(directory.file("kv.db"));
-      const { url } = server;
-      const { store } = await openStore(serverAt(url));
-      // The store has put the token into the environment.
-      using kv = await Deno.openKv(url);
-      await run({ store, kv }).finally(() => store.close());
+      const location = serverAt(server.url);
+      await runWithStore(location, async (store) => {
+        // The store has put the token into the environment.
+        using kv = await Deno.openKv(server.url);
+        await run({ store, kv, location });
+      });
     });
   },
 };
+
+/** Commits any number of plants. */
+export async function commitAll(
+  store: KvStore,
+  plants: readonly NewPlant[],
+): Promise<void> {
+  const batchSize = store.commitBounds.plantsMax;
+  const batches: NewPlant[][] = [];
+  for (let i = 0; i < plants.length; i += batchSize) {
+    batches.push(plants.slice(i, i + batchSize));
+  }
+  await inParallel(batches, async (batch) => {
+    assert.equal(await store.commit(batch), "committed");
+  }, 4);
+}
 
 /** Returns a check of an error, for `assert.throws()` and `assert.rejects()`. */
 export function storeError(

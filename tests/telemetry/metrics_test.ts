@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import process from "node:process";
 import config from "../../deno.json" with { type: "json" };
-import { type Gauges, Metrics } from "../../src/telemetry/metrics.ts";
+import { type Gauges, labelOf, Metrics } from "../../src/telemetry/metrics.ts";
+import { replaced } from "../support/replaced.ts";
 import { PROMTOOL, runTool, withPromtool } from "../support/tools.ts";
 
 const IDLE: Gauges = {
@@ -18,16 +19,22 @@ function valuesOf(text: string): Record<string, number> {
   );
 }
 
-Deno.test("Metrics.request() counts requests by status, with a time unless they were refused at once; every status of the API is at 0 before", () => {
+Deno.test("Metrics.request() counts requests by method and status, and observes the time of a create unless it was refused at once; every status of the API is at 0 before", () => {
   const metrics = new Metrics();
-  for (const status of [409, 409, 418]) metrics.request(status, 0.001);
-  metrics.request(503);
+  for (const status of [409, 409, 418]) metrics.request("post", status, 0.001);
+  metrics.request("post", 503);
+  for (const method of ["GET", "HEAD", "get", "FOO", "constructor"]) {
+    metrics.request(labelOf(method), 200);
+  }
   const text = metrics.text(IDLE);
-  const counts = text.matchAll(/_requests_total\{code="(\d+)"\} (\d+)$/gm)
-    .map(([, status, count]) => `${status} ${count}`).toArray();
-  assert.deepEqual(counts, [
-    ...["200 0", "400 0", "401 0", "404 0", "405 0", "408 0", "409 2"],
-    ...["413 0", "415 0", "418 1", "500 0", "503 1"],
+  const counts = text.matchAll(
+    /_requests_total\{code="(\d+)",method="(\w+)"\} (\d+)$/gm,
+  ).map(([, status, method, count]) => `${method} ${status} ${count}`);
+  assert.deepEqual([...counts], [
+    ...["200 0", "400 0", "401 0", "404 0", "405 0", "408 0", "409 2"]
+      .map((it) => `post ${it}`),
+    ...["413 0", "415 0", "418 1", "500 0", "503 1"].map((it) => `post ${it}`),
+    ...["get 200 1", "head 200 1", "unknown 200 3"],
   ]);
   const count = "plant_store_http_request_duration_seconds_count";
   assert.equal(valuesOf(text)[count], 3);
@@ -46,11 +53,18 @@ Deno.test("Metrics.commit() counts a value on a bound in the bucket of that boun
   assert.equal(of("count"), 3);
 });
 
-Deno.test("Metrics.text() shows what the process is", () => {
-  const values = valuesOf(new Metrics().text(IDLE));
-  const start = values["process_start_time_seconds"] ?? 0;
-  const age = Date.now() / 1000 - start;
-  assert.ok(Math.abs(age - process.uptime()) < 60, `${age} s`);
+Deno.test("Metrics.text() shows what the process is, and when it started by the clock of now", () => {
+  const metrics = new Metrics();
+  const nowMs = Date.now();
+  for (const correctedMs of [0, 1e9]) {
+    using _ = replaced(Date, "now", () => nowMs + correctedMs);
+    const { process_start_time_seconds: start = 0 } = valuesOf(
+      metrics.text(IDLE),
+    );
+    const age = Date.now() / 1000 - start;
+    assert.ok(Math.abs(age - process.uptime()) < 60, `${age} s`);
+  }
+  const values = valuesOf(metrics.text(IDLE));
   const bytes = values["process_resident_memory_bytes"] ?? 0;
   assert.ok(bytes > 1e7 && bytes < 1e10, `${bytes} bytes`);
   const versions = `version="${config.version}",deno="${Deno.version.deno}"`;
@@ -62,7 +76,8 @@ withPromtool.test("Metrics.text() has no problem that promtool finds", async () 
     runTool(PROMTOOL, ["check", "metrics"], { input });
   const metrics = new Metrics();
   assert.equal(await checkMetrics(metrics.text(IDLE)), "");
-  metrics.request(200, 0.00123);
+  metrics.request("post", 200, 0.00123);
+  metrics.request("get", 200);
   metrics.create("stored");
   metrics.commit(0.0019);
   const text = metrics.text({ ...IDLE, databaseBytes: 4096 });

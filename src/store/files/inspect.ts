@@ -1,6 +1,6 @@
 /** Database files: what is at a path before a store is opened there. */
 import { DatabaseSync } from "node:sqlite";
-import { StoreError, toStoreError } from "../store_error.ts";
+import { corrupt, StoreError, toStoreError } from "../store_error.ts";
 import { lstatOrUndefined } from "./file_system.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
@@ -36,16 +36,20 @@ const READ_VERSION_OFFSET = 19;
 const READ_VERSION_WAL = 2;
 
 /**
- * Returns what is at a path: `nothing`; `empty`, an empty file or the start of a
- * store, as an interrupted first start leaves it; or a `store` of Deno KV. At
- * anything else, Deno would panic, create a store, or replay a log into the wrong
- * database. Do not call it while this process has the database open: closing any
- * descriptor of its file releases SQLite's locks.
+ * What is there before a store is opened. `empty`: an empty file or the start of a
+ * store, as an interrupted first start leaves it.
+ */
+export type Found = "nothing" | "empty" | "store";
+
+/**
+ * Returns what is at a path. At anything else, Deno would panic, create a store, or
+ * replay a log into the wrong database. Do not call it while this process has the
+ * database open: closing any descriptor of its file releases SQLite's locks.
  * @throws {StoreError} if anything else is there, a corrupt store, one that cannot
  * be written, or the log of another one
  * @throws the error of the runtime if a file cannot be examined
  */
-export function inspect(path: string): "nothing" | "empty" | "store" {
+export function inspect(path: string): Found {
   const suffix = SUFFIXES.find((suffix) => path.endsWith(suffix));
   if (suffix !== undefined) {
     throw new StoreError(
@@ -53,50 +57,47 @@ export function inspect(path: string): "nothing" | "empty" | "store" {
       `SQLite keeps its own files under names that end with ${suffix}`,
     );
   }
-  const files = [path, ...SUFFIXES.map((suffix) => path + suffix)]
-    .filter((file) => lstatOrUndefined(file) !== undefined);
-  for (const file of files) requireUsable(file);
-  refuseForeignLog(path);
-  const file = lstatOrUndefined(path);
-  if (file === undefined) return "nothing";
+  // Another process may be creating the store: the database before its journal, and
+  // a header in WAL mode before the log. So the database is examined last. A live
+  // store stays in WAL mode.
+  const journal = examine(path + JOURNAL_SUFFIX);
+  const log = examine(path + WAL_SUFFIX);
+  const index = examine(path + SHM_SUFFIX);
+  const database = examine(path);
+  if (log !== undefined && log.size > 0) {
+    // An open or killed store is in WAL mode.
+    const isItsLog = database?.isFile && isInWalMode(path);
+    if (!isItsLog) throw foreignLog(path + WAL_SUFFIX);
+  }
+  if (database === undefined) {
+    if (journal !== undefined) throw foreignLog(path + JOURNAL_SUFFIX);
+    return "nothing";
+  }
   // Opening a pipe to create a store in it would never return. SQLite takes a file
   // of one byte for an empty one.
-  if (!file.isFile || file.size === 1) {
+  if (!database.isFile || database.size === 1) {
     throw new StoreError("path", NOT_A_STORE);
   }
-  return inspectTables(path, files.length === 1);
+  const isAlone = [journal, log, index].every((it) => it === undefined);
+  return inspectTables(path, isAlone);
 }
 
 /**
- * Requires that a file can be read and written: Deno panics if it cannot write one
- * beside a database.
+ * Returns the information about a file if it exists. Requires that the file can be
+ * read and written: Deno panics if it cannot write one beside a database.
  * @throws {StoreError} names the file
  */
-function requireUsable(file: string): void {
+function examine(file: string): Deno.FileInfo | undefined {
+  const found = lstatOrUndefined(file);
+  if (found === undefined) return undefined;
   try {
     Deno.openSync(file, { read: true, write: true }).close();
+    return found;
   } catch (error) {
-    // Another process has closed the store meanwhile.
-    if (error instanceof Deno.errors.NotFound) return;
+    // Another process has closed the store meanwhile, or this is a link to nothing.
+    if (error instanceof Deno.errors.NotFound) return lstatOrUndefined(file);
     const { kind, message } = toStoreError(error);
     throw new StoreError(kind, `${message}: ${file}`);
-  }
-}
-
-/**
- * Refuses a log beside a path that does not belong to the database there. An open
- * or killed store is in WAL mode; a missing file is not.
- *
- * The log is examined first: SQLite writes the header before the log, and
- * nothing takes a live store out of WAL mode.
- */
-function refuseForeignLog(path: string): void {
-  const [log, journal] = [path + WAL_SUFFIX, path + JOURNAL_SUFFIX];
-  const hasLog = (lstatOrUndefined(log)?.size ?? 0) > 0;
-  if (hasLog && !isInWalMode(path)) throw foreignLog(log);
-  const hasJournal = lstatOrUndefined(journal) !== undefined;
-  if (hasJournal && lstatOrUndefined(path) === undefined) {
-    throw foreignLog(journal);
   }
 }
 
@@ -108,8 +109,6 @@ function foreignLog(log: string): StoreError {
 }
 
 function isInWalMode(path: string): boolean {
-  // Opening a pipe would never return.
-  if (!lstatOrUndefined(path)?.isFile) return false;
   using file = Deno.openSync(path);
   const version = new Uint8Array(1);
   file.seekSync(READ_VERSION_OFFSET, Deno.SeekMode.Start);
@@ -118,10 +117,10 @@ function isInWalMode(path: string): boolean {
 }
 
 /**
- * Inspects the content of a database, and what Deno reads at its opening, without
- * changing what is beside it.
+ * Inspects the content of a database, and what Deno reads when it opens the store.
+ * The files beside the database do not change.
  */
-function inspectTables(path: string, isAlone: boolean): "empty" | "store" {
+function inspectTables(path: string, isAlone: boolean): Found {
   try {
     // Read-only beside a log: closing it would write the log into the database, or
     // delete it. Without one, writable, so that SQLite removes its temporary files.
@@ -132,7 +131,7 @@ function inspectTables(path: string, isAlone: boolean): "empty" | "store" {
     if (!tables.includes(TABLE)) throw new StoreError("path", NOT_A_STORE);
     for (const rows of READ_BY_DENO) {
       const other = database.prepare(`SELECT 1 FROM ${rows} LIMIT 1`).get();
-      if (other !== undefined) throw new StoreError("corrupt");
+      if (other !== undefined) throw corrupt();
     }
   } catch (error) {
     const converted = toStoreError(error);

@@ -1,19 +1,19 @@
 import { basename } from "node:path";
-import { StoreError } from "../store_error.ts";
+import { elsewhere, StoreError } from "../store_error.ts";
 import { isSameFile, lstatOrUndefined } from "./file_system.ts";
 import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 
 /**
- * The files of an open embedded store, checked for deletion and replacement:
- * SQLite continues to write to a deleted file. A store is lost until a restart if
- * a file is missing or is another file. Any other error of a check may pass.
+ * The files of an open store. SQLite continues to write to a deleted file, so they
+ * are verified. A store is lost until a restart if a file is missing or is another
+ * file. Any other error may pass.
  */
 export class WatchedFiles {
   readonly #path: string;
   readonly #database: Deno.FileInfo | undefined;
   /** The files beside the database, by path. */
   readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
-  /** Size of the database when it was last examined. */
+  /** Size of the database when it was last verified. */
   bytes = 0;
 
   /**
@@ -30,12 +30,12 @@ export class WatchedFiles {
   }
 
   /**
-   * Checks the database. A link in its place is another file: SQLite continues
+   * Verifies the database. A link in its place is another file: SQLite continues
    * with the log at the old path.
    * @throws {StoreError} if it is lost
    * @throws the error of the runtime if it cannot be examined
    */
-  checkDatabase(): void {
+  verifyDatabase(): void {
     const found = lstatOrUndefined(this.#path);
     if (found === undefined) throw lost("it was deleted or moved");
     if (!isSameFile(found, this.#database)) throw lost("it was replaced");
@@ -43,13 +43,15 @@ export class WatchedFiles {
   }
 
   /**
-   * Checks all files as {@link checkDatabase}. Too expensive after each commit:
+   * Verifies all files as {@link verifyDatabase}. Too expensive after each commit:
    * since Linux 6.13, reading the times of the log makes its next write update
    * them, and each commit took a third longer.
    */
-  check(): void {
-    this.checkDatabase();
+  verifyAll(): void {
+    this.verifyDatabase();
     for (const [path, file] of this.#sidecars) {
+      // Both are beside every database that Deno has open.
+      if (file === undefined) throw elsewhere();
       if (!isSameFile(lstatOrUndefined(path), file)) {
         throw lost(`its ${basename(path)} was deleted or replaced`);
       }

@@ -70,6 +70,7 @@ const REFUSED: readonly [
   ["path", NO_STORE, {
     "one byte": (path) => Deno.writeTextFileSync(path, "a"),
     "a pipe": aPipe,
+    "a link to nothing": (path) => Deno.symlinkSync("missing.db", path),
     "another database": sql("CREATE TABLE plants (id INTEGER)"),
     "another database with a table of that name": sql(
       `${FIRST_TABLE}; CREATE TABLE plants (id)`,

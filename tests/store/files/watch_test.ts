@@ -17,21 +17,21 @@ const REPLACED = storeError("lost", "it was replaced");
 test("WatchedFiles finds that a database was deleted, replaced, or moved with a link to it in its place", async ({ store: path }) => {
   const { kv, files } = await openFiles(path);
   using _ = kv;
-  files.check();
+  files.verifyAll();
   assert.equal(files.bytes, Deno.statSync(path).size);
   await makeStore(`${path}.other`);
   Deno.renameSync(path, `${path}.away`);
-  assert.throws(() => files.checkDatabase(), DELETED);
-  assert.throws(() => files.check(), DELETED);
+  assert.throws(() => files.verifyDatabase(), DELETED);
+  assert.throws(() => files.verifyAll(), DELETED);
   for (const other of [`${path}.other`, `${path}.away`]) {
     Deno.symlinkSync(other, path);
-    assert.throws(() => files.checkDatabase(), REPLACED);
+    assert.throws(() => files.verifyDatabase(), REPLACED);
     Deno.removeSync(path);
   }
   Deno.renameSync(`${path}.other`, path);
-  assert.throws(() => files.checkDatabase(), REPLACED);
+  assert.throws(() => files.verifyDatabase(), REPLACED);
   Deno.renameSync(`${path}.away`, path);
-  files.check();
+  files.verifyAll();
 });
 
 test("WatchedFiles finds that the log of the database, or its index, was deleted or replaced", async ({ store: path }) => {
@@ -41,12 +41,12 @@ test("WatchedFiles finds that the log of the database, or its index, was deleted
     const message = `its plants.db${suffix} was deleted or replaced`;
     const lost = storeError("lost", message);
     Deno.renameSync(path + suffix, `${path}.away`);
-    assert.throws(() => files.check(), lost);
+    assert.throws(() => files.verifyAll(), lost);
     Deno.createSync(path + suffix).close();
-    files.checkDatabase();
-    assert.throws(() => files.check(), lost);
+    files.verifyDatabase();
+    assert.throws(() => files.verifyAll(), lost);
     Deno.renameSync(`${path}.away`, path + suffix);
-    files.check();
+    files.verifyAll();
   }
 });
 
@@ -57,7 +57,7 @@ test("WatchedFiles finds that a database was replaced while it was opened", asyn
   Deno.renameSync(directory.file("other.db"), path);
   using _kv = await Deno.openKv(path);
   const files = new WatchedFiles(path, before);
-  assert.throws(() => files.checkDatabase(), REPLACED);
+  assert.throws(() => files.verifyDatabase(), REPLACED);
 });
 
 test("WatchedFiles reports what it cannot examine, which is no loss", async ({ directory }) => {
@@ -69,9 +69,9 @@ test("WatchedFiles reports what it cannot examine, which is no loss", async ({ d
   // As EIO, ENOMEM or EACCES, but for root as well.
   Deno.symlinkSync(data, data);
   const loop = Deno.errors.FilesystemLoop;
-  assert.throws(() => files.checkDatabase(), loop);
-  assert.throws(() => files.check(), loop);
+  assert.throws(() => files.verifyDatabase(), loop);
+  assert.throws(() => files.verifyAll(), loop);
   Deno.removeSync(data);
   Deno.renameSync(`${data}.away`, data);
-  files.check();
+  files.verifyAll();
 });

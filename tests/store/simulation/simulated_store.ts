@@ -1,6 +1,6 @@
-import { COMMIT_MS_MAX, type CommitBounds } from "../../../src/limits.ts";
+import { COMMIT_MS_MAX } from "../../../src/limits.ts";
 import type { NewPlant, Plant } from "../../../src/plant/plant.ts";
-import type { Store } from "../../../src/store/kv_store.ts";
+import type { CommitBounds, Store } from "../../../src/store/kv_store.ts";
 import { toStoreError } from "../../../src/store/store_error.ts";
 import { LONGEST_PLANTS } from "../../support/plants.ts";
 import type { InstanceModel, Operation } from "./model.ts";
@@ -14,7 +14,7 @@ interface Course {
   readonly effect?: "soon" | "late";
   readonly answer?: "soon" | "late";
   /** The answer, if it is not the result. */
-  readonly instead?: "failure" | "exists";
+  readonly instead?: "failure" | "exists" | "locked";
 }
 
 /** The courses of operations that never end. */
@@ -34,6 +34,7 @@ const COMMIT: readonly Course[] = [
   { effect: "soon", answer: "soon", instead: "exists" },
   // What existed is gone when it is read.
   { answer: "soon", instead: "exists" },
+  { answer: "soon", instead: "locked" },
 ];
 
 /** A store that one process has open, and that fails in every known way. */
@@ -96,7 +97,7 @@ export class SimulatedStore implements Store {
       : Promise.resolve();
   }
 
-  checkFiles(): void {}
+  verifyFiles(): void {}
 
   /** Ends the process: nothing is answered, and some of it may still land. */
   kill(): void {
@@ -128,7 +129,10 @@ export class SimulatedStore implements Store {
         const { instead } = course;
         this.#model.ended(operation, instead === "failure");
         if (instead === "failure") reject(toStoreError("simulated fault"));
-        else resolve(resultOf(instead));
+        else if (instead === "locked") {
+          this.#world.seen.push("locked");
+          reject(toStoreError("database is locked"));
+        } else resolve(resultOf(instead));
       });
     }
     return promise;

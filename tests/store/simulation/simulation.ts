@@ -23,7 +23,7 @@ const REPEATED_FAILURES = 0.3;
 /** Everything that the schedules reach. */
 export const REACHED: readonly string[] = [
   ...["stored", "replayed", "conflict", "failed"],
-  ...["restarted", "recovered", "full"],
+  ...["restarted", "recovered", "full", "locked"],
   ...["large batch", "large plants"],
 ];
 
@@ -182,10 +182,16 @@ class SimulatedInstance {
       (error) => this.model.reported(error?.message),
       clock,
     );
-    this.#committer = new Committer(this.#store, {
-      committed: (seconds) => this.#health.committed(seconds),
-      commitFailed: (error) => this.#health.failed(error),
-    }, clock);
+    this.#committer = new Committer(
+      this.#store,
+      {
+        committed: (startMs) => this.#health.succeeded(startMs),
+        commitFailed: (error) => this.#health.commitFailed(error),
+      },
+      clock,
+      // The operations themselves take time.
+      () => Promise.resolve(),
+    );
     time.after(world.random.int(1, SWEEP_MS), () => this.#sweep());
   }
 
@@ -209,7 +215,7 @@ class SimulatedInstance {
     if (this.#store.isKilled) return;
     const { time } = this.#world;
     this.#committer.expire();
-    this.#health.check();
+    this.#health.refresh();
     // Answers reach their clients before the next event.
     time.after(0, () => {
       if (!this.#store.isKilled) this.model.assertNoneOverdue();

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { explainValidity } from "../../src/console/certificate.ts";
+import { needs } from "../support/needs.ts";
+import { makeCertificate, runTool } from "../support/tools.ts";
+
+const withOpenssl = needs("openssl");
+
+withOpenssl.test("explainValidity() compares the dates of the first certificate, after a key and text, with a time", async ({ directory }) => {
+  const { cert, key } = await makeCertificate(directory, "plants");
+  const dates = await runTool("openssl", [
+    "x509",
+    "-in",
+    cert,
+    "-noout",
+    "-dates",
+  ]);
+  const [from = NaN, to = NaN] = Array.from(
+    dates.matchAll(/=(.*)/g),
+    ([, date = ""]) => Date.parse(date),
+  );
+  const other = await makeCertificate(directory, "other");
+  const pem = [key, cert, other.cert]
+    .map((file) => `localKeyID: 01\n${Deno.readTextFileSync(file)}`).join("");
+  assert.equal(explainValidity(pem, from), undefined);
+  assert.equal(explainValidity(pem, to), undefined);
+  const day = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+  const refused = "so clients refuse it";
+  assert.equal(
+    explainValidity(pem, from - 1),
+    `the certificate is not valid before ${day(from)}, ${refused}`,
+  );
+  assert.equal(
+    explainValidity(pem, to + 1),
+    `the certificate expired on ${day(to)}, ${refused}`,
+  );
+});
+
+Deno.test("explainValidity() knows nothing of a text without a readable certificate", () => {
+  const [begin, end] = ["BEGIN", "END"].map((it) =>
+    `-----${it} CERTIFICATE-----`
+  );
+  for (const pem of ["", "x", `${begin}\nAAAA\n${end}\n`]) {
+    assert.equal(explainValidity(pem, 0), undefined);
+  }
+});

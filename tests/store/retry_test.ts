@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import {
+  LOCK_RETRY_MS_MAX,
+  retryWhileLocked,
+  withTimeout,
+} from "../../src/store/retry.ts";
+import { StoreError } from "../../src/store/store_error.ts";
+import { FakeClock } from "../support/fake_store.ts";
+import { LOCKED, storeError } from "../support/stores.ts";
+
+/** More than the tests take. */
+const LONG_MS = 60_000;
+
+/** Work that never ends. */
+function silence(): Promise<never> {
+  return new Promise(() => {});
+}
+
+Deno.test("withTimeout() returns the result of work, or rejects after a time", async () => {
+  assert.equal(await withTimeout(LONG_MS, Promise.resolve(7)), 7);
+  const expected = storeError("no answer", "no answer within 0.01 s");
+  await assert.rejects(withTimeout(10, silence()), expected);
+});
+
+Deno.test("retryWhileLocked() repeats an operation that meets a lock, and no other", async () => {
+  const { read } = new FakeClock();
+  const errors: StoreError[] = [LOCKED, LOCKED];
+  const operation = () => {
+    const error = errors.shift();
+    return error === undefined ? Promise.resolve(7) : Promise.reject(error);
+  };
+  assert.equal(await retryWhileLocked(LONG_MS, read, operation), 7);
+  errors.push(LOCKED, new StoreError("other", "disk I/O error"), LOCKED);
+  await assert.rejects(
+    retryWhileLocked(LONG_MS, read, operation),
+    storeError("other"),
+  );
+  assert.deepEqual(errors, [LOCKED]);
+});
+
+Deno.test("retryWhileLocked() fails with the lock just before the time is over", async () => {
+  const clock = new FakeClock();
+  const tryMs = LOCK_RETRY_MS_MAX;
+  const retrying = retryWhileLocked(10 * tryMs, clock.read, () => {
+    clock.now += tryMs;
+    return Promise.reject(LOCKED);
+  });
+  await assert.rejects(retrying, storeError("locked"));
+  assert.equal(clock.now, 8 * tryMs);
+});
+
+Deno.test("retryWhileLocked() fails without an answer if an operation hangs", async () => {
+  const { read } = new FakeClock();
+  const hanging = retryWhileLocked(10, read, silence);
+  await assert.rejects(hanging, storeError("no answer"));
+});
