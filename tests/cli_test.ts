@@ -53,7 +53,10 @@ test("main() refuses an invalid command line with one line and status 2, and sto
     const [args, message] of [
       [["--frob"], "Unknown option '--frob': see --help"],
       [["--frob=a. b"], "Unknown option '--frob': see --help"],
-      [["--help=1"], "Unknown option '--help': see --help"],
+      [
+        ["--help=1"],
+        "Option '-h, --help' does not take an argument: see --help",
+      ],
       [["--kv"], "Option '--kv <value>' argument missing: see --help"],
       [
         ["--kv", "--port", "1"],
@@ -125,6 +128,8 @@ Deno.test("main() reports a failed start in the format of the log, and other fai
       [["import", "--log-format", "json"], "", text],
       [["--frob"], "json", text],
       [["--frob"], "journal", text],
+      [["serve", "--frob"], "journal", text],
+      [["frob", "--log-format", "journal"], "journal", text],
       [["serve", "now"], "xml", text],
       [["--frob", "--log-format", "json"], "", text],
       [["export", "--frob"], "json", text],

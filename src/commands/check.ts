@@ -23,7 +23,8 @@ export async function check(settings: Settings): Promise<number> {
     throw listenFailure(settings, error);
   }
   const { host, port, store, tokens, tokenFile, baseUrl } = config;
-  const isNewStore = wouldCreateStore(store);
+  const mayCreate = config.mayCreateStore;
+  const isNewStore = wouldCreateStore(store, mayCreate);
   const tlsFiles = settings.tlsFiles();
   const lines: string[] = [];
   function add(key: SettingKey, text: string): void {
@@ -34,6 +35,7 @@ export async function check(settings: Settings): Promise<number> {
   const stores = isNewStore ? "creates a new store in" : "stores plants in";
   add("kv", `${stores} ${store.name}`);
   if (store.kind === "server") add("kvToken", "its token is set");
+  else add("kvCreate", `${mayCreate ? "may create" : "never creates"} a store`);
   const count = countOf(tokens.length, "token", "tokens");
   if (tokenFile !== undefined) {
     add("tokenFile", `accepts ${count} in ${tokenFile}`);

@@ -21,6 +21,7 @@ interface ImportOptions {
   readonly clock?: Clock;
   readonly open?: (
     location: StoreSetting,
+    mayCreate: true,
     options: { clock: Clock },
   ) => Promise<
     { readonly store: Store & { close(): void }; readonly isNew: boolean }
@@ -43,7 +44,8 @@ export async function importPlants(
 ): Promise<number> {
   // Open the file first: without one, no store is created.
   const input = openInput(path);
-  const { store, isNew } = await open(location, { clock });
+  // With KV_CREATE=no, an import is how the operator creates the store.
+  const { store, isNew } = await open(location, true, { clock });
   // A mistyped path would otherwise look like success.
   if (isNew) printLine(`created a new store in ${location.name}`);
   const counts = { stored: 0, replayed: 0, conflict: 0, refused: 0, failed: 0 };

@@ -42,7 +42,7 @@ export async function serve(settings: Settings): Promise<number> {
   }
   // A signal also ends a start that waits for its store.
   const opened = await Promise.race([
-    openStore(config.store),
+    openStore(config.store, config.mayCreateStore),
     stop.then(() => undefined),
   ]);
   if (opened === undefined) return 0;

@@ -12,6 +12,7 @@ import {
   parsePort,
   parseStore,
   parseTokens,
+  parseYesOrNo,
   TOKENS_EXPECTED,
 } from "./values.ts";
 
@@ -64,6 +65,14 @@ const SETTINGS = {
     expected:
       `${A_PATH}, other than :memory:, or an http or https URL without a user`,
     parse: parseStore,
+  },
+  kvCreate: {
+    flag: "kv-create",
+    variable: "KV_CREATE",
+    placeholder: "yes|no",
+    default: "yes",
+    help: "whether a start creates a missing file; an import always does",
+    parse: parseYesOrNo,
   },
   kvToken: {
     variable: KV_TOKEN_VARIABLE,
@@ -154,8 +163,13 @@ interface Address {
   readonly baseUrl: string | undefined;
 }
 
-/** Where plants are stored, and the flag or variable that says so. */
-export type StoreSetting = StoreLocation & { readonly setting: string };
+/** Where plants are stored, for messages with the names of its settings. */
+export type StoreSetting = StoreLocation & {
+  /** The flag or variable of the location. */
+  readonly setting: string;
+  /** The flag or variable that says whether a start may create the store. */
+  readonly createSetting: string;
+};
 
 /** The validated configuration of a run of the service. */
 export interface Config extends Address {
@@ -165,6 +179,8 @@ export interface Config extends Address {
   readonly tokens: readonly string[];
   readonly tokenFile: string | undefined;
   readonly store: StoreSetting;
+  /** Whether a start may create a missing file of the store. */
+  readonly mayCreateStore: boolean;
 }
 
 /**
@@ -204,19 +220,23 @@ export class Settings {
       tokens: this.tokens(),
       tokenFile: this.tokenFile(),
       store: this.store(),
+      mayCreateStore: this.#orDefault(SETTINGS.kvCreate),
     };
   }
 
   /** Reads the location of the store. @throws {OperatorError} */
   store(): StoreSetting {
     const store = this.#orDefault(SETTINGS.kv);
-    const setting = this.nameOf("kv");
+    const names = {
+      setting: this.nameOf("kv"),
+      createSetting: this.nameOf("kvCreate"),
+    };
     if (typeof store === "string") {
-      return { setting, kind: "file", name: realPathOf(store) };
+      return { ...names, kind: "file", name: realPathOf(store) };
     }
     const token = this.#ifGiven(SETTINGS.kvToken);
     if (token !== undefined) {
-      return { setting, kind: "server", name: store.href, token };
+      return { ...names, kind: "server", name: store.href, token };
     }
     throw new OperatorError(
       `${KV_TOKEN_VARIABLE} is not set: a KV Connect server needs its token`,

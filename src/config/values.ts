@@ -24,6 +24,10 @@ export function parseStore(text: string): string | URL | undefined {
     : parsePath(text);
 }
 
+export function parseYesOrNo(text: string): boolean | undefined {
+  return /^(yes|no)$/.test(text) ? text === "yes" : undefined;
+}
+
 /** Parses a path. A control character is a mistake: the CR of a line of Windows. */
 export function parsePath(text: string): string | undefined {
   return /^\P{Cc}+$/u.exec(text)?.[0];

@@ -5,10 +5,16 @@ import { KV_TOKEN_VARIABLE, REPLACING_VARIABLES } from "../store/open.ts";
 import type { StoreError, StoreErrorKind } from "../store/store_error.ts";
 import { errorMessage } from "../text.ts";
 
-/** Returns what to do about a problem of a store, which a setting names. */
-function adviceFor(kind: StoreErrorKind, setting: string): string {
+/** Returns what to do about a problem of a store. */
+function adviceFor(
+  kind: StoreErrorKind,
+  { setting, createSetting }: StoreSetting,
+): string {
   return {
     "path": `check the path in ${setting}, and what is there`,
+    "no store":
+      `check the path in ${setting}; ${createSetting} is no, so a new store is ` +
+      "made by `plant-store import - < /dev/null`, see Deploy in the handbook",
     "denied":
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
     "foreign log":
@@ -36,7 +42,7 @@ export function explain(
 ): string {
   const advice = store.kind === "server" && isTransient
     ? SERVER_ADVICE
-    : adviceFor(kind, store.setting);
+    : adviceFor(kind, store);
   return advice === "" ? message : `${message}: ${advice}`;
 }
 

@@ -3,11 +3,16 @@ import { dirname } from "node:path";
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import { errorMessage, toLine, truncate } from "../text.ts";
 import { lstatOrUndefined } from "./files/file_system.ts";
-import { inspect, WAL_SUFFIX } from "./files/inspect.ts";
+import { type Found, inspect, WAL_SUFFIX } from "./files/inspect.ts";
 import { WatchedFiles } from "./files/watch.ts";
 import { type CommitBounds, type Connection, KvStore } from "./kv_store.ts";
 import { retryWhileLocked } from "./retry.ts";
-import { elsewhere, StoreError, toStoreError } from "./store_error.ts";
+import {
+  elsewhere,
+  StoreError,
+  type StoreErrorKind,
+  toStoreError,
+} from "./store_error.ts";
 
 /** The variable with the token of a KV Connect server: Deno's own. */
 export const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
@@ -65,17 +70,20 @@ interface OpenOptions {
 }
 
 /**
- * Opens a store to create plants, and creates a missing file.
+ * Opens a store to create plants.
+ * @param mayCreate whether to create a store in a missing or an empty file
  * @returns the store, and whether its file was missing or empty
  * @throws {StoreError}
  */
 export async function openStore(
   location: StoreLocation,
+  mayCreate: boolean,
   options?: OpenOptions,
 ): Promise<{ readonly store: KvStore; readonly isNew: boolean }> {
   let isNew = false;
   function prepare(path: string): void {
     const found = inspect(path);
+    if (!mayCreate) requireStore(found, "no store");
     // A later try finds the store that the first one has begun.
     isNew ||= found !== "store";
     if (found !== "nothing") return;
@@ -93,11 +101,17 @@ export async function openStore(
  * does not ask a KV Connect server.
  * @throws {StoreError} the error of `openStore()`, if the files show it
  */
-export function wouldCreateStore({ kind, name }: StoreLocation): boolean {
+export function wouldCreateStore(
+  { kind, name }: StoreLocation,
+  mayCreate: boolean,
+): boolean {
   if (kind === "server") return false;
   try {
     const found = inspect(name);
-    if (found === "nothing") Deno.statSync(dirname(name));
+    if (!mayCreate) requireStore(found, "no store");
+    if (found === "nothing" && !Deno.statSync(dirname(name)).isDirectory) {
+      throw new Deno.errors.NotADirectory("Not a directory (os error 20)");
+    }
     return found !== "store";
   } catch (error) {
     throw toStoreError(error);
@@ -112,11 +126,7 @@ export function openExistingStore(
   location: StoreLocation,
   options?: OpenOptions,
 ): Promise<KvStore> {
-  function requireStore(path: string): void {
-    const found = inspect(path);
-    if (found === "nothing") throw new StoreError("path", "no such file");
-    if (found === "empty") throw new StoreError("path", "it is empty");
-  }
+  const prepare = (path: string) => requireStore(inspect(path), "path");
   // While another process has the lock, Deno's first writes wait, and this read
   // waits for them. What is damaged is reported when it is listed.
   async function readOnce(store: KvStore): Promise<void> {
@@ -126,7 +136,13 @@ export function openExistingStore(
       if (!(error instanceof StoreError && error.isDamage)) throw error;
     }
   }
-  return open(location, requireStore, readOnce, options);
+  return open(location, prepare, readOnce, options);
+}
+
+/** Refuses a path without a store. @throws {StoreError} of a kind */
+function requireStore(found: Found, kind: StoreErrorKind): void {
+  if (found === "nothing") throw new StoreError(kind, "no such file");
+  if (found === "empty") throw new StoreError(kind, "it is empty");
 }
 
 /**

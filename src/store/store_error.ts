@@ -80,6 +80,8 @@ const KINDS = {
       },
     ],
   },
+  /** A path has no store, and none may be created there. */
+  "no store": {},
   /** A file or a directory cannot be read or written. */
   "denied": {
     causes: [

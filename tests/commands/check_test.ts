@@ -2,23 +2,16 @@ import assert from "node:assert/strict";
 import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { check } from "../../src/commands/check.ts";
 import { capture } from "../support/console.ts";
-import { needs, onLinux } from "../support/needs.ts";
+import { needs } from "../support/needs.ts";
 import { makeStore } from "../support/places.ts";
 import { newPlants } from "../support/plants.ts";
 import { assertOneLine, replyStatus, runProgram } from "../support/program.ts";
 import { replaced } from "../support/replaced.ts";
 import { SECRET, settings } from "../support/settings.ts";
-import { SmallDisk } from "../support/small_disk.ts";
 import { test } from "../support/tests.ts";
-import { makeCertificate, runTool } from "../support/tools.ts";
+import { makeCertificate } from "../support/tools.ts";
 
 const withOpenssl = needs("openssl");
-
-/** As a user for whom permissions count: for root, they do not. */
-const AS_USER = {
-  shell:
-    '[ "$(id -u)" = 0 ] || exec "$0" "$@"; exec setpriv --bounding-set=-dac_override "$0" "$@"',
-};
 
 /** Asserts what check() prints about a valid configuration. */
 async function assertPrinted(
@@ -37,6 +30,7 @@ test("check() prints a line for each setting that applies, with the flag or the 
     "listens on 127.0.0.1 (default)",
     "listens on port 8000 (default)",
     `creates a new store in ${store} (KV_PATH)`,
+    "may create a store (default)",
     "generates a token (default)",
     "is reached at the address it listens on (default)",
     "serves http (default)",
@@ -51,6 +45,8 @@ test("check() prints a line for each setting that applies, with the flag or the 
     HOST: "localhost",
     PORT: "1",
     ACCESS_TOKEN: `${SECRET},b`,
+    // Does not apply to a server.
+    KV_CREATE: "no",
     DENO_KV_ACCESS_TOKEN: SECRET,
     LOG_FORMAT: "json",
   };
@@ -106,25 +102,30 @@ withOpenssl.test("check() warns of a certificate that is not valid now, with the
   }
 });
 
-withOpenssl.test("check() names each setting that has a value", async ({ directory }) => {
+withOpenssl.test("check() names each setting that has a value", async ({ directory, store }) => {
   const { cert, key } = await makeCertificate(directory, "plants");
   const tokens = directory.file("tokens");
   Deno.writeTextFileSync(tokens, SECRET);
   const values: Record<string, string> = {
     HOST: "127.0.0.1",
     PORT: "0",
-    KV_PATH: "https://kv.test",
-    DENO_KV_ACCESS_TOKEN: SECRET,
     BASE_URL: "https://plants.example",
     TLS_CERT: cert,
     TLS_KEY: key,
     LOG_FORMAT: "json",
   };
-  // The service accepts tokens of one of them only.
-  const sources = [{ ACCESS_TOKEN: SECRET }, { ACCESS_TOKEN_FILE: tokens }];
+  // The service has one kind of store, and accepts tokens of one of them only.
+  const choices = [
+    {
+      KV_PATH: "https://kv.test",
+      DENO_KV_ACCESS_TOKEN: SECRET,
+      ACCESS_TOKEN: SECRET,
+    },
+    { KV_PATH: store, KV_CREATE: "yes", ACCESS_TOKEN_FILE: tokens },
+  ];
   const named = new Set<string>();
-  for (const source of sources) {
-    const given = { ...values, ...source };
+  for (const choice of choices) {
+    const given: Record<string, string> = { ...values, ...choice };
     const { stdout } = await capture(() => check(settings({}, given)));
     assert.ok(!stdout.includes(SECRET), stdout);
     const names = Array.from(stdout.matchAll(/ \((\w+)\)\n/g), ([, it]) => it);
@@ -182,30 +183,6 @@ test("check refuses a place for the store as a start does, and beside it changes
   }
   assert.deepEqual(directory.names(), ["text"]);
 });
-
-onLinux.test("check refuses a directory that the service cannot write as a start does", async ({ directory, store }) => {
-  await makeStore(store, newPlants([1n]));
-  Deno.writeTextFileSync(directory.file("empty.db"), "");
-  Deno.chmodSync(directory.path, 0o555);
-  for (const name of ["plants.db", "empty.db", "new.db"]) {
-    const kv = directory.file(name);
-    const start = await runProgram(["--port", "0", "--kv", kv], AS_USER);
-    assertOneLine(start, 2, / cannot be written: |: Permission denied /);
-    assert.deepEqual(await runProgram(["check", "--kv", kv], AS_USER), start);
-  }
-});
-
-needs("mount").test(
-  "check refuses a new store on a read-only file system as a start does",
-  async () => {
-    using disk = new SmallDisk(1);
-    await runTool("mount", ["-o", "remount,ro", disk.path]);
-    const kv = disk.file("plants.db");
-    const start = await runProgram(["--port", "0", "--kv", kv]);
-    assertOneLine(start, 2, /: Read-only file system /);
-    assert.deepEqual(await runProgram(["check", "--kv", kv]), start);
-  },
-);
 
 test("check beside a running service changes nothing", async ({ directory, store, start }) => {
   await using program = await start();

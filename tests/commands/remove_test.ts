@@ -24,7 +24,7 @@ async function idsOf(path: string): Promise<unknown[]> {
 
 test("removePlants() removes the plants of ids, once each, and fails if one has none; the store may be open elsewhere", async ({ store: path }) => {
   const location = await makeThree(path);
-  const { store } = await openStore(location);
+  const { store } = await openStore(location, true);
   for (
     const [ids, status, stderr, left] of [
       [[1n, 1n, 0n], 1, "id 0: no such plant\n1 plant removed", [2n, 3n]],

@@ -18,6 +18,7 @@ Deno.test("Settings.config() returns the defaults if nothing is configured, or v
     host: "127.0.0.1",
     port: 8000,
     store: fileAt(resolve("plants.db")),
+    mayCreateStore: true,
     tokens: [],
     tokenFile: undefined,
     baseUrl: undefined,
@@ -26,7 +27,7 @@ Deno.test("Settings.config() returns the defaults if nothing is configured, or v
   };
   assert.deepEqual(readConfig(), defaults);
   const names = ["HOST", "PORT", "KV_PATH", "BASE_URL", "TLS_CERT", "TLS_KEY"];
-  for (const name of [...names, "LOG_FORMAT"]) {
+  for (const name of [...names, "KV_CREATE", "LOG_FORMAT"]) {
     assert.deepEqual(readConfig({}, { [name]: "" }), defaults, name);
   }
 });
@@ -80,6 +81,14 @@ const ROWS: readonly Row[] = [
     ],
     expected:
       `${PATH}, other than :memory:, or an http or https URL without a user`,
+  },
+  {
+    flag: "kv-create",
+    variable: "KV_CREATE",
+    valueOf: ({ mayCreateStore }) => mayCreateStore,
+    accepted: [["yes", true], ["no", false]],
+    refused: ["", "No", "false", "0", "no ", "yes\n"],
+    expected: "yes|no",
   },
   {
     flag: "base-url",
@@ -192,6 +201,7 @@ Deno.test("Settings.config() reads the token of a KV Connect server, trimmed, an
   const flags = { kv: "https://kv.test/" };
   const store = {
     setting: "--kv",
+    createSetting: "--kv-create",
     kind: "server",
     name: flags.kv,
     token: SECRET,
@@ -275,9 +285,15 @@ Deno.test("Settings.config() refuses a variable that cannot be read, without the
 
 Deno.test("Settings.store(), address() and isTls() ignore settings that they do not need", () => {
   const flags = { "tls-cert": "/none", "tls-key": "/none" };
-  const env = { ACCESS_TOKEN_FILE: "/none", ACCESS_TOKEN: "" };
+  const env = {
+    KV_CREATE: "maybe",
+    ACCESS_TOKEN_FILE: "/none",
+    ACCESS_TOKEN: "",
+  };
   const { store, host, port, baseUrl } = readConfig();
-  assert.deepEqual(settings(flags, env).store(), store);
+  const createSetting = "KV_CREATE";
+  const found = settings(flags, env).store();
+  assert.deepEqual(found, { ...store, createSetting });
   const other = settings(flags, { ...env, KV_PATH: "ftp://a" });
   assert.deepEqual(other.address(), { host, port, baseUrl });
   assert.ok(other.isTls());

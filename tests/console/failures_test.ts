@@ -11,6 +11,11 @@ const SERVER = serverAt("http://kv.test/");
 Deno.test("explain() adds advice for the kind of the problem, and its own for a server that may recover", () => {
   for (
     const [kind, store, advice] of [
+      [
+        "no store",
+        FILE,
+        /^x: check the path in KV_PATH; --kv-create is no, so a new store is made by `plant-store import - < \/dev\/null`, see Deploy in the handbook$/,
+      ],
       ["foreign log", FILE, /^x: stop the service, .*Restore in the handbook$/],
       [
         "corrupt",

@@ -4,13 +4,16 @@
  */
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/store/open.ts";
-import { overwrite, PAGE_BYTES } from "../support/damage.ts";
+import { execute, overwrite, PAGE_BYTES } from "../support/damage.ts";
 import { KV_ENV } from "../support/kv_server.ts";
 import { onLinux } from "../support/needs.ts";
+import { FIRST_TABLE } from "../support/places.ts";
 import {
   assertOneLine,
+  assertSucceeded,
   type Ended,
   Program,
+  replyStatus,
   runProgram,
 } from "../support/program.ts";
 import { tracedOn, wasInjected, withStrace } from "../support/strace.ts";
@@ -145,6 +148,51 @@ withStrace.test("a start succeeds despite a failed read of an intact store, or f
   const corrupt = /: the database is corrupt, .*: restart once; /;
   assertOneLine(await startOn(store), 2, corrupt);
   assert.deepEqual(directory.names(), ["plants.db", "trace"]);
+});
+
+test("serve and check with KV_CREATE=no refuse a path without a store with one line and status 2, and change nothing, until an import has created the store", async ({ directory, store, start }) => {
+  const env = { KV_CREATE: "no" };
+  const sources = [
+    ["KV_CREATE", [], env],
+    ["--kv-create", ["--kv-create", "no"], { KV_CREATE: "yes" }],
+  ] as const;
+  const problems = [
+    ["no such file", () => {}],
+    ["it is empty", () => Deno.createSync(store).close()],
+    ["it is empty", () => execute(store, FIRST_TABLE)],
+  ] as const;
+  for (const [problem, leave] of problems) {
+    leave();
+    const names = directory.names();
+    const before = names.map((name) => Deno.readFileSync(directory.file(name)));
+    for (const [name, flags, env] of sources) {
+      for (const command of [["serve", "--port", "0"], ["check"]]) {
+        assertOneLine(
+          await runProgram([...command, ...flags, "--kv", store], { env }),
+          2,
+          `cannot use ${store}: ${problem}: check the path in --kv; ${name} is ` +
+            "no, so a new store is made by `plant-store import - < /dev/null`, " +
+            "see Deploy in the handbook",
+        );
+        assert.deepEqual(directory.names(), names);
+        const after = names.map((it) => Deno.readFileSync(directory.file(it)));
+        assert.deepEqual(after, before);
+      }
+    }
+  }
+  const imported = await runProgram(["import", "-", "--kv", store], { env });
+  assertSucceeded(imported);
+  assert.match(imported.stderr, /^created a new store in /);
+  const checked = await runProgram(["check", "--kv", store], { env });
+  assertSucceeded(checked);
+  assert.ok(
+    checked.stdout.includes(
+      `stores plants in ${store} (--kv)\nnever creates a store (KV_CREATE)\n`,
+    ),
+    checked.stdout,
+  );
+  await using program = await start([], { env });
+  assert.equal(await replyStatus(program.create('{"id":1,"name":"a"}')), 200);
 });
 
 test("serve fails with one line if its port is taken, and creates no store", async ({ directory, store }) => {

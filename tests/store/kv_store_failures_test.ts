@@ -227,7 +227,7 @@ for (const name of ["commit", "read", "remove", "get"] as const) {
     for await (const ids of damagedPages(path)) {
       if (ids.includes(150n) && ids.length < 20) break;
     }
-    const { store } = await openStore(fileAt(path));
+    const { store } = await openStore(fileAt(path), true);
     assert.equal(await store.commit(newPlants([2_000n])), "committed");
     await assertEnds(store, name, 150n, "corrupt");
     store.close();
@@ -276,7 +276,7 @@ test("a value that cannot be decoded takes its id, ends a listing, and can be re
   await makeStore(path, plants);
   const third = "SELECT k FROM kv ORDER BY k LIMIT 1 OFFSET 2";
   execute(path, `UPDATE kv SET v_encoding = 9 WHERE k = (${third})`);
-  const { store } = await openStore(fileAt(path));
+  const { store } = await openStore(fileAt(path), true);
   const values = new Map<bigint, Plant | null>(
     plants.map(({ id, plant }) => [id, id === 3n ? null : plant]),
   );

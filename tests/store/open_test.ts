@@ -12,23 +12,25 @@ import {
   type StoreLocation,
 } from "../../src/store/open.ts";
 import { corrupt } from "../../src/store/store_error.ts";
-import { overwrite, PAGE_BYTES } from "../support/damage.ts";
+import { execute, overwrite, PAGE_BYTES } from "../support/damage.ts";
 import { FakeClock } from "../support/fake_store.ts";
-import { makeStore } from "../support/places.ts";
+import { FIRST_TABLE, makeStore } from "../support/places.ts";
 import { newPlants } from "../support/plants.ts";
-import { fileAt, LOCKED, storeError } from "../support/stores.ts";
+import { fileAt, LOCKED, serverAt, storeError } from "../support/stores.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 import { test } from "../support/tests.ts";
 
 /** The plants of the stores that {@link makeStore} makes. */
 const PLANTS = newPlants([1n]);
 
-/** Both ways to open a store. */
-const OPEN = [
-  async (...args: Parameters<typeof openStore>) =>
-    (await openStore(...args)).store,
-  openExistingStore,
-];
+/** Returns a way to open a store with {@link openStore}. */
+function opener(mayCreate: boolean): typeof openExistingStore {
+  return async (location, options) =>
+    (await openStore(location, mayCreate, options)).store;
+}
+
+/** Every way to open a store. */
+const OPEN = [opener(true), opener(false), openExistingStore];
 
 /** Returns a way to connect that fails with these errors first. */
 function failingFirst(...errors: Error[]) {
@@ -54,7 +56,7 @@ Deno.test("openStore() creates a store in a missing or an empty file, for its us
     const path = directory.file("plants.db");
     if (isEmpty) Deno.createSync(path).close();
     for (const isNew of [true, false]) {
-      const opened = await openStore(fileAt(path));
+      const opened = await openStore(fileAt(path), true);
       assert.equal(opened.isNew, isNew);
       await opened.store.commit(PLANTS);
       opened.store.close();
@@ -67,22 +69,50 @@ Deno.test("openStore() creates a store in a missing or an empty file, for its us
   }
 });
 
-test("openStore() refuses a missing directory, and openExistingStore() a missing or an empty file; both create nothing", async ({ directory, store: path }) => {
-  const missing = storeError("path", /^no such file/i);
-  for (const open of OPEN) {
-    await assert.rejects(open(fileAt(directory.file("a/plants.db"))), missing);
-  }
-  await assert.rejects(openExistingStore(fileAt(path)), missing);
+test("openStore() refuses a missing directory", async ({ directory }) => {
+  const path = directory.file("a/plants.db");
+  const missing = storeError("path", /^No such file or directory/);
+  await assert.rejects(openStore(fileAt(path), true), missing);
   assert.deepEqual(directory.names(), []);
-  Deno.createSync(path).close();
-  const empty = storeError("path", "it is empty");
-  await assert.rejects(openExistingStore(fileAt(path)), empty);
-  assert.deepEqual(Deno.readFileSync(path), new Uint8Array());
+});
+
+for (
+  const [name, open, kind] of [
+    ["openStore() that must not create", opener(false), "no store"],
+    ["openExistingStore()", openExistingStore, "path"],
+  ] as const
+) {
+  test(`${name} refuses a missing directory or file, an empty file, and the start of a store, and changes nothing`, async ({ directory, store: path }) => {
+    const missing = storeError(kind, "no such file");
+    for (const file of [directory.file("a/plants.db"), path]) {
+      await assert.rejects(open(fileAt(file)), missing);
+      assert.deepEqual(directory.names(), []);
+    }
+    Deno.createSync(path).close();
+    for (const sql of ["", FIRST_TABLE]) {
+      execute(path, sql);
+      const before = Deno.readFileSync(path);
+      await assert.rejects(open(fileAt(path)), storeError(kind, "it is empty"));
+      assert.deepEqual(directory.names(), ["plants.db"]);
+      assert.deepEqual(Deno.readFileSync(path), before);
+    }
+  });
+}
+
+test("openStore() opens a store on a KV Connect server whether or not it may create one", async ({ store: path }) => {
+  await makeStore(path);
+  const location = serverAt("http://kv.test/");
+  const connect = () => connectTo(fileAt(path));
+  for (const mayCreate of [true, false]) {
+    const opened = await openStore(location, mayCreate, { connect });
+    assert.equal(opened.isNew, false);
+    opened.store.close();
+  }
 });
 
 test("openStore() takes a store for new that it creates before it meets a lock", async ({ store: path }) => {
   const connect = failingFirst(LOCKED);
-  const { store, isNew } = await openStore(fileAt(path), { connect });
+  const { store, isNew } = await openStore(fileAt(path), true, { connect });
   assert.equal(isNew, true);
   store.close();
 });
@@ -113,7 +143,10 @@ test("openStore() fails if another process keeps the lock, later if a killed ser
       clock.now += 1_000;
       return Promise.reject(LOCKED);
     };
-    const opening = openStore(fileAt(path), { clock: clock.read, connect });
+    const opening = openStore(fileAt(path), true, {
+      clock: clock.read,
+      connect,
+    });
     await assert.rejects(opening, storeError("locked"));
     assert.equal(clock.now, STORE_OPEN_MS_MAX + logMs);
   }

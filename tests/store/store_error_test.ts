@@ -127,6 +127,7 @@ Deno.test("toStoreError() recognizes what is wrong by the errors of Deno and SQL
 Deno.test("a StoreError has the properties of its kind", () => {
   const kinds: [kind: StoreErrorKind, ...properties: string[]][] = [
     ["path"],
+    ["no store"],
     ["denied"],
     ["foreign log"],
     ["elsewhere"],

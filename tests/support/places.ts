@@ -1,6 +1,12 @@
 /** Stores as the service leaves them. */
 import type { NewPlant } from "../../src/plant/plant.ts";
 
+/** The first table that Deno creates: an interrupted first start may leave no other. */
+export const FIRST_TABLE = `CREATE TABLE migration_state (
+  k integer not null primary key,
+  version integer not null
+)`;
+
 /** Makes a store with plants, by default one, closed. */
 export async function makeStore(
   path: string,

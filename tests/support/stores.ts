@@ -12,15 +12,18 @@ import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
 import { test } from "./tests.ts";
 import { inParallel } from "./waiting.ts";
 
+const CREATE = "--kv-create";
+
 /** Returns the setting of a store in a file. */
 export function fileAt(path: string, setting = "--kv"): StoreSetting {
-  return { setting, kind: "file", name: path };
+  return { setting, createSetting: CREATE, kind: "file", name: path };
 }
 
 /** Returns the setting of a store on a KV Connect server. */
 export function serverAt(url: string): StoreSetting {
   const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
-  return { setting: "--kv", kind: "server", name: url, token };
+  const setting = "--kv";
+  return { setting, createSetting: CREATE, kind: "server", name: url, token };
 }
 
 /** The error of an operation that met the lock of another process. */
@@ -31,7 +34,7 @@ async function runWithStore(
   location: StoreSetting,
   run: (store: KvStore) => Promise<void>,
 ): Promise<void> {
-  const { store } = await openStore(location);
+  const { store } = await openStore(location, true);
   try {
     await run(store);
   } finally {

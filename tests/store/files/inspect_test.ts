@@ -4,7 +4,7 @@ import { lstatOrUndefined } from "../../../src/store/files/file_system.ts";
 import { inspect } from "../../../src/store/files/inspect.ts";
 import type { StoreErrorKind } from "../../../src/store/store_error.ts";
 import { execute, overwrite, PAGE_BYTES } from "../../support/damage.ts";
-import { makeStore } from "../../support/places.ts";
+import { FIRST_TABLE, makeStore } from "../../support/places.ts";
 import { replaced } from "../../support/replaced.ts";
 import { storeError } from "../../support/stores.ts";
 import { TemporaryDirectory } from "../../support/temporary.ts";
@@ -47,12 +47,6 @@ const nothing: Make = () => {};
 const anEmptyFile: Make = (path) => Deno.createSync(path).close();
 const withoutWal = sql("PRAGMA journal_mode = DELETE");
 const aPipe: Make = (path) => runTool("mkfifo", [path]);
-
-/** The first table that Deno creates. */
-const FIRST_TABLE = `CREATE TABLE migration_state (
-  k integer not null primary key,
-  version integer not null
-)`;
 
 const NO_STORE = /^not a Deno KV store$/;
 const CORRUPT = /^the database is corrupt, or its disk fails$/;
