@@ -5,10 +5,8 @@ import {
   BACK_UP,
   block,
   type Machine,
-  MOVE,
   onMachine,
   RESTORE,
-  SWAP,
 } from "../support/machine.ts";
 import { type Random, withSeed } from "../support/random.ts";
 
@@ -19,7 +17,7 @@ const FORGET_STARTS = "systemctl reset-failed plant-store";
 
 const RESTART = `${FORGET_STARTS}; systemctl restart plant-store`;
 
-const COPY = block("`deleted or moved`");
+const HEALTHY = block("Accidents", 1, "accidents/");
 
 /** Holds SQLite's lock on the database, as another program. */
 const LOCK =
@@ -61,11 +59,12 @@ onMachine.test("a damaged store is restored with all that its backup or the stor
       `systemctl stop plant-store; ${IN_STORE}; cp plants.db /media`,
     );
     const lost = destroyPage(machine.media.file("plants.db"), random);
-    const restored = await machine.succeed(
-      `${IN_STORE}; cat /media/plants.db > plants.db`,
-      RESTORE,
-    );
+    await machine.succeed(`${IN_STORE}; cat /media/plants.db > plants.db`);
+    const { stdout } = await machine.run(block("`corrupt`", 0, "accidents/"));
+    assert.doesNotMatch(stdout, /complete/);
+    const restored = await machine.succeed(RESTORE);
     assert.match(restored, / cannot be read: the database is corrupt/);
+    assert.match(restored, /the service has the new store/);
     const creates = [...acknowledged.values()];
     const exported = await machine.succeed("plants export");
     const missing = creates.filter(({ id }) => !exported.includes(`:${id},`));
@@ -75,6 +74,71 @@ onMachine.test("a damaged store is restored with all that its backup or the stor
     }
     machine.ledger.forgetSince(events);
   }));
+
+onMachine.test("a restore names what was corrected and removed since the backup, and can be repeated", async (machine) => {
+  const plant = (id: bigint, name: string) => {
+    machine.ledger.sends({ id, plant: { name } });
+    return `echo '{"id":${id},"name":"${name}"}' | plants import -`;
+  };
+  await machine.succeed(
+    `echo '{"id":3,"name":"Fern"}' | plants import -`,
+    `echo '{"id":4,"name":"Fern"}' | plants import -`,
+    BACK_UP,
+    "plants remove 4; plants remove 3",
+    plant(3n, "Ficus"),
+    // A clock was wrong, and a newer backup is cut: only its checksum is missing.
+    "cd /var/lib/plant-store-backups; good=$(ls); sleep 1",
+    "cp $good plants-2999-01-01-053000.jsonl.gz",
+    "cut=plants-$(date +%F-%H%M%S).jsonl.gz; head -c -4 $good > $cut; sleep 1",
+  );
+  // Killed while it builds the new store, or while the service is started.
+  for (const meanwhile of ["kill -KILL $!", "systemctl start plant-store"]) {
+    const { stderr } = await machine.run(
+      "rm -rf /var/lib/plant-store/current.new; plants-restore &",
+      "until [ -e /var/lib/plant-store/current.new ]; do sleep 0.05; done",
+      meanwhile,
+      "wait $!",
+    );
+    if (meanwhile.startsWith("systemctl")) {
+      assert.match(stderr, /was started meanwhile, /);
+      assert.match(stderr, /still in .*; run the same command again$/m);
+    }
+    await machine.succeed("systemctl start plant-store; sleep 1");
+    await machine.assertHasAll();
+  }
+  const restored = await machine.succeed(RESTORE, "plants remove 4");
+  assert.match(restored, /unexpected end of file/);
+  assert.match(restored, /^line \d+: id: 3 is already taken [^]*^not added: /m);
+  assert.match(restored, / plants remove 4\n.* plants remove 3\n/);
+  assert.match(restored, /the service has the new store/);
+  const [old = ""] = /^.*rm -r (.*)$/m.exec(restored)?.slice(1) ?? [];
+  assert.equal(
+    await machine.succeed("plants export 3"),
+    '{"id":3,"name":"Ficus"}\n',
+  );
+  await machine.succeed(`rm -r ${old}`);
+  const traces = await machine.succeed("journalctl -t plants-restore -o cat");
+  assert.match(traces, / has a new store of /);
+});
+
+onMachine.test("an earlier state is restored without what came later", async (machine) => {
+  const { events } = machine.ledger;
+  await machine.succeed(BACK_UP);
+  await machine.succeed(`echo '{"id":5,"name":"Fern"}' | plants import -`);
+  await machine.acknowledges(100);
+  const listed = await machine.succeed(
+    block("An earlier state", 0, "accidents/"),
+  );
+  const [file = ""] = /^plants-.*$/m.exec(listed) ?? [];
+  const restore = block("An earlier state", 1, "accidents/");
+  // As it is printed, it does not stop the service.
+  const printed = await machine.run(restore);
+  assert.match(printed.stderr, /FILE.*: No such file/);
+  await machine.succeed("systemctl is-active plant-store");
+  await machine.succeed(restore.replace("/FILE", `/${file}`));
+  assert.equal((await machine.run("plants export 5")).status, 1);
+  machine.ledger.forgetSince(events);
+});
 
 onMachine.test("a lost store is put back, or copied from the open files, before a restart", async (machine) => {
   const lost =
@@ -92,12 +156,58 @@ onMachine.test("a lost store is put back, or copied from the open files, before 
   ) {
     await machine.acknowledges(100);
     await reports(machine, accident, lost);
-    await machine.succeed(COPY, COPY, "ls /var/lib/plant-store/old-*/*-wal");
-    await machine.succeed(FORGET_STARTS, "systemctl stop plant-store", SWAP);
-    // Pasted once more, it finds the store of this service.
-    await machine.succeed(COPY);
+    const copied = await machine.succeed(FORGET_STARTS, RESTORE);
+    assert.match(copied, /^the service has the whole store again$/m);
+    await machine.succeed(HEALTHY);
     await machine.assertHasAll();
   }
+});
+
+onMachine.test("a restore stops no service that has the only copy, and goes on after a power cut in its last step", async (machine) => {
+  await machine.succeed(BACK_UP);
+  await machine.acknowledges(100);
+  const lost = /the store fails: /;
+  await reports(machine, "mv plants.db plants.db.bak", lost);
+  const renamed = await machine.run(RESTORE, "ls -l /proc/*/fd | grep db.bak");
+  assert.match(renamed.stderr, /put .*plants\.db back, which was renamed: /);
+  assert.match(renamed.stdout, /current\/plants\.db\.bak$/m);
+  await machine.succeed(IN_STORE, "mv plants.db.bak plants.db", RESTART);
+  // There is no room for a copy.
+  const { length } = machine.journal;
+  await machine.succeed("rm -r /var/lib/plant-store/current");
+  await machine.reports(lost, length);
+  const full = await machine.run(
+    "mkdir /var/lib/plant-store/current",
+    "mount -t tmpfs -o size=8k none /var/lib/plant-store/current",
+    RESTORE,
+  );
+  assert.match(full.stderr, /is a mount point/);
+  const noRoom = await machine.run(
+    "cd /var/lib/plant-store; umount current; rmdir current",
+    "install() { :; }; mount -t tmpfs -o size=8k,mode=777 none /media",
+    "mkdir /media/current; ln -s /media/current current",
+    RESTORE,
+  );
+  assert.match(noRoom.stderr, /No space left[^]*do NOT stop the service, /);
+  await machine.succeed("systemctl is-active plant-store");
+  // A restore of a file also keeps the open files.
+  const { events } = machine.ledger;
+  const file = await machine.succeed(
+    "umount /media; rm /var/lib/plant-store/current",
+    `file=$(ls /var/lib/plant-store-backups/*); plants-restore $file`,
+  );
+  assert.match(file, /^copied an open file to [^]*^the service has the new/m);
+  const [old = ""] = /^.*rm -r (.*)$/m.exec(file)?.slice(1) ?? [];
+  await machine.succeed(
+    `cd ${old}; plants export --kv $PWD/plants.db | plants import -`,
+  );
+  await machine.assertHasAll();
+  assert.ok(machine.ledger.events >= events);
+  await machine.succeed(
+    "systemctl stop plant-store; cd /var/lib/plant-store",
+    "mv current current.old; mkdir current.new",
+    RESTORE,
+  );
 });
 
 onMachine.test("a store that a start refuses, or that is gone, is restored from its backup", async (machine) => {
@@ -109,10 +219,12 @@ onMachine.test("a store that a start refuses, or that is gone, is restored from 
       "rm plants.db",
     ]
   ) {
-    await machine.succeed(`systemctl stop plant-store; ${BACK_UP}`);
+    await machine.succeed("systemctl stop plant-store", BACK_UP);
     const { status } = await machine.run(IN_STORE, accident, RESTART);
-    assert.equal(status === 0, accident === "rm plants.db");
-    await machine.succeed(RESTORE);
+    assert.equal(status, 1);
+    const { stderr } = await machine.run(RESTORE);
+    const [, leaveOut] = /to leave it out: (.*)$/m.exec(stderr) ?? [];
+    if (leaveOut !== undefined) await machine.succeed(leaveOut);
     await machine.assertHasAll();
   }
 });
@@ -120,20 +232,75 @@ onMachine.test("a store that a start refuses, or that is gone, is restored from 
 onMachine.test("the plants of a failing disk are exported, and restored on a new one that belongs to root", async (machine) => {
   await machine.succeed(BACK_UP);
   await machine.acknowledges(100);
+  await machine.run(block("`corrupt`", 1, "accidents/"));
   await machine.succeed(
-    "systemctl stop plant-store; plants export > plants.jsonl",
+    block("`corrupt`", 2, "accidents/"),
     "mkdir /disk; mount --bind /disk /var/lib/plant-store",
-    block("Restore"),
-    "plants import - --kv /var/lib/plant-store/new/plants.db < /root/plants.jsonl",
-    SWAP,
+    block("`corrupt`", 3, "accidents/"),
+  );
+});
+
+onMachine.test("a value that is not a plant stops the backups until it is removed", async (machine) => {
+  await machine.succeed(
+    "systemctl stop plant-store",
+    "cp /var/lib/plant-store/current/plants.db /media; chmod 666 /media/plants.db",
+  );
+  using kv = await Deno.openKv(machine.media.file("plants.db"));
+  await kv.set(["plants", 6n], new Uint8Array([1]));
+  kv.close();
+  await machine.succeed(
+    "cat /media/plants.db > /var/lib/plant-store/current/plants.db",
+    RESTART,
+    "! systemctl start plant-store-backup",
+  );
+  const problems = block("Accidents", 0, "accidents/");
+  assert.match(
+    await machine.succeed(problems),
+    /id 6: not a plant of this service/,
+  );
+  const remove = block("`not a plant", 0, "accidents/");
+  const saved = await machine.succeed(remove.replace("ID", "6"));
+  assert.match(saved, /^saved$/m);
+});
+
+onMachine.test("a store whose owner was changed, and a port that is taken, are reported and repaired", async (machine) => {
+  await machine.succeed(BACK_UP);
+  await reports(
+    machine,
+    `chown -R root: /var/lib/plant-store/current; ${RESTART}`,
+    /Permission denied/,
+  );
+  // A backup alone would lose plants, so a restore stops.
+  const unreadable = await machine.run(RESTORE);
+  assert.match(unreadable.stderr, /: nothing can be read from /);
+  const repair = block("`cannot be written`", 0, "accidents/");
+  assert.match(await machine.succeed(FORGET_STARTS, repair), /^ready$/m);
+  await reports(
+    machine,
+    "sed -i s/PORT=8000/PORT=9090/ /etc/plant-store.env; systemctl start prometheus; sleep 2; " +
+      RESTART,
+    /cannot listen on 127.0.0.1 port 9090: /,
+  );
+  const look = await machine.succeed(
+    block("`cannot listen`", 0, "accidents/"),
+  );
+  assert.match(look, /^PORT=9090\n[^]*:9090 .*"prometheus"/m);
+  await machine.succeed(
+    "sed -i s/PORT=9090/PORT=8000/ /etc/plant-store.env",
+    RESTART,
   );
 });
 
 onMachine.test("the service recovers from a full disk, and a start waits for room, and for a lock", async (machine) => {
   const fill = "! dd if=/dev/zero of=full";
-  const disk = "mkdir /disk; mount -t tmpfs -o size=8m none /disk";
-  await machine.succeed(disk, MOVE);
+  await machine.succeed(
+    "systemctl stop plant-store; cd /var/lib; cp -a plant-store /root/store",
+    "mount -t tmpfs -o size=8m none plant-store; cp -aT /root/store plant-store",
+    "systemctl start plant-store",
+  );
   await reports(machine, fill, /the store fails: .*disk is full/);
+  const usage = block("`disk is full`", 0, "accidents/");
+  assert.match(await machine.succeed(usage), /100% [^]*current$/m);
   await reports(machine, "rm full", /the store has recovered/);
   const stop = "systemctl stop plant-store";
   await reports(
@@ -145,7 +312,7 @@ onMachine.test("the service recovers from a full disk, and a start waits for roo
   await machine.assertHasAll();
 
   await reports(machine, `${stop}; ${LOCK} ${RESTART}`, /has locked it/);
-  const users = "fuser -v /var/lib/plant-store/current/*";
+  const users = block("`locked`", 0, "accidents/");
   assert.match(await machine.succeed(users), /root .* perl$/m);
   await reports(machine, "pkill perl", / listens on /);
 });

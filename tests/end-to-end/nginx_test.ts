@@ -22,7 +22,7 @@ needs("NGINX", "DENOKV").test(
     await using first = await Instance.start(server.url, KV_ENV);
     await using second = await Instance.start(server.url, KV_ENV);
     const machines = [first, second];
-    const addition = block("Plant Store on", 1, "kv-connect/");
+    const addition = block("Restart without", 0, "kv-connect/");
     await using nginx = await Nginx.start(
       machines.map(({ port }) => port),
       (text) => text.replace("location / {\n", (line) => line + addition),

@@ -45,21 +45,28 @@ export function block(heading: string, index = 0, page = ""): string {
   return found.text;
 }
 
-/** Steps of the handbook that several tests take. */
-export const INSTALL = block("Deploy", 1);
-export const DEPLOY = block("Deploy") + INSTALL;
-export const SWAP = block("Restore", 2);
-export const RESTORE = block("Restore") + block("Restore", 1) + SWAP;
-export const BACK_UP = "systemctl start plant-store-backup";
+/** The directory of the version that was unpacked last. */
+export const IN_VERSION = 'cd "$(ls -d /root/plant-store-2* | tail -n 1)"';
 
-/** Moves the store to another disk, a directory of the machine. */
-export const MOVE = `mount --bind /disk /mnt
-  ${block("Settings")}
-  echo '/disk /var/lib/plant-store none bind 0 0' >> /etc/fstab
-  ${block("Settings", 1)}`;
+/** Steps of the handbook that several tests take. */
+export const GET = block("1. Get the program");
+export const INSTALL = block("2. Install it");
+export const START = block("4. Start it");
+export const DEPLOY = GET + INSTALL + block("3. Create the store") + START;
+export const APPLY = block("Settings");
+export const UPGRADE = block("Upgrade", 1);
+export const RESTORE = block("Restore", 0, "accidents/");
+export const BACK_UP = block("Upgrade");
+
+export const MOVE = block("Move the store");
 
 /** Where the machine has the program: the service sees no home. */
 const PROGRAM = "/opt/plant-store";
+
+/** Makes the archive of a release, as the workflow of a release does. */
+const RELEASE = `tar=plant-store-x86_64-linux.tar.gz
+  tar -czf $tar -C /media plant-store -C ${PROGRAM}/src deploy
+  sha256sum $tar > SHA256SUMS`;
 
 /** Returns a script that runs the program: the binary, or `deno task serve`. */
 function programScript(): string {
@@ -99,7 +106,7 @@ export class Machine implements AsyncDisposable {
   async start(): Promise<void> {
     await this.#boot();
     const token = `echo ${TOKEN} > /etc/plant-store.token`;
-    await this.succeed(DEPLOY, token, "systemctl reload plant-store");
+    await this.succeed(RELEASE, DEPLOY, token, "systemctl reload plant-store");
     await this.reports(/^reloaded 1 token /m);
     this.#startClients();
     await this.acknowledges(100);
@@ -229,6 +236,5 @@ export class Machine implements AsyncDisposable {
       "exec journalctl -f --no-tail -o cat -t plant-store -t plant-store-backup >&2",
     );
     this.service = await this.connect(8000);
-    await this.succeed(`cp -r /media/plant-store ${PROGRAM}/src/deploy .`);
   }
 }

@@ -31,6 +31,9 @@ export const NSPAWN: readonly string[] = [
   ...["--directory", Deno.env.get("MACHINE") ?? "/nonexistent"],
 ];
 
+/** The image that that of the service is built from. */
+const BASE_IMAGE = "gcr.io/distroless/cc-debian12:nonroot";
+
 const TOOLS = {
   DENOKV: [inVariable("DENOKV"), "a store on a KV Connect server"],
   LITESTREAM: [inVariable("LITESTREAM"), "a store that Litestream copies"],
@@ -49,6 +52,12 @@ const TOOLS = {
   Linux: [
     () => Deno.build.os === "linux",
     "the open files of lost stores, and full devices",
+  ],
+  docker: [
+    byCommand(
+      `test -x "$PLANT_STORE" && docker image inspect ${BASE_IMAGE}`,
+    ),
+    "the commands for a container, with a compiled program",
   ],
   curl: [byCommand("curl --version"), "the sample in curl, and HTTP/2"],
   mount: [canMount, "full disks"],
@@ -96,6 +105,8 @@ async function main(): Promise<void> {
   for (const file of globSync("tests/**/*_test.ts")) {
     await import(new URL(`../../${file}`, import.meta.url).href);
   }
+  // The gate runs these with its binary, if the machine has the image.
+  if (isThere("GATE")) skipped.delete("docker");
   if (skipped.size === 0) return;
   console.log("\nTests that a missing tool would enable (tests/README.md):");
   for (const [name, count] of skipped) {

@@ -58,7 +58,9 @@ export class Nginx extends BackgroundProcess {
         (line) =>
           servicePorts.map((it) => line.replace("8000", `${it}`)).join(""),
       )
+      .replaceAll(/^ *listen \[.*\n/gm, "")
       .replace(/\blisten 443 /, `listen 127.0.0.1:${port} `)
+      .replace(/\blisten 80;/, `listen 127.0.0.1:${freePort()};`)
       .replace(/\b(ssl_certificate +)\/.*;/, `$1${cert};`)
       .replace(/\b(ssl_certificate_key +)\/.*;/, `$1${key};`);
     for (const it of [port, ...servicePorts, cert, key]) {
