@@ -1,7 +1,7 @@
 /** Failures that commands report, with advice for the operator. */
 import type { SettingKey, Settings, StoreSetting } from "../config/settings.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import { KV_TOKEN_VARIABLE, REPLACING_VARIABLES } from "../store/open.ts";
+import { KV_TOKEN_VARIABLE } from "../store/open.ts";
 import type { StoreError, StoreErrorKind } from "../store/store_error.ts";
 import { errorMessage } from "../text.ts";
 
@@ -19,9 +19,7 @@ function adviceFor(
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
     "foreign log":
       "stop the service, and put that database back, or follow Restore in the handbook",
-    "elsewhere": `unset ${
-      REPLACING_VARIABLES.join(" and ")
-    }, which the runtime obeys`,
+    "elsewhere": "unset the variables of Deno that begin with DENO_KV",
     "corrupt": "restart once; if it stays, follow Restore in the handbook",
     "newer format": "run the plant-store that stored them",
     "lost":

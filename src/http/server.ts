@@ -33,16 +33,8 @@ export interface Server {
   shutdown(): Promise<void>;
 }
 
-/**
- * Listens for a moment.
- * @throws the error of the runtime if this is impossible
- * @throws {Error} if the runtime would listen elsewhere
- */
+/** Listens for a moment. @throws the error of the runtime if this is impossible */
 export function tryToListen({ host, port, tls }: Listening): void {
-  // `Deno.serve` prefers it to its options, or listens there, too.
-  if (Deno.env.get("DENO_SERVE_ADDRESS")) {
-    throw new Error("unset DENO_SERVE_ADDRESS, which the runtime obeys");
-  }
   const address = { hostname: host, port };
   const listener = tls === undefined
     ? Deno.listen(address)

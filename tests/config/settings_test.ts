@@ -270,7 +270,8 @@ Deno.test("Settings.config() refuses settings that need another one or exclude e
 });
 
 Deno.test("Settings.config() refuses a variable that cannot be read, without the value in Deno's message", () => {
-  for (const name of ["PORT", KV_TOKEN_VARIABLE]) {
+  const names = ["PORT", KV_TOKEN_VARIABLE, "DENO_SERVE_ADDRESS"];
+  for (const name of names) {
     const unreadable = new Settings({ kv: "https://kv.test" }, {
       get(variable) {
         if (variable === name) throw new Deno.errors.InvalidData(SECRET);
@@ -280,6 +281,27 @@ Deno.test("Settings.config() refuses a variable that cannot be read, without the
     const message =
       `cannot read ${name}: it is not UTF-8, or Deno needs --allow-env`;
     assert.throws(() => unreadable.config(), configError(message));
+  }
+});
+
+Deno.test("Settings.config() and store() refuse the variables of Deno that make an answer untrue, whatever their values", () => {
+  for (
+    const [name, effect] of [
+      ["DENO_SERVE_ADDRESS", "listen on another address"],
+      ["DENO_KV_DB_MODE", "open another store"],
+      ["DENO_KV_PATH_PREFIX", "open another store"],
+    ] as const
+  ) {
+    for (const value of ["memory", "disk", "tcp:127.0.0.1:1", " ", "0"]) {
+      const refused = configError(`unset ${name}, which makes Deno ${effect}`);
+      const given = settings({}, { [name]: value });
+      assert.throws(() => given.config(), refused);
+      // A healthcheck opens no store, and does not listen.
+      given.address();
+      if (name === "DENO_SERVE_ADDRESS") given.store();
+      else assert.throws(() => given.store(), refused);
+    }
+    assert.deepEqual(readConfig({}, { [name]: "" }), readConfig());
   }
 });
 

@@ -27,7 +27,7 @@ Deno.test("explain() adds advice for the kind of the problem, and its own for a 
       [
         "elsewhere",
         FILE,
-        /^x: unset DENO_KV_DB_MODE and DENO_KV_PATH_PREFIX, which /,
+        /^x: unset the variables of Deno that begin with DENO_KV$/,
       ],
       ["other", FILE, /^x$/],
       ["other", SERVER, /^x: check its address, .* in DENO_KV_ACCESS_TOKEN$/],

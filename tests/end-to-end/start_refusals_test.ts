@@ -17,7 +17,7 @@ import {
   runProgram,
 } from "../support/program.ts";
 import { tracedOn, wasInjected, withStrace } from "../support/strace.ts";
-import { test, type TestPlace } from "../support/tests.ts";
+import { test, TestPlace } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
 import { createStore } from "../support/transfer.ts";
 
@@ -80,49 +80,40 @@ for (
   });
 }
 
-/** What is left of a store, and how it comes about. */
-const LEFT: Readonly<
-  Record<string, (start: TestPlace["start"]) => Promise<void>>
-> = {
-  "is missing": async () => {},
-  "a service has closed": async (start) => {
-    await using service = await start();
-    await service.stop();
-  },
-  "a killed service has left": async (start) => {
-    await using service = await start();
-    await service.stop("SIGKILL");
-  },
-};
+/** Variables of Deno that make an answer untrue, and what Deno does with them. */
+const UNTRUE = [
+  [
+    "DENO_SERVE_ADDRESS",
+    "duplicate,tcp:127.0.0.1:0",
+    "listen on another address",
+  ],
+  ["DENO_KV_DB_MODE", "memory", "open another store"],
+  ["DENO_KV_PATH_PREFIX", "/tmp", "open another store"],
+] as const;
 
-for (const [what, prepare] of Object.entries(LEFT)) {
-  test(`serve, import and export refuse with one line and status 2 to open memory or another file in place of one that ${what}, and change no file`, async ({ directory, store, start }) => {
-    await prepare(start);
-    const other = directory.file("other");
-    Deno.mkdirSync(other + directory.path, { recursive: true });
-    const input = directory.file("in");
-    Deno.writeTextFileSync(input, '{"id":2,"name":"Ficus"}\n');
-    const names = directory.names();
-    for (
-      const env of [
-        { DENO_KV_DB_MODE: "memory" },
-        { DENO_KV_PATH_PREFIX: other },
-      ]
-    ) {
-      for (const command of ["serve --port 0", `import ${input}`, "export"]) {
-        const args = [...command.split(" "), "--kv", store];
-        assertOneLine(
-          await runProgram(args, { env }),
-          2,
-          `cannot use ${store}: Deno opens another store in its place: unset ` +
-            "DENO_KV_DB_MODE and DENO_KV_PATH_PREFIX, which the runtime obeys",
-        );
-        assert.deepEqual(directory.names(), names);
-        assert.deepEqual([...Deno.readDirSync(other + directory.path)], []);
-      }
+Deno.test("a command refuses with one line and status 2 a variable of Deno that makes its answer untrue, and changes no file", async () => {
+  using place = new TestPlace();
+  const { directory, store } = place;
+  {
+    // The files of a killed service are those of an open store.
+    await using service = await place.start();
+    await service.stop("SIGKILL");
+  }
+  const names = directory.names();
+  const ofService = ["serve --port 0", "check"];
+  const ofStore = ["import /dev/null", "export", "remove 1"];
+  for (const [name, value, effect] of UNTRUE) {
+    const commands = name === "DENO_SERVE_ADDRESS"
+      ? ofService
+      : [...ofService, ...ofStore];
+    for (const command of commands) {
+      const args = [...command.split(" "), "--kv", store];
+      const ended = await runProgram(args, { env: { [name]: value } });
+      assertOneLine(ended, 2, `unset ${name}, which makes Deno ${effect}`);
+      assert.deepEqual(directory.names(), names);
     }
-  });
-}
+  }
+});
 
 withStrace.test("a start succeeds despite a failed read of an intact store, or fails with one line and status 1; a corrupt store has status 2", async ({ directory, store }) => {
   await createStore(store, 1_000);

@@ -8,10 +8,8 @@ import {
 } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { settled } from "../support/fake_store.ts";
-import { assertOneLine, runProgram } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService, TOKENS, VALID } from "../support/service.ts";
-import { test } from "../support/tests.ts";
 import { exchange, request } from "../support/wire.ts";
 
 /** Starts a server on a free port; it must log nothing. */
@@ -25,28 +23,6 @@ function start(handle: (request: Request) => Promise<Response>): Server {
 function addressOf({ address }: Server): Listening {
   const { hostname, port } = new URL(address);
   return { host: hostname, port: Number(port), tls: undefined };
-}
-
-for (
-  const address of [
-    "tcp:127.0.0.1:0",
-    "duplicate,tcp:127.0.0.1:0",
-    "unix:/tmp/none/socket",
-  ]
-) {
-  test(`serve and check refuse DENO_SERVE_ADDRESS=${address}, and create no store`, async ({ directory, store }) => {
-    const env = { DENO_SERVE_ADDRESS: address };
-    for (const command of ["serve", "check"]) {
-      const args = [command, "--kv", store, "--port", "0"];
-      assertOneLine(
-        await runProgram(args, { env }),
-        2,
-        "cannot listen on 127.0.0.1 port 0: unset DENO_SERVE_ADDRESS, " +
-          "which the runtime obeys: check --host, --port",
-      );
-    }
-    assert.deepEqual(directory.names(), []);
-  });
 }
 
 Deno.test("a Host with a zone is accepted on a socket, and one that is no host cannot change the path", async () => {
