@@ -48,7 +48,7 @@ const COMMANDS = new Map(Object.entries<Command>({
     min: 1,
     max: 1,
     help: "create plants from such lines; - reads stdin",
-    run: (settings, [file = ""]) => importPlants(settings.store(), file),
+    run: (settings, [file = ""]) => importPlants(settings, file),
   },
   remove: {
     operands: "ID...",

@@ -1,6 +1,5 @@
-import { API_ERRORS } from "../api_errors.ts";
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
-import type { StoreSetting } from "../config/settings.ts";
+import type { Settings, StoreSetting } from "../config/settings.ts";
 import { explain } from "../console/failures.ts";
 import { eraseProgress, printLine, showProgress } from "../console/output.ts";
 import { COMMIT_MS_MAX, LINE_BYTES_MAX, SWEEP_MS } from "../limits.ts";
@@ -21,7 +20,7 @@ interface ImportOptions {
   readonly clock?: Clock;
   readonly open?: (
     location: StoreSetting,
-    mayCreate: true,
+    mayCreate: boolean,
     options: { clock: Clock },
   ) => Promise<
     { readonly store: Store & { close(): void }; readonly isNew: boolean }
@@ -38,14 +37,15 @@ interface ImportOptions {
  * @throws {StoreError} if the store cannot be opened
  */
 export async function importPlants(
-  location: StoreSetting,
+  settings: Settings,
   path: string,
   { clock = SYSTEM_CLOCK, open = openStore }: ImportOptions = {},
 ): Promise<number> {
-  // Open the file first: without one, no store is created.
+  const location = settings.store();
+  const mayCreate = settings.mayCreateStore();
+  // Before the store: an import without its file creates none.
   const input = openInput(path);
-  // With KV_CREATE=no, an import is how the operator creates the store.
-  const { store, isNew } = await open(location, true, { clock });
+  const { store, isNew } = await open(location, mayCreate, { clock });
   // A mistyped path would otherwise look like success.
   if (isNew) printLine(`created a new store in ${location.name}`);
   const counts = { stored: 0, replayed: 0, conflict: 0, refused: 0, failed: 0 };
@@ -67,8 +67,10 @@ export async function importPlants(
     counts[outcome]++;
     if (outcome !== "failed") settledMs = clock();
     if (outcome !== "conflict") return;
-    const id = String(newPlant.id);
-    printLine(`line ${line}: ${API_ERRORS.idTaken.message(id)}`);
+    const { id } = newPlant;
+    printLine(
+      `line ${line}: the plant with id ${id} differs from the stored one`,
+    );
   }
 
   let line = 0;

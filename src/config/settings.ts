@@ -71,7 +71,7 @@ const SETTINGS = {
     variable: "KV_CREATE",
     placeholder: "yes|no",
     default: "yes",
-    help: "whether a start creates a missing file; an import always does",
+    help: "whether serve and import create a missing store",
     parse: parseYesOrNo,
   },
   kvToken: {
@@ -195,7 +195,7 @@ interface Address {
 export type StoreSetting = StoreLocation & {
   /** The flag or variable of the location. */
   readonly setting: string;
-  /** The flag or variable that says whether a start may create the store. */
+  /** The flag or variable that says whether a command may create the store. */
   readonly createSetting: string;
 };
 
@@ -207,7 +207,7 @@ export interface Config extends Address {
   readonly tokens: readonly string[];
   readonly tokenFile: string | undefined;
   readonly store: StoreSetting;
-  /** Whether a start may create a missing file of the store. */
+  /** Whether a missing or an empty file may become the store. */
   readonly mayCreateStore: boolean;
 }
 
@@ -249,7 +249,7 @@ export class Settings {
       tokens: this.tokens(),
       tokenFile: this.tokenFile(),
       store: this.store(),
-      mayCreateStore: this.#orDefault(SETTINGS.kvCreate),
+      mayCreateStore: this.mayCreateStore(),
     };
   }
 
@@ -271,6 +271,11 @@ export class Settings {
     throw new OperatorError(
       `${KV_TOKEN_VARIABLE} is not set: a KV Connect server needs its token`,
     );
+  }
+
+  /** Reads whether a command may create the store. @throws {OperatorError} */
+  mayCreateStore(): boolean {
+    return this.#orDefault(SETTINGS.kvCreate);
   }
 
   /** Reads the address of the service. @throws {OperatorError} */

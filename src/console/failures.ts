@@ -5,6 +5,9 @@ import { KV_TOKEN_VARIABLE } from "../store/open.ts";
 import type { StoreError, StoreErrorKind } from "../store/store_error.ts";
 import { errorMessage } from "../text.ts";
 
+/** The page of the handbook about these problems, as a release has it. */
+const ACCIDENTS = "deploy/accidents/README.md";
+
 /** Returns what to do about a problem of a store. */
 function adviceFor(
   kind: StoreErrorKind,
@@ -13,17 +16,17 @@ function adviceFor(
   return {
     "path": `check the path in ${setting}, and what is there`,
     "no store":
-      `check the path in ${setting}; ${createSetting} is no, so a new store is ` +
-      "made by `plant-store import - < /dev/null`, see Deploy in the handbook",
+      `the store must be there, because ${createSetting} is no: check the path ` +
+      `in ${setting}, and that its disk is mounted, and see ${ACCIDENTS}`,
     "denied":
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
     "foreign log":
-      "stop the service, and put that database back, or follow Restore in the handbook",
+      `stop the service, and put that database back, or follow Restore in ${ACCIDENTS}`,
     "elsewhere": "unset the variables of Deno that begin with DENO_KV",
-    "corrupt": "restart once; if it stays, follow Restore in the handbook",
+    "corrupt": `restart once; if it stays, follow Restore in ${ACCIDENTS}`,
     "newer format": "run the plant-store that stored them",
     "lost":
-      "do not restart the service before the files are put back or copied, see the handbook",
+      `do not restart the service before the files are put back or copied, see ${ACCIDENTS}`,
     "locked": "stop that process, or use a local file system",
     "no answer": "another process may have locked it, or its disk hangs",
     "other": "",

@@ -7,7 +7,8 @@ import { capture } from "../support/console.ts";
 import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
 import { replaced } from "../support/replaced.ts";
-import { fileAt, storeError } from "../support/stores.ts";
+import { settings } from "../support/settings.ts";
+import { storeError } from "../support/stores.ts";
 import { test, type TestPlace } from "../support/tests.ts";
 
 /**
@@ -22,7 +23,7 @@ function importBytes(
   const file = directory.file("in");
   Deno.writeFileSync(file, Buffer.from(bytes, "latin1"));
   return capture(() =>
-    importPlants(fileAt(store), file, options).catch((error) => error)
+    importPlants(settings({ kv: store }), file, options).catch((error) => error)
   );
 }
 
@@ -135,9 +136,9 @@ test("importPlants() names each line that must change, and stores the others", a
     'line 2: column 11: expected a quoted member name after ",", found "}"',
     'line 3: column 11: expected a quoted member name after ",", found "}"',
     "line 4: name: expected a string, got nothing",
-    "line 5: id: 1 is already taken by a different plant",
+    "line 5: the plant with id 1 differs from the stored one",
     "line 6: expected well-formed UTF-8",
-    "line 7: id: 3 is already taken by a different plant",
+    "line 7: the plant with id 3 differs from the stored one",
     "line 9: expected an object with id and name, got a number",
   ]);
   assert.equal(result, 2);
@@ -193,7 +194,7 @@ test("importPlants() creates no store if it cannot open its input, and fails if 
   const file = directory.file("in");
   async function assertFails(message: RegExp): Promise<void> {
     const failure = { name: "OperatorError", message, exitStatus: 2 };
-    await assert.rejects(importPlants(fileAt(store), file), failure);
+    await assert.rejects(importPlants(settings({ kv: store }), file), failure);
   }
   await assertFails(/^cannot read \S+in: No such file or directory/);
   assert.deepEqual(directory.names(), []);
@@ -201,7 +202,7 @@ test("importPlants() creates no store if it cannot open its input, and fails if 
   await assertFails(/^cannot read \S+in: it is a directory/);
   assert.deepEqual(directory.names(), ["in"]);
   await assert.rejects(
-    importPlants(fileAt(directory.path), "/dev/null"),
+    importPlants(settings({ kv: directory.path }), "/dev/null"),
     storeError("path"),
   );
 });

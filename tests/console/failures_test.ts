@@ -14,15 +14,23 @@ Deno.test("explain() adds advice for the kind of the problem, and its own for a 
       [
         "no store",
         FILE,
-        /^x: check the path in KV_PATH; --kv-create is no, so a new store is made by `plant-store import - < \/dev\/null`, see Deploy in the handbook$/,
+        /^x: the store must be there, because --kv-create is no: check the path in KV_PATH, and that its disk is mounted, and see deploy\/accidents\/README\.md$/,
       ],
-      ["foreign log", FILE, /^x: stop the service, .*Restore in the handbook$/],
+      [
+        "foreign log",
+        FILE,
+        /^x: stop the service, .*Restore in deploy\/accidents\/README\.md$/,
+      ],
       [
         "corrupt",
         FILE,
-        /^x: restart once; if it stays, follow Restore in the handbook$/,
+        /^x: restart once; if it stays, follow Restore in deploy\/accidents\/README\.md$/,
       ],
-      ["lost", FILE, /^x: do not restart the service before .*the handbook$/],
+      [
+        "lost",
+        FILE,
+        /^x: do not restart the service before .*, see deploy\/accidents\/README\.md$/,
+      ],
       ["locked", FILE, /^x: stop that process, or use a local file system$/],
       [
         "elsewhere",

@@ -108,7 +108,10 @@ onMachine.test("a restore names what was corrected and removed since the backup,
   }
   const restored = await machine.succeed(RESTORE, "plants remove 4");
   assert.match(restored, /unexpected end of file/);
-  assert.match(restored, /^line \d+: id: 3 is already taken [^]*^not added: /m);
+  assert.match(
+    restored,
+    /^line \d+: the plant with id 3 differs [^]*^not added: /m,
+  );
   assert.match(restored, / plants remove 4\n.* plants remove 3\n/);
   assert.match(restored, /the service has the new store/);
   const [old = ""] = /^.*rm -r (.*)$/m.exec(restored)?.slice(1) ?? [];
@@ -150,7 +153,7 @@ onMachine.test("a lost store is put back, or copied from the open files, before 
       "rm plants.db",
       "rm *",
       "rm plants.db-wal",
-      "plants import - --kv $PWD/other.db < /dev/null; mv other.db plants.db",
+      "plants import --kv-create yes - --kv $PWD/other.db < /dev/null; mv other.db plants.db",
       "rm -r /var/lib/plant-store",
     ]
   ) {

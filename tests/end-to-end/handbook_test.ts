@@ -63,7 +63,8 @@ onMachine.test("a command has the settings of the service only, passes its exit 
     /^plants: cannot read .*\nplants: systemd cannot run the program: .*\n$/,
   );
   const many = `seq 1000000 | sed 's/.*/{"id":&,"name":"Ficus"}/' > /tmp/many`;
-  const start = "plants import - --kv /var/lib/plant-store/many.db < /tmp/many";
+  const start =
+    "plants import --kv-create yes - --kv /var/lib/plant-store/many.db < /tmp/many";
   await machine.succeed(
     many,
     // A terminal sends SIGINT to every process of its group.

@@ -21,7 +21,7 @@ const CREATES = 2_000;
 
 const FAILS = /error: the store fails: /g;
 const DO_NOT_RESTART =
-  /error: the store fails: \S+\.db: \S.*: do not restart the service before the files are put back or copied, see the handbook\n/;
+  /error: the store fails: \S+\.db: \S.*: do not restart the service before the files are put back or copied, see \S+README\.md\n/;
 
 /** The files of a store in a directory of its own, and a directory beside it. */
 interface Place {

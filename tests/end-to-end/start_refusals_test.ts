@@ -141,7 +141,9 @@ withStrace.test("a start succeeds despite a failed read of an intact store, or f
   assert.deepEqual(directory.names(), ["plants.db", "trace"]);
 });
 
-test("serve and check with KV_CREATE=no refuse a path without a store with one line and status 2, and change nothing, until an import has created the store", async ({ directory, store, start }) => {
+Deno.test("serve, check and import with KV_CREATE=no refuse a path without a store with one line and status 2, read no input and change nothing, until an import with --kv-create yes creates the store", async () => {
+  using place = new TestPlace();
+  const { directory, store } = place;
   const env = { KV_CREATE: "no" };
   const sources = [
     ["KV_CREATE", [], env],
@@ -152,18 +154,26 @@ test("serve and check with KV_CREATE=no refuse a path without a store with one l
     ["it is empty", () => Deno.createSync(store).close()],
     ["it is empty", () => execute(store, FIRST_TABLE)],
   ] as const;
+  // What the program leaves of its input, at the end of its only line.
+  const shell = `{ echo input | { "$0" "$@"; echo "$?:$(cat)" >&2; }; } 2>&1`;
   for (const [problem, leave] of problems) {
     leave();
     const names = directory.names();
     const before = names.map((name) => Deno.readFileSync(directory.file(name)));
     for (const [name, flags, env] of sources) {
-      for (const command of [["serve", "--port", "0"], ["check"]]) {
-        assertOneLine(
-          await runProgram([...command, ...flags, "--kv", store], { env }),
-          2,
-          `cannot use ${store}: ${problem}: check the path in --kv; ${name} is ` +
-            "no, so a new store is made by `plant-store import - < /dev/null`, " +
-            "see Deploy in the handbook",
+      for (
+        const command of [["serve", "--port", "0"], ["check"], ["import", "-"]]
+      ) {
+        const { stdout } = await runProgram(
+          [...command, ...flags, "--kv", store],
+          { env, shell },
+        );
+        assert.equal(
+          stdout,
+          `plant-store: cannot use ${store}: ${problem}: the store must be ` +
+            `there, because ${name} is no: check the path in --kv, and that ` +
+            "its disk is mounted, and see deploy/accidents/README.md\n" +
+            "2:input\n",
         );
         assert.deepEqual(directory.names(), names);
         const after = names.map((it) => Deno.readFileSync(directory.file(it)));
@@ -171,7 +181,8 @@ test("serve and check with KV_CREATE=no refuse a path without a store with one l
       }
     }
   }
-  const imported = await runProgram(["import", "-", "--kv", store], { env });
+  const importing = ["import", "--kv-create", "yes", "-", "--kv", store];
+  const imported = await runProgram(importing, { env });
   assertSucceeded(imported);
   assert.match(imported.stderr, /^created a new store in /);
   const checked = await runProgram(["check", "--kv", store], { env });
@@ -182,7 +193,8 @@ test("serve and check with KV_CREATE=no refuse a path without a store with one l
     ),
     checked.stdout,
   );
-  await using program = await start([], { env });
+  assertSucceeded(await runProgram(["import", "-", "--kv", store], { env }));
+  await using program = await place.start([], { env });
   assert.equal(await replyStatus(program.create('{"id":1,"name":"a"}')), 200);
 });
 
