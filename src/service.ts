@@ -1,63 +1,94 @@
-import type { Clock } from "./clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "./clock.ts";
 import type { AcceptedTokens } from "./http/auth.ts";
 import { BodyReader } from "./http/body.ts";
+import { Door } from "./http/door.ts";
 import { RequestHandler } from "./http/handler.ts";
 import { Committer } from "./store/committer.ts";
-import { type HealthReport, StoreHealth } from "./store/health.ts";
+import { type HealthListener, StoreHealth } from "./store/health.ts";
 import type { Store } from "./store/kv_store.ts";
+import { pauseForLock } from "./store/retry.ts";
 import type { Log } from "./telemetry/log.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 
-/** What a service needs besides its store and its clock. */
+/** What a service needs besides its store. */
 interface ServiceConfig {
   readonly tokens: AcceptedTokens;
   readonly log: Log;
   /** The public address, without a trailing slash. */
   readonly baseUrl: string;
-  readonly report: HealthReport;
+  readonly onHealthChange: HealthListener;
 }
 
-/** A service whose parts are connected. */
-export interface Service {
-  readonly handler: RequestHandler;
-
-  /** Ends what has reached its deadline, and checks the store. Call it every `SWEEP_MS`. */
-  sweep(): void;
+/** What tests replace. */
+interface ServiceOptions {
+  readonly clock?: Clock;
+  readonly pause?: () => Promise<void>;
 }
 
-/** Connects the parts of a service. */
-export function createService(
-  store: Store,
-  { tokens, log, baseUrl, report }: ServiceConfig,
-  clock: Clock,
-): Service {
-  const metrics = new Metrics();
-  const health = new StoreHealth(store, report, clock);
-  const committer = new Committer(store, {
-    committed(startMs) {
-      metrics.commit((clock() - startMs) / 1000);
-      health.succeeded(startMs);
-    },
-    commitFailed: (error) => health.commitFailed(error),
-  }, clock);
-  const bodies = new BodyReader(clock);
-  const handler = new RequestHandler({
-    tokens,
-    bodies,
-    committer,
-    store,
-    health,
-    metrics,
-    log,
-    clock,
-    baseUrl,
-  });
+/** The service without its server: its parts, how they are connected, and its life. */
+export class Service {
+  readonly #bodies: BodyReader;
+  readonly #door = new Door();
+  readonly #committer: Committer;
+  readonly #health: StoreHealth;
+  readonly #handler: RequestHandler;
 
-  function sweep(): void {
-    bodies.expire();
-    committer.expire();
-    health.refresh();
+  constructor(
+    store: Store,
+    { tokens, log, baseUrl, onHealthChange }: ServiceConfig,
+    { clock = SYSTEM_CLOCK, pause = pauseForLock }: ServiceOptions = {},
+  ) {
+    const metrics = new Metrics();
+    const health = new StoreHealth(store, onHealthChange, clock);
+    this.#health = health;
+    this.#committer = new Committer(
+      store,
+      {
+        committed(startMs) {
+          metrics.commit((clock() - startMs) / 1000);
+          health.committed(startMs);
+        },
+        commitFailed: (error) => health.commitFailed(error),
+      },
+      clock,
+      pause,
+    );
+    this.#bodies = new BodyReader(clock);
+    this.#handler = new RequestHandler({
+      tokens,
+      door: this.#door,
+      bodies: this.#bodies,
+      committer: this.#committer,
+      store,
+      health,
+      metrics,
+      log,
+      clock,
+      baseUrl,
+    });
   }
 
-  return { handler, sweep };
+  /** Answers a request. Never rejects. */
+  handle(request: Request): Promise<Response> {
+    return this.#handler.handle(request);
+  }
+
+  /**
+   * Ends what has reached its deadline, and checks the store. Call it every
+   * `SWEEP_MS`.
+   */
+  sweep(): void {
+    this.#bodies.expire();
+    this.#committer.expire();
+    this.#health.refresh();
+  }
+
+  /**
+   * Refuses creates from now on, and bodies that are still arriving. Resolves when
+   * every running create has its reply.
+   */
+  async drain(): Promise<void> {
+    this.#bodies.refuseAll();
+    await this.#door.drain();
+  }
 }

@@ -6,7 +6,7 @@ import { TestService, VALID } from "./support/service.ts";
 
 const NO_ANSWER = `no answer within ${COMMIT_MS_MAX / 1000} s`;
 
-Deno.test("createService() reports commits and failures to the metrics and the health", async () => {
+Deno.test("a service tells its metrics and its health of commits and failures", async () => {
   const service = new TestService();
   service.store.problem = "database or disk is full";
   assertRefusal(await service.create(VALID), { error: 50303 });
@@ -24,7 +24,7 @@ Deno.test("createService() reports commits and failures to the metrics and the h
   assert.deepEqual(service.reported, ["database or disk is full", "recovered"]);
 });
 
-Deno.test("createService() shows the size of a file in /metrics, and none of a server", async () => {
+Deno.test("a service shows the size of a file in /metrics, and none of a server", async () => {
   const service = new TestService();
   const { text } = await service.get("/metrics");
   assert.doesNotMatch(text, /_database_bytes/);

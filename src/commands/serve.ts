@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { SYSTEM_CLOCK } from "../clock.ts";
 import type { Settings, StoreSetting } from "../config/settings.ts";
 import { printBanner } from "../console/banner.ts";
 import { explain, listenFailure } from "../console/failures.ts";
@@ -8,7 +7,7 @@ import { AcceptedTokens } from "../http/auth.ts";
 import { clientOriginOf } from "../http/origin.ts";
 import { listen, type Server, tryToListen } from "../http/server.ts";
 import { REPLIES_MS_MAX, SWEEP_MS } from "../limits.ts";
-import { createService } from "../service.ts";
+import { Service } from "../service.ts";
 import { openStore } from "../store/open.ts";
 import type { StoreError } from "../store/store_error.ts";
 import { Log } from "../telemetry/log.ts";
@@ -56,13 +55,13 @@ export async function serve(settings: Settings): Promise<number> {
     }
     const { address } = server;
     const baseUrl = config.baseUrl ?? clientOriginOf(address);
-    const service = createService(store, {
+    const service = new Service(store, {
       tokens,
       log,
       baseUrl,
-      report: (error) => logHealth(error, config.store, log),
-    }, SYSTEM_CLOCK);
-    server.serve(service.handler);
+      onHealthChange: (error) => logHealth(error, config.store, log),
+    });
+    server.serve(service);
     const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
     const started = { address, baseUrl, isNewStore: isNew, generatedToken };
     printBanner(log, config, started);
@@ -70,7 +69,7 @@ export async function serve(settings: Settings): Promise<number> {
     const signal = await stop;
     log.info("stopping", `${signal}: draining`);
     const closed = server.shutdown();
-    await service.handler.drain();
+    await service.drain();
     // A client that never completes its request keeps its connection open.
     await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
     // Log what has happened to the store since the last sweep.

@@ -63,9 +63,11 @@ export class BodyReader {
     }
   }
 
-  /** Refuses every body that is still arriving. */
-  refuseAll(refusal: ApiError): void {
-    for (const body of this.#arriving) this.#refuse(body, refusal);
+  /** Refuses every body that is still arriving, because the service stops. */
+  refuseAll(): void {
+    for (const body of this.#arriving) {
+      this.#refuse(body, new ApiError("shuttingDown"));
+    }
   }
 
   /** Settles a body, and lets {@link receiveChunks} stop at its next chunk. */

@@ -16,12 +16,13 @@ import {
 import { truncate } from "../text.ts";
 import type { AcceptedTokens } from "./auth.ts";
 import type { BodyReader } from "./body.ts";
-import { Door } from "./door.ts";
+import type { Door } from "./door.ts";
 import { normalizePath, prefixOf, READY_PATH } from "./origin.ts";
 
 /** The parts of the service that the handler uses. */
 export interface HandlerParts {
   readonly tokens: AcceptedTokens;
+  readonly door: Door;
   readonly bodies: BodyReader;
   readonly store: { readonly databaseBytes: number | undefined };
   readonly committer: Committer;
@@ -63,7 +64,6 @@ export class RequestHandler {
   readonly #parts: HandlerParts;
   /** Every path that exists, normalized, with the path of the base URL. */
   readonly #routes: ReadonlyMap<string, Route>;
-  readonly #door = new Door();
   readonly #howToCreate: string;
 
   constructor(parts: HandlerParts) {
@@ -107,9 +107,9 @@ export class RequestHandler {
    * refusal cost as much as a create, an overloaded service would do little else.
    */
   async handle(request: Request): Promise<Response> {
-    const { clock, log, metrics } = this.#parts;
+    const { clock, door, log, metrics } = this.#parts;
     const isPost = request.method === "POST";
-    if (isPost && !this.#door.enter()) {
+    if (isPost && !door.enter()) {
       metrics.request("post", BUSY.status);
       return BUSY.clone();
     }
@@ -121,7 +121,7 @@ export class RequestHandler {
       const id = log.internalError(error);
       response = toResponse(new ApiError("internal", id));
     } finally {
-      if (isPost) this.#door.leave();
+      if (isPost) door.leave();
     }
     if (isPost) {
       metrics.request("post", response.status, (clock() - startMs) / 1000);
@@ -167,10 +167,10 @@ export class RequestHandler {
 
   /** POST /plants. The order of the checks is part of the API. */
   async #createPlant(request: Request): Promise<Answer> {
-    if (this.#door.isDraining) return new ApiError("shuttingDown");
+    const { bodies, committer, door, metrics } = this.#parts;
+    if (door.isDraining) return new ApiError("shuttingDown");
     const refusal = checkHeaders(request);
     if (refusal !== undefined) return refusal;
-    const { bodies, committer, metrics } = this.#parts;
     const bytes = await bodies.read(request);
     if (bytes instanceof ApiError) return bytes;
     const text = decodeUtf8(bytes);
@@ -192,28 +192,20 @@ export class RequestHandler {
 
   /** GET /readyz: whether a create would be stored now. */
   async #sendReadiness(): Promise<Answer> {
-    const error = await this.#parts.health.probe();
+    const { door, health } = this.#parts;
+    const error = await health.probe();
     if (error !== undefined) return new ApiError("notReady");
-    return this.#door.isDraining ? new ApiError("shuttingDown") : ok();
+    return door.isDraining ? new ApiError("shuttingDown") : ok();
   }
 
   #sendMetrics(): Response {
-    const { health, metrics, store } = this.#parts;
+    const { door, health, metrics, store } = this.#parts;
     const text = metrics.text({
-      createsRunning: this.#door.creates,
+      createsRunning: door.creates,
       isStoreHealthy: health.error === undefined,
       databaseBytes: store.databaseBytes,
     });
     return reply(text, METRICS_CONTENT_TYPE);
-  }
-
-  /**
-   * Refuses creates from now on, and bodies that are still arriving; resolves
-   * when every running create has its reply.
-   */
-  async drain(): Promise<void> {
-    this.#parts.bodies.refuseAll(new ApiError("shuttingDown"));
-    await this.#door.drain();
   }
 }
 

@@ -5,7 +5,7 @@ import { retryWhileLocked } from "./retry.ts";
 import { noAnswer, StoreError } from "./store_error.ts";
 
 /** Called when the store starts to fail, fails in another way, or has recovered. */
-export type HealthReport = (error: StoreError | undefined) => void;
+export type HealthListener = (error: StoreError | undefined) => void;
 
 /**
  * The health of the store, from the results of commits, from its files, and from
@@ -17,7 +17,7 @@ export type HealthReport = (error: StoreError | undefined) => void;
  */
 export class StoreHealth {
   readonly #store: Store;
-  readonly #report: HealthReport;
+  readonly #onChange: HealthListener;
   readonly #clock: Clock;
   #error: StoreError | undefined;
   #failedMs = -Infinity;
@@ -28,9 +28,9 @@ export class StoreHealth {
   /** Resolves when its result is recorded, at the latest after {@link PROBE_MS}. */
   #probed: Promise<void> | undefined;
 
-  constructor(store: Store, report: HealthReport, clock: Clock) {
+  constructor(store: Store, onChange: HealthListener, clock: Clock) {
     this.#store = store;
-    this.#report = report;
+    this.#onChange = onChange;
     this.#clock = clock;
   }
 
@@ -42,8 +42,8 @@ export class StoreHealth {
     return this.#error;
   }
 
-  /** Records that a write has succeeded: a commit or a probe. */
-  succeeded(startMs: number): void {
+  /** Records that a commit, or a probe, that started at this time has succeeded. */
+  committed(startMs: number): void {
     if (startMs >= this.#failedMs + RECOVERY_MS_MIN) this.#become(undefined);
   }
 
@@ -91,7 +91,7 @@ export class StoreHealth {
         this.#isUnanswered = true;
         await this.#store.probe().finally(() => this.#isUnanswered = false);
       });
-      this.succeeded(startMs);
+      this.committed(startMs);
     } catch (error) {
       this.#failed(error);
     }
@@ -108,6 +108,6 @@ export class StoreHealth {
   #become(error: StoreError | undefined): void {
     if (this.#error?.endsStore || error?.kind === this.#error?.kind) return;
     this.#error = error;
-    this.#report(error);
+    this.#onChange(error);
   }
 }

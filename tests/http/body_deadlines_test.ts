@@ -5,8 +5,6 @@ import { BODY_MS_MAX } from "../../src/limits.ts";
 import { requestOf, streamOf } from "../support/bodies.ts";
 import { FakeClock } from "../support/fake_store.ts";
 
-const SHUTTING_DOWN = new ApiError("shuttingDown");
-
 /** Returns a reader of bodies with a clock that the test sets. */
 function setUp() {
   const clock = new FakeClock();
@@ -73,7 +71,7 @@ Deno.test("expire() and refuseAll() do not change a body that has arrived, nor l
   assert.deepEqual(await read, encoder.encode("{}"));
   clock.now += BODY_MS_MAX;
   bodies.expire();
-  bodies.refuseAll(SHUTTING_DOWN);
+  bodies.refuseAll();
   const later = await bodies.read(requestOf("[]", 2));
   assert.deepEqual(later, encoder.encode("[]"));
 });
@@ -83,8 +81,8 @@ Deno.test("a refused body is not received any further", async () => {
   const { stream, exhausted, send, cancelled } = streamOf(["{"], "hangs");
   const read = bodies.read(requestOf(stream));
   await exhausted;
-  bodies.refuseAll(SHUTTING_DOWN);
-  assert.equal(await read, SHUTTING_DOWN);
+  bodies.refuseAll();
+  await assertRefused(read, "shuttingDown");
   send(new Uint8Array(1));
   await cancelled;
 });

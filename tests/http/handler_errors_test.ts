@@ -127,7 +127,7 @@ const ROWS: readonly Row[] = [
     50301,
     "the service is shutting down: send the same request again",
     async (service) => {
-      await service.handler.drain();
+      await service.drain();
       return await send(service, VALID);
     },
   ],
@@ -205,7 +205,7 @@ Deno.test("handle() refuses a request with several faults for the first one in t
 
 Deno.test("handle() checks Host, path, method and token before it refuses a create because of a shutdown", async () => {
   const service = await startService();
-  await service.handler.drain();
+  await service.drain();
   const stored = await service.create(TAKEN);
   assertRefusal(stored, { error: 50301 });
   for (const [error, , addTo] of FAULTS) {

@@ -13,7 +13,7 @@ for (const count of [1, 3]) {
       .map((id) => service.create(`{"id":${id},"name":"Fern"}`));
     await service.bodiesArrived(count);
     let isDrained = false;
-    const drained = service.handler.drain().then(() => isDrained = true);
+    const drained = service.drain().then(() => isDrained = true);
     // Replies to later requests do not resolve the drain.
     assertRefusal(await service.create(VALID), SHUTTING_DOWN);
     assert.equal((await service.get("/livez")).status, 200);
@@ -29,14 +29,14 @@ for (const count of [1, 3]) {
 Deno.test("drain() refuses a body that is still arriving with 50301", async () => {
   const service = new TestService();
   const arriving = service.create(new ReadableStream());
-  await service.handler.drain();
+  await service.drain();
   assertRefusal(await arriving, SHUTTING_DOWN);
   assert.deepEqual(service.stored(), []);
 });
 
 Deno.test("handle() serves every GET path but /readyz after drain()", async () => {
   const service = new TestService();
-  await service.handler.drain();
+  await service.drain();
   for (const { path, methods } of ROUTES) {
     if (!methods.includes("GET")) continue;
     const reply = await service.get(path);

@@ -107,7 +107,7 @@ Deno.test("handle() replies with 50001 to a bug, logs it under the id in the mes
     '_requests_total{code="500",method="post"} 1',
   ]);
   assert.match(text, /_creates_running 0\n/);
-  await service.handler.drain();
+  await service.drain();
 });
 
 Deno.test("handle() replies to /readyz with 503 while the store fails, and with 200 when it works again", async () => {
@@ -140,6 +140,6 @@ Deno.test("handle() replies to /readyz with 503 while the store fails, and with 
 Deno.test("handle() replies to /readyz with 50304 while the store fails, also during a shutdown", async () => {
   const service = new TestService();
   service.store.problem = "disk I/O error";
-  await service.handler.drain();
+  await service.drain();
   assertRefusal(await service.get("/readyz"), NOT_READY);
 });

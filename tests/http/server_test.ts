@@ -27,7 +27,7 @@ function addressOf({ address }: Server): Listening {
 
 Deno.test("a Host with a zone is accepted on a socket, and one that is no host cannot change the path", async () => {
   const service = new TestService();
-  const server = start((request) => service.handler.handle(request));
+  const server = start((request) => service.handle(request));
   const { port } = addressOf(server);
   const refused = { error: 40004 };
   // The zone of Python's urllib and of Node, and that of RFC 6874.

@@ -61,7 +61,7 @@ Deno.test("a store that fails is reported once, with its first error, and once w
   assert.equal(health.error, FULL);
   assert.deepEqual(reports.splice(0), [FULL]);
   clock.now += RECOVERY_MS_MIN;
-  for (let i = 0; i < 5; i++) health.succeeded(clock.now);
+  for (let i = 0; i < 5; i++) health.committed(clock.now);
   assert.equal(health.error, undefined);
   assert.deepEqual(reports.splice(0), [undefined]);
   health.commitFailed(IO_ERROR);
@@ -100,7 +100,7 @@ Deno.test("a store that is lost or corrupt stays so", async () => {
     health.refresh();
     store.error = undefined;
     clock.now += RECOVERY_MS_MIN;
-    health.succeeded(clock.now);
+    health.committed(clock.now);
     assert.equal(await probe(FULL), final);
     assert.deepEqual(reports, [final]);
   }
@@ -119,7 +119,7 @@ Deno.test("refresh() throws a programmer error, and does not report it", () => {
 Deno.test("refresh() probes a store that fails, and no other", async () => {
   const { store, clock, reports, health } = setUpHealth();
   health.refresh();
-  health.succeeded(clock.now);
+  health.committed(clock.now);
   assert.equal(store.probes.length, 0);
   assert.equal(health.error, undefined);
   assert.deepEqual(reports, []);
@@ -158,7 +158,7 @@ Deno.test("probe() keeps the store failing without a further write while one has
     clock.now += RECOVERY_MS_MIN;
   }
   assert.equal(store.probes.length, 1);
-  health.succeeded(clock.now);
+  health.committed(clock.now);
   assert.deepEqual(reports.splice(0), [NO_ANSWER, undefined]);
   // The commit does not replace a probe.
   assert.deepEqual(await health.probe(), NO_ANSWER);
@@ -202,7 +202,7 @@ const FAILURES: readonly Step[] = [
 const WRITES: readonly Step[] = [
   ({ clock, health }) => {
     clock.now += 500;
-    health.succeeded(clock.now - 500);
+    health.committed(clock.now - 500);
   },
   ({ probe }) => probe(undefined, 500),
 ];

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { AcceptedTokens } from "../../src/http/auth.ts";
 import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
-import { createService, type Service } from "../../src/service.ts";
+import { Service } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import type { Entry } from "./entries.ts";
 import { FakeClock, FakeStore, settled } from "./fake_store.ts";
@@ -54,10 +54,10 @@ class RawRequest extends Request {
 }
 
 /**
- * Returns a create as the runtime passes it on. A stream as its body has no
+ * Returns a request, by default a create, as the runtime passes it on. A stream as its body has no
  * Content-Length, unless the headers give one.
  */
-function newRequest(
+export function newRequest(
   body: string | Uint8Array | ReadableStream<Uint8Array<ArrayBuffer>>,
   { target = "/plants", method = "POST", headers }: RequestOptions = {},
 ): Request {
@@ -96,16 +96,23 @@ export class TestService {
   readonly #service: Service;
 
   constructor(baseUrl = "http://plants.test") {
-    this.#service = createService(this.store, {
+    this.#service = new Service(this.store, {
       tokens: new AcceptedTokens(TOKENS),
       log: new Log("text", (entry) => this.logged.push(entry)),
       baseUrl,
-      report: (error) => this.reported.push(error?.message ?? "recovered"),
-    }, this.clock.read);
+      onHealthChange: (error) =>
+        this.reported.push(error?.message ?? "recovered"),
+    }, { clock: this.clock.read });
   }
 
-  get handler() {
-    return this.#service.handler;
+  /** Answers a request, as for the server. */
+  handle(request: Request): Promise<Response> {
+    return this.#service.handle(request);
+  }
+
+  /** Refuses creates from now on, and resolves when none is running. */
+  drain(): Promise<void> {
+    return this.#service.drain();
   }
 
   /** Sweeps after some time. */
@@ -127,7 +134,7 @@ export class TestService {
       if (this.bug !== undefined) throw this.bug;
       return received;
     };
-    const response = await this.handler.handle(request);
+    const response = await this.handle(request);
     const { status, headers } = response;
     return { status, headers, text: await response.text() };
   }

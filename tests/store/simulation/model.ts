@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { API_ERRORS } from "../../../src/api_errors.ts";
 import {
   COMMIT_CHARS_MAX,
   COMMIT_MS_MAX,
@@ -9,7 +10,6 @@ import {
   type NewPlant,
   type Plant,
 } from "../../../src/plant/plant.ts";
-import type { Outcome } from "../../../src/store/committer.ts";
 import type { World } from "./simulated_world.ts";
 
 /** The ids of an operation on a store, and its plants if it is a commit. */
@@ -18,7 +18,7 @@ export interface Operation {
   readonly plants?: readonly NewPlant[];
 }
 
-/** A create that waits for its outcome. */
+/** A create that waits for its answer. */
 interface WaitingCreate extends NewPlant {
   readonly sinceMs: number;
   readonly step: number;
@@ -66,13 +66,13 @@ export class InstanceModel {
     return create;
   }
 
-  /** Checks the outcome of a create. */
-  answered(create: WaitingCreate, outcome: Outcome): void {
+  /** Checks the answer to a create: 200 or the number of an error. */
+  answered(create: WaitingCreate, answer: number): void {
     const { nowMs, step } = this.#world.time;
     const { id, sinceMs } = create;
     this.#waiting.delete(create);
     const isAtOnce = create.step === step;
-    if (outcome === "failed") {
+    if (answer === API_ERRORS.storeFailed.error) {
       // The creates of one id have the deadline of the first one.
       if (nowMs >= sinceMs + COMMIT_MS_MAX) {
         this.#expiredMs.set(id, nowMs);
@@ -85,7 +85,7 @@ export class InstanceModel {
       );
     } else {
       this.#expect(!isAtOnce, "answered without the store");
-      this.#world.answered(create, outcome);
+      this.#world.answered(create, answer);
     }
   }
 

@@ -61,7 +61,7 @@ export class SimulatedStore implements Store {
       plant: { ...plant },
     }));
     const ids = plants.map(({ id }) => id);
-    const { shape, seen, file } = this.#world;
+    const { shape, seen, file, landed } = this.#world;
     // As many of the longest plants as fit a commit.
     if (ids.length >= 12) {
       seen.push(
@@ -71,7 +71,10 @@ export class SimulatedStore implements Store {
     let result: "committed" | "exists" = "exists";
     const effect = () => {
       if (ids.some((id) => file.has(id))) return;
-      for (const { id, plant } of plants) file.set(id, plant);
+      for (const { id, plant } of plants) {
+        file.set(id, plant);
+        landed.add(id);
+      }
       result = "committed";
     };
     return this.#run({ ids, plants }, effect, (instead) => instead ?? result);

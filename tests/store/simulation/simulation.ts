@@ -1,3 +1,4 @@
+import { API_ERRORS } from "../../../src/api_errors.ts";
 import {
   COMMIT_MS_MAX,
   PROBE_MS,
@@ -5,8 +6,11 @@ import {
   SWEEP_MS,
 } from "../../../src/limits.ts";
 import type { NewPlant } from "../../../src/plant/plant.ts";
-import { Committer, type Outcome } from "../../../src/store/committer.ts";
-import { StoreHealth } from "../../../src/store/health.ts";
+import { AcceptedTokens } from "../../../src/http/auth.ts";
+import { Service } from "../../../src/service.ts";
+import { Log } from "../../../src/telemetry/log.ts";
+import { toBody } from "../../support/plants.ts";
+import { newRequest, TOKENS } from "../../support/service.ts";
 import { InstanceModel } from "./model.ts";
 import { OPERATION_MS_MAX, SimulatedStore } from "./simulated_store.ts";
 import { World } from "./simulated_world.ts";
@@ -41,7 +45,9 @@ export async function simulate(seed: number): Promise<readonly string[]> {
 
 class Schedule {
   readonly #world: World;
+  /** Those that run. */
   readonly #instances: SimulatedInstance[] = [];
+  readonly #killed: SimulatedInstance[] = [];
   /** Every plant that was sent. */
   readonly #sent: NewPlant[] = [];
 
@@ -68,6 +74,7 @@ class Schedule {
     for (const { model } of this.#instances) {
       world.expect(model.waiting.length === 0, "never answered a create");
     }
+    await this.#checkCounts();
     world.assertNone();
   }
 
@@ -106,12 +113,13 @@ class Schedule {
     const { random, shape } = this.#world;
     const { trouble, silence, repeats } = shape;
     const instance = this.#instances[random.int(0, shape.instances - 1)];
-    instance?.create(newPlant, (outcome) => {
+    instance?.create(newPlant, (answer) => {
+      const isFailed = answer === API_ERRORS.storeFailed.error;
       this.#world.expect(
-        outcome !== "failed" || trouble + silence > 0,
-        "answered failed without a fault",
+        !isFailed || trouble + silence > 0,
+        "answered that the store failed without a fault",
       );
-      const chance = outcome === "failed" ? REPEATED_FAILURES : repeats / 2;
+      const chance = isFailed ? REPEATED_FAILURES : repeats / 2;
       if (random.chance(chance)) this.#repeat(newPlant);
     });
   }
@@ -133,7 +141,10 @@ class Schedule {
   #restart(): void {
     const { random, shape, seen } = this.#world;
     const index = random.int(0, shape.instances - 1);
-    for (const newPlant of this.#instances[index]?.kill() ?? []) {
+    const instance = this.#instances[index];
+    if (instance === undefined) return;
+    this.#killed.push(instance);
+    for (const newPlant of instance.kill()) {
       if (random.chance(0.5)) this.#repeat(newPlant);
     }
     this.#instances[index] = new SimulatedInstance(this.#world);
@@ -155,67 +166,85 @@ class Schedule {
       }
       world.expect(!model.isFailing, "the store has not recovered");
       const newPlant = { id: 1_000n + BigInt(i), plant: { name: "Ficus" } };
-      instance.create(newPlant, (outcome) => {
+      instance.create(newPlant, (answer) => {
         world.seen.push("recovered");
-        world.expect(outcome === "stored", `${outcome} after recovery`);
+        world.expect(answer === 200, `${answer} after recovery`);
       });
     }
   }
+
+  /** Checks that all instances together have counted no plant as stored twice. */
+  async #checkCounts(): Promise<void> {
+    const { landed, seen, expect } = this.#world;
+    let stored = 0;
+    for (const instance of [...this.#instances, ...this.#killed]) {
+      for (const [outcome, count] of await instance.counts()) {
+        if (count > 0) seen.push(outcome);
+        if (outcome === "stored") stored += count;
+      }
+    }
+    const most = landed.size;
+    expect(stored <= most, `${stored} creates stored ${most} plants`);
+  }
 }
 
-/** One process of the service, without HTTP. */
+/** One process of the service, without a server. */
 class SimulatedInstance {
   readonly model: InstanceModel;
   readonly #world: World;
   readonly #store: SimulatedStore;
-  readonly #health: StoreHealth;
-  readonly #committer: Committer;
+  readonly #service: Service;
 
   constructor(world: World) {
     const { time } = world;
-    const clock = () => time.nowMs;
     this.#world = world;
     this.model = new InstanceModel(world);
     this.#store = new SimulatedStore(world, this.model);
-    this.#health = new StoreHealth(
-      this.#store,
-      (error) => this.model.reported(error?.message),
-      clock,
-    );
-    this.#committer = new Committer(
-      this.#store,
-      {
-        committed: (startMs) => this.#health.succeeded(startMs),
-        commitFailed: (error) => this.#health.commitFailed(error),
-      },
-      clock,
+    this.#service = new Service(this.#store, {
+      tokens: new AcceptedTokens(TOKENS),
+      log: new Log("text", (entry) => world.expect(false, `logged ${entry}`)),
+      baseUrl: "http://plants.test",
+      onHealthChange: (error) => this.model.reported(error?.message),
+    }, {
+      clock: () => time.nowMs,
       // The operations themselves take time.
-      () => Promise.resolve(),
-    );
+      pause: () => Promise.resolve(),
+    });
     time.after(world.random.int(1, SWEEP_MS), () => this.#sweep());
   }
 
-  create(newPlant: NewPlant, onOutcome: (outcome: Outcome) => void): void {
+  /** Sends a create. @param onAnswer is called with 200 or the error number */
+  async create(
+    newPlant: NewPlant,
+    onAnswer: (answer: number) => void,
+  ): Promise<void> {
     const create = this.model.create(newPlant);
-    this.#committer.create(newPlant).then((outcome) => {
-      if (this.#store.isKilled) return;
-      this.model.answered(create, outcome);
-      this.#world.seen.push(outcome);
-      onOutcome(outcome);
-    }, () => this.#world.expect(false, "create() rejected"));
+    const response = await this.#service.handle(newRequest(toBody(newPlant)));
+    const answer = response.ok ? 200 : (await response.json()).error;
+    if (this.#store.isKilled) return;
+    this.model.answered(create, answer);
+    onAnswer(answer);
   }
 
-  /** Ends the process. @returns the creates without an outcome */
+  /** Ends the process. @returns the creates without an answer */
   kill(): readonly NewPlant[] {
     this.#store.kill();
     return this.model.waiting;
   }
 
+  /** Returns the number of creates by outcome. */
+  async counts(): Promise<readonly (readonly [string, number])[]> {
+    const request = newRequest("", { method: "GET", target: "/metrics" });
+    const response = await this.#service.handle(request);
+    const text = await response.text();
+    return [...text.matchAll(/_creates_total\{outcome="(\w+)"\} (\d+)/g)]
+      .map(([, outcome = "", count]) => [outcome, Number(count)]);
+  }
+
   #sweep(): void {
     if (this.#store.isKilled) return;
     const { time } = this.#world;
-    this.#committer.expire();
-    this.#health.refresh();
+    this.#service.sweep();
     // Answers reach their clients before the next event.
     time.after(0, () => {
       if (!this.#store.isKilled) this.model.assertNoneOverdue();
