@@ -1,4 +1,4 @@
-import { SYSTEM_CLOCK } from "../clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 
 /**
@@ -12,21 +12,23 @@ const SAME_SIGNAL_MS_MAX = 500;
  * of a container ignores them.
  * @returns the first signal; a later one ends the process at once
  */
-export function stopSignal(): Promise<Deno.Signal> {
+export function stopSignal(clock: Clock = SYSTEM_CLOCK): Promise<Deno.Signal> {
   const { promise, resolve } = Promise.withResolvers<Deno.Signal>();
-  let firstMs = Infinity;
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    Deno.addSignalListener(signal, () => {
-      const nowMs = SYSTEM_CLOCK();
-      if (nowMs - firstMs > SAME_SIGNAL_MS_MAX) Deno.exit(EXIT_FAILURE);
-      firstMs = Math.min(firstMs, nowMs);
-      resolve(signal);
-    });
+  let firstMs: number | undefined;
+  function stop(signal: Deno.Signal): void {
+    const nowMs = clock();
+    firstMs ??= nowMs;
+    if (nowMs - firstMs > SAME_SIGNAL_MS_MAX) Deno.exit(EXIT_FAILURE);
+    resolve(signal);
   }
-  // Stop when the terminal closes.
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    Deno.addSignalListener(signal, () => stop(signal));
+  }
+  // SIGHUP stops the service if its terminal has closed; any other one reloads the
+  // tokens.
   if (Deno.stderr.isTerminal()) {
     Deno.addSignalListener("SIGHUP", () => {
-      if (!Deno.stderr.isTerminal()) resolve("SIGHUP");
+      if (!Deno.stderr.isTerminal()) stop("SIGHUP");
     });
   }
   return promise;
