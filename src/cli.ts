@@ -3,15 +3,15 @@ import { check } from "./commands/check.ts";
 import { exportPlants } from "./commands/export.ts";
 import { checkHealth } from "./commands/healthcheck.ts";
 import { importPlants } from "./commands/import.ts";
+import { writeDescription } from "./commands/openapi.ts";
 import { removePlants } from "./commands/remove.ts";
 import { serve } from "./commands/serve.ts";
 import { ALL_SETTINGS, Settings } from "./config/settings.ts";
-import { storeFailure } from "./console/failures.ts";
+import { listenFailure, storeFailure } from "./console/failures.ts";
 import { printLine, writeStdout } from "./console/output.ts";
-import { clientOriginOf, originOf } from "./http/origin.ts";
+import { ListenError } from "./http/server.ts";
 import { ID_MAX, ID_MIN, ID_RANGE } from "./limits.ts";
 import { EXIT_FAILURE, OperatorError } from "./operator_error.ts";
-import { descriptionText } from "./reference/openapi.ts";
 import { StoreError } from "./store/store_error.ts";
 import { Log, type LogFormat } from "./telemetry/log.ts";
 import { errorMessage } from "./text.ts";
@@ -24,24 +24,27 @@ interface Command {
   readonly min?: number;
   readonly max?: number;
   readonly help: string;
+  /** Whether it has a log, which also has its failure. */
+  readonly hasLog?: true;
   /** Returns the exit status. */
   readonly run: (
     settings: Settings,
     operands: readonly string[],
-  ) => number | Promise<number>;
+  ) => Promise<number>;
 }
 
 /** Every command, in the order of the help. */
 const COMMANDS = new Map(Object.entries<Command>({
   serve: {
     help: "run the service; the default",
+    hasLog: true,
     run: serve,
   },
   export: {
     operands: "[ID...]",
     max: Infinity,
     help: "write these plants, or all, to stdout, one JSON object per line",
-    run: (settings, ids) => exportPlants(settings.store(), ids.map(readId)),
+    run: (settings, ids) => exportPlants(settings.store(), idsOf(ids)),
   },
   import: {
     operands: "FILE",
@@ -55,7 +58,7 @@ const COMMANDS = new Map(Object.entries<Command>({
     min: 1,
     max: Infinity,
     help: "remove these plants, also while the service runs",
-    run: (settings, ids) => removePlants(settings.store(), ids.map(readId)),
+    run: (settings, ids) => removePlants(settings.store(), idsOf(ids)),
   },
   check: {
     help: "check the configuration of the service, also while it runs",
@@ -67,24 +70,20 @@ const COMMANDS = new Map(Object.entries<Command>({
   },
   openapi: {
     help: "write the OpenAPI description to stdout",
-    run: async (settings) => {
-      await writeStdout(descriptionText(publicUrlOf(settings)));
-      return 0;
-    },
+    run: writeDescription,
   },
 }));
 
 const DEFAULT_COMMAND = "serve";
 
-/** Every flag, as `parseArgs()` takes them. */
-const FLAGS = {
-  ...Object.fromEntries(
-    ALL_SETTINGS.flatMap(({ flag }) => flag ?? [])
-      .map((flag) => [flag, { type: "string" }] as const),
-  ),
-  help: { type: "boolean", short: "h" },
-  version: { type: "boolean" },
-} as const;
+/** Parses the operands of a command as ids. @throws {OperatorError} */
+function idsOf(operands: readonly string[]): readonly bigint[] {
+  return operands.map((text) => {
+    const id = /^-?\d{1,40}$/.test(text) ? BigInt(text) : undefined;
+    if (id !== undefined && id >= ID_MIN && id <= ID_MAX) return id;
+    throw new OperatorError(`expected an id ${ID_RANGE}, got "${text}"`);
+  });
+}
 
 /** The exit status that a shell reports for a program ended by SIGPIPE. */
 const EXIT_PIPE_CLOSED = 128 + 13;
@@ -96,11 +95,8 @@ const EXIT_PIPE_CLOSED = 128 + 13;
  * configuration must change, 141 if the reader of stdout has closed the pipe
  */
 export async function main(args: readonly string[]): Promise<number> {
-  let settings: Settings | undefined;
-  let format: LogFormat = "text";
   try {
-    const { values, positionals } = parse(args);
-    const { help, version, ...flags } = values;
+    const { help, version, flags, positionals } = parseCommandLine(args);
     const [name = DEFAULT_COMMAND, ...operands] = positionals;
     if (help || name === "help") {
       await writeStdout(helpText());
@@ -111,30 +107,48 @@ export async function main(args: readonly string[]): Promise<number> {
       await writeStdout(`plant-store ${VERSION} (deno ${deno})\n`);
       return 0;
     }
-    settings = new Settings(flags, Deno.env);
-    // Other commands, and an invalid command line, are reported to people.
-    if (name === DEFAULT_COMMAND) format = logFormatOf(settings);
-    return await commandOf(name, operands).run(settings, operands);
+    const settings = new Settings(flags, Deno.env);
+    return await runCommand(commandOf(name, operands), settings, operands);
   } catch (error) {
-    const failure = error instanceof StoreError && settings !== undefined
-      ? storeFailure(settings.store(), error)
-      : error;
-    return report(failure, format);
+    // An invalid command line is reported to people, whatever the log has.
+    return report(error, "text");
   }
 }
 
-/** Splits arguments into flags and others. @throws {OperatorError} */
-function parse(args: readonly string[]) {
+/** A command line, split. */
+interface CommandLine {
+  readonly help: boolean;
+  readonly version: boolean;
+  /** The values of the flags that are settings. */
+  readonly flags: Readonly<Record<string, string | undefined>>;
+  /** The name of the command and its operands. */
+  readonly positionals: readonly string[];
+}
+
+/** Every flag, as `parseArgs()` takes them. */
+const FLAGS = {
+  ...Object.fromEntries(
+    ALL_SETTINGS.flatMap(({ flag }) => flag ?? [])
+      .map((flag) => [flag, { type: "string" }] as const),
+  ),
+  help: { type: "boolean", short: "h" },
+  version: { type: "boolean" },
+} as const;
+
+/** Splits a command line. @throws {OperatorError} */
+function parseCommandLine(args: readonly string[]): CommandLine {
   // Deno replaces what is not UTF-8, and the path of a store would be another one.
   if (args.some((arg) => arg.includes("\ufffd"))) {
     throw new OperatorError("expected arguments in UTF-8");
   }
   try {
-    return parseArgs({
+    const { values, positionals } = parseArgs({
       args: [...args],
       options: FLAGS,
       allowPositionals: true,
     });
+    const { help = false, version = false, ...flags } = values;
+    return { help, version, flags, positionals };
   } catch (error) {
     // Without Node's advice, whose quotes are unbalanced.
     const [problem = ""] = errorMessage(error).split(/\.\s/);
@@ -156,24 +170,27 @@ function commandOf(name: string, { length }: readonly string[]): Command {
   throw new OperatorError(`${name} takes ${operands}: see --help`);
 }
 
-/** Reads an id. @throws {OperatorError} if it is invalid */
-function readId(text: string): bigint {
-  const id = /^-?\d{1,40}$/.test(text) ? BigInt(text) : undefined;
-  if (id !== undefined && id >= ID_MIN && id <= ID_MAX) return id;
-  throw new OperatorError(`expected an id ${ID_RANGE}, got "${text}"`);
+/** Runs a command, and reports the error that ends it. Returns the exit status. */
+async function runCommand(
+  { run, hasLog }: Command,
+  settings: Settings,
+  operands: readonly string[],
+): Promise<number> {
+  try {
+    return await run(settings, operands);
+  } catch (error) {
+    return report(
+      withAdvice(error, settings),
+      hasLog ? logFormatOf(settings) : "text",
+    );
+  }
 }
 
-/** Reports the error that ends the program, and returns its exit status. */
-function report(error: unknown, format: LogFormat): number {
-  if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
-  const log = new Log(format);
-  if (!(error instanceof OperatorError)) {
-    log.internalError(error);
-    return EXIT_FAILURE;
-  }
-  if (format === "text") printLine(`plant-store: ${error.message}`);
-  else log.error("failed", error.message);
-  return error.exitStatus;
+/** Converts an error that the settings explain; returns any other one. */
+function withAdvice(error: unknown, settings: Settings): unknown {
+  if (error instanceof StoreError) return storeFailure(settings.store(), error);
+  if (error instanceof ListenError) return listenFailure(settings, error);
+  return error;
 }
 
 /** Returns the format of the log: text if the setting itself is invalid. */
@@ -185,12 +202,17 @@ function logFormatOf(settings: Settings): LogFormat {
   }
 }
 
-/** Returns the public URL of a service that need not run. @throws {OperatorError} */
-function publicUrlOf(settings: Settings): string {
-  const { host, baseUrl } = settings.address();
-  if (baseUrl !== undefined) return baseUrl;
-  const origin = originOf(host, settings.knownPort(), settings.isTls());
-  return clientOriginOf(origin);
+/** Reports the error that ends the program. Returns the exit status. */
+function report(error: unknown, format: LogFormat): number {
+  if (error instanceof Deno.errors.BrokenPipe) return EXIT_PIPE_CLOSED;
+  const log = new Log(format);
+  if (!(error instanceof OperatorError)) {
+    log.internalError(error);
+    return EXIT_FAILURE;
+  }
+  if (format === "text") printLine(`plant-store: ${error.message}`);
+  else log.error("failed", error.message);
+  return error.exitStatus;
 }
 
 function helpText(): string {

@@ -118,10 +118,15 @@ Deno.test("main() reports a failed start in the format of the log, and other fai
     /^{"time":"\S+Z","level":"error","event":"failed","message":".+"}$/;
   for (
     const [args, LOG_FORMAT, expected] of [
-      [["serve", "now"], "json", json],
+      [["serve", "--port", "x"], "json", json],
+      [["serve", "--port", "x"], "journal", /^<3>--port: expected a whole /],
+      [["serve", "now"], "json", text],
       [["frob", "--log-format", "json"], "", text],
       [["frob"], "journal", text],
-      [["serve", "now"], "journal", /^<3>serve takes no operands: see --help$/],
+      [["serve", "now"], "journal", text],
+      [["export", "one"], "journal", text],
+      [["remove"], "journal", text],
+      [["openapi", "--port", "0"], "journal", text],
       // A value with the name of a command.
       [["--kv", "check", "--port", "x"], "json", json],
       [["openapi", "--port", "x"], "json", text],

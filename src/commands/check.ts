@@ -1,7 +1,7 @@
 import type { SettingKey, Settings } from "../config/settings.ts";
-import { explainValidity } from "../console/certificate.ts";
-import { listenFailure } from "../console/failures.ts";
 import { printLine, writeStdout } from "../console/output.ts";
+import { warningsOf } from "../console/warnings.ts";
+import { originOf } from "../http/origin.ts";
 import { tryToListen } from "../http/server.ts";
 import { wouldCreateStore } from "../store/open.ts";
 import { countOf } from "../text.ts";
@@ -13,16 +13,13 @@ import { countOf } from "../text.ts";
  * line for each setting that applies, without secrets, and warnings on stderr.
  * @returns the exit status
  * @throws {OperatorError} if `serve` would refuse the configuration
+ * @throws {ListenError} if `serve` could not listen
  * @throws {StoreError} if `serve` could not use the store
  */
 export async function check(settings: Settings): Promise<number> {
   const config = settings.config();
-  try {
-    tryToListen({ ...config, port: 0 });
-  } catch (error) {
-    throw listenFailure(settings, error);
-  }
-  const { host, port, store, tokens, tokenFile, baseUrl } = config;
+  const { host, port, tls, store, tokens, tokenFile, baseUrl } = config;
+  const bound = tryToListen({ host, port: 0, tls });
   const mayCreate = config.mayCreateStore;
   const isNewStore = wouldCreateStore(store, mayCreate);
   const tlsFiles = settings.tlsFiles();
@@ -53,8 +50,8 @@ export async function check(settings: Settings): Promise<number> {
     const name = settings.nameOf("port");
     warn(`healthcheck cannot find a service on a free port: set ${name}`);
   }
-  const invalid = explainValidity(config.tls?.cert ?? "", Date.now());
-  if (invalid !== undefined) warn(`${settings.nameOf("tlsCert")}: ${invalid}`);
+  const address = originOf(bound, port, tls !== undefined);
+  for (const { message } of warningsOf(config, address)) warn(message);
   return 0;
 }
 

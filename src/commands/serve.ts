@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Settings, StoreSetting } from "../config/settings.ts";
 import { printBanner } from "../console/banner.ts";
-import { explain, listenFailure } from "../console/failures.ts";
+import { explain } from "../console/failures.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { clientOriginOf } from "../http/origin.ts";
-import { listen, type Server, tryToListen } from "../http/server.ts";
+import { listen, tryToListen } from "../http/server.ts";
 import { REPLIES_MS_MAX, SWEEP_MS } from "../limits.ts";
 import { Service } from "../service.ts";
 import { openStore } from "../store/open.ts";
@@ -16,7 +16,8 @@ import { countOf, errorMessage } from "../text.ts";
 /**
  * Runs the service until a signal stops it.
  * @returns the exit status
- * @throws {OperatorError} if it cannot start
+ * @throws {OperatorError} if a setting is invalid
+ * @throws {ListenError} if it cannot listen
  * @throws {StoreError} if its store cannot be used
  */
 export async function serve(settings: Settings): Promise<number> {
@@ -34,11 +35,7 @@ export async function serve(settings: Settings): Promise<number> {
   Deno.addSignalListener("SIGHUP", () => reload(settings, tokens, log));
 
   // Before the store: a start that cannot listen creates none.
-  try {
-    tryToListen(config);
-  } catch (error) {
-    throw listenFailure(settings, error);
-  }
+  tryToListen(config);
   // A signal also ends a start that waits for its store.
   const opened = await Promise.race([
     openStore(config.store, config.mayCreateStore),
@@ -47,12 +44,7 @@ export async function serve(settings: Settings): Promise<number> {
   if (opened === undefined) return 0;
   const { store, isNew } = opened;
   try {
-    let server: Server;
-    try {
-      server = listen(config, log);
-    } catch (error) {
-      throw listenFailure(settings, error);
-    }
+    const server = listen(config, log);
     const { address } = server;
     const baseUrl = config.baseUrl ?? clientOriginOf(address);
     const service = new Service(store, {
@@ -63,8 +55,12 @@ export async function serve(settings: Settings): Promise<number> {
     });
     server.serve(service);
     const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
-    const started = { address, baseUrl, isNewStore: isNew, generatedToken };
-    printBanner(log, config, started);
+    printBanner(log, config, {
+      address,
+      baseUrl,
+      isNewStore: isNew,
+      generatedToken,
+    });
 
     const signal = await stop;
     log.info("stopping", `${signal}: draining`);

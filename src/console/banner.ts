@@ -3,16 +3,10 @@ import { curlSample } from "../reference/samples.ts";
 import { type Log, type LogFields, writeStderr } from "../telemetry/log.ts";
 import { toLine } from "../text.ts";
 import { VERSION } from "../version.ts";
-import { explainValidity } from "./certificate.ts";
+import { warningsOf } from "./warnings.ts";
 
-/** A host that is this machine, as `URL` normalizes it. */
-const LOOPBACK = /^(127\.[\d.]+|\[::1\]|(.+\.)?localhost)$/;
-
-/** The oldest version of Deno without known faults that concern the service. */
-export const DENO_OLDEST = "2.9.6";
-
-/** The properties of a service that is listening. */
-export interface Started {
+/** What a start has done. */
+export interface StartReport {
   /** The bound address. */
   readonly address: string;
   readonly baseUrl: string;
@@ -23,13 +17,13 @@ export interface Started {
 }
 
 /**
- * Reports what a start has done: to people as plain lines and a sample call, to
- * programs as entries of the log. Warns of what may be a mistake.
+ * Reports a start: to people as plain lines and a sample call, to programs as
+ * entries of the log. Warns of what may be a mistake.
  */
 export function printBanner(
   log: Log,
   config: Config,
-  { address, baseUrl, isNewStore, generatedToken }: Started,
+  { address, baseUrl, isNewStore, generatedToken }: StartReport,
   print: (text: string) => void = writeStderr,
 ): void {
   const isForPeople = config.logFormat === "text";
@@ -73,23 +67,7 @@ Create a plant${which}:
 API reference: ${baseUrl}/
 `);
   }
-
-  const { deno } = Deno.version;
-  if (deno.localeCompare(DENO_OLDEST, "en", { numeric: true }) < 0) {
-    log.warn(
-      "old Deno",
-      `Deno ${deno} is older than ${DENO_OLDEST}: it closes connections after ` +
-        "larger bodies, or can corrupt a store that two processes use",
-    );
+  for (const { event, message } of warningsOf(config, address)) {
+    log.warn(event, message);
   }
-  const url = config.baseUrl ?? address;
-  if (!url.startsWith("https:") && !LOOPBACK.test(new URL(url).hostname)) {
-    log.warn(
-      "clear text",
-      `${url} is not https, so tokens are sent in clear text: set TLS_CERT ` +
-        "and TLS_KEY, or the https address of a proxy as BASE_URL",
-    );
-  }
-  const invalid = explainValidity(config.tls?.cert ?? "", Date.now());
-  if (invalid !== undefined) log.warn("certificate", invalid);
 }

@@ -1,9 +1,9 @@
 /** Failures that commands report, with advice for the operator. */
 import type { SettingKey, Settings, StoreSetting } from "../config/settings.ts";
+import type { ListenError } from "../http/server.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
 import { KV_TOKEN_VARIABLE } from "../store/open.ts";
 import type { StoreError, StoreErrorKind } from "../store/store_error.ts";
-import { errorMessage } from "../text.ts";
 
 /** The page of the handbook about these problems, as a release has it. */
 const ACCIDENTS = "deploy/accidents/README.md";
@@ -58,17 +58,11 @@ export function storeFailure(
   );
 }
 
-/** Converts an error of the runtime that cannot listen. */
+/** Converts the error of a service that cannot listen. */
 export function listenFailure(
   settings: Settings,
-  error: unknown,
+  { message, isTransient }: ListenError,
 ): OperatorError {
-  const message = errorMessage(error);
-  // Only the errors of the system have a code. All but a denial can pass.
-  const isOfSystem = error instanceof Error && "code" in error;
-  const isDenied = error instanceof Deno.errors.PermissionDenied;
-  // The look-up of a name can pass, too: at boot, the network may be late.
-  const isLookup = message.startsWith("failed to lookup address");
   const { host, port } = settings.address();
   const keys: SettingKey[] = settings.isTls()
     ? ["host", "port", "tlsCert", "tlsKey"]
@@ -76,6 +70,6 @@ export function listenFailure(
   return new OperatorError(
     `cannot listen on ${host} port ${port}: ${message}: ` +
       `check ${keys.map((key) => settings.nameOf(key)).join(", ")}`,
-    exitStatusOf(isLookup || (isOfSystem && !isDenied)),
+    exitStatusOf(isTransient),
   );
 }

@@ -7,12 +7,48 @@ import { originOf } from "./origin.ts";
 const LISTEN_RETRY_MS = 1_000;
 
 /** Where to listen. */
-export interface Listening {
+export interface ListenAddress {
   readonly host: string;
   /** 0 for a free one. */
   readonly port: number;
   /** `undefined` for http. */
   readonly tls: Deno.TlsCertifiedKeyPem | undefined;
+}
+
+/** Why the service cannot listen. */
+export class ListenError extends Error {
+  /** @param isTransient whether it can pass by itself */
+  constructor(message: string, readonly isTransient: boolean) {
+    super(message);
+  }
+}
+
+/** Converts an error of the runtime. */
+function toListenError(error: unknown): ListenError {
+  const message = errorMessage(error);
+  // Only the errors of the system have a code. All but a denial can pass.
+  const isOfSystem = error instanceof Error && "code" in error;
+  const isDenied = error instanceof Deno.errors.PermissionDenied;
+  // The look-up of a name can pass, too: at boot, the network may be late.
+  const isLookup = message.startsWith("failed to lookup address");
+  return new ListenError(message, isLookup || (isOfSystem && !isDenied));
+}
+
+/**
+ * Listens for a moment.
+ * @returns the address that the host stands for
+ * @throws {ListenError}
+ */
+export function tryToListen({ host, port, tls }: ListenAddress): string {
+  const address = { hostname: host, port };
+  try {
+    using listener = tls === undefined
+      ? Deno.listen(address)
+      : Deno.listenTls({ ...address, ...tls });
+    return listener.addr.hostname;
+  } catch (error) {
+    throw toListenError(error);
+  }
 }
 
 /** Answers requests. */
@@ -24,36 +60,35 @@ interface Handler {
 export interface Server {
   /** The bound address as a URL. */
   readonly address: string;
-  /**
-   * Sets the handler, which may depend on the address. Call it at once: no
-   * request arrives before the caller waits.
-   */
+  /** Gives the server its handler. Requests that have arrived before wait for it. */
   serve(handler: Handler): void;
   /** Stops listening; resolves when all requests are answered. */
   shutdown(): Promise<void>;
 }
 
-/** Listens for a moment. @throws the error of the runtime if this is impossible */
-export function tryToListen({ host, port, tls }: Listening): void {
-  const address = { hostname: host, port };
-  const listener = tls === undefined
-    ? Deno.listen(address)
-    : Deno.listenTls({ ...address, ...tls });
-  listener.close();
-}
-
 /**
  * Listens, and again whenever the runtime stops listening, which happens when the
- * process is out of file descriptors.
- * @throws the error of the runtime if this is impossible
+ * process is out of file descriptors. The handler follows with `serve()`, because
+ * it needs the address, and a port of 0 is known only when it is bound. If a free
+ * port were chosen before, another process could take it.
+ * @throws {ListenError}
  */
-export function listen({ host, port, tls }: Listening, log: Log): Server {
+export function listen({ host, port, tls }: ListenAddress, log: Log): Server {
+  const { promise: given, resolve: serve } = Promise.withResolvers<Handler>();
+  // The first handler waits for the given one.
   let handler: Handler = {
-    handle: () => Promise.reject(new Error("serve() was not called")),
+    handle: async (request) => (await given).handle(request),
   };
+  given.then((it) => handler = it);
+
   const options = { hostname: host, port, ...tls, onListen() {} };
   const start = () => Deno.serve(options, (request) => handler.handle(request));
-  let server = start();
+  let server: Deno.HttpServer<Deno.NetAddr>;
+  try {
+    server = start();
+  } catch (error) {
+    throw toListenError(error);
+  }
   const { hostname, port: bound } = server.addr;
   const address = originOf(hostname, bound, tls !== undefined);
   // If the port was 0, listen on the same one again.
@@ -85,9 +120,7 @@ export function listen({ host, port, tls }: Listening, log: Log): Server {
 
   return {
     address,
-    serve(requestHandler) {
-      handler = requestHandler;
-    },
+    serve,
     async shutdown() {
       isStopping = true;
       // It rejects if the runtime has stopped listening.

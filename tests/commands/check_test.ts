@@ -8,7 +8,7 @@ import { newPlants } from "../support/plants.ts";
 import { assertOneLine, replyStatus, runProgram } from "../support/program.ts";
 import { replaced } from "../support/replaced.ts";
 import { SECRET, settings } from "../support/settings.ts";
-import { test } from "../support/tests.ts";
+import { test, TestPlace } from "../support/tests.ts";
 import { makeCertificate } from "../support/tools.ts";
 
 const withOpenssl = needs("openssl");
@@ -62,6 +62,26 @@ test("check() prints a line for each setting that applies, with the flag or the 
   ], "warning: healthcheck cannot find a service on a free port: set --port");
 });
 
+Deno.test("check() warns of what a start warns of, at the address that the host stands for", async () => {
+  using place = new TestPlace();
+  for (
+    const [flags, warning] of [
+      [{ host: "0.0.0.0" }, "http://0.0.0.0:8000 is not https"],
+      [{ host: "0.0.0.0", port: "9" }, "http://0.0.0.0:9 is not https"],
+      [{ host: "::" }, "http://[::]:8000 is not https"],
+      [{ "base-url": "http://plants.example" }, "http://plants.example is not"],
+      [{ host: "localhost" }, ""],
+      [{ host: "127.0.0.2" }, ""],
+    ] as const
+  ) {
+    const given = settings({ kv: place.store, ...flags });
+    const { stderr } = await capture(() => check(given));
+    const expected = warning === "" ? "" : `warning: ${warning}`;
+    assert.equal(stderr.slice(0, expected.length), expected);
+    assert.equal(stderr === "", warning === "");
+  }
+});
+
 withOpenssl.test("check() reads the certificate and the tokens of files", async ({ directory }) => {
   const { cert, key } = await makeCertificate(directory, "plants");
   const file = directory.file("tokens");
@@ -87,11 +107,11 @@ withOpenssl.test("check() warns of a certificate that is not valid now, with the
       [1, /^$/],
       [
         3,
-        /^warning: --tls-cert: the certificate expired on \d{4}-\d\d-\d\d, so clients refuse it$/,
+        /^warning: the certificate expired on \d{4}-\d\d-\d\d, so clients refuse it$/,
       ],
       [
         -1,
-        /^warning: --tls-cert: the certificate is not valid before \d{4}-\d\d-\d\d, so /,
+        /^warning: the certificate is not valid before \d{4}-\d\d-\d\d, so /,
       ],
     ] as const
   ) {
@@ -206,10 +226,10 @@ Deno.test("check() refuses what a start would refuse, with the same line, and pr
         /^ACCESS_TOKEN is empty: expected 1 to 100 tokens/,
       ],
       // RFC 5737 reserves the address for documentation.
-      [{ HOST: "192.0.2.1" }, /^cannot listen on 192\.0\.2\.1 port 8000: /],
+      [{ HOST: "192.0.2.1" }, /^Cannot assign requested address /],
     ] as const
   ) {
-    const refused = { name: "OperatorError", message };
+    const refused = { message };
     const { stdout } = await capture(() =>
       assert.rejects(check(settings({}, variables)), refused)
     );

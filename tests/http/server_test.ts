@@ -1,26 +1,32 @@
 import assert from "node:assert/strict";
 import http2 from "node:http2";
+import { setImmediate as turn } from "node:timers/promises";
 import {
   listen,
-  type Listening,
+  type ListenAddress,
+  ListenError,
   type Server,
   tryToListen,
 } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
+import { replaced } from "../support/replaced.ts";
 import { settled } from "../support/fake_store.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService, TOKENS, VALID } from "../support/service.ts";
 import { exchange, request } from "../support/wire.ts";
 
+/** Nothing is logged. */
+const LOG = new Log("text", assert.fail);
+
 /** Starts a server on a free port; it must log nothing. */
 function start(handle: (request: Request) => Promise<Response>): Server {
   const address = { host: "127.0.0.1", port: 0, tls: undefined };
-  const server = listen(address, new Log("text", assert.fail));
+  const server = listen(address, LOG);
   server.serve({ handle });
   return server;
 }
 
-function addressOf({ address }: Server): Listening {
+function addressOf({ address }: Server): ListenAddress {
   const { hostname, port } = new URL(address);
   return { host: hostname, port: Number(port), tls: undefined };
 }
@@ -83,4 +89,44 @@ Deno.test("shutdown() resolves when running requests have their replies, and fre
   assert.equal(await (await running).text(), "late");
   await done;
   tryToListen(addressOf(server));
+});
+
+Deno.test("tryToListen() throws an error that can pass, unless a permission is missing or the address is none", () => {
+  const message = "Permission denied (os error 13)";
+  const denied = new Deno.errors.PermissionDenied(message);
+  const thrown = Object.assign(denied, { code: "EACCES" });
+  const address = { host: "127.0.0.1", port: 80, tls: undefined };
+  {
+    using _ = replaced(Deno, "listen", () => {
+      throw thrown;
+    });
+    const expected = { message, isTransient: false };
+    assert.throws(() => tryToListen(address), expected);
+  }
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  for (
+    const listenTo of [tryToListen, (it: ListenAddress) => listen(it, LOG)]
+  ) {
+    assert.throws(() => listenTo({ ...address, port }), (error) => {
+      assert.ok(error instanceof ListenError);
+      assert.match(error.message, /^Address already in use/);
+      return error.isTransient;
+    });
+  }
+  assert.equal(
+    tryToListen({ ...address, host: "localhost", port: 0 }),
+    "127.0.0.1",
+  );
+});
+
+Deno.test("a request that arrives before the handler waits for it", async () => {
+  const address = { host: "127.0.0.1", port: 0, tls: undefined };
+  const server = listen(address, LOG);
+  const early = fetch(server.address);
+  // Many times the turns in which it arrives.
+  for (let turns = 0; turns < 1_000; turns++) await turn();
+  server.serve({ handle: () => Promise.resolve(new Response("here")) });
+  assert.equal(await (await early).text(), "here");
+  await server.shutdown();
 });

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { explainValidity } from "../../src/console/certificate.ts";
+import { explainValidity } from "../../src/config/certificate.ts";
 import { needs } from "../support/needs.ts";
 import { makeCertificate, runTool } from "../support/tools.ts";
 

@@ -1,0 +1,50 @@
+import { explainValidity } from "../config/certificate.ts";
+import type { Config } from "../config/settings.ts";
+
+/** A host that is this machine, as `URL` normalizes it. */
+const LOOPBACK = /^(127\.[\d.]+|\[::1\]|(.+\.)?localhost)$/;
+
+/** The oldest version of Deno without known faults that concern the service. */
+export const DENO_OLDEST = "2.9.6";
+
+/** What may be a mistake, although the service works. */
+interface Warning {
+  /** For the log. */
+  readonly event: string;
+  readonly message: string;
+}
+
+/**
+ * Returns what a start and `check` warn of.
+ * @param address the bound address as a URL
+ */
+export function warningsOf(
+  { baseUrl, tls }: Config,
+  address: string,
+): readonly Warning[] {
+  const warnings: Warning[] = [];
+  const { deno } = Deno.version;
+  if (deno.localeCompare(DENO_OLDEST, "en", { numeric: true }) < 0) {
+    warnings.push({
+      event: "old Deno",
+      message:
+        `Deno ${deno} is older than ${DENO_OLDEST}: it closes connections ` +
+        "after larger bodies, or can corrupt a store that two processes use",
+    });
+  }
+  // Clients call the base URL, wherever the service listens.
+  const url = baseUrl ?? address;
+  if (!url.startsWith("https:") && !LOOPBACK.test(new URL(url).hostname)) {
+    warnings.push({
+      event: "clear text",
+      message:
+        `${url} is not https, so tokens are sent in clear text: set TLS_CERT ` +
+        "and TLS_KEY, or the https address of a proxy as BASE_URL",
+    });
+  }
+  const invalid = explainValidity(tls?.cert ?? "", Date.now());
+  if (invalid !== undefined) {
+    warnings.push({ event: "certificate", message: invalid });
+  }
+  return warnings;
+}

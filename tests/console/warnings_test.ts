@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { DENO_OLDEST, warningsOf } from "../../src/console/warnings.ts";
+import { replaced } from "../support/replaced.ts";
+import { readConfig } from "../support/settings.ts";
+
+/** Asserts what a start at an address, by default of loopback, warns of. */
+function assertWarning(
+  message: string | undefined,
+  address = "http://127.0.0.1:8000",
+  flags: Readonly<Record<string, string>> = {},
+): void {
+  const warnings = warningsOf(readConfig(flags), address);
+  assert.deepEqual(
+    warnings.map(({ message }) => message),
+    message === undefined ? [] : [message],
+  );
+}
+
+Deno.test("warningsOf() warns of an address for clients other than loopback without https", () => {
+  const clear = (url: string) =>
+    `${url} is not https, so tokens are sent in clear text: set TLS_CERT and ` +
+    "TLS_KEY, or the https address of a proxy as BASE_URL";
+  const hosts = [
+    "0.0.0.0",
+    "[::]",
+    "10.127.0.1",
+    "127.example",
+    "plants.example",
+    "localhost.example",
+  ];
+  for (const host of hosts) {
+    const [address, https] = [`http://${host}:8000`, `https://${host}:8000`];
+    assertWarning(clear(address), address);
+    assertWarning(undefined, https);
+    // Clients call the base URL, wherever the service listens.
+    const url = { "base-url": `http://${host}/api` };
+    assertWarning(clear(url["base-url"]), undefined, url);
+    assertWarning(clear(url["base-url"]), address, url);
+    assertWarning(undefined, address, { "base-url": `https://${host}` });
+  }
+  for (
+    const host of [
+      "127.0.0.1",
+      "127.9.9.9",
+      "[::1]",
+      "localhost",
+      "a.localhost",
+    ]
+  ) {
+    const address = `http://${host}:8000`;
+    assertWarning(undefined, address);
+    // A container that is published on loopback.
+    assertWarning(undefined, "http://0.0.0.0:8000", { "base-url": address });
+  }
+});
+
+Deno.test("warningsOf() warns of a Deno older than the oldest without known faults", () => {
+  for (
+    const [deno, isOld] of [
+      [DENO_OLDEST, false],
+      ["2.9.10", false],
+      ["2.10.0", false],
+      ["2.9.5", true],
+      ["2.8.10", true],
+    ] as const
+  ) {
+    using _ = replaced(Deno, "version", { ...Deno.version, deno });
+    assertWarning(
+      isOld
+        ? `Deno ${deno} is older than ${DENO_OLDEST}: it closes connections ` +
+          "after larger bodies, or can corrupt a store that two processes use"
+        : undefined,
+    );
+  }
+});
