@@ -3,10 +3,11 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import http2 from "node:http2";
 import { BODY_BYTES_MAX, BODY_MS_MAX } from "../../src/limits.ts";
-import { eventually } from "../support/waiting.ts";
-import { testsOfOneService } from "../support/one_service.ts";
-import { TOKEN } from "../support/program.ts";
+import { entriesIn } from "../support/plants.ts";
+import { Program, stopCleanly, TOKEN } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { eventually } from "../support/waiting.ts";
 import { chunked, exchange, request, Wire } from "../support/wire.ts";
 
 const VALID = '{"id":2,"name":"Fern"}';
@@ -21,9 +22,10 @@ function inChunks(body: string, size: number): Uint8Array {
   return request(chunked(body, size), CHUNKED);
 }
 
-const { test } = testsOfOneService();
-
-test("a body of the largest size in chunks that split characters is stored", async (program) => {
+Deno.test("a body of the largest size in chunks that split characters is stored", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   const start = '{"id":100,"name":"';
   // Each é has two bytes.
   const name = "é".repeat(8).padEnd(BODY_BYTES_MAX - start.length - 10, "x");
@@ -31,7 +33,8 @@ test("a body of the largest size in chunks that split characters is stored", asy
   const reply = await exchange(program.port, bytes);
   assert.equal(reply?.status, 200, reply?.text);
   assert.deepEqual(JSON.parse(reply.text), { name });
-  return [[["plants", 100n], { name }]];
+  await stopCleanly(program);
+  assert.deepEqual(await entriesIn(store), [[["plants", 100n], { name }]]);
 });
 
 /** Requests that end before their bodies do. */
@@ -40,7 +43,10 @@ const PARTS = [
   inChunks(VALID, 10).subarray(0, -5),
 ];
 
-test("a client that disconnects before the end of its request stores nothing", async (program) => {
+Deno.test("a client that disconnects before the end of its request stores nothing", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   const refused = await program.metric(REFUSED);
   for (const bytes of [...PARTS, request(VALID).subarray(0, 40)]) {
     using wire = await Wire.connect(program.port);
@@ -51,9 +57,14 @@ test("a client that disconnects before the end of its request stores nothing", a
     (count) => count === refused + 2,
     () => program.metric(REFUSED),
   );
+  await stopCleanly(program);
+  assert.deepEqual(await entriesIn(store), []);
 });
 
-test("an HTTP/2 client that resets its stream before the end of a body stores nothing, although the part is a plant", async (program) => {
+Deno.test("an HTTP/2 client that resets its stream before the end of a body stores nothing, although the part is a plant", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   const refused = await program.metric(REFUSED);
   const session = http2.connect(program.origin);
   try {
@@ -80,9 +91,14 @@ test("an HTTP/2 client that resets its stream before the end of a body stores no
   } finally {
     session.destroy();
   }
+  await stopCleanly(program);
+  assert.deepEqual(await entriesIn(store), []);
 });
 
-test("a client that sends a large body sees why it is refused", async (program) => {
+Deno.test("a client that sends a large body sees why it is refused", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   const body = "x".repeat(10_000_000);
   for (
     const [without, error] of [[["authorization"], 40101], [[], 41301]] as const
@@ -94,6 +110,8 @@ test("a client that sends a large body sees why it is refused", async (program) 
       ]
     ) assertRefusal(await exchange(program.port, bytes), { error });
   }
+  await stopCleanly(program);
+  assert.deepEqual(await entriesIn(store), []);
 });
 
 /** A part of a request, and the rest of it. */
@@ -106,7 +124,10 @@ const SLOW: readonly (readonly [part: Uint8Array, rest: string])[] = [
   [request(`16\r\n${VALID}\r\n`, CHUNKED), "0\r\n\r\n"],
 ];
 
-test("a body that has not arrived within 10 s is refused with 40801, and its connection ends with the rest of it", async (program) => {
+Deno.test("a body that has not arrived within 10 s is refused with 40801, and its connection ends with the rest of it", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   const slow = SLOW.map(async ([part, rest]) => {
     using wire = await Wire.connect(program.port);
     await wire.send(part);
@@ -122,4 +143,6 @@ test("a body that has not arrived within 10 s is refused with 40801, and its con
     assert.equal(await wire.rest(), "");
   });
   await Promise.all(slow);
+  await stopCleanly(program);
+  assert.deepEqual(await entriesIn(store), []);
 });

@@ -1,8 +1,9 @@
 /** What only a socket can send: request lines, headers, several requests at once. */
 import assert from "node:assert/strict";
-import type { Entry } from "../support/entries.ts";
-import { testsOfOneService } from "../support/one_service.ts";
+import { entriesIn } from "../support/plants.ts";
+import { Program, stopCleanly } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import {
   chunked,
   concatenate,
@@ -38,9 +39,10 @@ const ACCEPTED: readonly (readonly [string, Differences])[] = [
   ],
 ];
 
-const { test } = testsOfOneService();
-
-test("requests that are sent at once on one connection get their replies in order, refusals too", async (program) => {
+Deno.test("requests that are sent at once on one connection get their replies in order, refusals too", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   const creates = REFUSED.map(([error, refused], i) => {
     const id = 200n + BigInt(i);
     const accepted = request(`{"id":${id},"name":"plant ${id}"}`);
@@ -53,10 +55,17 @@ test("requests that are sent at once on one connection get their replies in orde
     assert.equal((await wire.reply())?.text, JSON.stringify({ name }));
     assertRefusal(await wire.reply(), { error });
   }
-  return creates.map(({ id, name }): Entry => [["plants", id], { name }]);
+  await stopCleanly(program);
+  assert.deepEqual(
+    await entriesIn(store),
+    creates.map(({ id, name }) => [["plants", id], { name }]),
+  );
 });
 
-test("a connection whose body follows its refusal serves the next request, or the refusal has announced a close", async (program) => {
+Deno.test("a connection whose body follows its refusal serves the next request, or the refusal has announced a close", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   for (
     const differences of [
       { line: "POST /ferns HTTP/1.1" },
@@ -72,16 +81,21 @@ test("a connection whose body follows its refusal serves the next request, or th
     await wire.send(concatenate(VALID, bytes));
     assert.equal((await wire.reply())?.status, status);
   }
+  await stopCleanly(program);
+  assert.deepEqual(await entriesIn(store), []);
 });
 
-for (const [i, [name, differences]] of ACCEPTED.entries()) {
-  test(`a create with ${name} is stored`, async (program) => {
-    const id = 400n + BigInt(i);
-    const body = `{"id":${id},"name":"Fern"}`;
-    const reply = await exchange(program.port, request(body, differences));
+for (const [name, differences] of ACCEPTED) {
+  Deno.test(`a create with ${name} is stored`, async () => {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    await using program = await Program.start(store);
+    const reply = await exchange(program.port, request(VALID, differences));
     assert.equal(reply?.status, 200, reply?.text);
     assert.equal(reply.headers.get("content-type"), "application/json");
     assert.equal(reply.text, '{"name":"Fern"}');
-    return [[["plants", id], { name: "Fern" }]];
+    await stopCleanly(program);
+    const stored = await entriesIn(store);
+    assert.deepEqual(stored, [[["plants", 2n], { name: "Fern" }]]);
   });
 }

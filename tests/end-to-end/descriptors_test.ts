@@ -1,11 +1,12 @@
 /** A process without file descriptors: it continues, and listens again. */
 import assert from "node:assert/strict";
 import { isStored, send } from "../support/ledger.ts";
-import { eventually, inParallel } from "../support/waiting.ts";
-import { needs } from "../support/needs.ts";
+import { isMissing } from "../support/needs.ts";
 import { WHOLE } from "../support/plants.ts";
-import { assertSucceeded, type Program } from "../support/program.ts";
+import { assertSucceeded, Program } from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import { makeCertificate } from "../support/tools.ts";
+import { eventually, inParallel } from "../support/waiting.ts";
 import { request } from "../support/wire.ts";
 
 /** Connections that stay open when the others end. */
@@ -41,18 +42,22 @@ const PARTS = {
 } as const;
 
 for (const scheme of ["http", "https"] as const) {
-  const isTls = scheme === "https";
-  needs(...(isTls ? ["openssl"] as const : [])).test(
-    `a service over ${scheme} without file descriptors continues, serves again when most connections end, and stops`,
-    async ({ directory, start }) => {
+  Deno.test({
+    name:
+      `a service over ${scheme} without file descriptors continues, serves again when most connections end, and stops`,
+    ignore: scheme === "https" && isMissing("openssl"),
+    async fn() {
+      using directory = new TemporaryDirectory();
+      const store = directory.file("plants.db");
       const flags: string[] = [];
       const caCerts: string[] = [];
-      if (isTls) {
+      if (scheme === "https") {
         const { cert, key } = await makeCertificate(directory, "plants");
         flags.push("--tls-cert", cert, "--tls-key", key);
         caCerts.push(Deno.readTextFileSync(cert));
       }
-      await using program = await start(flags, { shell: FEW_FILES });
+      const options = { flags, shell: FEW_FILES };
+      await using program = await Program.start(store, options);
       assert.equal(new URL(program.origin).protocol, `${scheme}:`);
       const create = async () => {
         // A new connection: an old one does not prove that the service listens.
@@ -78,5 +83,5 @@ for (const scheme of ["http", "https"] as const) {
       for (const connection of connections) connection.close();
       assert.doesNotMatch(program.stderr, /internal error/);
     },
-  );
+  });
 }

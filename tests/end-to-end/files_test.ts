@@ -1,17 +1,18 @@
 /** What commands do to files, as their system calls show it. */
 import assert from "node:assert/strict";
-import { inParallel } from "../support/waiting.ts";
-import { newPlants, range } from "../support/plants.ts";
-import { assertSucceeded, type Ended, Program } from "../support/program.ts";
-import { numberFromEnv } from "../support/random.ts";
+import { Ledger } from "../support/ledger.ts";
+import { isMissing } from "../support/needs.ts";
+import { newPlants, range, toJson, writeLines } from "../support/plants.ts";
 import {
-  type Call,
-  parseTrace,
-  traced,
-  withStrace,
-} from "../support/strace.ts";
-import { TestPlace } from "../support/tests.ts";
-import { exportLines, toLine, writeLines } from "../support/transfer.ts";
+  assertSucceeded,
+  type Ended,
+  exportLines,
+  Program,
+} from "../support/program.ts";
+import { numberFromEnv } from "../support/random.ts";
+import { type Call, parseTrace, traced } from "../support/strace.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { inParallel } from "../support/waiting.ts";
 
 /** Maximum number of kills of a first start. */
 const KILL_POINTS = numberFromEnv("KILL_POINTS", 6);
@@ -52,34 +53,44 @@ function changesIn(calls: readonly Call[]): string[] {
 }
 
 for (const words of COMMANDS) {
-  withStrace.test(`"${words}" renames, replaces, truncates, links, deletes and re-owns no file, also if its store was killed or is lost`, async ({ directory, store, start, ledger }) => {
-    {
-      await using killed = await start();
-      await ledger.store(killed, newPlants(range(1n, PLANTS)));
-      await killed.stop("SIGKILL");
-    }
-    writeLines(directory.file("lines"), [toLine(-1n, "Monstera")]);
-    const trace = directory.file("trace");
-    const options = { ...traced(trace, CHANGES), cwd: directory.path };
-    await using program = Program.spawn(words.split(" "), options);
-    if (words.startsWith("serve")) {
-      await program.printed(/listens on/);
-      if (words.endsWith("plants.db")) {
-        Deno.removeSync(store);
-        await program.printed(/the store fails/);
+  Deno.test({
+    name:
+      `"${words}" renames, truncates, links, deletes and re-owns no file, even if its store is lost`,
+    ignore: isMissing("strace"),
+    async fn() {
+      using directory = new TemporaryDirectory();
+      const store = directory.file("plants.db");
+      const ledger = new Ledger();
+      {
+        await using killed = await Program.start(store);
+        await ledger.store(killed, newPlants(range(1n, PLANTS)));
+        await killed.stop("SIGKILL");
       }
-      program.process.kill("SIGTERM");
-    }
-    const { status, stderr } = await program.ended();
-    assert.equal(status, words.startsWith("healthcheck") ? 1 : 0, stderr);
-    assert.deepEqual(changesIn(parseTrace(trace)), []);
-    const names = directory.names();
-    const others = names.filter((name) => !name.includes(".db"));
-    assert.deepEqual(others, ["lines", "trace"]);
-    // SQLite deletes the log only of a store that is there, and after its use.
-    if (!names.includes("plants.db")) {
-      assert.ok(names.includes("plants.db-wal"));
-    } else assert.ok((await exportLines(store)).length >= PLANTS - 1);
+      writeLines(directory.file("lines"), [
+        toJson({ id: -1n, plant: { name: "Monstera" } }),
+      ]);
+      const trace = directory.file("trace");
+      const options = { ...traced(trace, CHANGES), cwd: directory.path };
+      await using program = Program.spawn(words.split(" "), options);
+      if (words.startsWith("serve")) {
+        await program.printed(/listens on/);
+        if (words.endsWith("plants.db")) {
+          Deno.removeSync(store);
+          await program.printed(/the store fails/);
+        }
+        program.process.kill("SIGTERM");
+      }
+      const { status, stderr } = await program.ended();
+      assert.equal(status, words.startsWith("healthcheck") ? 1 : 0, stderr);
+      assert.deepEqual(changesIn(parseTrace(trace)), []);
+      const names = directory.names();
+      const others = names.filter((name) => !name.includes(".db"));
+      assert.deepEqual(others, ["lines", "trace"]);
+      // SQLite deletes the log only of a store that is there, and after its use.
+      if (!names.includes("plants.db")) {
+        assert.ok(names.includes("plants.db-wal"));
+      } else assert.ok((await exportLines(store)).length >= PLANTS - 1);
+    },
   });
 }
 
@@ -88,12 +99,12 @@ const WRITES = "trace=openat,pwrite64,ftruncate,fsync,fdatasync,?unlink";
 
 /** Traces a service that creates its store, until it stops or is killed. */
 async function startFirst(
-  { directory, store }: TestPlace,
+  directory: TemporaryDirectory,
   ...injection: readonly string[]
 ): Promise<Ended & { calls: readonly Call[] }> {
   const trace = directory.file("trace");
   const options = traced(trace, WRITES, ...injection);
-  const args = ["--port", "0", "--kv", store];
+  const args = ["--port", "0", "--kv", directory.file("plants.db")];
   await using program = Program.spawn(args, options);
   await program.printed(/listens on/).catch(() => {});
   const ended = await program.stop();
@@ -114,19 +125,27 @@ function killPoints(calls: readonly Call[], store: string): string[] {
   return [...points].filter((_, i) => share(i + 1) > share(i));
 }
 
-withStrace.test("a start creates plants in what a kill at any call of the first start has left", async (place) => {
-  const first = await startFirst(place);
-  assertSucceeded(first);
-  const points = killPoints(first.calls, place.store);
-  assert.notEqual(points.length, 0);
-  await inParallel(points, async (kill) => {
-    using place = new TestPlace();
-    const { ledger, start, store } = place;
-    const { signal, stderr } = await startFirst(place, kill);
-    assert.equal(signal, "SIGKILL", `${kill}: ${stderr}`);
-    await using program = await start();
-    await ledger.store(program, newPlants([1n]));
-    assertSucceeded(await program.stop());
-    await ledger.assertFile(store);
-  }, 2);
+Deno.test({
+  name:
+    "a start creates plants in what a kill at any call of the first start has left",
+  ignore: isMissing("strace"),
+  async fn() {
+    using firstDirectory = new TemporaryDirectory();
+    const first = await startFirst(firstDirectory);
+    assertSucceeded(first);
+    const store = firstDirectory.file("plants.db");
+    const points = killPoints(first.calls, store);
+    assert.notEqual(points.length, 0);
+    await inParallel(points, async (kill) => {
+      using directory = new TemporaryDirectory();
+      const store = directory.file("plants.db");
+      const ledger = new Ledger();
+      const { signal, stderr } = await startFirst(directory, kill);
+      assert.equal(signal, "SIGKILL", `${kill}: ${stderr}`);
+      await using program = await Program.start(store);
+      await ledger.store(program, newPlants([1n]));
+      assertSucceeded(await program.stop());
+      await ledger.assertFile(store);
+    }, 2);
+  },
 });

@@ -7,23 +7,37 @@ import { API_ERRORS } from "../../src/api_errors.ts";
 import { ABSENT } from "../support/history.ts";
 import { HISTORY_S, runHistory } from "../support/history_run.ts";
 import { Instance } from "../support/instances.ts";
-import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
+import { KV_ENV, KvServer } from "../support/kv_server.ts";
 import { Ledger } from "../support/ledger.ts";
+import { isMissing } from "../support/needs.ts";
 import { seedOfRun } from "../support/random.ts";
 import { fileAt, serverAt } from "../support/stores.ts";
-import { test } from "../support/tests.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
-for (const [count, instances] of [[1, "an instance"], [2, "two"]] as const) {
-  test(`creates through ${instances} on one file, and removals, are exact when they are killed, stopped and restarted`, async ({ store }) => {
+for (
+  const [count, instances] of [[1, "one instance"], [
+    2,
+    "two instances",
+  ]] as const
+) {
+  Deno.test(`creates through ${instances} on one file, and removals, are exact when they are killed, stopped and restarted`, async () => {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
     await assertExact(count, store);
   });
 }
 
 for (const count of [2, 3]) {
-  withServer.test(`creates through ${count} instances on a KV Connect server, and removals, are exact when any of them is killed, stopped or restarted`, async ({ directory }) => {
-    const file = directory.file("kv.db");
-    await using server = await KvServer.start(file);
-    await assertExact(count, file, server);
+  Deno.test({
+    name:
+      `creates through ${count} instances on a KV Connect server, and removals, are exact when any of them is killed or stopped`,
+    ignore: isMissing("DENOKV"),
+    async fn() {
+      using directory = new TemporaryDirectory();
+      const file = directory.file("kv.db");
+      await using server = await KvServer.start(file);
+      await assertExact(count, file, server);
+    },
   });
 }
 

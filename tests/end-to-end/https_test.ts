@@ -1,59 +1,88 @@
 import assert from "node:assert/strict";
-import { needs } from "../support/needs.ts";
-import { assertOneLine, runProgram, TOKEN } from "../support/program.ts";
+import { isMissing } from "../support/needs.ts";
+import {
+  assertOneLine,
+  Program,
+  runProgram,
+  TOKEN,
+} from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import { makeCertificate, runTool } from "../support/tools.ts";
-
-const withTools = needs("openssl", "curl");
 
 const PLANT = '{"id":1,"name":"Monstera"}';
 
-withTools.test("serve with a certificate answers HTTP/2 and HTTP/1.1 over TLS, and HEAD without a body", async ({ directory, start }) => {
-  const { cert, key } = await makeCertificate(directory, "plants");
-  await using program = await start(["--tls-cert", cert, "--tls-key", key]);
-  const { origin } = program;
-  assert.match(origin, /^https:\/\/127\.0\.0\.1:\d+$/);
-  const curl = (...args: string[]) =>
-    runTool("curl", ["-sS", "-i", "--cacert", cert, ...args]);
-  const versions = [["--http2", "2"], ["--http1.1", "1\\.1"]] as const;
-  for (const [option, version] of versions) {
-    const reply = await curl(
-      ...[option, `${origin}/plants`, "-H", `Authorization: Bearer ${TOKEN}`],
-      ...["-H", "Content-Type: application/json", "-d", PLANT],
-    );
-    assert.match(reply, new RegExp(`^HTTP/${version} 200 `));
-    assert.ok(reply.endsWith('\r\n\r\n{"name":"Monstera"}'), reply);
-    for (const [path, status] of [["/", 200], ["/ferns", 404]]) {
-      // curl fails if a body follows.
-      const head = await curl(option, "--head", `${origin}${path}`);
-      assert.match(head, new RegExp(`^HTTP/${version} ${status} `));
-      assert.match(head, /^content-length: [1-9]/im);
+Deno.test({
+  name:
+    "serve with a certificate answers HTTP/2 and HTTP/1.1 over TLS, and HEAD without a body",
+  ignore: isMissing("openssl", "curl"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    const { cert, key } = await makeCertificate(directory, "plants");
+    await using program = await Program.start(store, {
+      flags: ["--tls-cert", cert, "--tls-key", key],
+    });
+    const { origin } = program;
+    assert.match(origin, /^https:\/\/127\.0\.0\.1:\d+$/);
+    const curl = (...args: string[]) =>
+      runTool("curl", ["-sS", "-i", "--cacert", cert, ...args]);
+    const versions = [["--http2", "2"], ["--http1.1", "1\\.1"]] as const;
+    for (const [option, version] of versions) {
+      const authorization = `Authorization: Bearer ${TOKEN}`;
+      const type = "Content-Type: application/json";
+      // deno-fmt-ignore
+      const reply = await curl(
+        option, `${origin}/plants`, "-d", PLANT,
+        "-H", authorization, "-H", type,
+      );
+      assert.match(reply, new RegExp(`^HTTP/${version} 200 `));
+      assert.ok(reply.endsWith('\r\n\r\n{"name":"Monstera"}'), reply);
+      for (const [path, status] of [["/", 200], ["/ferns", 404]]) {
+        // curl fails if a body follows.
+        const head = await curl(option, "--head", `${origin}${path}`);
+        assert.match(head, new RegExp(`^HTTP/${version} ${status} `));
+        assert.match(head, /^content-length: [1-9]/im);
+      }
     }
-  }
-  const description = await curl(`${origin}/openapi.json`);
-  assert.ok(description.includes(`"url": "${origin}"`), description);
-  await assert.rejects(runTool("curl", ["-sS", origin]), /certificate/);
+    const description = await curl(`${origin}/openapi.json`);
+    assert.ok(description.includes(`"url": "${origin}"`), description);
+    await assert.rejects(runTool("curl", ["-sS", origin]), /certificate/);
+  },
 });
 
-withTools.test("healthcheck accepts a self-signed certificate that is for the public name only", async ({ directory, start }) => {
-  const name = "plants.example";
-  const { cert, key } = await makeCertificate(directory, "a", `DNS:${name}`);
-  const baseUrl = `https://${name}/api`;
-  const env = { TLS_CERT: cert, TLS_KEY: key, BASE_URL: baseUrl };
-  await using program = await start([], { env });
-  const run = (env: Record<string, string>) =>
-    runProgram(["healthcheck", "--port", `${program.port}`], { env });
-  const { status, stdout, stderr } = await run(env);
-  assert.deepEqual([status, stdout, stderr], [0, "", ""]);
-  assertOneLine(await run({}), 1, /^plant-store: no answer from /);
+Deno.test({
+  name:
+    "healthcheck accepts a self-signed certificate that is for the public name only",
+  ignore: isMissing("openssl", "curl"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    const name = "plants.example";
+    const { cert, key } = await makeCertificate(directory, "a", `DNS:${name}`);
+    const baseUrl = `https://${name}/api`;
+    const env = { TLS_CERT: cert, TLS_KEY: key, BASE_URL: baseUrl };
+    await using program = await Program.start(store, { env });
+    const run = (env: Record<string, string>) =>
+      runProgram(["healthcheck", "--port", `${program.port}`], { env });
+    const { status, stdout, stderr } = await run(env);
+    assert.deepEqual([status, stdout, stderr], [0, "", ""]);
+    assertOneLine(await run({}), 1, /^plant-store: no answer from /);
+  },
 });
 
-withTools.test("serve warns of an expired certificate at a start", async ({ directory, start }) => {
-  const { cert, key } = await makeCertificate(directory, "plants");
-  const sign = ["x509", "-in", cert, "-signkey", key, "-days"];
-  await runTool("openssl", [...sign, "-1", "-out", cert]);
-  const env = { TLS_CERT: cert, TLS_KEY: key };
-  await using program = await start([], { env });
-  await program.printed(
-    / warning: the certificate expired on [-\d]{10}, so clients refuse it\n/,
-  );
+Deno.test({
+  name: "serve warns of an expired certificate at a start",
+  ignore: isMissing("openssl", "curl"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    const { cert, key } = await makeCertificate(directory, "plants");
+    const sign = ["x509", "-in", cert, "-signkey", key, "-days"];
+    await runTool("openssl", [...sign, "-1", "-out", cert]);
+    const env = { TLS_CERT: cert, TLS_KEY: key };
+    await using program = await Program.start(store, { env });
+    await program.printed(
+      / warning: the certificate expired on [-\d]{10}, so clients refuse it\n/,
+    );
+  },
 });

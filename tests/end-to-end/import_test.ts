@@ -1,17 +1,16 @@
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
-import { range } from "../support/plants.ts";
-import { eventually, inParallel } from "../support/waiting.ts";
-import { Program, runProgram } from "../support/program.ts";
-import { type Random, withSeed } from "../support/random.ts";
-import { test } from "../support/tests.ts";
+import { range, toJson, writeLines } from "../support/plants.ts";
 import {
-  drawId,
   exportLines,
   importFile,
-  toLine,
-  writeLines,
-} from "../support/transfer.ts";
+  Program,
+  runProgram,
+} from "../support/program.ts";
+import { type Random, withSeed } from "../support/random.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+
+import { eventually, inParallel } from "../support/waiting.ts";
 
 /** Texts that are easy to break. */
 const TEXTS: readonly string[] = [
@@ -32,10 +31,12 @@ const TEXTS: readonly string[] = [
 /** Returns lines with ids from all over int64, in the order of the ids. */
 function drawLines(random: Random, count: number): string[] {
   const ids = new Set([ID_MIN, -1n, 0n, 1n, 2n ** 53n + 1n, ID_MAX]);
-  while (ids.size < count) ids.add(drawId(random));
+  while (ids.size < count) ids.add(random.int64());
   return Array.from(BigInt64Array.from(ids).sort(), (id) => {
-    const tag = random.chance(0.5) ? random.pick(TEXTS) : undefined;
-    return toLine(id, random.pick(TEXTS), tag);
+    const name = random.pick(TEXTS);
+    const hasTag = random.chance(0.5);
+    const plant = hasTag ? { name, tag: random.pick(TEXTS) } : { name };
+    return toJson({ id, plant });
   });
 }
 
@@ -52,8 +53,10 @@ function assertSameLines(
 /** Lines of the largest import, about 10 MB. */
 const LINES = 20_000;
 
-test("an import that is killed and repeated stores every plant, exported byte by byte in the order of ids, and changes nothing when it is repeated again", ({ directory, store }) =>
+Deno.test("an import that is killed and repeated stores every plant, and changes nothing when it is repeated again", () =>
   withSeed(async (random) => {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
     const lines = drawLines(random, LINES);
     const mixed = lines.map((line) => ({ line, key: random.float() }))
       .sort((a, b) => a.key - b.key)
@@ -89,12 +92,14 @@ test("an import that is killed and repeated stores every plant, exported byte by
 
 const encoder = new TextEncoder();
 
-test("import stores each line at once, stops at the next line when the store fails, and names the problem once", async ({ store }) => {
+Deno.test("import stores each line at once, stops at the next line when the store fails, and names the problem once", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   await using program = Program.spawn(["import", "-", "--kv", store], {
     stdin: "piped",
   });
   const stdin = program.process.stdin.getWriter();
-  await stdin.write(encoder.encode(`${toLine(1n, "x")}\n`));
+  await stdin.write(encoder.encode('{"id":1,"name":"x"}\n'));
   await eventually((lines) => lines.includes('"id":1'), async () => {
     const exported = await runProgram(["export", "--kv", store]);
     return exported.stdout;
@@ -102,7 +107,7 @@ test("import stores each line at once, stops at the next line when the store fai
   Deno.removeSync(store);
   const endless = inParallel(
     range(2n, 1_000_000),
-    (id) => stdin.write(encoder.encode(`${toLine(id, "x")}\n`)),
+    (id) => stdin.write(encoder.encode(`{"id":${id},"name":"x"}\n`)),
     1,
   );
   await assert.rejects(endless, Deno.errors.BrokenPipe);

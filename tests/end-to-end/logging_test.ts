@@ -1,14 +1,21 @@
 import assert from "node:assert/strict";
-import { assertSucceeded, replyStatus, TOKEN } from "../support/program.ts";
-import { test } from "../support/tests.ts";
+import {
+  assertSucceeded,
+  Program,
+  replyStatus,
+  TOKEN,
+} from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
 const PLANT = '{"id":1,"name":"Monstera"}';
 
-test("the log has one line for each event, and none for an ordinary request", async ({ directory, store, start }) => {
+Deno.test("the log has one line for each event, and none for an ordinary request", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const tokens = directory.file("tokens");
   Deno.writeTextFileSync(tokens, TOKEN);
   const env = { ACCESS_TOKEN_FILE: tokens, LOG_FORMAT: "json" };
-  await using program = await start([], { env });
+  await using program = await Program.start(store, { env });
   const { length } = program.stderr;
   for (const body of [PLANT, PLANT, '{"id":1,"name":""}', "{", "{}"]) {
     await replyStatus(program.create(body));
@@ -64,10 +71,12 @@ Deno.addSignalListener("SIGUSR2", () => {
 });
 `;
 
-test("a programmer error is logged whole and does not end the service", async ({ directory, start }) => {
+Deno.test("a programmer error is logged whole and does not end the service", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const bugs = directory.file("bugs.ts");
   Deno.writeTextFileSync(bugs, BUGS);
-  await using program = await start([], {
+  await using program = await Program.start(store, {
     shell: `shift; exec "$0" run --preload "${bugs}" "$@"`,
   });
   const ids = new Set<string | undefined>();

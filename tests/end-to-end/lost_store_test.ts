@@ -5,6 +5,8 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { createDuring } from "../support/instances.ts";
+import { Ledger } from "../support/ledger.ts";
+import { isMissing } from "../support/needs.ts";
 import { newPlants } from "../support/plants.ts";
 import {
   assertSucceeded,
@@ -12,7 +14,7 @@ import {
   Program,
   runProgram,
 } from "../support/program.ts";
-import { onLinux } from "../support/needs.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
 import { eventually, untilReady } from "../support/waiting.ts";
 
@@ -36,7 +38,7 @@ async function makeOther(
   signal: "SIGTERM" | "SIGKILL",
 ): Promise<string> {
   const other = `${away}/other.db`;
-  await using program = await Program.start(["--kv", other]);
+  await using program = await Program.start(other);
   await program.create('{"id":1,"name":"another plant"}');
   await program.stop(signal);
   return other;
@@ -77,38 +79,45 @@ cp "$(find /proc/$0/fd -lname '*/plants.db-wal*' | head -n 1)" "$1-wal"
 `;
 
 for (const [what, cause] of Object.entries(ACCIDENTS)) {
-  onLinux.test(`a service whose store ${what} acknowledges nothing more and logs this once, and its open files are a complete store`, async ({ directory, ledger }) => {
-    const place = {
-      directory: directory.file("data"),
-      store: directory.file("data/plants.db"),
-      away: directory.file("away"),
-    };
-    Deno.mkdirSync(place.directory);
-    Deno.mkdirSync(place.away);
-    await using program = await Program.start(["--kv", place.store]);
-    await createDuring([program], ledger, async () => {
-      await eventually(
-        (size) => size > CREATES,
-        () => ledger.acknowledged.size,
-      );
-      await cause(place);
-      await program.printed(DO_NOT_RESTART);
-    });
+  Deno.test({
+    name:
+      `a service whose store ${what} acknowledges nothing more, and its open files are complete`,
+    ignore: isMissing("Linux"),
+    async fn() {
+      using directory = new TemporaryDirectory();
+      const ledger = new Ledger();
+      const place = {
+        directory: directory.file("data"),
+        store: directory.file("data/plants.db"),
+        away: directory.file("away"),
+      };
+      Deno.mkdirSync(place.directory);
+      Deno.mkdirSync(place.away);
+      await using program = await Program.start(place.store);
+      await createDuring([program], ledger, async () => {
+        await eventually(
+          (size) => size > CREATES,
+          () => ledger.acknowledged.size,
+        );
+        await cause(place);
+        await program.printed(DO_NOT_RESTART);
+      });
 
-    const acknowledged = [...ledger.acknowledged.values()];
-    for (const create of [...acknowledged.slice(-9), ...newPlants([-1n])]) {
-      const { error } = await ledger.send(program, create);
-      assert.equal(error, API_ERRORS.storeFailed.error, `${create.id}`);
-    }
-    await untilReady(program, 503);
-    const copy = directory.file("copy.db");
-    await runTool("sh", ["-c", COPY, `${program.process.pid}`, copy]);
-    assertSucceeded(await program.stop());
-    assert.equal(occurrences(program.stderr, FAILS), 1, program.stderr);
+      const acknowledged = [...ledger.acknowledged.values()];
+      for (const create of [...acknowledged.slice(-9), ...newPlants([-1n])]) {
+        const { error } = await ledger.send(program, create);
+        assert.equal(error, API_ERRORS.storeFailed.error, `${create.id}`);
+      }
+      await untilReady(program, 503);
+      const copy = directory.file("copy.db");
+      await runTool("sh", ["-c", COPY, `${program.process.pid}`, copy]);
+      assertSucceeded(await program.stop());
+      assert.equal(occurrences(program.stderr, FAILS), 1, program.stderr);
 
-    const exported = await runProgram(["export", "--kv", copy]);
-    assertSucceeded(exported);
-    const stored = ledger.assertLines(exported.stdout);
-    assert.ok(stored >= acknowledged.length);
+      const exported = await runProgram(["export", "--kv", copy]);
+      assertSucceeded(exported);
+      const stored = ledger.assertLines(exported.stdout);
+      assert.ok(stored >= acknowledged.length);
+    },
   });
 }

@@ -1,10 +1,15 @@
 /** The progress of import and export on a terminal. */
 import assert from "node:assert/strict";
-import { needs } from "../support/needs.ts";
+import { isMissing } from "../support/needs.ts";
+import {
+  makeStore,
+  newPlants,
+  range,
+  toJson,
+  writeLines,
+} from "../support/plants.ts";
 import { runProgram } from "../support/program.ts";
-import { createStore, writeLines } from "../support/transfer.ts";
-
-const onTerminal = needs("script");
+import { TemporaryDirectory } from "../support/temporary.ts";
 
 const ERASE = "\r\x1b[K";
 const PROGRESS = /^[\d,]+ plants, [\d,]+\/s$/;
@@ -26,25 +31,42 @@ function assertProgress(erased: readonly string[]): void {
   for (const line of erased) assert.match(line, PROGRESS);
 }
 
-onTerminal.test("import shows the plants so far on a terminal only, and erases them before each line and at the end", async ({ directory, store }) => {
-  const lines = await createStore(store, 2_000);
-  const file = writeLines(directory.file("in"), [...lines, "{}", "[]"]);
-  const args = ["import", file, "--kv", store];
-  const { stderr } = await runProgram(args);
-  assert.match(stderr, /^line 2001: .*\nline 2002: .*\n0 created, 2000 /);
-  const { text, erased } = await show(args);
-  assert.equal(text, stderr);
-  assertProgress(erased);
+Deno.test({
+  name:
+    "import shows its progress on a terminal only, and erases it before each line and at the end",
+  ignore: isMissing("script"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    const plants = newPlants(range(1n, 2_000));
+    await makeStore(store, plants);
+    const lines = [...plants.map(toJson), "{}", "[]"];
+    const file = writeLines(directory.file("in"), lines);
+    const args = ["import", file, "--kv", store];
+    const { stderr } = await runProgram(args);
+    assert.match(stderr, /^line 2001: .*\nline 2002: .*\n0 created, 2000 /);
+    const { text, erased } = await show(args);
+    assert.equal(text, stderr);
+    assertProgress(erased);
+  },
 });
 
-onTerminal.test("export shows the plants so far, and erases them, unless it writes the plants to the terminal", async ({ directory, store }) => {
-  const lines = await createStore(store, 1_000);
-  const exported = lines.map((line) => `${line}\n`).join("");
-  const args = ["export", "--kv", store];
-  const out = directory.file("out");
-  const { text, erased } = await show(args, `> ${out}`);
-  assert.equal(text, "");
-  assertProgress(erased);
-  assert.equal(Deno.readTextFileSync(out), exported);
-  assert.deepEqual(await show(args), { text: exported, erased: [] });
+Deno.test({
+  name:
+    "export shows its progress, and erases it, unless it writes the plants to the terminal",
+  ignore: isMissing("script"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    const plants = newPlants(range(1n, 1_000));
+    await makeStore(store, plants);
+    const exported = plants.map((plant) => `${toJson(plant)}\n`).join("");
+    const args = ["export", "--kv", store];
+    const out = directory.file("out");
+    const { text, erased } = await show(args, `> ${out}`);
+    assert.equal(text, "");
+    assertProgress(erased);
+    assert.equal(Deno.readTextFileSync(out), exported);
+    assert.deepEqual(await show(args), { text: exported, erased: [] });
+  },
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
-import { KV_ENV, KvServer, withServer } from "../support/kv_server.ts";
-import { isStored } from "../support/ledger.ts";
-import { eventually, untilReady } from "../support/waiting.ts";
-import { onLinux } from "../support/needs.ts";
+import { StoreLock } from "../support/accidents.ts";
+import { KV_ENV, KvServer } from "../support/kv_server.ts";
+import { isStored, Ledger } from "../support/ledger.ts";
+import { isMissing } from "../support/needs.ts";
 import { WHOLE } from "../support/plants.ts";
 import {
   assertSucceeded,
@@ -11,8 +11,9 @@ import {
   Program,
   replyStatus,
 } from "../support/program.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import { freePort, runTool } from "../support/tools.ts";
-import { StoreLock } from "../support/temporary.ts";
+import { eventually, untilReady } from "../support/waiting.ts";
 import { Wire } from "../support/wire.ts";
 
 /** Returns the files that a process has open, a line each. */
@@ -21,57 +22,70 @@ function openFiles(pid: number): Promise<string> {
   return runTool("sh", ["-c", `readlink /proc/${pid}/fd/* || true`]);
 }
 
-onLinux.test("a service does not listen before its store is open", async ({ store, start }) => {
-  // Keeps the store in the mode in which a second start only has to write.
-  await using _first = await start();
-  using lock = new StoreLock(store);
-  const port = freePort();
-  await using program = Program.spawn(["--port", `${port}`, "--kv", store]);
-  // It has checked the address and opened the store when it waits for the lock.
-  await eventually(
-    (files) => files.split("\n").includes(Deno.realPathSync(store)),
-    () => openFiles(program.process.pid),
-  );
-  await assert.rejects(Wire.connect(port), Deno.errors.ConnectionRefused);
-  assert.equal(program.stderr, "");
-  lock[Symbol.dispose]();
-  await program.printed(/listens on/);
-  const ready = fetch(`http://127.0.0.1:${port}/readyz`);
-  assert.equal(await replyStatus(ready), 200);
+Deno.test({
+  name: "a service does not listen before its store is open",
+  ignore: isMissing("Linux"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    // Keeps the store in the mode in which a second start only has to write.
+    await using _first = await Program.start(store);
+    using lock = new StoreLock(store);
+    const port = freePort();
+    await using program = Program.spawn(["--port", `${port}`, "--kv", store]);
+    // It has checked the address and opened the store when it waits for the lock.
+    await eventually(
+      (files) => files.split("\n").includes(Deno.realPathSync(store)),
+      () => openFiles(program.process.pid),
+    );
+    await assert.rejects(Wire.connect(port), Deno.errors.ConnectionRefused);
+    assert.equal(program.stderr, "");
+    lock[Symbol.dispose]();
+    await program.printed(/listens on/);
+    const ready = fetch(`http://127.0.0.1:${port}/readyz`);
+    assert.equal(await replyStatus(ready), 200);
+  },
 });
 
-withServer.test("creates and GET /readyz are answered 503 while a KV Connect server hangs or is away, and succeed when it is back", async ({ directory, ledger }) => {
-  const file = directory.file("kv.db");
-  await using server = await KvServer.start(file);
-  await using program = await Program.start(["--kv", server.url], {
-    env: KV_ENV,
-  });
-  let lastId = 0n;
-  const create = () => ledger.send(program, { id: ++lastId, plant: WHOLE });
-  for (
-    const [fail, recover] of [
-      [() => server.freeze(), () => server.thaw()],
-      [() => server.kill(), () => server.restart()],
-    ] as const
-  ) {
-    assert.ok(isStored(await create()));
-    await fail();
-    await untilReady(program, 503);
-    // More than all commits that may be in flight.
-    const failing = await Promise.all(Array.from({ length: 400 }, create));
-    const expected = API_ERRORS.storeFailed.error;
-    for (const { error } of failing) assert.equal(error, expected);
-    assert.equal(await replyStatus(program.get("/readyz")), 503);
-    assert.equal(await program.metric("plant_store_creates_running"), 0);
-    await recover();
-    await untilReady(program);
-  }
-  await ledger.settle(program);
-  const failing = occurrences(program.stderr, /the store fails/g);
-  assert.equal(failing, 2, program.stderr);
-  // What Deno's client prints at each retry, unless DENO_LOG silences it.
-  assert.doesNotMatch(program.stderr, /^KV Connect/m);
-  assertSucceeded(await program.stop());
-  await server.kill();
-  assert.equal(await ledger.assertFile(file), Number(lastId));
+Deno.test({
+  name:
+    "creates and GET /readyz are answered 503 while a KV Connect server hangs or is away, and succeed when it is back",
+  ignore: isMissing("DENOKV"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const ledger = new Ledger();
+    const file = directory.file("kv.db");
+    await using server = await KvServer.start(file);
+    await using program = await Program.start(server.url, {
+      env: KV_ENV,
+    });
+    let lastId = 0n;
+    const create = () => ledger.send(program, { id: ++lastId, plant: WHOLE });
+    for (
+      const [fail, recover] of [
+        [() => server.freeze(), () => server.thaw()],
+        [() => server.kill(), () => server.restart()],
+      ] as const
+    ) {
+      assert.ok(isStored(await create()));
+      await fail();
+      await untilReady(program, 503);
+      // More than all commits that may be in flight.
+      const failing = await Promise.all(Array.from({ length: 400 }, create));
+      const expected = API_ERRORS.storeFailed.error;
+      for (const { error } of failing) assert.equal(error, expected);
+      assert.equal(await replyStatus(program.get("/readyz")), 503);
+      assert.equal(await program.metric("plant_store_creates_running"), 0);
+      await recover();
+      await untilReady(program);
+    }
+    await ledger.settle(program);
+    const failing = occurrences(program.stderr, /the store fails/g);
+    assert.equal(failing, 2, program.stderr);
+    // What Deno's client prints at each retry, unless DENO_LOG silences it.
+    assert.doesNotMatch(program.stderr, /^KV Connect/m);
+    assertSucceeded(await program.stop());
+    await server.kill();
+    assert.equal(await ledger.assertFile(file), Number(lastId));
+  },
 });

@@ -6,12 +6,13 @@ import {
   assertOneLine,
   assertSucceeded,
   type Ended,
+  importFile,
+  Program,
   replyStatus,
   runProgram,
   TOKEN,
 } from "../support/program.ts";
-import { test } from "../support/tests.ts";
-import { importFile } from "../support/transfer.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
 const LINE = '{"id":9223372036854775807,"name":"Monstera","tag":"climber"}\n';
 const REPLY = '{"name":"Monstera","tag":"climber"}';
@@ -21,8 +22,10 @@ function assertPrinted(ended: Ended, stdout: string, stderr = ""): void {
   assert.deepEqual(ended, { status: 0, signal: null, stdout, stderr });
 }
 
-test("serve stores a plant, refuses another token and an invalid body, and ends with SIGTERM; healthcheck succeeds meanwhile", async ({ store, start }) => {
-  await using program = await start();
+Deno.test("serve stores a plant, refuses another token and an invalid body, and ends with SIGTERM; healthcheck succeeds meanwhile", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   for (let i = 0; i < 2; i++) {
     const reply = await program.create(LINE);
     assert.deepEqual([reply.status, await reply.text()], [200, REPLY]);
@@ -40,7 +43,9 @@ test("serve stores a plant, refuses another token and an invalid body, and ends 
   assertOneLine(await runProgram(healthcheck), 1, /: no answer from /);
 });
 
-test("import, export and remove move the plants of a store", async ({ directory, store }) => {
+Deno.test("import, export and remove move the plants of a store", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const file = directory.file("in");
   Deno.writeTextFileSync(file, LINE);
   const created = `created a new store in ${store}\n1 created, `;
@@ -53,7 +58,8 @@ test("import, export and remove move the plants of a store", async ({ directory,
   assert.deepEqual(directory.names(), ["in", "plants.db"]);
 });
 
-test("check, openapi, --version and --help print without a store, and an unknown flag is refused", async ({ directory }) => {
+Deno.test("check, openapi, --version and --help print without a store, and an unknown flag is refused", async () => {
+  using directory = new TemporaryDirectory();
   const run = (...args: string[]) =>
     runProgram(args, {
       cwd: directory.path,

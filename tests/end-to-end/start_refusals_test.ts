@@ -4,22 +4,22 @@
  */
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/store/open.ts";
-import { execute, overwrite, PAGE_BYTES } from "../support/damage.ts";
+import { execute, overwrite, PAGE_BYTES } from "../support/accidents.ts";
 import { KV_ENV } from "../support/kv_server.ts";
-import { onLinux } from "../support/needs.ts";
-import { FIRST_TABLE } from "../support/places.ts";
+import { isMissing } from "../support/needs.ts";
+import { FIRST_TABLE, makeStore, newPlants, range } from "../support/plants.ts";
 import {
   assertOneLine,
   assertSucceeded,
   type Ended,
+  occurrences,
   Program,
   replyStatus,
   runProgram,
 } from "../support/program.ts";
-import { tracedOn, wasInjected, withStrace } from "../support/strace.ts";
-import { test, TestPlace } from "../support/tests.ts";
+import { tracedOn, wasInjected } from "../support/strace.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
-import { createStore } from "../support/transfer.ts";
 
 const CHECK = "check its address, and its token in DENO_KV_ACCESS_TOKEN";
 
@@ -67,7 +67,9 @@ for (
     ["bad\\377.db", /: expected arguments in UTF-8$/m],
   ] as const
 ) {
-  test(`serve, import and export refuse --kv ${kv} with one line and status 2, and change no file`, async ({ directory, store }) => {
+  Deno.test(`serve, import and export refuse --kv ${kv} with one line and status 2, and change no file`, async () => {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
     Deno.writeTextFileSync(store, "x");
     const shell = `exec "$0" "$@" --kv "$(printf '${kv}')"`;
     for (const command of ["serve --port 0", "import /dev/null", "export"]) {
@@ -92,11 +94,11 @@ const UNTRUE = [
 ] as const;
 
 Deno.test("a command refuses with one line and status 2 a variable of Deno that makes its answer untrue, and changes no file", async () => {
-  using place = new TestPlace();
-  const { directory, store } = place;
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   {
     // The files of a killed service are those of an open store.
-    await using service = await place.start();
+    await using service = await Program.start(store);
     await service.stop("SIGKILL");
   }
   const names = directory.names();
@@ -115,35 +117,51 @@ Deno.test("a command refuses with one line and status 2 a variable of Deno that 
   }
 });
 
-withStrace.test("a start succeeds despite a failed read of an intact store, or fails with one line and status 1; a corrupt store has status 2", async ({ directory, store }) => {
-  await createStore(store, 1_000);
-  const trace = directory.file("trace");
-  let isInjected: boolean;
-  let nth = 1;
-  do {
-    const eio = `inject=pread64:error=EIO:when=${nth}`;
-    await using program = Program.spawn(
-      ["--port", "0", "--kv", store],
-      tracedOn(store, trace, "trace=pread64", eio),
-    );
-    await program.printed(/\n/);
-    const ended = await program.stop();
-    if (ended.status !== 0) {
-      assertOneLine(ended, 1, /disk (is full or )?fails$/m);
+Deno.test({
+  name:
+    "a start that fails to read an intact store succeeds all the same, or fails with one line and status 1",
+  ignore: isMissing("strace"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    await makeStore(store, newPlants(range(1n, 1_000)));
+    const trace = directory.file("trace");
+    const start = async (...injection: readonly string[]) => {
+      await using program = Program.spawn(
+        ["--port", "0", "--kv", store],
+        tracedOn(store, trace, "trace=pread64", ...injection),
+      );
+      await program.printed(/\n/);
+      return await program.stop();
+    };
+    assertSucceeded(await start());
+    const text = Deno.readTextFileSync(trace);
+    const reads = occurrences(text, /^pread64\(/gm);
+    assert.ok(reads > 3, `${reads} reads`);
+    for (let nth = 1; nth <= reads; nth += 3) {
+      const ended = await start(`inject=pread64:error=EIO:when=${nth}`);
+      assert.ok(wasInjected(trace), `read ${nth} of ${reads}`);
+      if (ended.status !== 0) {
+        assertOneLine(ended, 1, /disk (is full or )?fails$/m);
+      }
     }
-    isInjected = wasInjected(trace);
-    nth += 3;
-  } while (isInjected);
-  assert.ok(nth > 7);
+    assert.deepEqual(directory.names(), ["plants.db", "trace"]);
+  },
+});
+
+Deno.test("a start with a corrupt store fails with one line and status 2", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await makeStore(store, newPlants(range(1n, 1_000)));
   overwrite(store, PAGE_BYTES, PAGE_BYTES);
   const corrupt = /: the database is corrupt, .*: restart once; /;
   assertOneLine(await startOn(store), 2, corrupt);
-  assert.deepEqual(directory.names(), ["plants.db", "trace"]);
+  assert.deepEqual(directory.names(), ["plants.db"]);
 });
 
-Deno.test("serve, check and import with KV_CREATE=no refuse a path without a store with one line and status 2, read no input and change nothing, until an import with --kv-create yes creates the store", async () => {
-  using place = new TestPlace();
-  const { directory, store } = place;
+Deno.test("serve, check and import with KV_CREATE=no refuse a path without a store, and change nothing", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const env = { KV_CREATE: "no" };
   const sources = [
     ["KV_CREATE", [], env],
@@ -181,6 +199,14 @@ Deno.test("serve, check and import with KV_CREATE=no refuse a path without a sto
       }
     }
   }
+});
+
+Deno.test("import with --kv-create yes makes the store that check, import and serve with KV_CREATE=no need", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  // What an interrupted first start has left.
+  execute(store, FIRST_TABLE);
+  const env = { KV_CREATE: "no" };
   const importing = ["import", "--kv-create", "yes", "-", "--kv", store];
   const imported = await runProgram(importing, { env });
   assertSucceeded(imported);
@@ -194,11 +220,13 @@ Deno.test("serve, check and import with KV_CREATE=no refuse a path without a sto
     checked.stdout,
   );
   assertSucceeded(await runProgram(["import", "-", "--kv", store], { env }));
-  await using program = await place.start([], { env });
+  await using program = await Program.start(store, { env });
   assert.equal(await replyStatus(program.create('{"id":1,"name":"a"}')), 200);
 });
 
-test("serve fails with one line if its port is taken, and creates no store", async ({ directory, store }) => {
+Deno.test("serve fails with one line if its port is taken, and creates no store", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   assertOneLine(
@@ -212,17 +240,22 @@ test("serve fails with one line if its port is taken, and creates no store", asy
   assert.deepEqual(directory.names(), []);
 });
 
-onLinux.test("serve refuses with one line a store below /dev or /proc before it is created", async () => {
-  for (const directory of ["/dev/shm", "/proc"]) {
-    const path = `${directory}/${crypto.randomUUID()}.db`;
-    const ended = await startOn(path);
-    assertOneLine(ended, 2, /cannot use \/.*: check the path in /);
-    // Deno itself needs all permissions to look there.
-    await runTool("test", ["!", "-e", path]);
-  }
+Deno.test({
+  name:
+    "serve refuses with one line a store below /dev or /proc before it is created",
+  ignore: isMissing("Linux"),
+  async fn() {
+    for (const directory of ["/dev/shm", "/proc"]) {
+      const path = `${directory}/${crypto.randomUUID()}.db`;
+      const ended = await startOn(path);
+      assertOneLine(ended, 2, /cannot use \/.*: check the path in /);
+      // Deno itself needs all permissions to look there.
+      await runTool("test", ["!", "-e", path]);
+    }
+  },
 });
 
-test("serve and export wait 9 s for a KV Connect server that does not answer, then fail with one line", async () => {
+Deno.test("serve and export wait 9 s for a KV Connect server that does not answer, then fail with one line", async () => {
   // Its clients get no reply.
   using silent = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   // It accepts clients, but answers no read.
@@ -242,7 +275,7 @@ test("serve and export wait 9 s for a KV Connect server that does not answer, th
   );
 });
 
-test("a start and an export show the text of a KV Connect server that refuses them on one harmless line", async () => {
+Deno.test("a start and an export show the text of a KV Connect server that refuses them on one harmless line", async () => {
   const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
   const text = `wrong token: ${token} \x1b[31mred\r\n\u2028${"x".repeat(1e5)}`;
   for (
@@ -261,11 +294,16 @@ test("a start and an export show the text of a KV Connect server that refuses th
   }
 });
 
-onLinux.test("a command fails with one line if stdout cannot be written, and keeps its exit status if stderr cannot", async () => {
-  const stdout = { shell: '"$0" "$@" > /dev/full' };
-  const ended = await runProgram(["--help"], stdout);
-  assertOneLine(ended, 1, /cannot write to stdout: No space left on device/);
-  const stderr = { shell: '"$0" "$@" 2> /dev/full' };
-  const silent = await runProgram(["--frob"], stderr);
-  assert.deepEqual([silent.status, silent.stderr], [2, ""]);
+Deno.test({
+  name:
+    "a command fails with one line if stdout cannot be written, and keeps its exit status if stderr cannot",
+  ignore: isMissing("Linux"),
+  async fn() {
+    const stdout = { shell: '"$0" "$@" > /dev/full' };
+    const ended = await runProgram(["--help"], stdout);
+    assertOneLine(ended, 1, /cannot write to stdout: No space left on device/);
+    const stderr = { shell: '"$0" "$@" 2> /dev/full' };
+    const silent = await runProgram(["--frob"], stderr);
+    assert.deepEqual([silent.status, silent.stderr], [2, ""]);
+  },
 });

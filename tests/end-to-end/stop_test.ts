@@ -1,19 +1,18 @@
 import assert from "node:assert/strict";
-import { eventually } from "../support/waiting.ts";
-import { needs } from "../support/needs.ts";
+import { StoreLock } from "../support/accidents.ts";
+import { isMissing } from "../support/needs.ts";
 import {
   assertSucceeded,
+  exportLines,
   occurrences,
   Program,
   STACK,
 } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
-import { StoreLock } from "../support/temporary.ts";
-import { test } from "../support/tests.ts";
-import { exportLines } from "../support/transfer.ts";
-import { request, Wire } from "../support/wire.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
-const onTerminal = needs("script");
+import { eventually } from "../support/waiting.ts";
+import { request, Wire } from "../support/wire.ts";
 
 const BODY = '{"id":7,"name":"Monstera"}';
 const IDLE = '{"id":1,"name":"idle"}';
@@ -41,8 +40,10 @@ async function waitForRefusal(port: number): Promise<void> {
   });
 }
 
-test("SIGTERM lets a running create finish, refuses a body that is arriving, and does not wait for idle clients", async ({ store, start }) => {
-  await using program = await start();
+Deno.test("SIGTERM lets a running create finish, refuses a body that is arriving, and does not wait for idle clients", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   const { port } = program;
   using silent = await Wire.connect(port);
   using headless = await Wire.connect(port);
@@ -72,19 +73,32 @@ test("SIGTERM lets a running create finish, refuses a body that is arriving, and
   assert.deepEqual(await exportLines(store), [IDLE, BODY]);
 });
 
-test("SIGHUP does not end a service without a token file, and signals within half a second count as one", async ({ start }) => {
-  await using program = await start();
+Deno.test("SIGHUP does not end a service without a token file", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   assert.match(await program.reload(), /Z info: nothing to reload: .*\n$/);
-  program.process.kill("SIGINT");
-  program.process.kill("SIGTERM");
-  assertSucceeded(await program.stop("SIGINT"));
-  const { stderr } = program;
+  assertSucceeded(await program.stop());
+});
+
+Deno.test("SIGINT and SIGTERM that arrive at once stop a service once", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
+  // A stopped process gets both when it continues, however late that is.
+  for (const signal of ["SIGSTOP", "SIGINT", "SIGTERM", "SIGCONT"] as const) {
+    program.process.kill(signal);
+  }
+  const { status, stderr } = await program.ended();
+  assert.equal(status, 0, stderr);
   assert.equal(occurrences(stderr, /: draining/g), 1, stderr);
   assert.equal(occurrences(stderr, /info: stopped\n/g), 1, stderr);
 });
 
-test("a later signal ends a stop that is still waiting, with status 1", async ({ store, start }) => {
-  await using program = await start();
+Deno.test("a later signal ends a stop that is still waiting, with status 1", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   using running = await Wire.connect(program.port);
   using _lock = new StoreLock(store);
   await running.send(request(BODY));
@@ -100,7 +114,7 @@ test("a later signal ends a stop that is still waiting, with status 1", async ({
   assert.equal(await running.reply(), undefined);
 });
 
-test("SIGTERM ends a start that waits for a KV Connect server, and SIGHUP does not", async () => {
+Deno.test("SIGTERM ends a start that waits for a KV Connect server, and SIGHUP does not", async () => {
   // Its clients get no reply.
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   await using program = Program.spawn(
@@ -114,10 +128,16 @@ test("SIGTERM ends a start that waits for a KV Connect server, and SIGHUP does n
   assert.doesNotMatch(stderr, STACK);
 });
 
-onTerminal.test("a service stops when its terminal closes", async ({ start }) => {
-  // The service inherits the third descriptor: its end is waited for, too.
-  const shell = 'exec script -qfc "$0 $*" /dev/null >&2 3>&2';
-  await using program = await start([], { shell });
-  await program.stop("SIGKILL");
-  await waitForRefusal(program.port);
+Deno.test({
+  name: "a service stops when its terminal closes",
+  ignore: isMissing("script"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    // The service inherits the third descriptor: its end is waited for, too.
+    const shell = 'exec script -qfc "$0 $*" /dev/null >&2 3>&2';
+    await using program = await Program.start(store, { shell });
+    await program.stop("SIGKILL");
+    await waitForRefusal(program.port);
+  },
 });

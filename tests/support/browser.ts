@@ -29,16 +29,33 @@ export class Browser implements AsyncDisposable {
   readonly #profile = new TemporaryDirectory();
   readonly #process = new BackgroundProcess(CHROMIUM, {
     args: [
-      ...["--headless", "--no-sandbox", "--no-first-run", "--disable-gpu"],
-      ...["--disable-quic", "--disable-dev-shm-usage", "--disable-sync"],
-      ...["--disable-background-networking", "--disable-component-update"],
-      ...["--remote-debugging-port=0", `--user-data-dir=${this.#profile.path}`],
+      "--headless",
+      "--no-sandbox",
+      "--no-first-run",
+      "--disable-gpu",
+      "--disable-quic",
+      "--disable-dev-shm-usage",
+      "--disable-sync",
+      "--disable-background-networking",
+      "--disable-component-update",
+      "--remote-debugging-port=0",
+      `--user-data-dir=${this.#profile.path}`,
     ],
   });
+  /** The host and port that it listens on. */
+  #host = "";
+
+  private constructor() {}
+
+  static async start(): Promise<Browser> {
+    const browser = new Browser();
+    const [, host = ""] = await browser.#process.printed(DEVTOOLS_HOST);
+    browser.#host = host;
+    return browser;
+  }
 
   async openTab(): Promise<Tab> {
-    const [, host = ""] = await this.#process.printed(DEVTOOLS_HOST);
-    const url = `http://${host}/json/new?about:blank`;
+    const url = `http://${this.#host}/json/new?about:blank`;
     const response = await fetch(url, { method: "PUT" });
     const tab = new Tab((await response.json()).webSocketDebuggerUrl);
     for (const domain of ["Page", "Runtime", "Log"]) {

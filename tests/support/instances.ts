@@ -31,7 +31,7 @@ export class Instance implements AsyncDisposable {
   /** Starts it again. */
   async start(): Promise<void> {
     const options = { env: this.#env, port: this.port };
-    this.#program = await Program.start(["--kv", this.#store], options);
+    this.#program = await Program.start(this.#store, options);
   }
 
   /** Stops the process for a time. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { History, isUnsettled } from "./history.ts";
-import { toBody } from "./plants.ts";
+import { toJson } from "./plants.ts";
 import { post, type Target } from "./program.ts";
 import { inParallel } from "./waiting.ts";
 
@@ -27,7 +27,7 @@ export async function send(
   signal?: AbortSignal,
 ): Promise<Answer> {
   try {
-    const response = await post(target, toBody(newPlant), {}, signal);
+    const response = await post(target, toJson(newPlant), {}, signal);
     const { status, headers } = response;
     assert.equal(headers.get("content-type"), "application/json");
     const body: unknown = await response.json();

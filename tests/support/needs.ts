@@ -3,7 +3,7 @@
  * missing, and what is not tested without them.
  */
 import { globSync } from "node:fs";
-import { canMount } from "./small_disk.ts";
+import { canMount } from "./temporary.ts";
 import { type TestPlace, type Tests, testsIf } from "./tests.ts";
 
 /** Whether a machine has a tool, and what is tested with it. */
@@ -79,23 +79,32 @@ type ToolName = keyof typeof TOOLS;
 /** The number of tests that a missing tool would enable. */
 const skipped = new Map<ToolName, number>();
 
+/** The tools that were looked for, and whether they are there. */
+const found = new Map<ToolName, boolean>();
+
+/** Whether this machine has a tool. */
+function hasTool(name: ToolName): boolean {
+  return found.getOrInsertComputed(name, TOOLS[name][0]);
+}
+
 /** Whether this machine has some tools. */
 export function isThere(...names: readonly ToolName[]): boolean {
-  return names.every((name) => TOOLS[name][0]());
+  return names.every(hasTool);
+}
+
+/**
+ * Returns whether this machine lacks one of the tools that a test needs, which is
+ * ignored then. The test is counted for each of the missing ones.
+ */
+export function isMissing(...names: readonly ToolName[]): boolean {
+  const missing = names.filter((name) => !hasTool(name));
+  for (const tool of missing) skipped.set(tool, (skipped.get(tool) ?? 0) + 1);
+  return missing.length > 0;
 }
 
 /** Returns a function for tests that need some tools. */
 export function needs(...names: readonly ToolName[]): Tests<TestPlace> {
-  const missing = names.filter((name) => !isThere(name));
-  const { test } = testsIf(missing.length === 0);
-  return {
-    test(name, run) {
-      test(name, run);
-      for (const tool of missing) {
-        skipped.set(tool, (skipped.get(tool) ?? 0) + 1);
-      }
-    },
-  };
+  return { test: (name, run) => testsIf(!isMissing(...names)).test(name, run) };
 }
 
 export const onLinux = needs("Linux");

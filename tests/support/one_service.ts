@@ -14,7 +14,7 @@ export function testsOfOneService() {
   Deno.test.beforeAll(async () => {
     const directory = resources.use(new TemporaryDirectory());
     const file = directory.file("plants.db");
-    program = await Program.start(["--kv", file]);
+    program = await Program.start(file);
     resources.defer(async () => {
       const ended = await program.stop();
       assertSucceeded(ended);

@@ -26,10 +26,15 @@ export interface ProgramOptions {
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly stdin?: "piped" | "null";
-  /** The port of {@link Program.start}; a free one if absent. */
-  readonly port?: number;
   /** A script of the shell to run it with, as `"$0" "$@"`. */
   readonly shell?: string;
+}
+
+/** How to start a service, beside its store. */
+export interface ServiceOptions extends ProgramOptions {
+  readonly flags?: readonly string[];
+  /** A free one if absent. */
+  readonly port?: number;
 }
 
 /** Returns what `deno task serve` runs: environment, flags and main.ts. */
@@ -82,9 +87,31 @@ export function runProgram(
   return new BackgroundProcess(...command(args, options)).ended();
 }
 
+/** Runs an import of a file into a store. */
+export function importFile(store: string, file: string): Promise<Ended> {
+  return runProgram(["import", file, "--kv", store]);
+}
+
+/** Exports a store, which must succeed without a message. */
+export async function exportLines(store: string): Promise<string[]> {
+  const ended = await runProgram(["export", "--kv", store]);
+  assert.equal(ended.stderr, "");
+  assert.equal(ended.status, 0);
+  const lines = ended.stdout.split("\n");
+  assert.equal(lines.pop(), "");
+  return lines;
+}
+
 /** Asserts that a program has succeeded. */
 export function assertSucceeded({ status, stderr }: Ended): void {
   assert.equal(status, 0, stderr);
+}
+
+/** Stops a service; asserts that it succeeds and has logged no error. */
+export async function stopCleanly(service: Program): Promise<void> {
+  const ended = await service.stop();
+  assertSucceeded(ended);
+  assert.doesNotMatch(ended.stderr, /error/);
 }
 
 /** Asserts that a program ended with a status and one line for the operator. */
@@ -135,13 +162,16 @@ export class Program extends BackgroundProcess {
   /** The address that it listens on. */
   origin = "";
 
-  /** Starts the service and waits for the end of its banner. */
+  /**
+   * Starts the service and waits for the end of its banner.
+   * @param store a file, or the URL of a KV Connect server
+   */
   static async start(
-    args: readonly string[],
-    options: ProgramOptions = {},
+    store: string,
+    { flags = [], port = 0, ...options }: ServiceOptions = {},
   ): Promise<Program> {
-    const port = String(options.port ?? 0);
-    const program = Program.spawn(["--port", port, ...args], options);
+    const args = ["--port", `${port}`, "--kv", store, ...flags];
+    const program = Program.spawn(args, options);
     const [, origin = ""] = await program.printed(BANNER);
     program.origin = origin;
     return program;

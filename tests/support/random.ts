@@ -20,6 +20,12 @@ export class Random {
     return min + Math.floor(this.float() * (max - min + 1));
   }
 
+  /** Returns any int64. */
+  int64(): bigint {
+    const high = BigInt(this.int(0, 2 ** 32 - 1));
+    return BigInt.asIntN(64, high << 32n | BigInt(this.int(0, 2 ** 32 - 1)));
+  }
+
   /** Returns `true` with a probability. */
   chance(probability: number): boolean {
     return this.float() < probability;

@@ -1,15 +1,18 @@
 /** Runs programs under strace, and reads what it wrote. */
 import { resolve } from "node:path";
-import { needs } from "./needs.ts";
 import type { ProgramOptions } from "./program.ts";
 
-export const withStrace = needs("strace");
+/** A line of a trace, or two that belong together. */
+interface Line {
+  readonly thread: string;
+  readonly text: string;
+  /** The lines where it started and returned: their order is that of time. */
+  readonly startedAt: number;
+  readonly returnedAt: number;
+}
 
 /** A system call of a traced program. */
-export interface Call {
-  readonly thread: string;
-  /** Its line, or two that belong together. */
-  readonly text: string;
+export interface Call extends Line {
   readonly name: string;
   /** Its arguments; strings are empty here, and in `paths` or `data`. */
   readonly args: string;
@@ -17,33 +20,24 @@ export interface Call {
   readonly data: Uint8Array<ArrayBuffer>;
   /** Its result, `-1` and a name if it failed; `?` without one. */
   readonly result: string;
-  /** The lines where it started and returned: their order is that of time. */
-  readonly startedAt: number;
-  readonly returnedAt: number;
 }
-
-type Line = Pick<Call, "thread" | "startedAt" | "returnedAt" | "text">;
 
 const LINE = /^(\d+) +(<\.\.\. \w+ resumed>)?(.*?)( *<unfinished \.\.\.>)?$/gm;
 const STRING = /"([^"]*)"/g;
 const CALL = /^(\w+)\((.*)\) += (.*)$/;
 
 /**
- * Returns how to start a program under strace.
+ * Returns how to start a program under strace, with all of its threads.
  * @param file for the output of strace
  * @param expressions what to trace and to inject
  */
-export function traced(file: string, ...expressions: readonly string[]) {
-  const quoted = expressions.map((expression) => `-e '${expression}'`);
+export function traced(
+  file: string,
+  ...expressions: readonly string[]
+): ProgramOptions {
   // Other system calls do not stop the program, unless strace injects.
   const speed = `${expressions}`.includes("inject=") ? "" : "--seccomp-bpf";
-  // -D: signals reach the program, not strace; -s: more than any write has.
-  const options = `${speed} -D -f -qq -y -xx -s 4000000 -o ${file}`;
-  return {
-    // Deno's caches make calls of their own.
-    env: { DENO_DIR: "/dev/null" },
-    shell: `exec strace ${options} ${quoted.join(" ")} "$0" "$@"`,
-  };
+  return underStrace(`-f ${speed}`, file, expressions);
 }
 
 /**
@@ -55,8 +49,22 @@ export function tracedOn(
   file: string,
   ...expressions: readonly string[]
 ): ProgramOptions {
-  const { env, shell } = traced(file, ...expressions);
-  return { env, shell: shell.replace(" -f ", ` -P '${path}' `) };
+  return underStrace(`-P '${path}'`, file, expressions);
+}
+
+function underStrace(
+  options: string,
+  file: string,
+  expressions: readonly string[],
+): ProgramOptions {
+  const quoted = expressions.map((it) => `-e '${it}'`).join(" ");
+  // -D: signals reach the program, not strace; -s: more than any write has.
+  const always = `-D -qq -y -xx -s 4000000 -o ${file}`;
+  return {
+    // Deno's caches make calls of their own.
+    env: { DENO_DIR: "/dev/null" },
+    shell: `exec strace ${options} ${always} ${quoted} "$0" "$@"`,
+  };
 }
 
 /** Returns whether strace has injected a fault or a delay. */

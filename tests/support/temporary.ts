@@ -1,5 +1,3 @@
-import { DatabaseSync } from "node:sqlite";
-
 /** A temporary directory, removed when disposed of. */
 export class TemporaryDirectory implements Disposable {
   /** Without links: Deno KV follows none since Deno 2.9.7. */
@@ -23,17 +21,52 @@ export class TemporaryDirectory implements Disposable {
   }
 }
 
-/** The write lock of a store, held until it is disposed of. */
-export class StoreLock implements Disposable {
-  readonly #database: DatabaseSync;
-
-  constructor(file: string) {
-    this.#database = new DatabaseSync(file);
-    // The program may be finishing a write of its own.
-    this.#database.exec("PRAGMA busy_timeout = 10000; BEGIN IMMEDIATE");
+/** A small file system in memory, unmounted when disposed of. */
+export class SmallDisk extends TemporaryDirectory {
+  /** @throws if this machine does not permit mounting */
+  constructor(megabytes: number) {
+    super();
+    const args = ["-t", "tmpfs", "-o", `size=${megabytes}m`, "tmpfs"];
+    const mount = new Deno.Command("mount", {
+      args: [...args, this.path],
+      stderr: "null",
+    });
+    try {
+      if (!mount.outputSync().success) throw new Error("cannot mount");
+    } catch (error) {
+      super[Symbol.dispose]();
+      throw error;
+    }
   }
 
-  [Symbol.dispose](): void {
-    if (this.#database.isOpen) this.#database.close();
+  /** Fills the disk with a file, to the last byte; returns its path. */
+  fill(name: string): string {
+    const path = this.file(name);
+    using file = Deno.openSync(path, { write: true, create: true });
+    for (const bytes of [64 * 1024, 1]) {
+      try {
+        for (;;) file.writeSync(new Uint8Array(bytes));
+      } catch {
+        // There is no room for a piece of this size.
+      }
+    }
+    return path;
+  }
+
+  override [Symbol.dispose](): void {
+    new Deno.Command("umount", { args: ["-l", this.path] }).outputSync();
+    super[Symbol.dispose]();
   }
 }
+
+/** Whether this machine can mount a {@link SmallDisk}. */
+export function canMount(): boolean {
+  try {
+    new SmallDisk(1)[Symbol.dispose]();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export { StoreLock } from "./accidents.ts";

@@ -13,9 +13,9 @@ export class TestPlace implements Disposable {
 
   /** Starts a service with the store, and with further arguments. */
   readonly start = (
-    args: readonly string[] = [],
+    flags: readonly string[] = [],
     options?: ProgramOptions,
-  ): Promise<Program> => Program.start(["--kv", this.store, ...args], options);
+  ): Promise<Program> => Program.start(this.store, { flags, ...options });
 
   [Symbol.dispose](): void {
     this.directory[Symbol.dispose]();
