@@ -91,8 +91,16 @@ async function runWrk(
   const script = `${import.meta.dirname}/load.lua`;
   const { success, stderr } = await new Deno.Command("wrk", {
     args: [
-      ...["-t1", "-c256", "-d2s", "-s", script, url],
-      ...["--", TOKEN, ids, `${repeats}`],
+      "-t1",
+      "-c256",
+      "-d2s",
+      "-s",
+      script,
+      url,
+      "--",
+      TOKEN,
+      ids,
+      `${repeats}`,
     ],
     stdout: "null",
   }).output();

@@ -30,11 +30,9 @@ Deno.test({
     for (const [option, version] of versions) {
       const authorization = `Authorization: Bearer ${TOKEN}`;
       const type = "Content-Type: application/json";
-      // deno-fmt-ignore
-      const reply = await curl(
-        option, `${origin}/plants`, "-d", PLANT,
-        "-H", authorization, "-H", type,
-      );
+      const url = `${origin}/plants`;
+      const headers = ["-H", authorization, "-H", type];
+      const reply = await curl(option, url, "-d", PLANT, ...headers);
       assert.match(reply, new RegExp(`^HTTP/${version} 200 `));
       assert.ok(reply.endsWith('\r\n\r\n{"name":"Monstera"}'), reply);
       for (const [path, status] of [["/", 200], ["/ferns", 404]]) {

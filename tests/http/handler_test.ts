@@ -50,9 +50,16 @@ Deno.test("handle() counts each create by its outcome, each request by its metho
     )
       .filter((line) => !line.endsWith(": 0")),
     [
-      ...["200,post: 3", "409,post: 2", "503,post: 1"],
-      ...["503,get: 1", "200,head: 1", "405,unknown: 1"],
-      ...["stored: 1", "replayed: 2", "conflict: 2", "failed: 1"],
+      "200,post: 3",
+      "409,post: 2",
+      "503,post: 1",
+      "503,get: 1",
+      "200,head: 1",
+      "405,unknown: 1",
+      "stored: 1",
+      "replayed: 2",
+      "conflict: 2",
+      "failed: 1",
     ],
   );
   assert.match(text, /_http_request_duration_seconds_count 6\n/);

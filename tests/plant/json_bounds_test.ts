@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { JSON_DEPTH_MAX } from "../../src/limits.ts";
-import { acceptJson, refuseJson } from "../support/json.ts";
+import { acceptJson, refuseJson } from "../support/parsing.ts";
 
 const TOO_DEEP =
   `expected at most ${JSON_DEPTH_MAX} levels of arrays and objects`;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { isJson, refuseJson } from "../support/json.ts";
+import { isJson, refuseJson } from "../support/parsing.ts";
 
 const VALUE = "a value";
 const TEXT_END = "the end of the text";

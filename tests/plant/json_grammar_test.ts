@@ -1,30 +1,56 @@
 import assert from "node:assert/strict";
 import { InvalidText, readMembers } from "../../src/plant/json.ts";
-import { acceptJson, isJson } from "../support/json.ts";
+import { acceptJson, isJson } from "../support/parsing.ts";
 import { type Random, withSeed } from "../support/random.ts";
 
 const NUMBERS = [
-  ...["0", "-0", "7", "10", "9007199254740993", "-9223372036854775808"],
-  ...["123456789012345678901234567890", "0.0", "-0.5"],
-  ...["3.1415926535897932384626433", "0e0", "0E9", "2e3", "2e+3", "2E-3"],
-  ...["4e007", "-6.05E+01", "1e999999999", "1e-999999999"],
+  "0",
+  "-0",
+  "7",
+  "10",
+  "9007199254740993",
+  "-9223372036854775808",
+  "123456789012345678901234567890",
+  "0.0",
+  "-0.5",
+  "3.1415926535897932384626433",
+  "0e0",
+  "0E9",
+  "2e3",
+  "2e+3",
+  "2E-3",
+  "4e007",
+  "-6.05E+01",
+  "1e999999999",
+  "1e-999999999",
 ];
 
 const ARRAYS = [
-  ...["[]", "[[]]", "[1,2]", "[ 1 ,\t2\n,\r3 ]"],
+  "[]",
+  "[[]]",
+  "[1,2]",
+  "[ 1 ,\t2\n,\r3 ]",
   '[null,true,false,"",0,{},[]]',
 ];
 
 const OBJECTS = [
-  ...["{}", "{ }", '{"":0}', '{"a":1,"a":2}'],
+  "{}",
+  "{ }",
+  '{"":0}',
+  '{"a":1,"a":2}',
   '{ "a" : 1 , "b"\t:\n2\r}',
   '{"__proto__":1,"constructor":{"prototype":[]}}',
   String.raw`{"\u0000\n":[]}`,
 ];
 
 const STRINGS = [
-  ...['""', '"Monstera"', '"[{,:}]"', '"Fleißiges Lieschen"', '"🌵"'],
-  ...['"\u007f\u0080\u00a0"', '"\u2028\u2029\ufeff\uffff"'],
+  '""',
+  '"Monstera"',
+  '"[{,:}]"',
+  '"Fleißiges Lieschen"',
+  '"🌵"',
+  '"\u007f\u0080\u00a0"',
+  '"\u2028\u2029\ufeff\uffff"',
   ...String.raw`"\"" "\\" "\/" "\b\f\n\r\t" "\\\n" "\\u0041"`.split(" "),
   ...String.raw`"\u00411" "\u00e9\u00E9\u00Ee" "\u0000"`.split(" "),
   ...String.raw`"\u0022\u005c" "\uD83C\udf35" "\ud83c"`.split(" "),
@@ -32,16 +58,25 @@ const STRINGS = [
 ];
 
 const VALUES = [
-  ...[...NUMBERS, ...STRINGS, ...ARRAYS, ...OBJECTS],
-  ...["true", "false", "null"],
+  ...NUMBERS,
+  ...STRINGS,
+  ...ARRAYS,
+  ...OBJECTS,
+  "true",
+  "false",
+  "null",
 ];
 
 Deno.test("readMembers() accepts every value at every place, and keeps the spelling of numbers", () => {
   for (const value of VALUES) {
     for (
       const text of [
-        ...[value, `[${value}]`, `[0,${value},0]`, `{"id":${value}}`],
-        ...[`{"other":${value}}`, `{"other":[{"id":${value},"a":0}],"b":0}`],
+        value,
+        `[${value}]`,
+        `[0,${value},0]`,
+        `{"id":${value}}`,
+        `{"other":${value}}`,
+        `{"other":[{"id":${value},"a":0}],"b":0}`,
       ]
     ) assert.ok(compare(text), text);
   }
@@ -57,11 +92,25 @@ const MUTATIONS = 3;
 /** Texts to insert into a JSON text. */
 const INSERTIONS = [
   ..."\"\\{}[],:01.eE+-tnfu/' \n\t\r\0\x1f\x7f\v",
-  ...["true", "null", "\ufeff", "\u00a0", "é", "🌵", "\ud83c", "\\u00"],
+  "true",
+  "null",
+  "\ufeff",
+  "\u00a0",
+  "é",
+  "🌵",
+  "\ud83c",
+  "\\u00",
 ] as const;
 
 const NAMES = [
-  ...["id", "name", "t\\u0061g", "ID", "id ", "x", "__proto__", ""],
+  "id",
+  "name",
+  "t\\u0061g",
+  "ID",
+  "id ",
+  "x",
+  "__proto__",
+  "",
 ];
 
 /** Returns up to `lengthMax` random items. */

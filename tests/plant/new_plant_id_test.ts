@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { InvalidText } from "../../src/plant/json.ts";
 import { parseNewPlant } from "../../src/plant/plant.ts";
-import { acceptNewPlant, AN_ID, refuseNewPlant } from "../support/new_plant.ts";
+import { acceptNewPlant, AN_ID, refuseNewPlant } from "../support/parsing.ts";
 import { type Random, withSeed } from "../support/random.ts";
 
 /** Asserts that a number is read as an id. */
@@ -38,9 +38,13 @@ Deno.test("parseNewPlant() accepts an integer by its value, up to both ends of i
 Deno.test("parseNewPlant() refuses a number that is not an int64, and quotes the start of it", () => {
   for (
     const source of [
-      ...[`${ID_MAX + 1n}`, `${ID_MIN - 1n}`, "0.99999999999999999999"],
-      ...["1e999999999", "1e-999999999"],
-      ...["1".repeat(QUOTE_CHARS_MAX), "1".repeat(QUOTE_CHARS_MAX + 1)],
+      `${ID_MAX + 1n}`,
+      `${ID_MIN - 1n}`,
+      "0.99999999999999999999",
+      "1e999999999",
+      "1e-999999999",
+      "1".repeat(QUOTE_CHARS_MAX),
+      "1".repeat(QUOTE_CHARS_MAX + 1),
     ]
   ) assertNotInt64(source);
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { InvalidText } from "../../src/plant/json.ts";
 import { parseNewPlant } from "../../src/plant/plant.ts";
-import { acceptNewPlant, AN_ID, refuseNewPlant } from "../support/new_plant.ts";
+import { acceptNewPlant, AN_ID, refuseNewPlant } from "../support/parsing.ts";
 
 Deno.test("parseNewPlant() drops other members", () => {
   const { id, plant } = acceptNewPlant(

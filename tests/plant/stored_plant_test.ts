@@ -7,7 +7,7 @@ import {
   toPlant,
 } from "../../src/plant/plant.ts";
 import { PLANT } from "../../src/reference/openapi.ts";
-import { acceptNewPlant, refuseNewPlant } from "../support/new_plant.ts";
+import { acceptNewPlant, refuseNewPlant } from "../support/parsing.ts";
 import { PLANT_MEMBERS, WHOLE } from "../support/plants.ts";
 import { toBytes } from "../support/wire.ts";
 
@@ -58,8 +58,19 @@ Deno.test("toPlant() returns null for a value that is not an object", () => {
 
 /** Letters as a body may spell them: raw with 1 to 4 bytes, or escaped. */
 const LETTERS: readonly string[] = [
-  ...["x", "\x7f", "é", "Ā", "\u2028", "竹", "\u{10ffff}"],
-  ...["\\u0000", "\\n", '\\"', "\\/", "\\u00e9", "\\ud83c\\udf31"],
+  "x",
+  "\x7f",
+  "é",
+  "Ā",
+  "\u2028",
+  "竹",
+  "\u{10ffff}",
+  "\\u0000",
+  "\\n",
+  '\\"',
+  "\\/",
+  "\\u00e9",
+  "\\ud83c\\udf31",
 ];
 
 /** Returns a body of BODY_BYTES_MAX: one member has a letter over and over. */

@@ -17,6 +17,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
+import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { truncate } from "../../src/text.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 
@@ -50,8 +51,6 @@ const REFUSALS: readonly number[] = [
   API_ERRORS.shuttingDown.error,
   API_ERRORS.busy.error,
 ];
-
-const QUOTE_CHARS_MAX = 60;
 
 /** Returns whether an operation has no outcome, so that its client retries. */
 export function isUnsettled(answer: number): boolean {

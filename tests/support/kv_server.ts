@@ -47,8 +47,13 @@ export class KvServer implements AsyncDisposable {
     const address = `127.0.0.1:${this.port}`;
     this.#running = new BackgroundProcess(DENOKV, {
       args: [
-        ...["--sqlite-path", this.#file, "serve"],
-        ...["--access-token", KV_TOKEN, "--addr", address],
+        "--sqlite-path",
+        this.#file,
+        "serve",
+        "--access-token",
+        KV_TOKEN,
+        "--addr",
+        address,
       ],
     });
     await this.#running.causes(listens(this.port));

@@ -27,8 +27,12 @@ function byCommand(command: string): () => boolean {
 
 /** How to run something in a copy of Debian whose changes are in memory. */
 export const NSPAWN: readonly string[] = [
-  ...["--quiet", "--register=no", "--keep-unit", "--volatile=overlay"],
-  ...["--directory", Deno.env.get("MACHINE") ?? "/nonexistent"],
+  "--quiet",
+  "--register=no",
+  "--keep-unit",
+  "--volatile=overlay",
+  "--directory",
+  Deno.env.get("MACHINE") ?? "/nonexistent",
 ];
 
 /** The image that that of the service is built from. */

@@ -18,7 +18,10 @@ export const CONTRACT_HEADERS: Readonly<
 
 /** Headers that a reply has only if its error says so. */
 const ERROR_HEADERS: readonly string[] = [
-  ...["www-authenticate", "allow", "accept-encoding", "retry-after"],
+  "www-authenticate",
+  "allow",
+  "accept-encoding",
+  "retry-after",
 ];
 
 /** Longest message, in UTF-16 code units. */

@@ -21,11 +21,11 @@ export const VALID = '{"id":7,"name":"Fern"}';
 /** Every path that exists, and what it accepts. */
 export const ROUTES = [
   { path: "/plants", methods: ["POST"], needsToken: true },
-  ...["", "/", "/openapi.json", "/livez", "/readyz"].map((path) => ({
-    path,
-    methods: ["GET", "HEAD"],
-    needsToken: false,
-  })),
+  { path: "", methods: ["GET", "HEAD"], needsToken: false },
+  { path: "/", methods: ["GET", "HEAD"], needsToken: false },
+  { path: "/openapi.json", methods: ["GET", "HEAD"], needsToken: false },
+  { path: "/livez", methods: ["GET", "HEAD"], needsToken: false },
+  { path: "/readyz", methods: ["GET", "HEAD"], needsToken: false },
   { path: "/metrics", methods: ["GET", "HEAD"], needsToken: true },
 ];
 
@@ -41,15 +41,31 @@ export interface RequestOptions {
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
 }
 
-/** A request with a URL and a method that `Request` normalizes or refuses. */
+/**
+ * A request with a URL and a method that `Request` normalizes or refuses, which
+ * reports when a body of known length has arrived.
+ */
 class RawRequest extends Request {
   override readonly url: string;
   override readonly method: string;
+  readonly #arrived: () => void;
 
-  constructor(url: string, method: string, init: RequestInit) {
+  constructor(
+    url: string,
+    method: string,
+    init: RequestInit,
+    arrived: () => void,
+  ) {
     super("http://plants.test/", { ...init, method: "POST" });
     this.url = url;
     this.method = method;
+    this.#arrived = arrived;
+  }
+
+  override async bytes(): Promise<Uint8Array<ArrayBuffer>> {
+    const bytes = await super.bytes();
+    this.#arrived();
+    return bytes;
   }
 }
 
@@ -60,6 +76,7 @@ class RawRequest extends Request {
 export function newRequest(
   body: string | Uint8Array | ReadableStream<Uint8Array<ArrayBuffer>>,
   { target = "/plants", method = "POST", headers }: RequestOptions = {},
+  arrived = () => {},
 ): Request {
   const sent = body instanceof ReadableStream
     ? body
@@ -73,12 +90,13 @@ export function newRequest(
   };
   // The runtime passes the Host header on as it is, and an empty path as "/".
   const url = `http://${fields.host}${target || "/"}`;
-  return new RawRequest(url, method, {
+  const init = {
     body: sent,
     headers: Object.entries(fields).flatMap(([name, values]) =>
       [values].flat().map((value): [string, string] => [name, value])
     ),
-  });
+  };
+  return new RawRequest(url, method, init, arrived);
 }
 
 /** A service in this process: everything of the real one but socket and file. */
@@ -126,14 +144,10 @@ export class TestService {
     body: Parameters<typeof newRequest>[0],
     options?: RequestOptions,
   ): Promise<Reply> {
-    const request = newRequest(body, options);
-    const bytes = request.bytes.bind(request);
-    request.bytes = async () => {
-      const received = await bytes();
+    const request = newRequest(body, options, () => {
       this.#arrived++;
       if (this.bug !== undefined) throw this.bug;
-      return received;
-    };
+    });
     const response = await this.handle(request);
     const { status, headers } = response;
     return { status, headers, text: await response.text() };

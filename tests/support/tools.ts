@@ -49,12 +49,26 @@ export async function makeCertificate(
   const cert = directory.file(`${name}.crt`);
   const key = directory.file(`${name}.key`);
   await runTool("openssl", [
-    ...["req", "-x509", "-nodes", "-days", "2", "-subj", "/CN=plants.test"],
-    ...["-addext", `subjectAltName=${subjectAltName}`],
+    "req",
+    "-x509",
+    "-nodes",
+    "-days",
+    "2",
+    "-subj",
+    "/CN=plants.test",
+    "-addext",
+    `subjectAltName=${subjectAltName}`,
     // `fetch` does not accept the certificate of a CA as that of a server.
-    ...["-addext", "basicConstraints=critical,CA:FALSE"],
-    ...["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"],
-    ...["-keyout", key, "-out", cert],
+    "-addext",
+    "basicConstraints=critical,CA:FALSE",
+    "-newkey",
+    "ec",
+    "-pkeyopt",
+    "ec_paramgen_curve:prime256v1",
+    "-keyout",
+    key,
+    "-out",
+    cert,
   ]);
   return { cert, key };
 }

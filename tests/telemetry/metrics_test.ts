@@ -19,7 +19,7 @@ function valuesOf(text: string): Record<string, number> {
   );
 }
 
-Deno.test("Metrics.request() counts requests by method and status, and observes the time of a create unless it was refused at once; every status of the API is at 0 before", () => {
+Deno.test("Metrics.request() counts requests by method and status, and observes the time of a create that was not refused at once", () => {
   const metrics = new Metrics();
   for (const status of [409, 409, 418]) metrics.request("post", status, 0.001);
   metrics.request("post", 503);
@@ -31,10 +31,21 @@ Deno.test("Metrics.request() counts requests by method and status, and observes 
     /_requests_total\{code="(\d+)",method="(\w+)"\} (\d+)$/gm,
   ).map(([, status, method, count]) => `${method} ${status} ${count}`);
   assert.deepEqual([...counts], [
-    ...["200 0", "400 0", "401 0", "404 0", "405 0", "408 0", "409 2"]
-      .map((it) => `post ${it}`),
-    ...["413 0", "415 0", "418 1", "500 0", "503 1"].map((it) => `post ${it}`),
-    ...["get 200 1", "head 200 1", "unknown 200 3"],
+    "post 200 0",
+    "post 400 0",
+    "post 401 0",
+    "post 404 0",
+    "post 405 0",
+    "post 408 0",
+    "post 409 2",
+    "post 413 0",
+    "post 415 0",
+    "post 418 1",
+    "post 500 0",
+    "post 503 1",
+    "get 200 1",
+    "head 200 1",
+    "unknown 200 3",
   ]);
   const count = "plant_store_http_request_duration_seconds_count";
   assert.equal(valuesOf(text)[count], 3);

@@ -1,1 +1,0 @@
-export { canMount, SmallDisk } from "./temporary.ts";
