@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { fileFailure } from "../src/operator_error.ts";
-import { test } from "./support/tests.ts";
+import { TemporaryDirectory } from "./support/temporary.ts";
 
 const { NotCapable } = Deno.errors;
 
-test("fileFailure() recognizes by its class what an operator must change, whatever the path is", ({ directory }) => {
+Deno.test("fileFailure() recognizes by its class what an operator must change, whatever the path is", () => {
+  using directory = new TemporaryDirectory();
   const path = directory.file("malformed database is locked");
   Deno.writeTextFileSync(path, "");
   const denied = new NotCapable(

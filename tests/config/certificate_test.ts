@@ -1,38 +1,43 @@
 import assert from "node:assert/strict";
 import { explainValidity } from "../../src/config/certificate.ts";
-import { needs } from "../support/needs.ts";
+import { isMissing } from "../support/needs.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import { makeCertificate, runTool } from "../support/tools.ts";
 
-const withOpenssl = needs("openssl");
-
-withOpenssl.test("explainValidity() compares the dates of the first certificate, after a key and text, with a time", async ({ directory }) => {
-  const { cert, key } = await makeCertificate(directory, "plants");
-  const dates = await runTool("openssl", [
-    "x509",
-    "-in",
-    cert,
-    "-noout",
-    "-dates",
-  ]);
-  const [from = NaN, to = NaN] = Array.from(
-    dates.matchAll(/=(.*)/g),
-    ([, date = ""]) => Date.parse(date),
-  );
-  const other = await makeCertificate(directory, "other");
-  const pem = [key, cert, other.cert]
-    .map((file) => `localKeyID: 01\n${Deno.readTextFileSync(file)}`).join("");
-  assert.equal(explainValidity(pem, from), undefined);
-  assert.equal(explainValidity(pem, to), undefined);
-  const day = (ms: number) => new Date(ms).toISOString().slice(0, 10);
-  const refused = "so clients refuse it";
-  assert.equal(
-    explainValidity(pem, from - 1),
-    `the certificate is not valid before ${day(from)}, ${refused}`,
-  );
-  assert.equal(
-    explainValidity(pem, to + 1),
-    `the certificate expired on ${day(to)}, ${refused}`,
-  );
+Deno.test({
+  name:
+    "explainValidity() compares the dates of the first certificate, after a key and text, with a time",
+  ignore: isMissing("openssl"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const { cert, key } = await makeCertificate(directory, "plants");
+    const dates = await runTool("openssl", [
+      "x509",
+      "-in",
+      cert,
+      "-noout",
+      "-dates",
+    ]);
+    const [from = NaN, to = NaN] = Array.from(
+      dates.matchAll(/=(.*)/g),
+      ([, date = ""]) => Date.parse(date),
+    );
+    const other = await makeCertificate(directory, "other");
+    const pem = [key, cert, other.cert]
+      .map((file) => `localKeyID: 01\n${Deno.readTextFileSync(file)}`).join("");
+    assert.equal(explainValidity(pem, from), undefined);
+    assert.equal(explainValidity(pem, to), undefined);
+    const day = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+    const refused = "so clients refuse it";
+    assert.equal(
+      explainValidity(pem, from - 1),
+      `the certificate is not valid before ${day(from)}, ${refused}`,
+    );
+    assert.equal(
+      explainValidity(pem, to + 1),
+      `the certificate expired on ${day(to)}, ${refused}`,
+    );
+  },
 });
 
 Deno.test("explainValidity() knows nothing of a text without a readable certificate", () => {

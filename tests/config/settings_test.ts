@@ -11,7 +11,7 @@ import {
   settings,
 } from "../support/settings.ts";
 import { fileAt } from "../support/stores.ts";
-import { test } from "../support/tests.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
 Deno.test("Settings.config() returns the defaults if nothing is configured, or variables are empty", () => {
   const defaults = {
@@ -169,7 +169,8 @@ const MOST = Array.from({ length: TOKENS_MAX }, (_, i) => `token-${i}`);
 const TOKENS =
   "expected 1 to 100 tokens of letters, digits and -._~+/, with = at the end only";
 
-test("Settings.config() reads tokens from ACCESS_TOKEN and from a file, once each, without white space", ({ directory }) => {
+Deno.test("Settings.config() reads tokens from ACCESS_TOKEN and from a file, once each, without white space", () => {
+  using directory = new TemporaryDirectory();
   const file = directory.file("tokens");
   for (
     const [variable, text, tokens] of [
@@ -194,7 +195,8 @@ test("Settings.config() reads tokens from ACCESS_TOKEN and from a file, once eac
   }
 });
 
-test("Settings.config() refuses an empty, invalid or missing token, and shows none", ({ directory }) => {
+Deno.test("Settings.config() refuses an empty, invalid or missing token, and shows none", () => {
+  using directory = new TemporaryDirectory();
   const file = directory.file("tokens");
   for (
     const [variable, text] of [
@@ -243,11 +245,9 @@ Deno.test("Settings.config() reads the token of a KV Connect server, trimmed, an
   }
 });
 
-Deno.test("Settings.config() refuses settings that need another one or exclude each other, and files that cannot be read, by the name that was written", () => {
+Deno.test("Settings.config() refuses settings that need another one or exclude each other", () => {
   const both = "are both given: give one of them";
   const alone = "is given alone: give a certificate and its key";
-  const cannotRead =
-    "cannot read /none: No such file or directory (os error 2)";
   for (
     const [flags, variables, message] of [
       [
@@ -264,6 +264,15 @@ Deno.test("Settings.config() refuses settings that need another one or exclude e
       [{}, { TLS_CERT: "/c" }, `TLS_CERT ${alone}`],
       [{ "tls-key": "/k" }, {}, `--tls-key ${alone}`],
       [{}, { TLS_KEY: "/k" }, `TLS_KEY ${alone}`],
+    ] as const
+  ) assertRefused(flags, variables, message);
+});
+
+Deno.test("Settings.config() refuses the path of a file that is invalid or cannot be read, by the name that was written", () => {
+  const cannotRead =
+    "cannot read /none: No such file or directory (os error 2)";
+  for (
+    const [flags, variables, message] of [
       [{ "token-file": "" }, {}, `--token-file is empty: expected ${PATH}`],
       [
         {},
@@ -344,7 +353,8 @@ Deno.test("Settings.store(), address() and isTls() ignore settings that they do 
   assert.ok(!settings({}, { TLS_CERT: "" }).isTls());
 });
 
-test("Settings.config() resolves the links in the path of the store, and reads the files of TLS", ({ directory }) => {
+Deno.test("Settings.config() resolves the links in the path of the store, and reads the files of TLS", () => {
+  using directory = new TemporaryDirectory();
   const link = directory.file("link");
   Deno.symlinkSync(directory.path, link);
   const [cert, key] = [directory.file("cert"), directory.file("key")];

@@ -5,10 +5,9 @@ import { json } from "node:stream/consumers";
 import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
 import { renderPage } from "../../src/reference/page.ts";
 import { samples } from "../../src/reference/samples.ts";
-import { needs } from "../support/needs.ts";
+import { isMissing, type ToolName } from "../support/needs.ts";
 import { read } from "../support/readme.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import type { Tests } from "../support/tests.ts";
 import { runTool } from "../support/tools.ts";
 
 /** The status, the text and the header Retry-After of a reply. */
@@ -17,7 +16,7 @@ type Answer = readonly [status: number, text: string, after?: string];
 /** A sample, how to run it, and how it prints a pause, which has a unit. */
 interface Sample {
   readonly language: string;
-  readonly tests: Tests<unknown>;
+  readonly tools: readonly ToolName[];
   readonly file: string;
   readonly command: string;
   readonly print?: string;
@@ -25,10 +24,10 @@ interface Sample {
 }
 
 const SAMPLES: readonly Sample[] = [
-  { language: "curl", tests: needs("curl"), file: "create.sh", command: "sh" },
+  { language: "curl", tools: ["curl"], file: "create.sh", command: "sh" },
   {
     language: "TypeScript",
-    tests: needs(),
+    tools: [],
     file: "create.ts",
     command:
       `${Deno.execPath()} run --check --no-config --allow-net --allow-env`,
@@ -37,7 +36,7 @@ const SAMPLES: readonly Sample[] = [
   },
   {
     language: "Python",
-    tests: needs("python3"),
+    tools: ["python3"],
     file: "create.py",
     command: "python3",
     print: "print",
@@ -98,36 +97,46 @@ const AFTERS = ["10", "0", new Date(0).toUTCString(), "9"];
 const AFTERS_S = [10, 2, 4, 9];
 
 for (const sample of SAMPLES) {
-  const { language, tests } = sample;
-  tests.test(`the sample in ${language} sends a create again after a 503, and after no other refusal`, async () => {
-    const [stored, refused] = await Promise.all([
-      run(sample, [[503, "{}"], [200, "it is stored"]]),
-      run(sample, [[409, "it is taken"]]),
-    ]);
-    assert.match(stored.output, /it is stored/);
-    assert.deepEqual(stored.requests, [REQUEST, REQUEST]);
-    assert.match(refused.output, /it is taken/);
-    assert.deepEqual(refused.requests, [REQUEST]);
+  const { language, tools } = sample;
+  Deno.test({
+    name:
+      `the sample in ${language} sends a create again after a 503, and after no other refusal`,
+    ignore: isMissing(...tools),
+    async fn() {
+      const [stored, refused] = await Promise.all([
+        run(sample, [[503, "{}"], [200, "it is stored"]]),
+        run(sample, [[409, "it is taken"]]),
+      ]);
+      assert.match(stored.output, /it is stored/);
+      assert.deepEqual(stored.requests, [REQUEST, REQUEST]);
+      assert.match(refused.output, /it is taken/);
+      assert.deepEqual(refused.requests, [REQUEST]);
+    },
   });
 
   // curl has pauses of its own.
   if (sample.print === undefined) continue;
-  tests.test(`the sample in ${language} pauses for 1, 2, 4 and 8 s, or Retry-After if that is longer, and a random time up to as long`, async () => {
-    const failures = AFTERS.map((after): Answer => [503, "{}", after]);
-    for (
-      const [answers, shortestS] of [
-        [[], [1, 2, 4, 8]],
-        [failures, AFTERS_S],
-      ] as const
-    ) {
-      const { output, pausesS } = await run(sample, answers);
-      assert.equal(pausesS.length, shortestS.length, output);
-      shortestS.forEach((shortest, i) => {
-        const ratio = (pausesS[i] ?? NaN) / shortest;
-        assert.ok(ratio > 1 && ratio < 2, `pause ${i}: ${pausesS[i]} s`);
-      });
-      assert.match(output, /keep the create, send it later/);
-    }
+  Deno.test({
+    name:
+      `the sample in ${language} pauses for 1, 2, 4 and 8 s, or Retry-After if longer, and a random time up to as long`,
+    ignore: isMissing(...tools),
+    async fn() {
+      const failures = AFTERS.map((after): Answer => [503, "{}", after]);
+      for (
+        const [answers, shortestS] of [
+          [[], [1, 2, 4, 8]],
+          [failures, AFTERS_S],
+        ] as const
+      ) {
+        const { output, pausesS } = await run(sample, answers);
+        assert.equal(pausesS.length, shortestS.length, output);
+        shortestS.forEach((shortest, i) => {
+          const ratio = (pausesS[i] ?? NaN) / shortest;
+          assert.ok(ratio > 1 && ratio < 2, `pause ${i}: ${pausesS[i]} s`);
+        });
+        assert.match(output, /keep the create, send it later/);
+      }
+    },
   });
 }
 

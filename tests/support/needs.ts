@@ -78,7 +78,7 @@ const TOOLS = {
 } as const satisfies Readonly<Record<string, Tool>>;
 
 /** The name of a tool; those in capitals are variables with its path. */
-type ToolName = keyof typeof TOOLS;
+export type ToolName = keyof typeof TOOLS;
 
 /** The number of tests that a missing tool would enable. */
 const skipped = new Map<ToolName, number>();
