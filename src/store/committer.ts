@@ -13,12 +13,12 @@ import { isOfKind, noAnswer, StoreError } from "./store_error.ts";
 /**
  * The outcome of a create. `stored` and `replayed`: the plant is on disk.
  * `conflict`: the id is taken by a different plant. `failed`: the store failed or
- * timed out, which is reported; the commit may still land.
+ * timed out; the commit may still land.
  */
 export type Outcome = "stored" | "replayed" | "conflict" | "failed";
 
-/** What the committer reports, after the creates of a commit have their outcomes. */
-export interface CommitReports {
+/** Is called after the creates of a commit have their outcomes. */
+export interface CommitListener {
   /** A commit that started at this time has succeeded. */
   committed(startMs: number): void;
   /** A commit failed or timed out. */
@@ -50,29 +50,29 @@ interface Write extends NewPlant {
  */
 export class Committer {
   readonly #store: Store;
-  readonly #reports: CommitReports;
+  readonly #listener: CommitListener;
   readonly #clock: Clock;
-  readonly #pauseForLock: () => Promise<void>;
+  readonly #pause: () => Promise<void>;
   /** The writes of the next commits, by id, in order of arrival. */
   readonly #queue = new Map<bigint, Write>();
   /** The batches of the commits in flight. */
   readonly #inFlight = new Set<readonly Write[]>();
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
-  /** The lock of another process, if the last commit that ended met one. */
+  /** The lock of another process, if the commit that ended last met one. */
   #lock: StoreError | undefined;
 
   /** @param pause waits before a commit that met a lock is repeated */
   constructor(
     store: Store,
-    reports: CommitReports,
+    listener: CommitListener,
     clock: Clock,
     pause = pauseForLock,
   ) {
     this.#store = store;
-    this.#reports = reports;
+    this.#listener = listener;
     this.#clock = clock;
-    this.#pauseForLock = pause;
+    this.#pause = pause;
   }
 
   /**
@@ -97,8 +97,8 @@ export class Committer {
   /**
    * Starts commits for the queue. While a create depends on a commit in flight, the
    * next commit starts only with a full batch, because a commit has a high fixed
-   * cost. A commit whose creates have all expired holds nothing back: it may never
-   * end.
+   * cost. Once all creates of a commit have expired, nothing waits for it any more:
+   * it may never end.
    */
   #startCommits(): void {
     const { plantsMax, inFlightMax } = this.#store.commitBounds;
@@ -128,41 +128,54 @@ export class Committer {
     return this.#inFlight.values().some((batch) => batch.some(isPending));
   }
 
-  /** Settles every write of a batch, and then starts the next commits. */
+  /** Gives every write of a batch an outcome, and then starts the next commits. */
   async #commit(batch: readonly Write[]): Promise<void> {
     this.#inFlight.add(batch);
     try {
-      let remaining = batch;
-      let readsFirst = this.#expectsExisting;
-      // Writes that expire leave the batch, so this loop ends.
-      for (; remaining.length > 0; remaining = remaining.filter(isPending)) {
-        try {
-          if (readsFirst) {
-            remaining = await this.#settleExisting(remaining);
-            readsFirst = false;
-            continue;
-          }
-          const startMs = this.#clock();
-          readsFirst = await this.#store.commit(remaining) === "exists";
-          this.#lock = undefined;
-          if (readsFirst) continue;
-          for (const write of remaining) this.#settleStored(write);
-          this.#reports.committed(startMs);
-          return;
-        } catch (error) {
-          this.#lock = isOfKind(error, "locked") ? error : undefined;
-          if (this.#lock === undefined) throw error;
-          await this.#pauseForLock();
-        }
-      }
+      await this.#settleAll(batch);
     } catch (error) {
       for (const write of batch) this.#settle(write, () => "failed");
       if (!(error instanceof StoreError)) throw error;
-      this.#reports.commitFailed(error);
+      this.#listener.commitFailed(error);
     } finally {
       this.#inFlight.delete(batch);
       this.#startCommits();
     }
+  }
+
+  /** Reads or commits the pending writes of a batch until there are none. */
+  async #settleAll(batch: readonly Write[]): Promise<void> {
+    let next: "read" | "commit" = this.#expectsExisting ? "read" : "commit";
+    for (;;) {
+      // Without those that have expired meanwhile.
+      const writes = batch.filter(isPending);
+      if (writes.length === 0) return;
+      try {
+        if (next === "read") {
+          await this.#settleExisting(writes);
+          next = "commit";
+        } else {
+          const result = await this.#settleAbsent(writes);
+          if (result === "exists") next = "read";
+        }
+      } catch (error) {
+        await this.#waitForLock(error);
+      }
+    }
+  }
+
+  /** Commits writes. If none of their ids exists, they are settled. */
+  async #settleAbsent(
+    writes: readonly Write[],
+  ): Promise<"committed" | "exists"> {
+    const startMs = this.#clock();
+    const result = await this.#store.commit(writes);
+    this.#lock = undefined;
+    if (result === "committed") {
+      for (const write of writes) this.#settleStored(write);
+      this.#listener.committed(startMs);
+    }
+    return result;
   }
 
   /** Settles a write whose plant is stored now. */
@@ -174,19 +187,23 @@ export class Committer {
     );
   }
 
-  /** Settles the writes whose ids exist, and returns the others. */
-  async #settleExisting(
-    writes: readonly Write[],
-  ): Promise<readonly Write[]> {
+  /** Reads the ids of writes, and settles the writes whose ids exist. */
+  async #settleExisting(writes: readonly Write[]): Promise<void> {
     const found = await this.#store.read(writes.map(({ id }) => id));
-    const absent = writes.filter((write) => {
+    this.#expectsExisting = false;
+    for (const write of writes) {
       const stored = found.get(write.id);
-      if (stored === undefined) return true;
+      if (stored === undefined) continue;
+      this.#expectsExisting = true;
       this.#settle(write, ({ plant }) => compare(plant, stored));
-      return false;
-    });
-    this.#expectsExisting = absent.length < writes.length;
-    return absent;
+    }
+  }
+
+  /** Pauses after an error that is a lock. @throws any other error */
+  async #waitForLock(error: unknown): Promise<void> {
+    this.#lock = isOfKind(error, "locked") ? error : undefined;
+    if (this.#lock === undefined) throw error;
+    await this.#pause();
   }
 
   /** Gives the creates of a write their outcomes, unless they have expired. */
@@ -201,8 +218,7 @@ export class Committer {
 
   /**
    * Fails the creates that have reached their deadline. Call it regularly. A commit
-   * in flight may still land, which a repeated create then finds. Reports a failure
-   * if creates fail, and as long as abandoned commits let none start.
+   * in flight may still land. If it does, a repeated create finds the plant stored.
    */
   expire(): void {
     const latestMs = this.#clock() - COMMIT_MS_MAX;
@@ -213,13 +229,15 @@ export class Committer {
       // Another write of this id may be queued by now.
       if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
     }
+    // If the maximum of commits is in flight, and the creates of all of them have
+    // expired, no commit can start. This is a failure even while no create arrives.
     const { inFlightMax } = this.#store.commitBounds;
     const isStalled = this.#inFlight.size === inFlightMax &&
       !this.#isPendingInFlight();
     if (expired.length === 0 && !isStalled) return;
-    // A commit whose creates have expired holds the queue back no longer.
+    // The queue may have waited for a commit whose creates have just expired.
     this.#startCommits();
-    this.#reports.commitFailed(this.#lock ?? noAnswer(COMMIT_MS_MAX));
+    this.#listener.commitFailed(this.#lock ?? noAnswer(COMMIT_MS_MAX));
   }
 }
 

@@ -6,7 +6,7 @@ import {
 } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import {
-  type CommitReports,
+  type CommitListener,
   Committer,
   type Outcome,
 } from "../../src/store/committer.ts";
@@ -32,19 +32,19 @@ function setUp({ plantsMax = 10, inFlightMax = 1 } = {}) {
   const commits: number[] = [];
   /** The errors that were reported. */
   const errors: StoreError[] = [];
-  const reports: CommitReports = {
+  const listener: CommitListener = {
     committed: (startMs) => void commits.push(startMs),
     commitFailed: (error) => void errors.push(error),
   };
   const pause = () => Promise.resolve();
-  const committer = new Committer(store, reports, clock.read, pause);
+  const committer = new Committer(store, listener, clock.read, pause);
   function create(id: number, plant = PLANT): Created {
     const created: Created = {};
     committer.create({ id: BigInt(id), plant })
       .then((outcome) => created.outcome = outcome);
     return created;
   }
-  return { store, clock, commits, errors, reports, committer, create };
+  return { store, clock, commits, errors, listener, committer, create };
 }
 
 function outcomesOf(creates: readonly Created[]) {
@@ -155,14 +155,14 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
 });
 
 Deno.test("a programmer error is not reported as one of the store, and does not stop the committer", async () => {
-  const { store, commits, reports, create } = setUp();
+  const { store, commits, listener, create } = setUp();
   const bug = new TypeError("a bug of this test");
   const unhandled = Promise.withResolvers<unknown>();
   addEventListener("unhandledrejection", (event) => {
     event.preventDefault();
     unhandled.resolve(event.reason);
   }, { once: true });
-  using once = replaced(reports, "committed", () => {
+  using once = replaced(listener, "committed", () => {
     once[Symbol.dispose]();
     throw bug;
   });
