@@ -9,8 +9,9 @@ import {
 } from "../console/output.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant } from "../plant/plant.ts";
-import type { KvStore, Listed } from "../store/kv_store.ts";
+import type { KvStore } from "../store/kv_store.ts";
 import { openExistingStore } from "../store/open.ts";
+import { getPlant, listPlants, type PlantEntry } from "../store/operator.ts";
 import { StoreError } from "../store/store_error.ts";
 
 /**
@@ -27,7 +28,9 @@ export async function exportPlants(
   ids: readonly bigint[],
 ): Promise<number> {
   const selected = new Set(ids);
-  const store = await openExistingStore(location);
+  const store = await openExistingStore(location, {
+    onDelay: printLine,
+  });
   const startMs = SYSTEM_CLOCK();
   // On a terminal the plants themselves show the progress.
   const isPiped = !Deno.stdout.isTerminal();
@@ -77,16 +80,18 @@ async function* listAll(
   store: KvStore,
   damaged: (ids: string, error: StoreError) => void,
 ) {
-  const { error, lastId: from } = yield* untilDamage(store.list());
+  const { error, lastId: from } = yield* untilDamage(listPlants(store));
   if (error === undefined) return;
-  const { lastId: to } = yield* untilDamage(store.list(from, true));
+  const { lastId: to } = yield* untilDamage(
+    listPlants(store, from, true),
+  );
   const after = from === undefined ? "" : ` after ${from}`;
   const before = to === undefined ? "" : ` before ${to}`;
   damaged(`ids${after}${before}`, error);
 }
 
 /** Passes a listing on, and returns the damage that ended it, if any. */
-async function* untilDamage(pages: AsyncIterable<readonly Listed[]>) {
+async function* untilDamage(pages: AsyncIterable<readonly PlantEntry[]>) {
   let lastId: bigint | undefined;
   try {
     for await (const page of pages) {
@@ -102,5 +107,5 @@ async function* untilDamage(pages: AsyncIterable<readonly Listed[]>) {
 
 /** Reads ids one by one; a plant is `undefined` if there is none. */
 async function* readEach(store: KvStore, ids: ReadonlySet<bigint>) {
-  for (const id of ids) yield [{ id, plant: await store.get(id) }];
+  for (const id of ids) yield [{ id, plant: await getPlant(store, id) }];
 }

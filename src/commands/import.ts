@@ -12,8 +12,13 @@ import { InvalidText } from "../plant/json.ts";
 import { decodeUtf8, type NewPlant, parseNewPlant } from "../plant/plant.ts";
 import { Committer } from "../store/committer.ts";
 import type { Store } from "../store/kv_store.ts";
-import { openStore } from "../store/open.ts";
+import { type OpenOptions, openStore } from "../store/open.ts";
 import { countOf } from "../text.ts";
+
+/** A store for the plants of an import. */
+interface ImportStore extends Store {
+  close(): void;
+}
 
 /** What tests replace. */
 interface ImportOptions {
@@ -21,10 +26,8 @@ interface ImportOptions {
   readonly open?: (
     location: StoreSetting,
     mayCreate: boolean,
-    options: { clock: Clock },
-  ) => Promise<
-    { readonly store: Store & { close(): void }; readonly isNew: boolean }
-  >;
+    options: OpenOptions,
+  ) => Promise<{ readonly store: ImportStore; readonly isNew: boolean }>;
 }
 
 /**
@@ -45,7 +48,9 @@ export async function importPlants(
   const mayCreate = settings.mayCreateStore();
   // Before the store: an import without its file creates none.
   const input = openInput(path);
-  const { store, isNew } = await open(location, mayCreate, { clock });
+  const { store, isNew } = await open(location, mayCreate, {
+    onDelay: printLine,
+  });
   // A mistyped path would otherwise look like success.
   if (isNew) printLine(`created a new store in ${location.name}`);
   const counts = { stored: 0, replayed: 0, conflict: 0, refused: 0, failed: 0 };

@@ -38,7 +38,9 @@ export async function serve(settings: Settings): Promise<number> {
   tryToListen(config);
   // A signal also ends a start that waits for its store.
   const opened = await Promise.race([
-    openStore(config.store, config.mayCreateStore),
+    openStore(config.store, config.mayCreateStore, {
+      onDelay: (reason) => log.info("store opening", reason),
+    }),
     stop.then(() => undefined),
   ]);
   if (opened === undefined) return 0;

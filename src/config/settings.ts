@@ -1,8 +1,8 @@
 /** The configuration: a table of all settings, and their evaluation. */
 import { fileFailure, OperatorError } from "../operator_error.ts";
-import { realPathOf } from "../store/files/file_system.ts";
 import { KV_TOKEN_VARIABLE, type StoreLocation } from "../store/open.ts";
 import type { LogFormat } from "../telemetry/log.ts";
+import { realPathOf } from "./real_path.ts";
 import {
   parseBaseUrl,
   parseHost,

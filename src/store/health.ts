@@ -87,7 +87,7 @@ export class StoreHealth {
   /** Probes the store, and records the result. */
   async #probeFrom(startMs: number): Promise<void> {
     try {
-      await retryWhileLocked(PROBE_MS, this.#clock, async () => {
+      await retryWhileLocked(PROBE_MS, async () => {
         this.#isUnanswered = true;
         await this.#store.probe().finally(() => this.#isUnanswered = false);
       });

@@ -1,14 +1,16 @@
 /** Opens stores: all that differs between a file and a KV Connect server. */
 import { dirname } from "node:path";
-import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import { errorMessage, toLine, truncate } from "../text.ts";
-import { lstatOrUndefined } from "./files/file_system.ts";
-import { type Found, inspect, WAL_SUFFIX } from "./files/inspect.ts";
+import {
+  inspect,
+  lstatOrUndefined,
+  type PathContent,
+  WAL_SUFFIX,
+} from "./files/inspect.ts";
 import { WatchedFiles } from "./files/watch.ts";
 import { type CommitBounds, type Connection, KvStore } from "./kv_store.ts";
 import { retryWhileLocked } from "./retry.ts";
 import {
-  elsewhere,
   StoreError,
   type StoreErrorKind,
   toStoreError,
@@ -57,43 +59,54 @@ export const STORE_OPEN_MS_MAX = 9_000;
  */
 export const LOG_BYTES_PER_MS_MIN = 10_000;
 
-/** Variables of Deno: it opens memory, or another file, in place of a file. */
-export const REPLACING_VARIABLES = ["DENO_KV_DB_MODE", "DENO_KV_PATH_PREFIX"];
+/** A store that is not open after this time copies its log, if that is large. */
+export const DELAY_MS_MIN = 1_000;
+export const LARGE_LOG_BYTES = DELAY_MS_MIN * LOG_BYTES_PER_MS_MIN;
 
 /** Maximum length of a message of a server, in UTF-16 code units. */
 const MESSAGE_CHARS_MAX = 200;
 
-/** What tests replace. */
-interface OpenOptions {
-  readonly clock?: Clock;
+/** How to open a store. */
+export interface OpenOptions {
+  /** Called if a large log is copied into the store, which delays the opening. */
+  readonly onDelay?: (reason: string) => void;
+  /** Replaced by tests. */
   readonly connect?: (location: StoreLocation) => Promise<Connection>;
+  /** Replaced by tests. */
+  readonly timeoutMs?: number;
+}
+
+/** A store to create plants. */
+export interface OpenedStore {
+  readonly store: KvStore;
+  /** Whether its file was missing or empty. */
+  readonly isNew: boolean;
 }
 
 /**
  * Opens a store to create plants.
  * @param mayCreate whether to create a store in a missing or an empty file
- * @returns the store, and whether its file was missing or empty
  * @throws {StoreError}
  */
 export async function openStore(
   location: StoreLocation,
   mayCreate: boolean,
   options?: OpenOptions,
-): Promise<{ readonly store: KvStore; readonly isNew: boolean }> {
-  let isNew = false;
-  function prepare(path: string): void {
-    const found = inspect(path);
-    if (!mayCreate) requireStore(found, "no store");
-    // A later try finds the store that the first one has begun.
-    isNew ||= found !== "store";
-    if (found !== "nothing") return;
-    // For the user of the service only. SQLite would create it for all, and also at
-    // a path that Deno refuses at the next start.
-    Deno.openSync(path, { write: true, create: true, mode: 0o600 }).close();
+): Promise<OpenedStore> {
+  function prepare(path: string): PathContent {
+    const content = inspect(path);
+    if (!mayCreate) requireStore(content, "no store");
+    if (content === "nothing") createFile(path);
+    return content;
   }
   // A read-only file opens without an error, and fails at the first write.
-  const store = await open(location, prepare, (it) => it.probe(), options);
-  return { store, isNew };
+  const { store, content } = await open(
+    location,
+    prepare,
+    (store) => store.probe(),
+    options,
+  );
+  return { store, isNew: content !== "store" };
 }
 
 /**
@@ -107,12 +120,13 @@ export function wouldCreateStore(
 ): boolean {
   if (kind === "server") return false;
   try {
-    const found = inspect(name);
-    if (!mayCreate) requireStore(found, "no store");
-    if (found === "nothing" && !Deno.statSync(dirname(name)).isDirectory) {
-      throw new Deno.errors.NotADirectory("Not a directory (os error 20)");
+    const content = inspect(name);
+    if (!mayCreate) requireStore(content, "no store");
+    if (content === "nothing" && !Deno.statSync(dirname(name)).isDirectory) {
+      // The words of the system, as a start would have them.
+      throw new StoreError("path", "Not a directory (os error 20)");
     }
-    return found !== "store";
+    return content !== "store";
   } catch (error) {
     throw toStoreError(error);
   }
@@ -122,11 +136,15 @@ export function wouldCreateStore(
  * Opens an existing store to read or to remove plants.
  * @throws {StoreError}
  */
-export function openExistingStore(
+export async function openExistingStore(
   location: StoreLocation,
   options?: OpenOptions,
 ): Promise<KvStore> {
-  const prepare = (path: string) => requireStore(inspect(path), "path");
+  function prepare(path: string): PathContent {
+    const content = inspect(path);
+    requireStore(content, "path");
+    return content;
+  }
   // While another process has the lock, Deno's first writes wait, and this read
   // waits for them. What is damaged is reported when it is listed.
   async function readOnce(store: KvStore): Promise<void> {
@@ -136,35 +154,68 @@ export function openExistingStore(
       if (!(error instanceof StoreError && error.isDamage)) throw error;
     }
   }
-  return open(location, prepare, readOnce, options);
+  const { store } = await open(location, prepare, readOnce, options);
+  return store;
 }
 
 /** Refuses a path without a store. @throws {StoreError} of a kind */
-function requireStore(found: Found, kind: StoreErrorKind): void {
-  if (found === "nothing") throw new StoreError(kind, "no such file");
-  if (found === "empty") throw new StoreError(kind, "it is empty");
+function requireStore(content: PathContent, kind: StoreErrorKind): void {
+  if (content === "nothing") throw new StoreError(kind, "no such file");
+  if (content === "empty") throw new StoreError(kind, "it is empty");
 }
 
 /**
- * Opens a store in bounded time. Repeats it while another process has the lock, and
- * once if the store is corrupt: SQLite reports a failed read in the same way.
+ * Creates an empty file for the user of the service only. SQLite would create it
+ * for all, and also at a path that Deno refuses at the next start.
+ */
+function createFile(path: string): void {
+  Deno.openSync(path, { write: true, create: true, mode: 0o600 }).close();
+}
+
+/** A store that was opened, and what was at its path before. */
+interface Opening {
+  readonly store: KvStore;
+  readonly content: PathContent;
+}
+
+/**
+ * Opens a store, and once more if it is corrupt: SQLite reports a failed read in
+ * the same way.
  * @param prepare inspects the path of a file before Deno opens it
  * @param operate performs the first operation, which may take any time
  * @throws {StoreError}
  */
 async function open(
   location: StoreLocation,
-  prepare: (path: string) => void,
+  prepare: (path: string) => PathContent,
   operate: (store: KvStore) => Promise<void>,
-  { clock = SYSTEM_CLOCK, connect = connectTo }: OpenOptions = {},
-): Promise<KvStore> {
-  async function openOnce(): Promise<KvStore> {
-    if (location.kind === "file") {
-      // The files of a killed service, or of a running one, would pass every check.
-      if (REPLACING_VARIABLES.some((it) => Deno.env.get(it))) throw elsewhere();
-      prepare(location.name);
+  options: OpenOptions = {},
+): Promise<Opening> {
+  for (let tries = 1;; tries++) {
+    try {
+      return await openOnce(location, prepare, operate, options);
+    } catch (thrown) {
+      // What is not a StoreError yet is an error of the file system.
+      const error = toStoreError(thrown);
+      if (error.kind !== "corrupt" || tries === 2) throw error;
     }
-    const store = new KvStore(await connect(location), clock);
+  }
+}
+
+/** Opens a store in bounded time. Waits while another process has the lock. */
+async function openOnce(
+  location: StoreLocation,
+  prepare: (path: string) => PathContent,
+  operate: (store: KvStore) => Promise<void>,
+  { onDelay = () => {}, connect = connectTo, timeoutMs }: OpenOptions,
+): Promise<Opening> {
+  const content = location.kind === "file" ? prepare(location.name) : "store";
+  const logBytes = logBytesOf(location);
+  const delay = setTimeout(() => {
+    if (logBytes >= LARGE_LOG_BYTES) onDelay(explainDelay(logBytes));
+  }, DELAY_MS_MIN);
+  async function connectAndOperate(): Promise<KvStore> {
+    const store = new KvStore(await connect(location));
     try {
       store.verifyFiles();
       await operate(store);
@@ -174,22 +225,33 @@ async function open(
       throw error;
     }
   }
-  for (let tries = 1;; tries++) {
-    try {
-      return await retryWhileLocked(openMsMax(location), clock, openOnce);
-    } catch (thrown) {
-      // What is not converted yet is an error of the file system.
-      const error = toStoreError(thrown);
-      if (error.kind !== "corrupt" || tries === 2) throw error;
-    }
+  try {
+    const store = await retryWhileLocked(
+      timeoutMs ?? openMsMax(logBytes),
+      connectAndOperate,
+    );
+    return { store, content };
+  } finally {
+    clearTimeout(delay);
   }
 }
 
-/** Returns the time for a store to open: more if a killed service left a large log. */
-function openMsMax({ kind, name }: StoreLocation): number {
+/** Returns the time for a store to open beside a log that a killed service left. */
+export function openMsMax(logBytes: number): number {
+  return STORE_OPEN_MS_MAX + Math.round(logBytes / LOG_BYTES_PER_MS_MIN);
+}
+
+/** Returns the size of the log of a file, 0 if there is none. */
+function logBytesOf({ kind, name }: StoreLocation): number {
   const log = kind === "file" ? lstatOrUndefined(name + WAL_SUFFIX) : undefined;
-  const logMs = (log?.size ?? 0) / LOG_BYTES_PER_MS_MIN;
-  return STORE_OPEN_MS_MAX + Math.round(logMs);
+  return log?.size ?? 0;
+}
+
+function explainDelay(logBytes: number): string {
+  const size = logBytes < 1e9
+    ? `${Math.round(logBytes / 1e6)} MB`
+    : `${(logBytes / 1e9).toFixed(1)} GB`;
+  return `copying the log of ${size} into the store, which can take minutes`;
 }
 
 /** Connects to a location, which may take any time. @throws {StoreError} */
@@ -208,8 +270,9 @@ async function connectToFile(
     return {
       kv: await Deno.openKv(path),
       commitBounds: COMMITS_FILE,
+      repeatsWrites: false,
       files: new WatchedFiles(path, database),
-      toStoreError,
+      recognize: toStoreError,
     };
   } catch (error) {
     throw toStoreError(error);
@@ -219,32 +282,33 @@ async function connectToFile(
 async function connectToServer(
   { name: url, token }: ServerLocation,
 ): Promise<Connection> {
-  const convert = (error: unknown) => serverError(error, token);
+  const recognize = (error: unknown) => toServerError(error, token);
   // Deno reads the token from the environment only.
   Deno.env.set(KV_TOKEN_VARIABLE, token);
   try {
     return {
       kv: await Deno.openKv(url),
       commitBounds: COMMITS_SERVER,
+      repeatsWrites: true,
       files: undefined,
-      toStoreError: convert,
+      recognize,
     };
   } catch (error) {
-    throw convert(error);
+    throw recognize(error);
   }
 }
 
 /**
- * Converts an error of an operation on a server. Its message can contain anything,
+ * Recognizes an error of an operation on a server. Its message can contain anything,
  * even the token. So the token is masked, and the message is put on one line and
  * truncated.
  */
-export function serverError(error: unknown, token: string): StoreError {
-  const converted = toStoreError(error);
+export function toServerError(error: unknown, token: string): StoreError {
+  const recognized = toStoreError(error);
   // Deno decodes values here, not on the server.
   const isOwn = error instanceof StoreError ||
-    converted.kind === "newer format";
-  if (isOwn) return converted;
+    recognized.kind === "newer format";
+  if (isOwn) return recognized;
   const masked = errorMessage(error).replaceAll(token, "[token]");
   return new StoreError("other", truncate(toLine(masked), MESSAGE_CHARS_MAX));
 }

@@ -1,6 +1,5 @@
-/** Time limits and retries; a `Clock` has no timers, so these use real ones. */
+/** Time limits and retries. Both use real timers. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../clock.ts";
 import { isOfKind, noAnswer } from "./store_error.ts";
 
 /** Maximum pause before a retry: about one commit of the process with the lock. */
@@ -33,22 +32,29 @@ export async function pauseForLock(): Promise<void> {
  * lock.
  * @throws {StoreError} the error of the last try, or "no answer" if it hangs
  */
-export function retryWhileLocked<T>(
+export async function retryWhileLocked<T>(
   timeoutMs: number,
-  clock: Clock,
   operation: () => Promise<T>,
 ): Promise<T> {
-  // Leaves time for the last pause and try: the lock says more than "no answer".
-  const lastMs = clock() + timeoutMs - 2 * LOCK_RETRY_MS_MAX;
+  let isLastTry = false;
+  // Leaves time for a last pause and try: the lock says more than "no answer".
+  const timer = setTimeout(
+    () => isLastTry = true,
+    timeoutMs - 2 * LOCK_RETRY_MS_MAX,
+  );
   async function untilUnlocked(): Promise<T> {
     for (;;) {
       try {
         return await operation();
       } catch (error) {
-        if (!isOfKind(error, "locked") || clock() >= lastMs) throw error;
+        if (isLastTry || !isOfKind(error, "locked")) throw error;
         await pauseForLock();
       }
     }
   }
-  return withTimeout(timeoutMs, untilUnlocked());
+  try {
+    return await withTimeout(timeoutMs, untilUnlocked());
+  } finally {
+    clearTimeout(timer);
+  }
 }

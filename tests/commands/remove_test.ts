@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { removePlants } from "../../src/commands/remove.ts";
 import type { StoreSetting } from "../../src/config/settings.ts";
-import { openExistingStore, openStore } from "../../src/store/open.ts";
+import type { KvStore } from "../../src/store/kv_store.ts";
+import { openStore } from "../../src/store/open.ts";
+import { removePlant } from "../../src/store/operator.ts";
 import { noAnswer } from "../../src/store/store_error.ts";
 import { capture } from "../support/console.ts";
 import { makeStore } from "../support/places.ts";
@@ -56,18 +58,13 @@ for (
 ) {
   test(`removePlants() ends with the plant for whose removal ${what}`, async ({ store: path }) => {
     const location = await makeThree(path);
-    /** Opens a store that fails to remove one plant. */
-    async function open(location: StoreSetting) {
-      const store = await openExistingStore(location);
-      return {
-        remove: (id: bigint) =>
-          id === 2n ? Promise.reject(error) : store.remove(id),
-        close: () => store.close(),
-      };
+    /** Fails for one plant. */
+    function remove(store: KvStore, id: bigint): Promise<boolean> {
+      return id === 2n ? Promise.reject(error) : removePlant(store, id);
     }
     const { stderr } = await capture(() =>
       assert.rejects(
-        removePlants(location, [1n, 2n, 3n], open),
+        removePlants(location, [1n, 2n, 3n], remove),
         storeError(kind),
       )
     );

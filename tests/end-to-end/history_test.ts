@@ -7,6 +7,7 @@ import { API_ERRORS } from "../../src/api_errors.ts";
 import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { openExistingStore, type StoreLocation } from "../../src/store/open.ts";
+import { removePlant } from "../../src/store/operator.ts";
 import { ABSENT, isUnsettled } from "../support/history.ts";
 import { Instance } from "../support/instances.ts";
 import { KV_ENV, KvServer } from "../support/kv_server.ts";
@@ -233,7 +234,7 @@ async function removePlants(
     while (!over.aborted) {
       const id = drawUsedId(random, ledger.events);
       const removal = ledger.removes(id);
-      const answer = await open.remove(id)
+      const answer = await removePlant(open, id)
         .then((wasThere) => wasThere ? 200 : ABSENT, () => 0);
       ledger.removed(removal, answer);
       await pause(random.int(...REMOVAL_PAUSE_MS));

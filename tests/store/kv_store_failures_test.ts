@@ -4,16 +4,28 @@ import { Buffer } from "node:buffer";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { SYSTEM_CLOCK } from "../../src/clock.ts";
-import { COMMIT_MS_MAX } from "../../src/limits.ts";
+import { COMMIT_MS_MAX, ID_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import { Committer } from "../../src/store/committer.ts";
 import { StoreHealth } from "../../src/store/health.ts";
-import type { KvStore, Listed } from "../../src/store/kv_store.ts";
-import { openExistingStore, openStore } from "../../src/store/open.ts";
+import { KvStore } from "../../src/store/kv_store.ts";
+import {
+  COMMITS_FILE,
+  openExistingStore,
+  openStore,
+} from "../../src/store/open.ts";
+import {
+  getPlant,
+  listPlants,
+  type PlantEntry,
+  removePlant,
+} from "../../src/store/operator.ts";
 import { LOCK_RETRY_MS_MAX } from "../../src/store/retry.ts";
 import {
+  corrupt,
   StoreError,
   type StoreErrorKind,
+  toStoreError,
 } from "../../src/store/store_error.ts";
 import { execute, overwrite, PAGE_BYTES } from "../support/damage.ts";
 import { FakeClock } from "../support/fake_store.ts";
@@ -40,8 +52,8 @@ fileStore.test("commit() and probe() meet the lock of another process at once, a
 });
 
 fileStore.test("a create and a probe wait until another process releases the lock", async ({ store, path }) => {
-  const reports = { committed() {}, commitFailed: assert.fail };
-  const committer = new Committer(store, reports, SYSTEM_CLOCK);
+  const listener = { committed() {}, commitFailed: assert.fail };
+  const committer = new Committer(store, listener, SYSTEM_CLOCK);
   const health = new StoreHealth(store, assert.fail, SYSTEM_CLOCK);
   const lock = new StoreLock(path);
   const waiting = Promise.all([
@@ -76,35 +88,31 @@ fileStore.test("a create fails at its deadline while another process keeps the l
   assert.deepEqual(await listed(store), { plants: [] });
 });
 
-fileStore.test("remove() waits until another process releases the lock", async ({ store, path }) => {
+fileStore.test("removePlant() waits until another process releases the lock", async ({ store, path }) => {
   await store.commit(newPlants([1n]));
   const lock = new StoreLock(path);
-  const removing = store.remove(1n);
+  const removing = removePlant(store, 1n);
   const early = await Promise.race([removing, sleep(100, "waits")]);
   lock[Symbol.dispose]();
   assert.equal(early, "waits");
   assert.equal(await removing, true);
 });
 
-test("remove() fails while another process keeps the lock for COMMIT_MS_MAX, and removes nothing", async ({ store: path }) => {
-  await makeStore(path, newPlants([1n]));
-  const clock = new FakeClock();
-  const store = await openExistingStore(fileAt(path), { clock: clock.read });
+fileStore.test("removePlant() fails while another process keeps the lock, and removes nothing", async ({ store, path }) => {
+  await store.commit(newPlants([1n]));
   {
     using _lock = new StoreLock(path);
-    const removing = store.remove(1n);
-    clock.now += COMMIT_MS_MAX;
+    const removing = removePlant(store, 1n, 200);
     await assert.rejects(removing, storeError("locked"));
   }
   assert.deepEqual(await listed(store), { plants: newPlants([1n]) });
-  store.close();
 });
 
 /** Lists what can be listed, and says why the listing ended early. */
 async function listed(store: KvStore, reverse = false) {
-  const plants: Listed[] = [];
+  const plants: PlantEntry[] = [];
   try {
-    for await (const page of store.list(undefined, reverse)) {
+    for await (const page of listPlants(store, undefined, reverse)) {
       plants.push(...page);
     }
   } catch (error) {
@@ -146,7 +154,7 @@ async function* damagedPages(path: string): AsyncGenerator<bigint[]> {
   }
 }
 
-test("list() has every plant that is not on a damaged page, forward up to it and backward down to it", async ({ store: path }) => {
+test("listPlants() has every plant that is not on a damaged page, forward up to it and backward down to it", async ({ store: path }) => {
   let pages = 0;
   for await (const ids of damagedPages(path)) {
     if (ids.length === 0) continue;
@@ -166,7 +174,7 @@ test("list() has every plant that is not on a damaged page, forward up to it and
   assert.ok(pages > 20, `${pages} pages`);
 });
 
-test("list() ends if a page is in the place of another one, so that the ids run in a circle", async ({ store: path }) => {
+test("listPlants() ends if a page is in the place of another one, so that the ids run in a circle", async ({ store: path }) => {
   for (
     const [id, other, reverse] of [[125, 20, false], [175, 290, true]] as const
   ) {
@@ -179,7 +187,7 @@ test("list() ends if a page is in the place of another one, so that the ids run 
     content.copy(content, to, from, from + PAGE_BYTES);
     Deno.writeFileSync(path, content);
     const store = await openExistingStore(fileAt(path));
-    const pages = store.list(undefined, reverse);
+    const pages = listPlants(store, undefined, reverse);
     await assert.rejects(async () => {
       for (let i = 0; i < 10; i++) await pages.next();
     }, storeError("corrupt"));
@@ -188,14 +196,80 @@ test("list() ends if a page is in the place of another one, so that the ids run 
   }
 });
 
+/** Opens a store whose keys are listed as damage may list them: in any order. */
+function openDisordered(
+  keysOf: (limit: number) => readonly Deno.KvKey[],
+): KvStore {
+  const never = () => assert.fail("expected no other operation");
+  async function* list(
+    _range: Deno.KvListSelector,
+    { limit = 0 }: Deno.KvListOptions,
+  ): AsyncGenerator<Deno.KvEntry<unknown>> {
+    for (const key of keysOf(limit)) {
+      yield await Promise.resolve({ key, value: WHOLE, versionstamp: "1" });
+    }
+  }
+  return new KvStore({
+    kv: { atomic: never, close: never, get: never, getMany: never, list },
+    commitBounds: COMMITS_FILE,
+    repeatsWrites: false,
+    files: undefined,
+    recognize: toStoreError,
+  });
+}
+
+Deno.test("listPlants() has the plants before a key that is not beyond the last one, and ends", async () => {
+  const first = ["plants", 1n];
+  const second = ["plants", 2n];
+  const note = ["plants", 1n, "note"];
+  /** The keys of a page, whatever its range, and the ids that are listed. */
+  const cases: readonly (readonly [
+    keys: readonly Deno.KvKey[],
+    reverse: boolean,
+    ids: readonly bigint[],
+  ])[] = [
+    [[first, first], false, [1n]],
+    [[second, first], false, [2n]],
+    [[first, second], true, [1n]],
+    [[first, note], true, [1n]],
+    [[first, ["others", 2n]], false, [1n]],
+    [[["plants", ID_MAX + 1n]], false, []],
+  ];
+  for (const [keys, reverse, ids] of cases) {
+    const { plants, error } = await listed(openDisordered(() => keys), reverse);
+    assert.deepEqual(plants.map(({ id }) => id), ids);
+    assert.equal(error, "corrupt");
+  }
+});
+
+for (
+  const [what, key] of [
+    ["the key of a plant", ["plants", 1n]],
+    ["a longer key of another program", ["plants", 1n, "note"]],
+  ] as const
+) {
+  Deno.test(`listPlants() ends if it finds ${what} over and over`, async () => {
+    for (const reverse of [false, true]) {
+      const store = openDisordered((limit) => {
+        // Then the listing reads key by key.
+        if (limit > 1) throw corrupt();
+        return [key];
+      });
+      const { plants, error } = await listed(store, reverse);
+      assert.equal(plants.length, key.length === 2 ? 1 : 0);
+      assert.equal(error, "corrupt");
+    }
+  });
+}
+
 /** Each operation of a store that can find that it is lost or damaged. */
 const OPERATIONS = {
   commit: (store, id) => store.commit(newPlants([id])),
   read: (store, id) => store.read([id]),
   probe: (store) => store.probe(),
   verifyFiles: (store) => store.verifyFiles(),
-  remove: (store, id) => store.remove(id),
-  get: (store, id) => store.get(id),
+  remove: (store, id) => removePlant(store, id),
+  get: (store, id) => getPlant(store, id),
 } as const satisfies Readonly<
   Record<string, (store: KvStore, id: bigint) => unknown>
 >;
@@ -262,8 +336,8 @@ fileStore.test("operations fail that are running when a file is found gone", asy
     store.commit(newPlants([1n])),
     store.read([1n]),
     store.probe(),
-    store.get(1n),
-    store.remove(1n),
+    getPlant(store, 1n),
+    removePlant(store, 1n),
   ]
     .map((it) => assert.rejects(it, storeError("lost")));
   Deno.removeSync(`${path}-wal`);
@@ -286,7 +360,7 @@ test("a value that cannot be decoded takes its id, ends a listing, and can be re
     for (const id of ids) assert.deepEqual(found.get(id), values.get(id));
   }
   for (const id of [1n, 3n, 5n]) {
-    assert.deepEqual(await store.get(id), values.get(id));
+    assert.deepEqual(await getPlant(store, id), values.get(id));
   }
   const error = "newer format";
   assert.deepEqual(await listed(store), {
@@ -298,8 +372,8 @@ test("a value that cannot be decoded takes its id, ends a listing, and can be re
 
   assert.equal(await store.commit(newPlants([3n, 5n])), "exists");
   assert.equal(await store.commit(newPlants([5n])), "committed");
-  assert.equal(await store.remove(3n), true);
-  assert.equal(await store.remove(3n), false);
+  assert.equal(await removePlant(store, 3n), true);
+  assert.equal(await removePlant(store, 3n), false);
   assert.equal(await store.commit(newPlants([3n])), "committed");
   store.close();
 });

@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import { serverError } from "../../src/store/open.ts";
+import { toServerError } from "../../src/store/open.ts";
 import { storeError } from "../support/stores.ts";
 
 const TOKEN = "a-token/for-tests";
 
 /** Returns the message for an error of a KV Connect server. */
 function serverMessage(text: string): string {
-  return serverError(new Error(text), TOKEN).message;
+  return toServerError(new Error(text), TOKEN).message;
 }
 
-Deno.test("serverError() masks the token in the message of a server, also where it is truncated", () => {
+Deno.test("toServerError() masks the token in the message of a server, also where it is truncated", () => {
   const message = serverMessage(`${TOKEN} is not ${TOKEN}${TOKEN}`);
   assert.equal(message, "[token] is not [token][token]");
   for (let length = 150; length < 250; length++) {
@@ -18,16 +18,16 @@ Deno.test("serverError() masks the token in the message of a server, also where 
   }
 });
 
-Deno.test("serverError() puts the message of a server on one line of 200 UTF-16 code units, with escapes", () => {
+Deno.test("toServerError() puts the message of a server on one line of 200 UTF-16 code units, with escapes", () => {
   const message = serverMessage(" one\r\n\r\n  two\n\x1b[2J ");
   assert.equal(message, String.raw`one two \u{1b}[2J`);
   // It is truncated after the escapes.
   assert.equal(serverMessage("\x1b".repeat(10_000)).length, 201);
 });
 
-Deno.test("serverError() recognizes of the errors of a server only that its plants are newer", () => {
+Deno.test("toServerError() recognizes of the errors of a server only that its plants are newer", () => {
   const malformed = new TypeError("database disk image is malformed");
-  storeError("other", malformed.message)(serverError(malformed, TOKEN));
+  storeError("other", malformed.message)(toServerError(malformed, TOKEN));
   const newer = new RangeError("could not deserialize value");
-  storeError("newer format", /^a newer Deno /)(serverError(newer, TOKEN));
+  storeError("newer format", /^a newer Deno /)(toServerError(newer, TOKEN));
 });

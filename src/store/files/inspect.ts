@@ -1,7 +1,6 @@
 /** Database files: what is at a path before a store is opened there. */
 import { DatabaseSync } from "node:sqlite";
 import { corrupt, StoreError, toStoreError } from "../store_error.ts";
-import { lstatOrUndefined } from "./file_system.ts";
 
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
@@ -36,10 +35,25 @@ const READ_VERSION_OFFSET = 19;
 const READ_VERSION_WAL = 2;
 
 /**
- * What is there before a store is opened. `empty`: an empty file or the start of a
- * store, as an interrupted first start leaves it.
+ * What is at a path before a store is opened. `empty`: an empty file or the start of
+ * a store, as an interrupted first start leaves it.
  */
-export type Found = "nothing" | "empty" | "store";
+export type PathContent = "nothing" | "empty" | "store";
+
+/**
+ * Returns the information about a file, or about a link itself, or `undefined` if
+ * there is none.
+ * @throws the error of the runtime if the path cannot be examined
+ */
+export function lstatOrUndefined(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.lstatSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof Deno.errors.NotADirectory) return undefined;
+    throw error;
+  }
+}
 
 /**
  * Returns what is at a path. At anything else, Deno would panic, create a store, or
@@ -49,7 +63,7 @@ export type Found = "nothing" | "empty" | "store";
  * be written, or the log of another one
  * @throws the error of the runtime if a file cannot be examined
  */
-export function inspect(path: string): Found {
+export function inspect(path: string): PathContent {
   const suffix = SUFFIXES.find((suffix) => path.endsWith(suffix));
   if (suffix !== undefined) {
     throw new StoreError(
@@ -57,9 +71,9 @@ export function inspect(path: string): Found {
       `SQLite keeps its own files under names that end with ${suffix}`,
     );
   }
-  // Another process may be creating the store: the database before its journal, and
-  // a header in WAL mode before the log. So the database is examined last. A live
-  // store stays in WAL mode.
+  // Another process may be creating the store at this moment: the database before
+  // its journal, and a header in WAL mode before the log. Examined in the opposite
+  // order, no journal and no log is found without its database.
   const journal = examine(path + JOURNAL_SUFFIX);
   const log = examine(path + WAL_SUFFIX);
   const index = examine(path + SHM_SUFFIX);
@@ -120,7 +134,7 @@ function isInWalMode(path: string): boolean {
  * Inspects the content of a database, and what Deno reads when it opens the store.
  * The files beside the database do not change.
  */
-function inspectTables(path: string, isAlone: boolean): Found {
+function inspectTables(path: string, isAlone: boolean): PathContent {
   try {
     // Read-only beside a log: closing it would write the log into the database, or
     // delete it. Without one, writable, so that SQLite removes its temporary files.

@@ -1,7 +1,6 @@
 import { basename } from "node:path";
-import { elsewhere, StoreError } from "../store_error.ts";
-import { isSameFile, lstatOrUndefined } from "./file_system.ts";
-import { SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
+import { StoreError } from "../store_error.ts";
+import { lstatOrUndefined, SHM_SUFFIX, WAL_SUFFIX } from "./inspect.ts";
 
 /**
  * The files of an open store. SQLite continues to write to a deleted file, so they
@@ -51,12 +50,25 @@ export class WatchedFiles {
     this.verifyDatabase();
     for (const [path, file] of this.#sidecars) {
       // Both are beside every database that Deno has open.
-      if (file === undefined) throw elsewhere();
+      if (file === undefined) {
+        throw new StoreError(
+          "elsewhere",
+          "Deno has opened another store in its place",
+        );
+      }
       if (!isSameFile(lstatOrUndefined(path), file)) {
         throw lost(`its ${basename(path)} was deleted or replaced`);
       }
     }
   }
+}
+
+/** Returns whether both are the same file, or both absent. */
+export function isSameFile(
+  one: Deno.FileInfo | undefined,
+  other: Deno.FileInfo | undefined,
+): boolean {
+  return one?.ino === other?.ino && one?.dev === other?.dev;
 }
 
 function lost(how: string): StoreError {

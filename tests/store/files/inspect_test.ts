@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import { lstatOrUndefined } from "../../../src/store/files/file_system.ts";
-import { inspect } from "../../../src/store/files/inspect.ts";
+import { inspect, lstatOrUndefined } from "../../../src/store/files/inspect.ts";
 import type { StoreErrorKind } from "../../../src/store/store_error.ts";
 import { execute, overwrite, PAGE_BYTES } from "../../support/damage.ts";
 import { FIRST_TABLE, makeStore } from "../../support/places.ts";
@@ -188,4 +187,11 @@ test("inspect() ignores a file that another process deletes meanwhile", async ({
     return openSync(file, options);
   });
   assert.equal(inspect(path), "nothing");
+});
+
+test("lstatOrUndefined() finds nothing in a directory that is missing, or a file now", ({ directory }) => {
+  const file = directory.file("file");
+  assert.equal(lstatOrUndefined(`${file}/plants.db`), undefined);
+  Deno.createSync(file).close();
+  assert.equal(lstatOrUndefined(`${file}/plants.db`), undefined);
 });

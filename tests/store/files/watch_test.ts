@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { WatchedFiles } from "../../../src/store/files/watch.ts";
+import { isSameFile, WatchedFiles } from "../../../src/store/files/watch.ts";
 import { makeStore } from "../../support/places.ts";
 import { storeError } from "../../support/stores.ts";
 import { test } from "../../support/tests.ts";
@@ -74,4 +74,13 @@ test("WatchedFiles reports what it cannot examine, which is no loss", async ({ d
   Deno.removeSync(data);
   Deno.renameSync(`${data}.away`, data);
   files.verifyAll();
+});
+
+test("isSameFile() compares the inode, and its file system", ({ store: path }) => {
+  Deno.createSync(path).close();
+  const file = Deno.statSync(path);
+  assert.ok(isSameFile(Deno.statSync(path), file));
+  for (const other of [{ ino: 0 }, { dev: 0 }]) {
+    assert.ok(!isSameFile({ ...file, ...other }, file));
+  }
 });

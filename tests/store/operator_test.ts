@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
-import { SYSTEM_CLOCK } from "../../src/clock.ts";
-import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
-import { KvStore, type Listed, PAGE_KEYS } from "../../src/store/kv_store.ts";
+import { ID_MAX, ID_MIN } from "../../src/limits.ts";
+import { KvStore } from "../../src/store/kv_store.ts";
 import { connectTo, type StoreLocation } from "../../src/store/open.ts";
+import {
+  listPlants,
+  PAGE_KEYS,
+  type PlantEntry,
+  removePlant,
+} from "../../src/store/operator.ts";
 import { entriesOf } from "../support/entries.ts";
 import { newPlants, range, WHOLE } from "../support/plants.ts";
 import {
@@ -25,8 +30,8 @@ async function list(
   store: KvStore,
   after?: bigint,
   reverse = false,
-): Promise<Listed[]> {
-  return (await Array.fromAsync(store.list(after, reverse))).flat();
+): Promise<PlantEntry[]> {
+  return (await Array.fromAsync(listPlants(store, after, reverse))).flat();
 }
 
 eachStore.test("every id of int64 is exact, and listed in order and in reverse, all or those above an id", async ({ store }) => {
@@ -41,12 +46,14 @@ eachStore.test("every id of int64 is exact, and listed in order and in reverse, 
   }
 });
 
-eachStore.test("list() has pages of PAGE_KEYS plants until one is shorter", async ({ store }) => {
+eachStore.test("listPlants() has pages of PAGE_KEYS plants until one is shorter", async ({ store }) => {
   for (const end of [PAGE_KEYS, 2 * PAGE_KEYS + 1]) {
     const plants = newPlants(range(1n, end));
     await commitAll(store, plants.slice((await list(store)).length));
     for (const reverse of [false, true]) {
-      const pages = await Array.fromAsync(store.list(undefined, reverse));
+      const pages = await Array.fromAsync(
+        listPlants(store, undefined, reverse),
+      );
       const expected = reverse ? plants.toReversed() : plants;
       assert.deepEqual(pages.flat(), expected);
       const lengths = pages.map(({ length }) => length);
@@ -56,7 +63,7 @@ eachStore.test("list() has pages of PAGE_KEYS plants until one is shorter", asyn
   }
 });
 
-eachStore.test("read() and list() skip keys of other programs, but have ids whose values are no plants", async ({ store, kv }) => {
+eachStore.test("read() and listPlants() skip keys of other programs, but have ids whose values are no plants", async ({ store, kv }) => {
   await store.commit(newPlants([1n, 5n]));
   for (
     const key of [
@@ -76,7 +83,7 @@ eachStore.test("read() and list() skip keys of other programs, but have ids whos
   assert.deepEqual(await list(store, undefined, true), plants.toReversed());
 });
 
-eachStore.test("list() has a plant whose id many keys of another program share, in both directions", async ({ store, kv }) => {
+eachStore.test("listPlants() has a plant whose id many keys of another program share, in both directions", async ({ store, kv }) => {
   const plants = newPlants([1n, 2n, 3n]);
   await store.commit(plants);
   const notes = kv.atomic();
@@ -86,13 +93,13 @@ eachStore.test("list() has a plant whose id many keys of another program share, 
   assert.deepEqual(await list(store, undefined, true), plants.toReversed());
 });
 
-eachStore.test("remove() deletes the plant of an id, and nothing else", async ({ store, kv }) => {
+eachStore.test("removePlant() deletes the plant of an id, and nothing else", async ({ store, kv }) => {
   await store.commit(newPlants([1n, 2n, 3n]));
   await kv.set(["plants", 4n], "not a plant");
   await kv.set(["plants", 2n, "note"], WHOLE);
   const entries = await entriesOf(kv);
   const isFound = [];
-  for (const id of [2n, 2n, 4n, 5n]) isFound.push(await store.remove(id));
+  for (const id of [2n, 2n, 4n, 5n]) isFound.push(await removePlant(store, id));
   assert.deepEqual(isFound, [true, false, true, false]);
   const kept = entries.filter(({ 0: key }) =>
     key.length === 3 || key[1] === 1n || key[1] === 3n
@@ -101,11 +108,11 @@ eachStore.test("remove() deletes the plant of an id, and nothing else", async ({
   assert.equal(await store.commit(newPlants([2n])), "committed");
 });
 
-eachStore.test("remove() at the same time by several callers counts each plant once", async ({ store, kv }) => {
+eachStore.test("removePlant() at the same time by several callers counts each plant once", async ({ store, kv }) => {
   const ids = range(1n, 10);
   await store.commit(newPlants(ids));
   const removals = await Promise.allSettled(
-    [...ids, ...ids, ...ids].map((id) => store.remove(id)),
+    [...ids, ...ids, ...ids].map((id) => removePlant(store, id)),
   );
   const removed = removals.filter((it) => "value" in it && it.value);
   assert.equal(removed.length, ids.length);
@@ -124,18 +131,18 @@ async function openInterrupted(
     kv: {
       atomic: () => kv.atomic(),
       close: () => kv.close(),
-      async get<Value>(key: Deno.KvKey) {
-        const entry = await kv.get<Value>(key);
+      async get(key: Deno.KvKey) {
+        const entry = await kv.get(key);
         await interrupt();
         return entry;
       },
       getMany: kv.getMany.bind(kv),
       list: kv.list.bind(kv),
     },
-  }, SYSTEM_CLOCK);
+  });
 }
 
-eachStore.test("remove() of a plant that another program has removed or replaced meanwhile reads again in a file, and fails on a server", async ({ store, kv, location }) => {
+eachStore.test("removePlant() of a plant that another program has removed or replaced meanwhile reads again in a file, and fails on a server", async ({ store, kv, location }) => {
   const key = ["plants", 1n];
   for (const isStored of [false, true]) {
     await store.commit(newPlants([1n]));
@@ -147,11 +154,11 @@ eachStore.test("remove() of a plant that another program has removed or replaced
       if (isStored) await kv.set(key, WHOLE);
     });
     if (location.kind === "file") {
-      assert.equal(await other.remove(1n), isStored);
+      assert.equal(await removePlant(other, 1n), isStored);
       assert.deepEqual(await entriesOf(kv), []);
     } else {
       const changed = storeError("other", "another client has changed it");
-      await assert.rejects(other.remove(1n), changed);
+      await assert.rejects(removePlant(other, 1n), changed);
       const kept = isStored ? [[key, WHOLE]] : [];
       assert.deepEqual(await entriesOf(kv), kept);
       await kv.delete(key);
@@ -160,10 +167,10 @@ eachStore.test("remove() of a plant that another program has removed or replaced
   }
 });
 
-fileStore.test("remove() fails if the store does not answer within COMMIT_MS_MAX", async ({ path }) => {
+fileStore.test("removePlant() fails if the store does not answer in time", async ({ path }) => {
   const silence = () => new Promise<never>(() => {});
   const store = await openInterrupted(fileAt(path), silence);
-  const message = `no answer within ${COMMIT_MS_MAX / 1000} s`;
-  await assert.rejects(store.remove(1n), storeError("no answer", message));
+  const expected = storeError("no answer", "no answer within 0.05 s");
+  await assert.rejects(removePlant(store, 1n, 50), expected);
   store.close();
 });

@@ -1,17 +1,6 @@
 import assert from "node:assert/strict";
-import {
-  isSameFile,
-  lstatOrUndefined,
-  realPathOf,
-} from "../../../src/store/files/file_system.ts";
-import { test } from "../../support/tests.ts";
-
-test("lstatOrUndefined() finds nothing in a directory that is missing, or a file now", ({ directory }) => {
-  const file = directory.file("file");
-  assert.equal(lstatOrUndefined(`${file}/plants.db`), undefined);
-  Deno.createSync(file).close();
-  assert.equal(lstatOrUndefined(`${file}/plants.db`), undefined);
-});
+import { realPathOf } from "../../src/config/real_path.ts";
+import { test } from "../support/tests.ts";
 
 test("realPathOf() follows links to a file that exists or is missing", ({ directory }) => {
   const real = directory.file("data/plants.db");
@@ -42,13 +31,4 @@ test("realPathOf() keeps a path that cannot be examined, as an absolute one", ({
   const missing = directory.file("missing/plants.db");
   assert.equal(realPathOf(directory.file("dangling")), missing);
   assert.equal(realPathOf("missing/../x"), `${Deno.realPathSync(".")}/x`);
-});
-
-test("isSameFile() compares the inode, and its file system", ({ store: path }) => {
-  Deno.createSync(path).close();
-  const file = Deno.statSync(path);
-  assert.ok(isSameFile(Deno.statSync(path), file));
-  for (const other of [{ ino: 0 }, { dev: 0 }]) {
-    assert.ok(!isSameFile({ ...file, ...other }, file));
-  }
 });

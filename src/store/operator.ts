@@ -1,0 +1,134 @@
+/** What an operator does with an open store, each in bounded time. */
+import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../limits.ts";
+import { type Plant, toPlant } from "../plant/plant.ts";
+import { idIn, isPlantKey, keyOf, readEntry } from "./entries.ts";
+import { ALWAYS, type KvStore } from "./kv_store.ts";
+import { retryWhileLocked, withTimeout } from "./retry.ts";
+import { corrupt, StoreError } from "./store_error.ts";
+
+/** A stored id; the plant is `null` if the value is not one of this service. */
+export interface PlantEntry {
+  readonly id: bigint;
+  readonly plant: Plant | null;
+}
+
+/**
+ * Keys in one page of a listing: 8 MiB of the largest plants. With 64, an export
+ * takes a third longer.
+ */
+export const PAGE_KEYS = 128;
+
+/** Time for one page of a listing, or for one plant. */
+const READ_MS_MAX = 10_000;
+
+/** The smallest part of a key. */
+const FIRST_PART = new Uint8Array();
+
+/**
+ * Reads a plant.
+ * @returns `null` if the value is not a plant of this service, or cannot be
+ * decoded; `undefined` if there is no value
+ * @throws {StoreError}
+ */
+export async function getPlant(
+  store: KvStore,
+  id: bigint,
+): Promise<Plant | null | undefined> {
+  const plants = await withTimeout(READ_MS_MAX, store.read([id]));
+  return plants.get(id);
+}
+
+/**
+ * Lists the plants above an id, in the order of ids or in reverse, in pages. At
+ * damage, it yields the plants before it, then throws.
+ * @throws {StoreError}
+ */
+export async function* listPlants(
+  store: KvStore,
+  after = ID_MIN - 1n,
+  reverse = false,
+): AsyncGenerator<readonly PlantEntry[]> {
+  // The keys that are not listed yet have positions from `first` to before `end`.
+  let [first, end] = [2n * (after + 1n), 2n * (ID_MAX + 1n)];
+  let limit = PAGE_KEYS;
+  for (;;) {
+    const range = { start: keyAt(first), end: keyAt(end) };
+    let page: readonly Deno.KvEntry<unknown>[];
+    try {
+      const reading = store.runUnverified((kv) =>
+        Array.fromAsync(kv.list(range, { limit, reverse }))
+      );
+      page = await withTimeout(READ_MS_MAX, reading);
+    } catch (error) {
+      const isDamage = error instanceof StoreError && error.isDamage;
+      if (limit === 1 || !isDamage) throw error;
+      // Read what is before the damage, key by key.
+      limit = 1;
+      continue;
+    }
+    const plants: PlantEntry[] = [];
+    const lastKey = page.at(-1)?.key;
+    for (const { key, value } of page) {
+      const isPlant = isPlantKey(key);
+      // Of the longer keys, many have the same position.
+      if (!isPlant && key !== lastKey) continue;
+      const position = positionOf(key);
+      if (position === undefined || position < first || position >= end) {
+        // Damage has changed the order. This listing might never end.
+        yield plants;
+        throw corrupt();
+      }
+      if (reverse) end = position;
+      else first = position + 1n;
+      if (isPlant) plants.push({ id: key[1], plant: toPlant(value) });
+    }
+    yield plants;
+    if (page.length < limit) return;
+  }
+}
+
+/**
+ * Returns the position of a key in a listing. Other programs may store longer keys
+ * that begin with that of a plant. They are listed after the plant, and all of them
+ * have the position behind it.
+ */
+function positionOf(key: Deno.KvKey): bigint | undefined {
+  const id = idIn(key);
+  if (id === undefined) return undefined;
+  return isPlantKey(key) ? 2n * id : 2n * id + 1n;
+}
+
+/** Returns the first key at a position. */
+function keyAt(position: bigint): Deno.KvKey {
+  const key = keyOf(position >> 1n);
+  return position % 2n === 0n ? key : [...key, FIRST_PART];
+}
+
+/**
+ * Removes the value of an id, also one that cannot be decoded. It waits while
+ * another process has the lock.
+ * @returns whether there was one
+ * @throws {StoreError}
+ */
+export function removePlant(
+  store: KvStore,
+  id: bigint,
+  timeoutMs = COMMIT_MS_MAX,
+): Promise<boolean> {
+  return retryWhileLocked(timeoutMs, async () => {
+    for (;;) {
+      const entry = await store.run((kv) => readEntry(kv, id));
+      if (entry?.versionstamp === null) return false;
+      // An entry is the check that it has not changed. A value that cannot be
+      // decoded has no known version, so it is removed whatever it is by now.
+      const { ok } = await store.run((kv) =>
+        kv.atomic().check(entry ?? ALWAYS).delete(keyOf(id)).commit()
+      );
+      if (ok) return true;
+      // The change may be this very removal.
+      if (store.repeatsWrites) {
+        throw new StoreError("other", "another client has changed it");
+      }
+    }
+  });
+}
