@@ -8,9 +8,9 @@ import { noAnswer, StoreError } from "./store_error.ts";
 export type HealthListener = (error: StoreError | undefined) => void;
 
 /**
- * The health of the store, from the results of commits, from its files, and from
- * probes. A probe is a write that shows whether a create would succeed now, also if
- * none arrives. `/readyz`, the metrics and the log use this one state.
+ * The health of the store: what its commits, its files and its probes have shown.
+ * A probe is a write that shows whether a create would succeed now, also if none
+ * arrives. `/readyz`, the metrics and the log use this one state.
  *
  * A failing store recovers with a write that starts {@link RECOVERY_MS_MIN} after
  * the last failure. So a store that fails now and then does not recover in between.
@@ -23,9 +23,9 @@ export class StoreHealth {
   #failedMs = -Infinity;
   /** When the last probe started. */
   #probeMs = -Infinity;
-  /** Whether the store has not answered its write yet. */
+  /** Whether the last probe waits for an answer to its write. */
   #isUnanswered = false;
-  /** Resolves when its result is recorded, at the latest after {@link PROBE_MS}. */
+  /** Resolves when the last probe has a result, at most {@link PROBE_MS} later. */
   #probed: Promise<void> | undefined;
 
   constructor(store: Store, onChange: HealthListener, clock: Clock) {
