@@ -6,21 +6,20 @@ export const ROOT = new URL("../../", import.meta.url);
 /** The paths of all documents. */
 export const DOCUMENTS: readonly string[] = [
   "README.md",
-  ...documentsIn("src/"),
-  ...documentsIn("tests/"),
-];
+  ...filesIn("src/"),
+  ...filesIn("tests/"),
+].filter((path) => path.endsWith(".md"));
 
 /** Returns the text of a file of the project. */
 export function read(path: string): string {
   return Deno.readTextFileSync(new URL(path, ROOT));
 }
 
-function documentsIn(folder: string): string[] {
+/** Returns the paths of all files in a folder of the project. */
+export function filesIn(folder: string): string[] {
   return Array.from(Deno.readDirSync(new URL(folder, ROOT))).flatMap(
-    ({ name, isDirectory }) => {
-      if (isDirectory) return documentsIn(`${folder}${name}/`);
-      return name.endsWith(".md") ? [folder + name] : [];
-    },
+    ({ name, isDirectory }) =>
+      isDirectory ? filesIn(`${folder}${name}/`) : [folder + name],
   );
 }
 
