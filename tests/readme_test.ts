@@ -12,7 +12,7 @@ import {
 import { PLANT, PLANT_ID } from "../src/reference/openapi.ts";
 import { renderPage } from "../src/reference/page.ts";
 import { samples } from "../src/reference/samples.ts";
-import { DOCUMENTS, read, ROOT } from "./support/readme.ts";
+import { filesIn, read, ROOT } from "./support/readme.ts";
 import { ROUTES } from "./support/service.ts";
 
 const README = read("README.md");
@@ -128,7 +128,9 @@ function anchorsIn(document: string): string[] {
 }
 
 Deno.test("every relative link of the documents leads to a file, and its anchor to a heading", () => {
-  for (const document of DOCUMENTS) {
+  const documents = [...filesIn("src/"), ...filesIn("tests/")]
+    .filter((path) => path.endsWith(".md"));
+  for (const document of ["README.md", ...documents]) {
     const links = read(document).matchAll(/\]\(([^)#:]*)(?:#([^)]*))?\)/g);
     for (const [link, path = "", anchor] of links) {
       const target = new URL(path, new URL(document, ROOT));

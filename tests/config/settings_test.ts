@@ -2,16 +2,35 @@ import assert from "node:assert/strict";
 import { join, resolve } from "node:path";
 import { type Config, Settings } from "../../src/config/settings.ts";
 import { TOKENS_MAX } from "../../src/limits.ts";
+import { EXIT_CONFIGURATION, OperatorError } from "../../src/operator_error.ts";
 import { KV_TOKEN_VARIABLE } from "../../src/store/open.ts";
-import {
-  assertRefused,
-  configError,
-  readConfig,
-  SECRET,
-  settings,
-} from "../support/settings.ts";
+import { readConfig, SECRET, settings } from "../support/settings.ts";
 import { fileAt } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+
+/** Returns a check that an error is one line about the configuration. */
+function configError(
+  message: string | RegExp,
+): (error: unknown) => true {
+  return (error) => {
+    assert.ok(error instanceof OperatorError, String(error));
+    assert.equal(error.exitStatus, EXIT_CONFIGURATION);
+    if (typeof message === "string") assert.equal(error.message, message);
+    else assert.match(error.message, message);
+    assert.ok(!error.message.includes("\n"), error.message);
+    assert.ok(!error.message.includes(SECRET), error.message);
+    return true;
+  };
+}
+
+/** Asserts that the service does not start with flags and variables. */
+function assertRefused(
+  flags: Record<string, string>,
+  variables: Record<string, string>,
+  message: string | RegExp,
+): void {
+  assert.throws(() => readConfig(flags, variables), configError(message));
+}
 
 Deno.test("Settings.config() returns the defaults if nothing is configured, or variables are empty", () => {
   const defaults = {

@@ -1,4 +1,4 @@
-import assert from "node:assert/strict";
+/** Bodies of requests, as clients send them. */
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -49,14 +49,6 @@ export function streamOf(
   };
 }
 
-/** Returns an endless stream, in parts of some bytes. */
-export function endlessStream(partBytes: number) {
-  const part = new Uint8Array(partBytes);
-  return streamOf(function* () {
-    for (;;) yield part;
-  }());
-}
-
 /** Returns a request with a body, and a Content-Length if one is given. */
 export function requestOf(
   body: BodyInit | null,
@@ -65,17 +57,6 @@ export function requestOf(
   const request = new Request("http://plants.test", { method: "POST", body });
   if (contentLength !== undefined) {
     request.headers.set("content-length", `${contentLength}`);
-  }
-  return request;
-}
-
-/** Returns a request whose body must not be touched: that has a cost. */
-export function untouchable(contentLength: number | string): Request {
-  const request = requestOf("{}", contentLength);
-  for (const name of ["body", "bodyUsed", "bytes"]) {
-    Object.defineProperty(request, name, {
-      get: () => assert.fail(`${name} was used`),
-    });
   }
   return request;
 }

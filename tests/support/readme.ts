@@ -3,13 +3,6 @@
 /** The folder of the project. */
 export const ROOT = new URL("../../", import.meta.url);
 
-/** The paths of all documents. */
-export const DOCUMENTS: readonly string[] = [
-  "README.md",
-  ...filesIn("src/"),
-  ...filesIn("tests/"),
-].filter((path) => path.endsWith(".md"));
-
 /** Returns the text of a file of the project. */
 export function read(path: string): string {
   return Deno.readTextFileSync(new URL(path, ROOT));

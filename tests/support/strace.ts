@@ -67,11 +67,6 @@ function underStrace(
   };
 }
 
-/** Returns whether strace has injected a fault or a delay. */
-export function wasInjected(file: string): boolean {
-  return /\((INJECTED|DELAYED)\)$/m.test(Deno.readTextFileSync(file));
-}
-
 /** Returns the calls of a trace in the order in which they returned. */
 export function parseTrace(file: string, begin = 0): Call[] {
   const lines: Line[] = [];
