@@ -209,7 +209,6 @@ async function openOnce(
   operate: (store: KvStore) => Promise<void>,
   { onDelay = () => {}, connect = connectTo, timeoutMs }: OpenOptions,
 ): Promise<Opening> {
-  const content = location.kind === "file" ? prepare(location.name) : "store";
   const logBytes = logBytesOf(location);
   const delay = setTimeout(() => {
     if (logBytes >= LARGE_LOG_BYTES) onDelay(explainDelay(logBytes));
@@ -226,6 +225,7 @@ async function openOnce(
     }
   }
   try {
+    const content = location.kind === "file" ? prepare(location.name) : "store";
     const store = await retryWhileLocked(
       timeoutMs ?? openMsMax(logBytes),
       connectAndOperate,
