@@ -4,6 +4,8 @@ import { read } from "../support/readme.ts";
 
 /** Words of the system, which the source does not have. */
 const OF_SYSTEM = [
+  "code=killed",
+  "oom-kill",
   "Dependency failed",
   "No space left",
   "Permission denied",

@@ -2,12 +2,14 @@
 import assert from "node:assert/strict";
 import { INDEX_LEAF, overwrite, PAGE_BYTES } from "../support/damage.ts";
 import {
+  APPLY,
   BACK_UP,
   block,
-  type Machine,
-  onMachine,
+  interrupted,
+  Machine,
   RESTORE,
 } from "../support/machine.ts";
+import { isMissing } from "../support/needs.ts";
 import { type Random, withSeed } from "../support/random.ts";
 
 const IN_STORE = "cd /var/lib/plant-store/current";
@@ -49,273 +51,532 @@ function destroyPage(path: string, random: Random): string {
   return text;
 }
 
-onMachine.test("a damaged store is restored with all that its backup or the store itself still has", (machine) =>
-  withSeed(async (random) => {
-    await machine.acknowledges(500);
-    const { events, acknowledged } = machine.ledger;
-    await machine.succeed(BACK_UP);
-    await machine.acknowledges(500);
+Deno.test({
+  name:
+    "a damaged store is restored with all that its backup or the store itself still has",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    await withSeed(async (random) => {
+      await machine.acknowledges(500);
+      const { events, acknowledged } = machine.ledger;
+      await machine.succeed(BACK_UP);
+      await machine.acknowledges(500);
+      await machine.succeed(
+        `systemctl stop plant-store; ${IN_STORE}; cp plants.db /media`,
+      );
+      const lost = destroyPage(machine.media.file("plants.db"), random);
+      await machine.succeed(`${IN_STORE}; cat /media/plants.db > plants.db`);
+      const { stdout } = await machine.run(block("`corrupt`", 0, "accidents/"));
+      assert.doesNotMatch(stdout, /complete/);
+      const restored = await machine.succeed(RESTORE);
+      assert.match(restored, / cannot be read: the database is corrupt/);
+      assert.match(restored, /the service has the new store/);
+      const creates = [...acknowledged.values()];
+      const exported = await machine.succeed("plants export");
+      const missing = creates.filter(({ id }) => !exported.includes(`:${id},`));
+      for (const { id, plant, answeredAt } of missing) {
+        assert.ok(answeredAt > events, `${id} is not in the backup`);
+        assert.ok(lost.includes(plant.name), `${id} was not in the lost page`);
+      }
+      machine.ledger.forgetSince(events);
+    });
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "a store that can be read whole is restored from itself alone, and a restore that is interrupted changes nothing",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    machine.ledger.sends({ id: 3n, plant: { name: "Ficus" } });
     await machine.succeed(
-      `systemctl stop plant-store; ${IN_STORE}; cp plants.db /media`,
+      `echo '{"id":3,"name":"Fern"}' | plants import -`,
+      `echo '{"id":4,"name":"Fern"}' | plants import -`,
+      BACK_UP,
+      "plants remove 4; plants remove 3",
+      `echo '{"id":3,"name":"Ficus"}' | plants import -`,
     );
-    const lost = destroyPage(machine.media.file("plants.db"), random);
-    await machine.succeed(`${IN_STORE}; cat /media/plants.db > plants.db`);
-    const { stdout } = await machine.run(block("`corrupt`", 0, "accidents/"));
-    assert.doesNotMatch(stdout, /complete/);
+    const isReading = "[ -e /var/lib/plant-store/current.new ]";
+    for (
+      const [commands, why] of [
+        [interrupted("plants-restore", isReading), /nothing has changed, and /],
+        [
+          `plants-restore & until ${isReading}; do sleep 0.02; done
+          kill -KILL $!; wait $!; systemctl stop 'plants-*'`,
+          /^/,
+        ],
+        [
+          `rm -rf /var/lib/plant-store/current.new
+          plants-restore & until ${isReading}; do sleep 0.02; done
+          until systemctl start plant-store; do sleep 0.1; done; wait $!`,
+          /was started meanwhile, /,
+        ],
+      ] as const
+    ) {
+      const { stderr } = await machine.run(FORGET_STARTS, commands);
+      assert.match(stderr, why);
+      await machine.succeed("systemctl start plant-store");
+      await machine.assertHasAll();
+    }
+    // By reflex, once and again.
+    for (const _ of [1, 2]) {
+      const restored = await machine.succeed(RESTORE);
+      assert.match(
+        restored,
+        /^reading the old store, .*current\/plants\.db, /m,
+      );
+      assert.doesNotMatch(restored, /backups|came back/);
+      assert.match(restored, /^the service has the new store$/m);
+      assert.equal((await machine.run("plants export 4")).status, 1);
+      await machine.assertHasAll();
+    }
+    // It can be read without any backup.
+    const restored = await machine.succeed(
+      "rm /var/lib/plant-store-backups/*",
+      RESTORE,
+    );
+    const [old = ""] = /^.*rm -r (.*)$/m.exec(restored)?.slice(1) ?? [];
+    const left = await machine.succeed(
+      `rm -r ${old}`,
+      "find /var/lib/plant-store -name '*.db*' -o -name '*.new'",
+    );
+    assert.match(left, /^(.*\/current\/plants\.db(-wal|-shm)?\n)+$/);
+    const traces = await machine.succeed("journalctl -t plants-restore -o cat");
+    assert.match(traces, / has a new store of the old one; /);
+    await machine.assertHasAll();
+  },
+});
+
+/** Overwrites the page of the store that has a name. */
+async function destroyPageOf(machine: Machine, name: string): Promise<void> {
+  await machine.succeed(
+    `systemctl stop plant-store; ${IN_STORE}; cp plants.db /media`,
+  );
+  const path = machine.media.file("plants.db");
+  const text = new TextDecoder("latin1").decode(Deno.readFileSync(path));
+  const at = text.indexOf(name);
+  assert.notEqual(at, -1);
+  overwrite(path, at - at % PAGE_BYTES, PAGE_BYTES);
+  await machine.succeed(`${IN_STORE}; cat /media/plants.db > plants.db`);
+}
+
+Deno.test({
+  name:
+    "a damaged part comes from the last good backup, and what was removed from it since is named",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    const plants = `seq 2000 | sed 's/.*/{"id":&,"name":"Monstera &"}/'`;
+    for (let id = 1n; id <= 2_000n; id++) {
+      machine.ledger.sends({ id, plant: { name: `Monstera ${id}` } });
+    }
+    await machine.succeed(
+      `${plants} | plants import -`,
+      BACK_UP,
+      // Removed outside of the part that will be damaged, and inside.
+      "plants remove -- 1; plants remove -- 998 1002",
+      // It is stored again, after a command that is refused.
+      "plants remove -- 999; plants remove -- 999 -5",
+      `echo '{"id":999,"name":"Monstera 999"}' | plants import -`,
+      // A clock was wrong, and a newer backup is cut: only its checksum is missing.
+      "cd /var/lib/plant-store-backups; good=$(ls); sleep 1",
+      "cp $good plants-2999-01-01-053000.jsonl.gz",
+      "cut=plants-$(date +%F-%H%M%S).jsonl.gz; head -c -4 $good > $cut",
+    );
+    await destroyPageOf(machine, "Monstera 1000");
     const restored = await machine.succeed(RESTORE);
-    assert.match(restored, / cannot be read: the database is corrupt/);
-    assert.match(restored, /the service has the new store/);
-    const creates = [...acknowledged.values()];
-    const exported = await machine.succeed("plants export");
-    const missing = creates.filter(({ id }) => !exported.includes(`:${id},`));
-    for (const { id, plant, answeredAt } of missing) {
-      assert.ok(answeredAt > events, `${id} is not in the backup`);
-      assert.ok(lost.includes(plant.name), `${id} was not in the lost page`);
-    }
-    machine.ledger.forgetSince(events);
-  }));
-
-onMachine.test("a restore names what was corrected and removed since the backup, and can be repeated", async (machine) => {
-  const plant = (id: bigint, name: string) => {
-    machine.ledger.sends({ id, plant: { name } });
-    return `echo '{"id":${id},"name":"${name}"}' | plants import -`;
-  };
-  await machine.succeed(
-    `echo '{"id":3,"name":"Fern"}' | plants import -`,
-    `echo '{"id":4,"name":"Fern"}' | plants import -`,
-    BACK_UP,
-    "plants remove 4; plants remove 3",
-    plant(3n, "Ficus"),
-    // A clock was wrong, and a newer backup is cut: only its checksum is missing.
-    "cd /var/lib/plant-store-backups; good=$(ls); sleep 1",
-    "cp $good plants-2999-01-01-053000.jsonl.gz",
-    "cut=plants-$(date +%F-%H%M%S).jsonl.gz; head -c -4 $good > $cut; sleep 1",
-  );
-  // Killed while it builds the new store, or while the service is started.
-  for (const meanwhile of ["kill -KILL $!", "systemctl start plant-store"]) {
-    const { stderr } = await machine.run(
-      "rm -rf /var/lib/plant-store/current.new; plants-restore &",
-      "until [ -e /var/lib/plant-store/current.new ]; do sleep 0.05; done",
-      meanwhile,
-      "wait $!",
+    assert.match(restored, /^ids after \d+ before \d+ cannot be read: /m);
+    assert.match(restored, /in the future: .*plants-2999-01-01-053000/);
+    assert.match(restored, /unexpected end of file/);
+    assert.deepEqual(restored.match(/^{.*}$/gm), [
+      '{"id":998,"name":"Monstera 998"}',
+      '{"id":999,"name":"Monstera 999"}',
+      '{"id":1002,"name":"Monstera 1002"}',
+    ]);
+    assert.equal((await machine.run("plants export 1")).status, 1);
+    await machine.succeed("plants export 999 1000 1001");
+    // Without any backup, what can be read is restored.
+    await destroyPageOf(machine, "Monstera 1000");
+    const alone = await machine.succeed(
+      "rm /var/lib/plant-store-backups/*",
+      RESTORE,
     );
-    if (meanwhile.startsWith("systemctl")) {
-      assert.match(stderr, /was started meanwhile, /);
-      assert.match(stderr, /still in .*; run the same command again$/m);
-    }
-    await machine.succeed("systemctl start plant-store; sleep 1");
-    await machine.assertHasAll();
-  }
-  const restored = await machine.succeed(RESTORE, "plants remove 4");
-  assert.match(restored, /unexpected end of file/);
-  assert.match(
-    restored,
-    /^line \d+: the plant with id 3 differs [^]*^not added: /m,
-  );
-  assert.match(restored, / plants remove 4\n.* plants remove 3\n/);
-  assert.match(restored, /the service has the new store/);
-  const [old = ""] = /^.*rm -r (.*)$/m.exec(restored)?.slice(1) ?? [];
-  assert.equal(
-    await machine.succeed("plants export 3"),
-    '{"id":3,"name":"Ficus"}\n',
-  );
-  await machine.succeed(`rm -r ${old}`);
-  const traces = await machine.succeed("journalctl -t plants-restore -o cat");
-  assert.match(traces, / has a new store of /);
+    assert.match(alone, /there is no good backup in /);
+    await machine.succeed(
+      `${plants} | plants import -`,
+      "plants export > /dev/null",
+    );
+  },
 });
 
-onMachine.test("an earlier state is restored without what came later", async (machine) => {
-  const { events } = machine.ledger;
-  await machine.succeed(BACK_UP);
-  await machine.succeed(`echo '{"id":5,"name":"Fern"}' | plants import -`);
-  await machine.acknowledges(100);
-  const listed = await machine.succeed(
-    block("An earlier state", 0, "accidents/"),
-  );
-  const [file = ""] = /^plants-.*$/m.exec(listed) ?? [];
-  const restore = block("An earlier state", 1, "accidents/");
-  // As it is printed, it does not stop the service.
-  const printed = await machine.run(restore);
-  assert.match(printed.stderr, /FILE.*: No such file/);
-  await machine.succeed("systemctl is-active plant-store");
-  await machine.succeed(restore.replace("/FILE", `/${file}`));
-  assert.equal((await machine.run("plants export 5")).status, 1);
-  machine.ledger.forgetSince(events);
-});
-
-onMachine.test("a lost store is put back, or copied from the open files, before a restart", async (machine) => {
-  const lost =
-    /the store fails: .*: do not restart the service before the files are put/;
-  await reports(machine, "mv plants.db moved", lost);
-  await machine.succeed(IN_STORE, "mv moved plants.db", RESTART);
-  for (
-    const accident of [
-      "rm plants.db",
-      "rm *",
-      "rm plants.db-wal",
-      "plants import --kv-create yes - --kv $PWD/other.db < /dev/null; mv other.db plants.db",
-      "rm -r /var/lib/plant-store",
-    ]
-  ) {
-    await machine.acknowledges(100);
-    await reports(machine, accident, lost);
-    const copied = await machine.succeed(FORGET_STARTS, RESTORE);
-    assert.match(copied, /^the service has the whole store again$/m);
-    await machine.succeed(HEALTHY);
-    await machine.assertHasAll();
-  }
-});
-
-onMachine.test("a restore stops no service that has the only copy, and goes on after a power cut in its last step", async (machine) => {
-  await machine.succeed(BACK_UP);
-  await machine.acknowledges(100);
-  const lost = /the store fails: /;
-  await reports(machine, "mv plants.db plants.db.bak", lost);
-  const renamed = await machine.run(RESTORE, "ls -l /proc/*/fd | grep db.bak");
-  assert.match(renamed.stderr, /put .*plants\.db back, which was renamed: /);
-  assert.match(renamed.stdout, /current\/plants\.db\.bak$/m);
-  await machine.succeed(IN_STORE, "mv plants.db.bak plants.db", RESTART);
-  // There is no room for a copy.
-  const { length } = machine.journal;
-  await machine.succeed("rm -r /var/lib/plant-store/current");
-  await machine.reports(lost, length);
-  const full = await machine.run(
-    "mkdir /var/lib/plant-store/current",
-    "mount -t tmpfs -o size=8k none /var/lib/plant-store/current",
-    RESTORE,
-  );
-  assert.match(full.stderr, /is a mount point/);
-  const noRoom = await machine.run(
-    "cd /var/lib/plant-store; umount current; rmdir current",
-    "install() { :; }; mount -t tmpfs -o size=8k,mode=777 none /media",
-    "mkdir /media/current; ln -s /media/current current",
-    RESTORE,
-  );
-  assert.match(noRoom.stderr, /No space left[^]*do NOT stop the service, /);
-  await machine.succeed("systemctl is-active plant-store");
-  // A restore of a file also keeps the open files.
-  const { events } = machine.ledger;
-  const file = await machine.succeed(
-    "umount /media; rm /var/lib/plant-store/current",
-    `file=$(ls /var/lib/plant-store-backups/*); plants-restore $file`,
-  );
-  assert.match(file, /^copied an open file to [^]*^the service has the new/m);
-  const [old = ""] = /^.*rm -r (.*)$/m.exec(file)?.slice(1) ?? [];
-  await machine.succeed(
-    `cd ${old}; plants export --kv $PWD/plants.db | plants import -`,
-  );
-  await machine.assertHasAll();
-  assert.ok(machine.ledger.events >= events);
-  await machine.succeed(
-    "systemctl stop plant-store; cd /var/lib/plant-store",
-    "mv current current.old; mkdir current.new",
-    RESTORE,
-  );
-});
-
-onMachine.test("a store that a start refuses, or that is gone, is restored from its backup", async (machine) => {
-  for (
-    const accident of [
-      "mv plants.db plants.db-wal",
-      "echo plants > plants.db",
-      "head -c 100K /dev/urandom | dd of=plants.db bs=4K seek=1 conv=notrunc",
-      "rm plants.db",
-    ]
-  ) {
-    await machine.succeed("systemctl stop plant-store", BACK_UP);
-    const { status } = await machine.run(IN_STORE, accident, RESTART);
-    assert.equal(status, 1);
-    const { stderr } = await machine.run(RESTORE);
-    const [, leaveOut] = /to leave it out: (.*)$/m.exec(stderr) ?? [];
-    if (leaveOut !== undefined) await machine.succeed(leaveOut);
-    await machine.assertHasAll();
-  }
-});
-
-onMachine.test("the plants of a failing disk are exported, and restored on a new one that belongs to root", async (machine) => {
-  await machine.succeed(BACK_UP);
-  await machine.acknowledges(100);
-  await machine.run(block("`corrupt`", 1, "accidents/"));
-  await machine.succeed(
-    block("`corrupt`", 2, "accidents/"),
-    "mkdir /disk; mount --bind /disk /var/lib/plant-store",
-    block("`corrupt`", 3, "accidents/"),
-  );
-});
-
-onMachine.test("a value that is not a plant stops the backups until it is removed", async (machine) => {
-  await machine.succeed(
-    "systemctl stop plant-store",
-    "cp /var/lib/plant-store/current/plants.db /media; chmod 666 /media/plants.db",
-  );
-  using kv = await Deno.openKv(machine.media.file("plants.db"));
-  await kv.set(["plants", 6n], new Uint8Array([1]));
-  kv.close();
-  await machine.succeed(
-    "cat /media/plants.db > /var/lib/plant-store/current/plants.db",
-    RESTART,
-    "! systemctl start plant-store-backup",
-  );
-  const problems = block("Accidents", 0, "accidents/");
-  assert.match(
-    await machine.succeed(problems),
-    /id 6: not a plant of this service/,
-  );
-  const remove = block("`not a plant", 0, "accidents/");
-  const saved = await machine.succeed(remove.replace("ID", "6"));
-  assert.match(saved, /^saved$/m);
-});
-
-onMachine.test("a store whose owner was changed, and a port that is taken, are reported and repaired", async (machine) => {
-  await machine.succeed(BACK_UP);
-  await reports(
-    machine,
-    `chown -R root: /var/lib/plant-store/current; ${RESTART}`,
-    /Permission denied/,
-  );
-  // A backup alone would lose plants, so a restore stops.
-  const unreadable = await machine.run(RESTORE);
-  assert.match(unreadable.stderr, /: nothing can be read from /);
-  const repair = block("`cannot be written`", 0, "accidents/");
-  assert.match(await machine.succeed(FORGET_STARTS, repair), /^ready$/m);
-  await reports(
-    machine,
-    "sed -i s/PORT=8000/PORT=9090/ /etc/plant-store.env; systemctl start prometheus; sleep 2; " +
+Deno.test({
+  name:
+    "a damaged first page is restored from the backup with the one command that is printed",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    const { events } = machine.ledger;
+    await machine.succeed(BACK_UP);
+    await machine.acknowledges(10);
+    await machine.run(
+      `systemctl stop plant-store; ${IN_STORE}`,
+      "dd if=/dev/zero of=plants.db bs=4K count=1 conv=notrunc",
       RESTART,
-    /cannot listen on 127.0.0.1 port 9090: /,
-  );
-  const look = await machine.succeed(
-    block("`cannot listen`", 0, "accidents/"),
-  );
-  assert.match(look, /^PORT=9090\n[^]*:9090 .*"prometheus"/m);
-  await machine.succeed(
-    "sed -i s/PORT=9090/PORT=8000/ /etc/plant-store.env",
-    RESTART,
-  );
+    );
+    // By reflex, once and again.
+    let command = "";
+    for (const _ of [1, 2]) {
+      const { stderr } = await machine.run(RESTORE);
+      [, command = ""] = /only this works: (plants-restore .*gz)$/m
+        .exec(stderr) ?? [];
+      assert.match(command, /^plants-restore \S+$/);
+      assert.doesNotMatch(stderr, /run the same command again/);
+    }
+    const restored = await machine.succeed(FORGET_STARTS, command);
+    assert.match(restored, /^the service has the new store$/m);
+    machine.ledger.forgetSince(events);
+    await machine.assertHasAll();
+  },
 });
 
-onMachine.test("the service recovers from a full disk, and a start waits for room, and for a lock", async (machine) => {
-  const fill = "! dd if=/dev/zero of=full";
-  await machine.succeed(
-    "systemctl stop plant-store; cd /var/lib; cp -a plant-store /root/store",
-    "mount -t tmpfs -o size=8m none plant-store; cp -aT /root/store plant-store",
-    "systemctl start plant-store",
-  );
-  await reports(machine, fill, /the store fails: .*disk is full/);
-  const usage = block("`disk is full`", 0, "accidents/");
-  assert.match(await machine.succeed(usage), /100% [^]*current$/m);
-  await reports(machine, "rm full", /the store has recovered/);
-  const stop = "systemctl stop plant-store";
-  await reports(
-    machine,
-    `${stop}; ${fill}; rm -f plants.db-shm; ${RESTART}`,
-    /the disk is full/,
-  );
-  await reports(machine, "rm full", / listens on /);
-  await machine.assertHasAll();
+Deno.test({
+  name:
+    "a restore with a wrong letter in the path changes nothing, and says where the store is",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    await machine.succeed(BACK_UP);
+    const env = "/etc/plant-store.env";
+    const file = "/var/lib/plant-store-backups/*";
+    const look = "find /var/lib/plant-store ! -name '*-wal' ! -name '*-shm'";
+    for (const stop of ["true", "systemctl stop plant-store"]) {
+      for (const letters of ["s/current/curent/", "s/plants.db/plant.db/"]) {
+        const before = await machine.succeed(
+          FORGET_STARTS,
+          `cp ${env} right; ${stop}`,
+          `sed -i '/^KV_PATH/${letters}' ${env}`,
+          look,
+        );
+        // Each of them by reflex, once and again.
+        for (const restore of [RESTORE, RESTORE, `plants-restore ${file}`]) {
+          const { status, stderr } = await machine.run(restore);
+          assert.equal(status, 1);
+          assert.match(
+            stderr,
+            /^plants-restore: nothing has changed: .* in \/var\/lib\/plant-store\/current\/plants\.db, .*: correct KV_PATH\n$/,
+          );
+        }
+        assert.equal(await machine.succeed(look), before);
+        await machine.succeed(`cp right ${env}`, APPLY);
+        await machine.assertHasAll();
+      }
+    }
+  },
+});
 
-  await reports(machine, `${stop}; ${LOCK} ${RESTART}`, /has locked it/);
-  const users = block("`locked`", 0, "accidents/");
-  assert.match(await machine.succeed(users), /root .* perl$/m);
-  await reports(machine, "pkill perl", / listens on /);
+Deno.test({
+  name:
+    "a restore of a store that is gone stops, and takes the backup alone when it is told to",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    const { events } = machine.ledger;
+    await machine.succeed(BACK_UP);
+    await machine.acknowledges(10);
+    await machine.succeed(
+      "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
+    );
+    for (const _ of [1, 2]) {
+      const { stderr } = await machine.run(RESTORE);
+      assert.match(
+        stderr,
+        /^plants-restore: nothing has changed: there is no store at KV_PATH .*; the last start had it in .*plants\.db\. .*\n$/,
+      );
+    }
+    await machine.succeed("! ls /var/lib/plant-store/current");
+    const shown = await machine.succeed(
+      block("`no such file`", 0, "accidents/"),
+    );
+    assert.match(shown, /\d+ The plants are stored in .*plants\.db$/m);
+    const alone = block("`no such file`", 1, "accidents/");
+    const future = await machine.run(
+      "cd /var/lib/plant-store-backups; cp * plants-2999-01-01-053000.jsonl.gz",
+      alone,
+      "rm plants-2999*",
+    );
+    assert.match(future.stderr, /nothing has changed: .* is of the future: /);
+    const restored = await machine.succeed(alone);
+    assert.match(restored, /^there is no old store at /m);
+    assert.match(restored, /^the service has the new store$/m);
+    machine.ledger.forgetSince(events);
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name: "an earlier state is restored without what came later",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    const { events } = machine.ledger;
+    await machine.succeed(
+      `echo '{"id":6,"name":"Fern"}' | plants import -`,
+      BACK_UP,
+      "plants remove 6",
+      `echo '{"id":5,"name":"Fern"}' | plants import -`,
+    );
+    await machine.acknowledges(100);
+    const listed = await machine.succeed(
+      block("An earlier state", 0, "accidents/"),
+    );
+    const [file = ""] = /^plants-.*$/m.exec(listed) ?? [];
+    const restore = block("An earlier state", 1, "accidents/");
+    // As it is printed, it does not stop the service.
+    const printed = await machine.run(restore);
+    assert.match(printed.stderr, /FILE.*: No such file/);
+    await machine.succeed("systemctl is-active plant-store");
+    const restored = await machine.succeed(
+      restore.replace("/FILE", `/${file}`),
+    );
+    assert.match(
+      restored,
+      /^left out: \d{3,} plants that only the old store has$/m,
+    );
+    assert.match(restored, /^came back: 1 plants /m);
+    assert.equal((await machine.run("plants export 5")).status, 1);
+    // The plants that came later are brought in again from the old store.
+    const [old = ""] = /rm -r (.*)$/m.exec(restored)?.slice(1) ?? [];
+    const add = block("Add the plants").replace("OLD", old);
+    const added = await machine.succeed(add, "plants remove -- 5 6");
+    assert.match(added, /^\d{3,} created, [^]*^2 plants removed$/m);
+    machine.ledger.forgetSince(events);
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "a lost store is put back, or copied from the open files, before a restart",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    const lost =
+      /the store fails: .*: do not restart the service before the files are put/;
+    await reports(machine, "mv plants.db moved", lost);
+    await machine.succeed(IN_STORE, "mv moved plants.db", RESTART);
+    for (
+      const accident of [
+        "rm plants.db",
+        "rm *",
+        "rm plants.db-wal",
+        "plants import --kv-create yes - --kv $PWD/other.db < /dev/null; mv other.db plants.db",
+        "rm -r /var/lib/plant-store",
+      ]
+    ) {
+      await machine.acknowledges(100);
+      await reports(machine, accident, lost);
+      const copied = await machine.succeed(FORGET_STARTS, RESTORE);
+      assert.match(copied, /^the service has the whole store again$/m);
+      await machine.succeed(HEALTHY);
+      await machine.assertHasAll();
+    }
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "a restore stops no service that has the only copy, and goes on after a power cut in its last step",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    await machine.succeed(BACK_UP);
+    await machine.acknowledges(100);
+    const lost = /the store fails: /;
+    await reports(machine, "mv plants.db plants.db.bak", lost);
+    const renamed = await machine.run(RESTORE);
+    assert.match(
+      renamed.stderr,
+      /^plants-restore: nothing has changed: put .*plants\.db back, .*do NOT stop it: .*\/plants\.db\.bak .*\n$/,
+    );
+    await machine.succeed(IN_STORE, "mv plants.db.bak plants.db", RESTART);
+    // There is no room for a copy.
+    const { length } = machine.journal;
+    await machine.succeed("rm -r /var/lib/plant-store/current");
+    await machine.reports(lost, length);
+    const full = await machine.run(
+      "mkdir /var/lib/plant-store/current",
+      "mount -t tmpfs -o size=8k none /var/lib/plant-store/current",
+      RESTORE,
+    );
+    assert.match(full.stderr, /is a mount point/);
+    const noRoom = await machine.run(
+      "cd /var/lib/plant-store; umount current; rmdir current",
+      "install() { :; }; mount -t tmpfs -o size=8k,mode=777 none /media",
+      "mkdir /media/current; ln -s /media/current current",
+      RESTORE,
+    );
+    assert.match(noRoom.stderr, /No space left[^]*do NOT stop the service, /);
+    await machine.succeed("systemctl is-active plant-store");
+    // A restore of a file also keeps the open files.
+    const { events } = machine.ledger;
+    const file = await machine.succeed(
+      "umount /media; rm /var/lib/plant-store/current",
+      `file=$(ls /var/lib/plant-store-backups/*); plants-restore $file`,
+    );
+    assert.match(file, /^copied an open file to [^]*^the service has the new/m);
+    const [old = ""] = /^.*rm -r (.*)$/m.exec(file)?.slice(1) ?? [];
+    await machine.succeed(
+      `cd ${old}; plants export --kv $PWD/plants.db | plants import -`,
+    );
+    await machine.assertHasAll();
+    assert.ok(machine.ledger.events >= events);
+    await machine.succeed(
+      "systemctl stop plant-store; cd /var/lib/plant-store",
+      "mv current current.old; mkdir current.new",
+      RESTORE,
+    );
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name: "a store that a start refuses is restored from its backup",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    for (
+      const accident of [
+        "echo plants > plants.db",
+        "head -c 100K /dev/urandom | dd of=plants.db bs=4K seek=1 conv=notrunc",
+      ]
+    ) {
+      await machine.succeed("systemctl stop plant-store", BACK_UP);
+      const { status } = await machine.run(IN_STORE, accident, RESTART);
+      assert.equal(status, 1);
+      const { stderr } = await machine.run(RESTORE);
+      const [, command] = /only this works: (.*)$/m.exec(stderr) ?? [];
+      if (command !== undefined) await machine.succeed(command);
+      await machine.assertHasAll();
+    }
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "the plants of a failing disk are exported, and restored on a new one that belongs to root",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    await machine.succeed(BACK_UP);
+    await machine.acknowledges(100);
+    await machine.run(block("`corrupt`", 1, "accidents/"));
+    await machine.succeed(
+      block("`corrupt`", 2, "accidents/"),
+      "mkdir /disk; mount --bind /disk /var/lib/plant-store",
+      block("`corrupt`", 3, "accidents/"),
+    );
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name: "a value that is not a plant stops the backups until it is removed",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    await machine.succeed(
+      "systemctl stop plant-store",
+      "cp /var/lib/plant-store/current/plants.db /media; chmod 666 /media/plants.db",
+    );
+    using kv = await Deno.openKv(machine.media.file("plants.db"));
+    await kv.set(["plants", 6n], new Uint8Array([1]));
+    kv.close();
+    await machine.succeed(
+      "cat /media/plants.db > /var/lib/plant-store/current/plants.db",
+      RESTART,
+      "! systemctl start plant-store-backup",
+    );
+    const problems = block("Accidents", 0, "accidents/");
+    assert.match(
+      await machine.succeed(problems),
+      /id 6: not a plant of this service/,
+    );
+    const remove = block("`not a plant", 0, "accidents/");
+    const saved = await machine.succeed(remove.replace("ID", "6"));
+    assert.match(saved, /^saved$/m);
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "a store whose owner was changed, and a port that is taken, are reported and repaired",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    await machine.succeed(BACK_UP);
+    await reports(
+      machine,
+      `chown -R root: /var/lib/plant-store/current; ${RESTART}`,
+      /Permission denied/,
+    );
+    // A backup alone would lose plants, so a restore stops.
+    const unreadable = await machine.run(RESTORE);
+    assert.match(unreadable.stderr, /: nothing can be read from /);
+    const repair = block("`cannot be written`", 0, "accidents/");
+    assert.match(await machine.succeed(FORGET_STARTS, repair), /^ready$/m);
+    await reports(
+      machine,
+      "sed -i s/PORT=8000/PORT=9090/ /etc/plant-store.env; systemctl start prometheus; sleep 2; " +
+        RESTART,
+      /cannot listen on 127.0.0.1 port 9090: /,
+    );
+    const look = await machine.succeed(
+      block("`cannot listen`", 0, "accidents/"),
+    );
+    assert.match(look, /^PORT=9090\n[^]*:9090 .*"prometheus"/m);
+    await machine.succeed(
+      "sed -i s/PORT=9090/PORT=8000/ /etc/plant-store.env",
+      RESTART,
+    );
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "the service recovers from a full disk, and a start waits for room, and for a lock",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    const fill = "! dd if=/dev/zero of=full";
+    await machine.succeed(
+      "systemctl stop plant-store; cd /var/lib; cp -a plant-store /root/store",
+      "mount -t tmpfs -o size=8m none plant-store; cp -aT /root/store plant-store",
+      "systemctl start plant-store",
+    );
+    await reports(machine, fill, /the store fails: .*disk is full/);
+    const usage = block("`disk is full`", 0, "accidents/");
+    assert.match(await machine.succeed(usage), /100% [^]*current$/m);
+    await reports(machine, "rm full", /the store has recovered/);
+    const stop = "systemctl stop plant-store";
+    await reports(
+      machine,
+      `${stop}; ${fill}; rm -f plants.db-shm; ${RESTART}`,
+      /the disk is full/,
+    );
+    await reports(machine, "rm full", / listens on /);
+    await machine.assertHasAll();
+
+    await reports(machine, `${stop}; ${LOCK} ${RESTART}`, /has locked it/);
+    const users = block("`locked`", 0, "accidents/");
+    assert.match(await machine.succeed(users), /root .* perl$/m);
+    await reports(machine, "pkill perl", / listens on /);
+    await machine.assertHasAll();
+  },
 });

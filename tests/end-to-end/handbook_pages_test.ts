@@ -6,167 +6,218 @@ import {
   block,
   GET,
   IN_VERSION,
-  type Machine,
-  onMachine,
-  onMachineWith,
+  Machine,
 } from "../support/machine.ts";
+import { isMissing } from "../support/needs.ts";
 import { blocksIn, read } from "../support/readme.ts";
 import { makeCertificate } from "../support/tools.ts";
 
-const withLitestream = onMachineWith("LITESTREAM");
-const withDenokv = onMachineWith("DENOKV");
-
 /** Makes a certificate and its key, `path.crt` and `path.key`. */
 async function certify(machine: Machine, path: string): Promise<string> {
-  const { cert } = await makeCertificate(machine.media, "tls");
+  const { cert } = await makeCertificate(
+    machine.media,
+    "tls",
+    "IP:127.0.0.1,DNS:plants.example.com",
+  );
   await machine.succeed(
     `for end in crt key; do cp /media/tls.$end ${path}.$end; done`,
   );
   return Deno.readTextFileSync(cert);
 }
 
-onMachine.test("clients reach the service through nginx, and are refused without https", async (machine) => {
-  const cert = await certify(machine, "/etc/ssl/plants.example.com");
-  const started = await machine.succeed(
-    IN_VERSION,
-    block("With nginx"),
-  );
-  assert.match(started, /^ready$/m);
-  machine.service = await machine.connect(443, cert);
-  await machine.acknowledges(100);
-  const insecure = await machine.succeed(
-    "curl -si -H 'Host: plants.example.com' -d '{}' http://127.0.0.1/plants",
-  );
-  assert.match(insecure, /^HTTP\/1.1 400 [^]*"not an HTTPS request"/);
-  const trace = await machine.succeed(
-    "curl -sk -X TRACE https://[::1]/plants",
-  );
-  assert.match(trace, /^{"error":40501,/);
-});
-
-onMachine.test("the service serves https without nginx, takes a renewed certificate, and logs no warning", async (machine) => {
-  const live = "/etc/letsencrypt/live/plants.example.com";
-  const renew = async () => {
-    const { cert } = await makeCertificate(machine.media, "tls");
-    await machine.succeed(
-      `mkdir -p ${live}; cp /media/tls.crt ${live}/fullchain.pem`,
-      `install -m 600 /media/tls.key ${live}/privkey.pem`,
+Deno.test({
+  name:
+    "clients reach the service through nginx, and are refused without https",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    const cert = await certify(machine, "/etc/ssl/plants.example.com");
+    const started = await machine.succeed(
+      "sed -i 's/^#BASE_URL/BASE_URL/' /etc/plant-store.env",
+      IN_VERSION,
+      block("With nginx"),
     );
-    const started = await machine.succeed(block("Without nginx"));
     assert.match(started, /^ready$/m);
-    machine.service = await machine.connect(8000, Deno.readTextFileSync(cert));
+    machine.service = await machine.connect(443, cert);
     await machine.acknowledges(100);
-  };
-  await machine.succeed(
-    "sed -i 's/^#TLS/TLS/; s/^HOST=.*/HOST=0.0.0.0/' /etc/plant-store.env",
-  );
-  await renew();
-  await renew();
-  const warnings = await machine.succeed(
-    "journalctl -u plant-store -p warning -o cat | grep -v 'is older than'",
-    "true",
-  );
-  assert.equal(warnings, "");
-});
-
-onMachine.test("a new machine has the settings, the token and every plant of the last backup", async (machine) => {
-  const { events } = machine.ledger;
-  const copies = "/var/backups/plant-store";
-  await machine.succeed(
-    BACK_UP,
-    // Both machines are this one.
-    "printf '#!/bin/sh\\nshift; exec sh -c \"$*\"\\n' > /usr/local/bin/ssh",
-    "chmod 755 /usr/local/bin/ssh",
-    // There are 91 copies already.
-    `mkdir -p ${copies}/plant-store-backups`,
-    `touch ${copies}/plant-store-backups/plants-2020-01-01-0000{10..99}.jsonl.gz`,
-    `mkdir -p /etc/cron.d; ${IN_VERSION}/deploy`,
-    block("Back up", 1),
-    "cat /etc/cron.d/plant-store; cd /root",
-    "systemctl disable --now plant-store plant-store-backup.timer",
-    "rm -r /var/lib/plant-store* /etc/plant-store* /etc/systemd/system/plant-store* /usr/local/bin/plant*",
-    "userdel plant-store; useradd --system another; systemctl daemon-reload",
-    `cp ${copies}/plant-store.* /etc`,
-    `cp -r ${copies}/plant-store-backups /var/lib`,
-  );
-  const kept = await machine.succeed(`ls ${copies}/plant-store-backups`);
-  assert.match(kept, /^plants-2020-01-01-000011/);
-  assert.equal(kept.match(/^plants-/gm)?.length, 90);
-  const restored = await machine.succeed(
-    GET,
-    IN_VERSION,
-    block("A new machine", 0, "accidents/"),
-    "systemctl is-active plant-store-backup.timer",
-    BACK_UP,
-  );
-  assert.match(restored, /the service has the new store[^]*^active$/m);
-  machine.ledger.forgetSince(events);
-});
-
-onMachine.test("Debian's Prometheus has the metrics and the alerts", async (machine) => {
-  const query = "127.0.0.1:9090/api/v1/query?query=plant_store_up";
-  const checked = await machine.succeed(
-    IN_VERSION,
-    block("Plant Store with", 0, "prometheus/"),
-    "cd /etc/prometheus; sed -i '/^rule_files:/a\\  - plant-store.yml' prometheus.yml",
-    "sed -i 's/scrape_interval: 15s/scrape_interval: 1s/' prometheus.yml",
-    "sed 's/^/  /' /root/plant-store-2*/deploy/prometheus/scrape.yml >> prometheus.yml",
-    block("Plant Store with", 1, "prometheus/"),
-    `until curl -s '${query}' | grep '"1"'; do sleep 0.1; done`,
-  );
-  assert.match(checked, /SUCCESS: \d+ rules found/);
-});
-
-withLitestream.test("the copy of Litestream has every plant of a store that is gone, also of a restored one", async (machine) => {
-  const binary = Deno.env.get("LITESTREAM") ?? "";
-  Deno.copyFileSync(binary, machine.media.file("litestream"));
-  const installed = await machine.succeed(
-    `${IN_VERSION}; cp /media/litestream .`,
-    block("Plant Store with", 0, "litestream/"),
-  );
-  assert.match(installed, /^active$/m);
-  for (let round = 1; round <= 2; round++) {
-    await machine.succeed(
-      "systemctl kill -s KILL plant-store plant-store-litestream",
-      "last() { ls /var/lib/plant-store-litestream/ltx/0 | tail -n 1; }",
-      'before=$(last); while [ "$(last)" = "$before" ]; do sleep 0.2; done',
+    const tried = await machine.succeed(
+      "echo 127.0.0.1 plants.example.com >> /etc/hosts",
+      "export CURL_CA_BUNDLE=/media/tls.crt",
+      block("With nginx", 1),
     );
-    await machine.acknowledges(100);
+    assert.match(tried, /^HTTP\/1.1 200 OK\r$/m);
+    const insecure = await machine.succeed(
+      "curl -si -H 'Host: plants.example.com' -d '{}' http://127.0.0.1/plants",
+    );
+    assert.match(insecure, /^HTTP\/1.1 400 [^]*"not an HTTPS request"/);
+    const trace = await machine.succeed(
+      "curl -sk -X TRACE https://[::1]/plants",
+    );
+    assert.match(trace, /^{"error":40501,/);
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "the service serves https without nginx, takes a renewed certificate, and logs no warning",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    const live = "/etc/letsencrypt/live/plants.example.com";
+    const renew = async () => {
+      const { cert } = await makeCertificate(machine.media, "tls");
+      await machine.succeed(
+        `mkdir -p ${live}; cp /media/tls.crt ${live}/fullchain.pem`,
+        `install -m 600 /media/tls.key ${live}/privkey.pem`,
+      );
+      const started = await machine.succeed(block("Without nginx"));
+      assert.match(started, /^ready$/m);
+      machine.service = await machine.connect(
+        8000,
+        Deno.readTextFileSync(cert),
+      );
+      await machine.acknowledges(100);
+    };
+    await machine.succeed(
+      "sed -i 's/^#TLS/TLS/; s/^HOST=.*/HOST=0.0.0.0/' /etc/plant-store.env",
+    );
+    await renew();
+    await renew();
+    const warnings = await machine.succeed(
+      "journalctl -u plant-store -p warning -o cat | grep -v 'is older than'",
+      "true",
+    );
+    assert.equal(warnings, "");
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "a new machine has the settings, the token and every plant of the last backup",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
     const { events } = machine.ledger;
-    // The stop copies what is left.
+    const copies = "/var/backups/plant-store";
     await machine.succeed(
-      "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
-      block("Restore the copy", 0, "litestream/"),
+      BACK_UP,
+      // Both machines are this one.
+      "printf '#!/bin/sh\\nshift; exec sh -c \"$*\"\\n' > /usr/local/bin/ssh",
+      "chmod 755 /usr/local/bin/ssh",
+      // There are 91 copies already.
+      `mkdir -p ${copies}/plant-store-backups`,
+      `touch ${copies}/plant-store-backups/plants-2020-01-01-0000{10..99}.jsonl.gz`,
+      `mkdir -p /etc/cron.d; ${IN_VERSION}/deploy`,
+      block("Back up", 1),
+      "cat /etc/cron.d/plant-store; cd /root",
+      "systemctl disable --now plant-store plant-store-backup.timer",
+      "rm -r /var/lib/plant-store* /etc/plant-store* /etc/systemd/system/plant-store* /usr/local/bin/plant*",
+      "userdel plant-store; useradd --system another; systemctl daemon-reload",
+      `cp ${copies}/plant-store.* /etc`,
+      `cp -r ${copies}/plant-store-backups /var/lib`,
     );
+    const kept = await machine.succeed(`ls ${copies}/plant-store-backups`);
+    assert.match(kept, /^plants-2020-01-01-000011/);
+    assert.equal(kept.match(/^plants-/gm)?.length, 90);
+    const restored = await machine.succeed(
+      GET,
+      IN_VERSION,
+      block("A new machine", 0, "accidents/"),
+      "systemctl is-active plant-store-backup.timer",
+      BACK_UP,
+    );
+    assert.match(restored, /the service has the new store[^]*^active$/m);
     machine.ledger.forgetSince(events);
     await machine.assertHasAll();
-  }
+  },
 });
 
-withDenokv.test("a service moves to a KV Connect server with every plant, and its backup has all of them", async (machine) => {
-  Deno.copyFileSync(DENOKV, machine.media.file("denokv"));
-  const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
-  const name = block("Move from a file", 0, "kv-connect/")
-    .replace("=TOKEN", `=${token}`);
-  const copy = name + block("Move from a file", 1, "kv-connect/");
-  // Without a server, nothing changes.
-  const { stdout, stderr } = await machine.run(copy);
-  assert.doesNotMatch(stdout, /copied/);
-  assert.match(stderr, /http:\/\/10\.0\.0\.1:4512/);
-  const moved = await machine.succeed(
-    "systemctl start plant-store; ip address add 10.0.0.1/32 dev lo; cd /media",
-    `./denokv --sqlite-path kv.db serve --addr 10.0.0.1:4512 --access-token ${token} >&- 2>&- &`,
-    "until curl -s 10.0.0.1:4512; do sleep 0.1; done",
-    copy,
-    block("Move from a file", 2, "kv-connect/"),
-    "rm -r /var/lib/plant-store/current",
-  );
-  assert.match(moved, /^copied$[^]*^ready$/m);
-  await machine.acknowledges(100);
-  const { size } = machine.ledger.acknowledged;
-  const count = "zcat /var/lib/plant-store-backups/* | wc -l";
-  const counted = await machine.succeed(BACK_UP, count);
-  assert.ok(Number(/^\d+$/m.exec(counted)) >= size);
+Deno.test({
+  name: "Debian's Prometheus has the metrics and the alerts",
+  ignore: isMissing("MACHINE"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    const query = "127.0.0.1:9090/api/v1/query?query=plant_store_up";
+    const checked = await machine.succeed(
+      IN_VERSION,
+      block("Plant Store with", 0, "prometheus/"),
+      "cd /etc/prometheus; sed -i '/^rule_files:/a\\  - plant-store.yml' prometheus.yml",
+      "sed -i 's/scrape_interval: 15s/scrape_interval: 1s/' prometheus.yml",
+      "sed 's/^/  /' /root/plant-store-2*/deploy/prometheus/scrape.yml >> prometheus.yml",
+      block("Plant Store with", 1, "prometheus/"),
+      `until curl -s '${query}' | grep '"1"'; do sleep 0.1; done`,
+    );
+    assert.match(checked, /SUCCESS: \d+ rules found/);
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "the copy of Litestream has every plant of a store that is gone, also of a restored one",
+  ignore: isMissing("MACHINE", "LITESTREAM"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    const binary = Deno.env.get("LITESTREAM") ?? "";
+    Deno.copyFileSync(binary, machine.media.file("litestream"));
+    const installed = await machine.succeed(
+      `${IN_VERSION}; cp /media/litestream .`,
+      block("Plant Store with", 0, "litestream/"),
+    );
+    assert.match(installed, /^active$/m);
+    for (let round = 1; round <= 2; round++) {
+      await machine.succeed(
+        "systemctl kill -s KILL plant-store plant-store-litestream",
+        "last() { ls /var/lib/plant-store-litestream/ltx/0 | tail -n 1; }",
+        'before=$(last); while [ "$(last)" = "$before" ]; do sleep 0.2; done',
+      );
+      await machine.acknowledges(100);
+      const { events } = machine.ledger;
+      // The stop copies what is left.
+      await machine.succeed(
+        "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
+        block("Restore the copy", 0, "litestream/"),
+      );
+      machine.ledger.forgetSince(events);
+      await machine.assertHasAll();
+    }
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "a service moves to a KV Connect server with every plant, and its backup has all of them",
+  ignore: isMissing("MACHINE", "DENOKV"),
+  fn: async () => {
+    await using machine = await Machine.deploy();
+    Deno.copyFileSync(DENOKV, machine.media.file("denokv"));
+    const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
+    const name = block("Move from a file", 0, "kv-connect/")
+      .replace("=TOKEN", `=${token}`);
+    const copy = name + block("Move from a file", 1, "kv-connect/");
+    // Without a server, nothing changes.
+    const { stdout, stderr } = await machine.run(copy);
+    assert.doesNotMatch(stdout, /copied/);
+    assert.match(stderr, /http:\/\/10\.0\.0\.1:4512/);
+    const moved = await machine.succeed(
+      "systemctl start plant-store; ip address add 10.0.0.1/32 dev lo; cd /media",
+      `./denokv --sqlite-path kv.db serve --addr 10.0.0.1:4512 --access-token ${token} >&- 2>&- &`,
+      "until curl -s 10.0.0.1:4512; do sleep 0.1; done",
+      copy,
+      block("Move from a file", 2, "kv-connect/"),
+      "rm -r /var/lib/plant-store/current",
+    );
+    assert.match(moved, /^copied$[^]*^ready$/m);
+    await machine.acknowledges(100);
+    const { size } = machine.ledger.acknowledged;
+    const count = "zcat /var/lib/plant-store-backups/* | wc -l";
+    const counted = await machine.succeed(BACK_UP, count);
+    assert.ok(Number(/^\d+$/m.exec(counted)) >= size);
+    await machine.assertHasAll();
+  },
 });
 
 const PAGES = [

@@ -4,33 +4,12 @@ import { basename } from "node:path";
 import project from "../../deno.json" with { type: "json" };
 import { BackgroundProcess, type Ended } from "./background.ts";
 import { Ledger } from "./ledger.ts";
-import { needs, NSPAWN } from "./needs.ts";
+import { NSPAWN } from "./needs.ts";
 import { STACK, type Target, TOKEN } from "./program.ts";
 import { blocksIn, ROOT } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
-import type { Tests } from "./tests.ts";
 import { freePort } from "./tools.ts";
 import { eventually, pause } from "./waiting.ts";
-
-/**
- * Returns a function for tests on a machine with a deployed service, whose clients
- * create plants all the time. In the end, no acknowledged plant is missing.
- */
-export function onMachineWith(
-  ...tools: ("DENOKV" | "LITESTREAM")[]
-): Tests<Machine> {
-  return {
-    test: (name, run) =>
-      needs("MACHINE", ...tools).test(name, async () => {
-        await using machine = new Machine();
-        await machine.start();
-        await run(machine);
-        await machine.assertHasAll();
-      }),
-  };
-}
-
-export const onMachine = onMachineWith();
 
 /**
  * Returns a block of the handbook, or of a page beside it.
@@ -60,6 +39,20 @@ export const BACK_UP = block("Upgrade");
 
 export const MOVE = block("Move the store");
 
+/** Mounts a disk, with a line in /etc/fstab. */
+export function mount(path: string, size = "64m"): string {
+  return `mkdir -p ${path}; echo 'none ${path} tmpfs size=${size} 0 0' >> /etc/fstab
+  mount ${path}; systemctl daemon-reload`;
+}
+
+/** Ends commands with Ctrl-C, as a terminal does, as soon as something is true. */
+export function interrupted(commands: string, when: string): string {
+  // A terminal sends SIGINT to every process of its group.
+  return `env --default-signal=INT setsid bash -c '${commands}' & command=$!
+  until ${when}; do sleep 0.02; done
+  kill -INT -- -$command; wait $command`;
+}
+
 /** Where the machine has the program: the service sees no home. */
 const PROGRAM = "/opt/plant-store";
 
@@ -87,7 +80,10 @@ const BOOT = `mount -t tmpfs tmpfs /run
   done
   exec systemd-nspawn --machine "$0" "$@"`;
 
-/** A container whose changes are in memory: nothing remains after its end. */
+/**
+ * A container whose changes are in memory: nothing remains after its end. Its
+ * clients create plants all the time.
+ */
 export class Machine implements AsyncDisposable {
   /** For what is sent to the service. */
   readonly ledger = new Ledger();
@@ -102,14 +98,19 @@ export class Machine implements AsyncDisposable {
   #areClientsRunning = false;
   #clients: readonly Promise<void>[] = [];
 
-  /** Boots the machine, deploys the service, and starts its clients. */
-  async start(): Promise<void> {
-    await this.#boot();
+  /** Boots a machine, deploys the service, and starts its clients. */
+  static async deploy(): Promise<Machine> {
+    await using parts = new AsyncDisposableStack();
+    const machine = parts.use(new Machine());
+    await machine.#boot();
     const token = `echo ${TOKEN} > /etc/plant-store.token`;
-    await this.succeed(RELEASE, DEPLOY, token, "systemctl reload plant-store");
-    await this.reports(/^reloaded 1 token /m);
-    this.#startClients();
-    await this.acknowledges(100);
+    const reload = "systemctl reload plant-store";
+    await machine.succeed(RELEASE, DEPLOY, token, reload);
+    await machine.reports(/^reloaded 1 token /m);
+    machine.#startClients();
+    await machine.acknowledges(100);
+    parts.move();
+    return machine;
   }
 
   /** Everything that the service and the backups have logged. */
