@@ -73,8 +73,8 @@ export async function exportPlants(
 /**
  * Lists all plants. At damage it continues with the last plant, and back to the
  * damage, as the dump of SQLite does.
- * @param damaged called at the end with the ids that cannot be read. The loop over
- * this generator would not see a returned value.
+ * @param damaged called at the end with the ids that cannot be read: `for await`
+ * discards what a generator returns
  */
 async function* listAll(
   store: KvStore,
@@ -82,9 +82,8 @@ async function* listAll(
 ) {
   const { error, lastId: from } = yield* untilDamage(listPlants(store));
   if (error === undefined) return;
-  const { lastId: to } = yield* untilDamage(
-    listPlants(store, from, true),
-  );
+  const backward = listPlants(store, from, true);
+  const { lastId: to } = yield* untilDamage(backward);
   const after = from === undefined ? "" : ` after ${from}`;
   const before = to === undefined ? "" : ` before ${to}`;
   damaged(`ids${after}${before}`, error);

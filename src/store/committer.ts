@@ -17,7 +17,7 @@ import { isOfKind, noAnswer, StoreError } from "./store_error.ts";
  */
 export type Outcome = "stored" | "replayed" | "conflict" | "failed";
 
-/** Is called after the creates of a commit have their outcomes. */
+/** Called after the creates of a commit have their outcomes. */
 export interface CommitListener {
   /** A commit that started at this time has succeeded. */
   committed(startMs: number): void;
@@ -105,7 +105,7 @@ export class Committer {
     while (this.#queue.size > 0 && this.#inFlight.size < inFlightMax) {
       const isFull = this.#queue.size >= plantsMax;
       if (!isFull && this.#isPendingInFlight()) return;
-      this.#commit(this.#takeBatch());
+      this.#process(this.#takeBatch());
     }
   }
 
@@ -129,7 +129,7 @@ export class Committer {
   }
 
   /** Gives every write of a batch an outcome, and then starts the next commits. */
-  async #commit(batch: readonly Write[]): Promise<void> {
+  async #process(batch: readonly Write[]): Promise<void> {
     this.#inFlight.add(batch);
     try {
       await this.#settleAll(batch);
@@ -152,10 +152,10 @@ export class Committer {
       if (writes.length === 0) return;
       try {
         if (next === "read") {
-          await this.#settleExisting(writes);
+          await this.#read(writes);
           next = "commit";
         } else {
-          const result = await this.#settleAbsent(writes);
+          const result = await this.#commit(writes);
           if (result === "exists") next = "read";
         }
       } catch (error) {
@@ -164,10 +164,8 @@ export class Committer {
     }
   }
 
-  /** Commits writes. If none of their ids exists, they are settled. */
-  async #settleAbsent(
-    writes: readonly Write[],
-  ): Promise<"committed" | "exists"> {
+  /** Commits writes, and settles them unless one of their ids exists. */
+  async #commit(writes: readonly Write[]): Promise<"committed" | "exists"> {
     const startMs = this.#clock();
     const result = await this.#store.commit(writes);
     this.#lock = undefined;
@@ -188,7 +186,7 @@ export class Committer {
   }
 
   /** Reads the ids of writes, and settles the writes whose ids exist. */
-  async #settleExisting(writes: readonly Write[]): Promise<void> {
+  async #read(writes: readonly Write[]): Promise<void> {
     const found = await this.#store.read(writes.map(({ id }) => id));
     this.#expectsExisting = false;
     for (const write of writes) {

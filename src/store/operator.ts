@@ -1,4 +1,4 @@
-/** What an operator does with an open store, each in bounded time. */
+/** What an operator does with an open store. Every function ends in bounded time. */
 import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../limits.ts";
 import { type Plant, toPlant } from "../plant/plant.ts";
 import { idIn, isPlantKey, keyOf, readEntry } from "./entries.ts";

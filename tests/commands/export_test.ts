@@ -7,7 +7,7 @@ import { execute } from "../support/damage.ts";
 import { makeStore } from "../support/places.ts";
 import { newPlants, range, toBody } from "../support/plants.ts";
 import { fileAt } from "../support/stores.ts";
-import { test } from "../support/tests.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** Exports the plants of some ids, or all, in this process. */
 function exportFrom(path: string, ids: readonly bigint[] = []) {
@@ -27,7 +27,9 @@ function makeUndecodable(path: string, ids: readonly bigint[]): void {
   }
 }
 
-test("exportPlants() writes all plants in the order of ids, and nothing else", async ({ store: path }) => {
+Deno.test("exportPlants() writes all plants in the order of ids, and nothing else", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const plants = newPlants([ID_MIN, -1n, ...range(0n, 300), ID_MAX]);
   await makeStore(path, plants);
   const exported = await exportFrom(path);
@@ -35,7 +37,9 @@ test("exportPlants() writes all plants in the order of ids, and nothing else", a
   assert.deepEqual(exported, { result: 0, stdout, stderr: "" });
 });
 
-test("exportPlants() writes the plants of some ids, once each, and names ids without one", async ({ store: path }) => {
+Deno.test("exportPlants() writes the plants of some ids, once each, and names ids without one", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const plants = newPlants([1n, 2n, 3n]);
   await makeStore(path, plants);
   makeUndecodable(path, [2n]);
@@ -52,7 +56,9 @@ test("exportPlants() writes the plants of some ids, once each, and names ids wit
   });
 });
 
-test("exportPlants() names values of other programs, and goes on", async ({ store: path }) => {
+Deno.test("exportPlants() names values of other programs, and goes on", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const plants = newPlants([1n, 9n]);
   await makeStore(path, plants);
   {
@@ -66,7 +72,9 @@ test("exportPlants() names values of other programs, and goes on", async ({ stor
   });
 });
 
-test("exportPlants() goes on backwards after damage, and names the ids between in one line", async ({ store: path }) => {
+Deno.test("exportPlants() goes on backwards after damage, and names the ids between in one line", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const why = "a newer Deno stored plants in it, or they are damaged: " +
     "run the plant-store that stored them";
   for (

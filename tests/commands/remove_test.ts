@@ -9,7 +9,7 @@ import { capture } from "../support/console.ts";
 import { makeStore } from "../support/places.ts";
 import { newPlants } from "../support/plants.ts";
 import { fileAt, LOCKED, storeError } from "../support/stores.ts";
-import { test } from "../support/tests.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** Creates a store with the plants 1 to 3, and returns its location. */
 async function makeThree(path: string): Promise<StoreSetting> {
@@ -24,7 +24,9 @@ async function idsOf(path: string): Promise<unknown[]> {
   return entries.map(({ key: [, id] }) => id);
 }
 
-test("removePlants() removes the plants of ids, once each, and fails if one has none; the store may be open elsewhere", async ({ store: path }) => {
+Deno.test("removePlants() removes the plants of ids, once each, and fails if one has none; the store may be open elsewhere", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const location = await makeThree(path);
   const { store } = await openStore(location, true);
   for (
@@ -56,7 +58,9 @@ for (
     ],
   ] as const
 ) {
-  test(`removePlants() ends with the plant for whose removal ${what}`, async ({ store: path }) => {
+  Deno.test(`removePlants() ends with the plant for whose removal ${what}`, async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
     const location = await makeThree(path);
     /** Fails for one plant. */
     function remove(store: KvStore, id: bigint): Promise<boolean> {
@@ -73,7 +77,9 @@ for (
   });
 }
 
-test("removePlants() creates no store", async ({ directory, store: path }) => {
+Deno.test("removePlants() creates no store", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const missing = storeError("path", "no such file");
   await assert.rejects(removePlants(fileAt(path), [1n]), missing);
   assert.deepEqual(directory.names(), []);

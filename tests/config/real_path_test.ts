@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { realPathOf } from "../../src/config/real_path.ts";
-import { test } from "../support/tests.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
-test("realPathOf() follows links to a file that exists or is missing", ({ directory }) => {
+Deno.test("realPathOf() follows links to a file that exists or is missing", () => {
+  using directory = new TemporaryDirectory();
   const real = directory.file("data/plants.db");
   Deno.mkdirSync(directory.file("data"));
   Deno.symlinkSync("data/second.db", directory.file("first.db"));
@@ -22,7 +23,8 @@ test("realPathOf() follows links to a file that exists or is missing", ({ direct
   }
 });
 
-test("realPathOf() keeps a path that cannot be examined, as an absolute one", ({ directory }) => {
+Deno.test("realPathOf() keeps a path that cannot be examined, as an absolute one", () => {
+  using directory = new TemporaryDirectory();
   Deno.symlinkSync("loop", directory.file("loop"));
   Deno.symlinkSync("missing/plants.db", directory.file("dangling"));
   for (const name of ["loop", "loop/plants.db", "missing/plants.db"]) {

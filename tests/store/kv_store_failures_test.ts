@@ -31,11 +31,12 @@ import { execute, overwrite, PAGE_BYTES } from "../support/damage.ts";
 import { FakeClock } from "../support/fake_store.ts";
 import { makeStore } from "../support/places.ts";
 import { newPlants, range, WHOLE } from "../support/plants.ts";
-import { fileAt, fileStore, LOCKED, storeError } from "../support/stores.ts";
-import { StoreLock } from "../support/temporary.ts";
-import { test } from "../support/tests.ts";
+import { fileAt, FileStore, LOCKED, storeError } from "../support/stores.ts";
+import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
 
-fileStore.test("commit() and probe() meet the lock of another process at once, and write nothing", async ({ store, path }) => {
+Deno.test("commit() and probe() meet the lock of another process at once, and write nothing", async () => {
+  using opened = await FileStore.open();
+  const { store, path } = opened;
   await store.commit(newPlants([1n]));
   const startMs = performance.now();
   {
@@ -51,7 +52,9 @@ fileStore.test("commit() and probe() meet the lock of another process at once, a
   assert.equal(await store.commit(newPlants([2n])), "committed");
 });
 
-fileStore.test("a create and a probe wait until another process releases the lock", async ({ store, path }) => {
+Deno.test("a create and a probe wait until another process releases the lock", async () => {
+  using opened = await FileStore.open();
+  const { store, path } = opened;
   const listener = { committed() {}, commitFailed: assert.fail };
   const committer = new Committer(store, listener, SYSTEM_CLOCK);
   const health = new StoreHealth(store, assert.fail, SYSTEM_CLOCK);
@@ -66,7 +69,9 @@ fileStore.test("a create and a probe wait until another process releases the loc
   assert.deepEqual(await waiting, ["stored", undefined]);
 });
 
-fileStore.test("a create fails at its deadline while another process keeps the lock, which is reported, and writes nothing", async ({ store, path }) => {
+Deno.test("a create fails at its deadline while another process keeps the lock, which is reported, and writes nothing", async () => {
+  using opened = await FileStore.open();
+  const { store, path } = opened;
   const clock = new FakeClock();
   const errors: StoreError[] = [];
   const committer = new Committer(store, {
@@ -88,7 +93,9 @@ fileStore.test("a create fails at its deadline while another process keeps the l
   assert.deepEqual(await listed(store), { plants: [] });
 });
 
-fileStore.test("removePlant() waits until another process releases the lock", async ({ store, path }) => {
+Deno.test("removePlant() waits until another process releases the lock", async () => {
+  using opened = await FileStore.open();
+  const { store, path } = opened;
   await store.commit(newPlants([1n]));
   const lock = new StoreLock(path);
   const removing = removePlant(store, 1n);
@@ -98,7 +105,9 @@ fileStore.test("removePlant() waits until another process releases the lock", as
   assert.equal(await removing, true);
 });
 
-fileStore.test("removePlant() fails while another process keeps the lock, and removes nothing", async ({ store, path }) => {
+Deno.test("removePlant() fails while another process keeps the lock, and removes nothing", async () => {
+  using opened = await FileStore.open();
+  const { store, path } = opened;
   await store.commit(newPlants([1n]));
   {
     using _lock = new StoreLock(path);
@@ -154,7 +163,9 @@ async function* damagedPages(path: string): AsyncGenerator<bigint[]> {
   }
 }
 
-test("listPlants() has every plant that is not on a damaged page, forward up to it and backward down to it", async ({ store: path }) => {
+Deno.test("listPlants() has every plant that is not on a damaged page, forward up to it and backward down to it", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   let pages = 0;
   for await (const ids of damagedPages(path)) {
     if (ids.length === 0) continue;
@@ -174,7 +185,9 @@ test("listPlants() has every plant that is not on a damaged page, forward up to 
   assert.ok(pages > 20, `${pages} pages`);
 });
 
-test("listPlants() ends if a page is in the place of another one, so that the ids run in a circle", async ({ store: path }) => {
+Deno.test("listPlants() ends if a page is in the place of another one, so that the ids run in a circle", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   for (
     const [id, other, reverse] of [[125, 20, false], [175, 290, true]] as const
   ) {
@@ -297,7 +310,9 @@ async function assertEnds(
 }
 
 for (const name of ["commit", "read", "remove", "get"] as const) {
-  test(`nothing is acknowledged once ${name}() has found damage`, async ({ store: path }) => {
+  Deno.test(`nothing is acknowledged once ${name}() has found damage`, async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
     for await (const ids of damagedPages(path)) {
       if (ids.includes(150n) && ids.length < 20) break;
     }
@@ -318,7 +333,9 @@ for (
     ["verifyFiles", "-wal"],
   ] as const
 ) {
-  fileStore.test(`nothing is acknowledged once ${name}() has found a file gone, also when it is back`, async ({ store, path }) => {
+  Deno.test(`nothing is acknowledged once ${name}() has found a file gone, also when it is back`, async () => {
+    using opened = await FileStore.open();
+    const { store, path } = opened;
     await store.commit(newPlants([1n, 2n]));
     const [file, away] = [path + suffix, path + suffix + ".away"];
     Deno.renameSync(file, away);
@@ -331,7 +348,9 @@ for (
   });
 }
 
-fileStore.test("operations fail that are running when a file is found gone", async ({ store, path }) => {
+Deno.test("operations fail that are running when a file is found gone", async () => {
+  using opened = await FileStore.open();
+  const { store, path } = opened;
   const running = [
     store.commit(newPlants([1n])),
     store.read([1n]),
@@ -345,7 +364,9 @@ fileStore.test("operations fail that are running when a file is found gone", asy
   await Promise.all(running);
 });
 
-test("a value that cannot be decoded takes its id, ends a listing, and can be removed", async ({ store: path }) => {
+Deno.test("a value that cannot be decoded takes its id, ends a listing, and can be removed", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const plants = newPlants([1n, 2n, 3n, 4n, 100n]);
   await makeStore(path, plants);
   const third = "SELECT k FROM kv ORDER BY k LIMIT 1 OFFSET 2";

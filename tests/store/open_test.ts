@@ -21,7 +21,6 @@ import { FIRST_TABLE, makeStore } from "../support/places.ts";
 import { newPlants } from "../support/plants.ts";
 import { fileAt, LOCKED, serverAt, storeError } from "../support/stores.ts";
 import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
-import { test } from "../support/tests.ts";
 
 /** The plants of the stores that {@link makeStore} makes. */
 const PLANTS = newPlants([1n]);
@@ -72,7 +71,8 @@ Deno.test("openStore() creates a store in a missing or an empty file, for its us
   }
 });
 
-test("openStore() refuses a missing directory", async ({ directory }) => {
+Deno.test("openStore() refuses a missing directory", async () => {
+  using directory = new TemporaryDirectory();
   const path = directory.file("a/plants.db");
   const missing = storeError("path", /^No such file or directory/);
   await assert.rejects(openStore(fileAt(path), true), missing);
@@ -85,7 +85,9 @@ for (
     ["openExistingStore()", openExistingStore, "path"],
   ] as const
 ) {
-  test(`${name} refuses a missing directory or file, an empty file, and the start of a store, and changes nothing`, async ({ directory, store: path }) => {
+  Deno.test(`${name} refuses a missing directory or file, an empty file, and the start of a store, and changes nothing`, async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
     const missing = storeError(kind, "no such file");
     for (const file of [directory.file("a/plants.db"), path]) {
       await assert.rejects(open(fileAt(file)), missing);
@@ -102,7 +104,9 @@ for (
   });
 }
 
-test("openStore() opens a store on a KV Connect server whether or not it may create one", async ({ store: path }) => {
+Deno.test("openStore() opens a store on a KV Connect server whether or not it may create one", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   await makeStore(path);
   const location = serverAt("http://kv.test/");
   const connect = () => connectTo(fileAt(path));
@@ -113,14 +117,18 @@ test("openStore() opens a store on a KV Connect server whether or not it may cre
   }
 });
 
-test("openStore() takes a store for new that it creates before it meets a lock", async ({ store: path }) => {
+Deno.test("openStore() takes a store for new that it creates before it meets a lock", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const connect = failingFirst(LOCKED);
   const { store, isNew } = await openStore(fileAt(path), true, { connect });
   assert.equal(isNew, true);
   store.close();
 });
 
-test("a store opens as soon as another process releases the lock", async ({ store: path }) => {
+Deno.test("a store opens as soon as another process releases the lock", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   await makeStore(path, PLANTS);
   for (const open of OPEN) {
     const lock = new StoreLock(path);
@@ -133,7 +141,9 @@ test("a store opens as soon as another process releases the lock", async ({ stor
   }
 });
 
-test("openStore() fails if another process keeps the lock", async ({ store: path }) => {
+Deno.test("openStore() fails if another process keeps the lock", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   await makeStore(path, PLANTS);
   // With a real lock, Deno's own first writes would wait until its end.
   const connect = () => Promise.reject(LOCKED);
@@ -174,7 +184,9 @@ for (
   });
 }
 
-test("a store opens although one read fails, but not if it is damaged", async ({ store: path }) => {
+Deno.test("a store opens although one read fails, but not if it is damaged", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   await makeStore(path, PLANTS);
   for (const open of OPEN) {
     const once = failingFirst(corrupt());
@@ -190,7 +202,9 @@ test("a store opens although one read fails, but not if it is damaged", async ({
   }
 });
 
-test("a store does not open if Deno has opened another one in its place", async ({ directory, store: path }) => {
+Deno.test("a store does not open if Deno has opened another one in its place", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   await makeStore(path, PLANTS);
   const other = directory.file("other.db");
   for (const open of OPEN) {
@@ -204,7 +218,9 @@ test("a store does not open if Deno has opened another one in its place", async 
   }
 });
 
-test("a store opens that was killed while a journal was beside it, which is rolled back", async ({ directory, store: path }) => {
+Deno.test("a store opens that was killed while a journal was beside it, which is rolled back", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   for (const open of OPEN) {
     await makeStore(path, PLANTS);
     const killed = directory.file("killed.db");

@@ -12,17 +12,31 @@ import { entriesOf } from "../support/entries.ts";
 import { newPlants, range, WHOLE } from "../support/plants.ts";
 import {
   commitAll,
-  eachStore,
   fileAt,
-  fileStore,
+  FileStore,
   storeError,
+  STORES,
 } from "../support/stores.ts";
 
 /** Ids at which a number that is not exact, or not signed, would differ. */
 const IDS = [
-  ...[ID_MIN, ID_MIN + 1n, -(2n ** 53n) - 1n, -(2n ** 53n), -(2n ** 32n)],
-  ...[-256n, -255n, -1n, 0n, 1n, 255n, 256n],
-  ...[2n ** 32n, 2n ** 53n, 2n ** 53n + 1n, ID_MAX - 1n, ID_MAX],
+  ID_MIN,
+  ID_MIN + 1n,
+  -(2n ** 53n) - 1n,
+  -(2n ** 53n),
+  -(2n ** 32n),
+  -256n,
+  -255n,
+  -1n,
+  0n,
+  1n,
+  255n,
+  256n,
+  2n ** 32n,
+  2n ** 53n,
+  2n ** 53n + 1n,
+  ID_MAX - 1n,
+  ID_MAX,
 ];
 
 /** Lists the plants above an id, by default all, in the order of a listing. */
@@ -34,90 +48,157 @@ async function list(
   return (await Array.fromAsync(listPlants(store, after, reverse))).flat();
 }
 
-eachStore.test("every id of int64 is exact, and listed in order and in reverse, all or those above an id", async ({ store }) => {
-  const plants = newPlants(IDS);
-  await commitAll(store, plants);
-  const found = await store.read(IDS);
-  for (const { id, plant } of plants) assert.deepEqual(found.get(id), plant);
-  for (const after of [undefined, ...IDS, 2n]) {
-    const above = plants.filter(({ id }) => after === undefined || id > after);
-    assert.deepEqual(await list(store, after), above);
-    assert.deepEqual(await list(store, after, true), above.toReversed());
-  }
-});
+for (const { where, ignore, open } of STORES) {
+  Deno.test({
+    name:
+      `every id of int64 is exact, and listed in order and in reverse, all or those above an id, ${where}`,
+    ignore,
+    fn: async () => {
+      await using opened = await open();
+      const { store } = opened;
+      const plants = newPlants(IDS);
+      await commitAll(store, plants);
+      const found = await store.read(IDS);
+      for (const { id, plant } of plants) {
+        assert.deepEqual(found.get(id), plant);
+      }
+      for (const after of [undefined, ...IDS, 2n]) {
+        const above = plants.filter(({ id }) =>
+          after === undefined || id > after
+        );
+        assert.deepEqual(await list(store, after), above);
+        assert.deepEqual(await list(store, after, true), above.toReversed());
+      }
+    },
+  });
+}
 
-eachStore.test("listPlants() has pages of PAGE_KEYS plants until one is shorter", async ({ store }) => {
-  for (const end of [PAGE_KEYS, 2 * PAGE_KEYS + 1]) {
-    const plants = newPlants(range(1n, end));
-    await commitAll(store, plants.slice((await list(store)).length));
-    for (const reverse of [false, true]) {
-      const pages = await Array.fromAsync(
-        listPlants(store, undefined, reverse),
+for (const { where, ignore, open } of STORES) {
+  Deno.test({
+    name:
+      `listPlants() has pages of PAGE_KEYS plants until one is shorter, ${where}`,
+    ignore,
+    fn: async () => {
+      await using opened = await open();
+      const { store } = opened;
+      for (const end of [PAGE_KEYS, 2 * PAGE_KEYS + 1]) {
+        const plants = newPlants(range(1n, end));
+        await commitAll(store, plants.slice((await list(store)).length));
+        for (const reverse of [false, true]) {
+          const pages = await Array.fromAsync(
+            listPlants(store, undefined, reverse),
+          );
+          const expected = reverse ? plants.toReversed() : plants;
+          assert.deepEqual(pages.flat(), expected);
+          const lengths = pages.map(({ length }) => length);
+          const full = Array(Math.floor(end / PAGE_KEYS)).fill(PAGE_KEYS);
+          assert.deepEqual(lengths, [...full, end % PAGE_KEYS]);
+        }
+      }
+    },
+  });
+}
+
+for (const { where, ignore, open } of STORES) {
+  Deno.test({
+    name:
+      `read() and listPlants() skip keys of other programs, but have ids whose values are no plants, ${where}`,
+    ignore,
+    fn: async () => {
+      await using opened = await open();
+      const { store, kv } = opened;
+      await store.commit(newPlants([1n, 5n]));
+      for (
+        const key of [
+          ["plants", 1n, "note"],
+          ["plants", 3n, "note"],
+          ["plants", 5n, 1n],
+          ["plants", 5n, 2n],
+          ["plants", 3],
+          ["plants", "3"],
+          ["plants", true],
+          ["plants"],
+          ["plant", 2n],
+          ["zzz", 4n],
+        ]
+      ) await kv.set(key, WHOLE);
+      await kv.set(["plants", 7n], "not a plant");
+      const plants = [...newPlants([1n, 5n]), { id: 7n, plant: null }];
+      // A run of ids, and some apart.
+      for (const ids of [range(1n, 7), [1n, 3n, 5n, 7n, 100n]]) {
+        const found = new Map(plants.map(({ id, plant }) => [id, plant]));
+        assert.deepEqual(await store.read(ids), found);
+      }
+      assert.deepEqual(await list(store), plants);
+      assert.deepEqual(await list(store, undefined, true), plants.toReversed());
+    },
+  });
+}
+
+for (const { where, ignore, open } of STORES) {
+  Deno.test({
+    name:
+      `listPlants() has a plant whose id many keys of another program share, in both directions, ${where}`,
+    ignore,
+    fn: async () => {
+      await using opened = await open();
+      const { store, kv } = opened;
+      const plants = newPlants([1n, 2n, 3n]);
+      await store.commit(plants);
+      const notes = kv.atomic();
+      for (const i of range(0n, 2 * PAGE_KEYS)) notes.set(["plants", 2n, i], i);
+      await notes.commit();
+      assert.deepEqual(await list(store), plants);
+      assert.deepEqual(await list(store, undefined, true), plants.toReversed());
+    },
+  });
+}
+
+for (const { where, ignore, open } of STORES) {
+  Deno.test({
+    name:
+      `removePlant() deletes the plant of an id, and nothing else, ${where}`,
+    ignore,
+    fn: async () => {
+      await using opened = await open();
+      const { store, kv } = opened;
+      await store.commit(newPlants([1n, 2n, 3n]));
+      await kv.set(["plants", 4n], "not a plant");
+      await kv.set(["plants", 2n, "note"], WHOLE);
+      const entries = await entriesOf(kv);
+      const isFound = [];
+      for (const id of [2n, 2n, 4n, 5n]) {
+        isFound.push(await removePlant(store, id));
+      }
+      assert.deepEqual(isFound, [true, false, true, false]);
+      const kept = entries.filter(({ 0: key }) =>
+        key.length === 3 || key[1] === 1n || key[1] === 3n
       );
-      const expected = reverse ? plants.toReversed() : plants;
-      assert.deepEqual(pages.flat(), expected);
-      const lengths = pages.map(({ length }) => length);
-      const full = Array(Math.floor(end / PAGE_KEYS)).fill(PAGE_KEYS);
-      assert.deepEqual(lengths, [...full, end % PAGE_KEYS]);
-    }
-  }
-});
+      assert.deepEqual(await entriesOf(kv), kept);
+      assert.equal(await store.commit(newPlants([2n])), "committed");
+    },
+  });
+}
 
-eachStore.test("read() and listPlants() skip keys of other programs, but have ids whose values are no plants", async ({ store, kv }) => {
-  await store.commit(newPlants([1n, 5n]));
-  for (
-    const key of [
-      ...[["plants", 1n, "note"], ["plants", 3n, "note"], ["plants", 3]],
-      ...[["plants", "3"], ["plants", true], ["plants"], ["zzz", 4n]],
-      ...[["plant", 2n], ["plants", 5n, 1n], ["plants", 5n, 2n]],
-    ]
-  ) await kv.set(key, WHOLE);
-  await kv.set(["plants", 7n], "not a plant");
-  const plants = [...newPlants([1n, 5n]), { id: 7n, plant: null }];
-  // A run of ids, and some apart.
-  for (const ids of [range(1n, 7), [1n, 3n, 5n, 7n, 100n]]) {
-    const found = new Map(plants.map(({ id, plant }) => [id, plant]));
-    assert.deepEqual(await store.read(ids), found);
-  }
-  assert.deepEqual(await list(store), plants);
-  assert.deepEqual(await list(store, undefined, true), plants.toReversed());
-});
-
-eachStore.test("listPlants() has a plant whose id many keys of another program share, in both directions", async ({ store, kv }) => {
-  const plants = newPlants([1n, 2n, 3n]);
-  await store.commit(plants);
-  const notes = kv.atomic();
-  for (const i of range(0n, 2 * PAGE_KEYS)) notes.set(["plants", 2n, i], i);
-  await notes.commit();
-  assert.deepEqual(await list(store), plants);
-  assert.deepEqual(await list(store, undefined, true), plants.toReversed());
-});
-
-eachStore.test("removePlant() deletes the plant of an id, and nothing else", async ({ store, kv }) => {
-  await store.commit(newPlants([1n, 2n, 3n]));
-  await kv.set(["plants", 4n], "not a plant");
-  await kv.set(["plants", 2n, "note"], WHOLE);
-  const entries = await entriesOf(kv);
-  const isFound = [];
-  for (const id of [2n, 2n, 4n, 5n]) isFound.push(await removePlant(store, id));
-  assert.deepEqual(isFound, [true, false, true, false]);
-  const kept = entries.filter(({ 0: key }) =>
-    key.length === 3 || key[1] === 1n || key[1] === 3n
-  );
-  assert.deepEqual(await entriesOf(kv), kept);
-  assert.equal(await store.commit(newPlants([2n])), "committed");
-});
-
-eachStore.test("removePlant() at the same time by several callers counts each plant once", async ({ store, kv }) => {
-  const ids = range(1n, 10);
-  await store.commit(newPlants(ids));
-  const removals = await Promise.allSettled(
-    [...ids, ...ids, ...ids].map((id) => removePlant(store, id)),
-  );
-  const removed = removals.filter((it) => "value" in it && it.value);
-  assert.equal(removed.length, ids.length);
-  assert.deepEqual(await entriesOf(kv), []);
-});
+for (const { where, ignore, open } of STORES) {
+  Deno.test({
+    name:
+      `removePlant() at the same time by several callers counts each plant once, ${where}`,
+    ignore,
+    fn: async () => {
+      await using opened = await open();
+      const { store, kv } = opened;
+      const ids = range(1n, 10);
+      await store.commit(newPlants(ids));
+      const removals = await Promise.allSettled(
+        [...ids, ...ids, ...ids].map((id) => removePlant(store, id)),
+      );
+      const removed = removals.filter((it) => "value" in it && it.value);
+      assert.equal(removed.length, ids.length);
+      assert.deepEqual(await entriesOf(kv), []);
+    },
+  });
+}
 
 /** Opens a store in which something happens after each read of one key. */
 async function openInterrupted(
@@ -142,32 +223,43 @@ async function openInterrupted(
   });
 }
 
-eachStore.test("removePlant() of a plant that another program has removed or replaced meanwhile reads again in a file, and fails on a server", async ({ store, kv, location }) => {
-  const key = ["plants", 1n];
-  for (const isStored of [false, true]) {
-    await store.commit(newPlants([1n]));
-    let isChanged = false;
-    const other = await openInterrupted(location, async () => {
-      if (isChanged) return;
-      isChanged = true;
-      await kv.delete(key);
-      if (isStored) await kv.set(key, WHOLE);
-    });
-    if (location.kind === "file") {
-      assert.equal(await removePlant(other, 1n), isStored);
-      assert.deepEqual(await entriesOf(kv), []);
-    } else {
-      const changed = storeError("other", "another client has changed it");
-      await assert.rejects(removePlant(other, 1n), changed);
-      const kept = isStored ? [[key, WHOLE]] : [];
-      assert.deepEqual(await entriesOf(kv), kept);
-      await kv.delete(key);
-    }
-    other.close();
-  }
-});
+for (const { where, ignore, open } of STORES) {
+  Deno.test({
+    name:
+      `removePlant() of a plant that another program has removed or replaced meanwhile reads again in a file, and fails on a server, ${where}`,
+    ignore,
+    fn: async () => {
+      await using opened = await open();
+      const { store, kv, location } = opened;
+      const key = ["plants", 1n];
+      for (const isStored of [false, true]) {
+        await store.commit(newPlants([1n]));
+        let isChanged = false;
+        const other = await openInterrupted(location, async () => {
+          if (isChanged) return;
+          isChanged = true;
+          await kv.delete(key);
+          if (isStored) await kv.set(key, WHOLE);
+        });
+        if (location.kind === "file") {
+          assert.equal(await removePlant(other, 1n), isStored);
+          assert.deepEqual(await entriesOf(kv), []);
+        } else {
+          const changed = storeError("other", "another client has changed it");
+          await assert.rejects(removePlant(other, 1n), changed);
+          const kept = isStored ? [[key, WHOLE]] : [];
+          assert.deepEqual(await entriesOf(kv), kept);
+          await kv.delete(key);
+        }
+        other.close();
+      }
+    },
+  });
+}
 
-fileStore.test("removePlant() fails if the store does not answer in time", async ({ path }) => {
+Deno.test("removePlant() fails if the store does not answer in time", async () => {
+  using opened = await FileStore.open();
+  const { path } = opened;
   const silence = () => new Promise<never>(() => {});
   const store = await openInterrupted(fileAt(path), silence);
   const expected = storeError("no answer", "no answer within 0.05 s");

@@ -8,8 +8,9 @@ import {
   type StoreErrorKind,
   toStoreError,
 } from "../../src/store/store_error.ts";
-import { KV_ENV, KvServer, withServer } from "./kv_server.ts";
-import { test } from "./tests.ts";
+import { KV_ENV, KvServer } from "./kv_server.ts";
+import { isMissing } from "./needs.ts";
+import { TemporaryDirectory } from "./temporary.ts";
 import { inParallel } from "./waiting.ts";
 
 const CREATE = "--kv-create";
@@ -29,54 +30,85 @@ export function serverAt(url: string): StoreSetting {
 /** The error of an operation that met the lock of another process. */
 export const LOCKED: StoreError = toStoreError("database is locked");
 
-/** Opens a new store for a test. */
-async function runWithStore(
-  location: StoreSetting,
-  run: (store: KvStore) => Promise<void>,
-): Promise<void> {
-  const { store } = await openStore(location, true);
-  try {
-    await run(store);
-  } finally {
-    store.close();
+/** A new store in a file, open for a test. */
+export class FileStore implements Disposable {
+  readonly #directory: TemporaryDirectory;
+
+  private constructor(
+    directory: TemporaryDirectory,
+    readonly path: string,
+    readonly store: KvStore,
+  ) {
+    this.#directory = directory;
+  }
+
+  static async open(): Promise<FileStore> {
+    const directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    const { store } = await openStore(fileAt(path), true);
+    return new FileStore(directory, path, store);
+  }
+
+  [Symbol.dispose](): void {
+    this.store.close();
+    this.#directory[Symbol.dispose]();
   }
 }
 
-/** Tests of a new store in a file. */
-export const fileStore = {
-  test(
-    name: string,
-    run: (opened: { store: KvStore; path: string }) => Promise<void>,
-  ): void {
-    test(name, async ({ store: path }) => {
-      await runWithStore(fileAt(path), (store) => run({ store, path }));
-    });
-  },
-};
+/** A new store, open for a test, and the connection of another program to it. */
+interface SharedStore extends AsyncDisposable {
+  readonly location: StoreLocation;
+  readonly store: KvStore;
+  readonly kv: Deno.Kv;
+}
 
-/** Tests of each kind of store, with the same data as another program sees it. */
-export const eachStore = {
-  test(
-    name: string,
-    run: (
-      opened: { store: KvStore; kv: Deno.Kv; location: StoreLocation },
-    ) => Promise<void>,
-  ): void {
-    fileStore.test(`${name}, in a file`, async ({ path, store }) => {
-      using kv = await Deno.openKv(path);
-      await run({ store, kv, location: fileAt(path) });
-    });
-    withServer.test(`${name}, on a KV Connect server`, async ({ directory }) => {
-      await using server = await KvServer.start(directory.file("kv.db"));
-      const location = serverAt(server.url);
-      await runWithStore(location, async (store) => {
-        // The store has put the token into the environment.
-        using kv = await Deno.openKv(server.url);
-        await run({ store, kv, location });
-      });
-    });
+async function openInFile(): Promise<SharedStore> {
+  const file = await FileStore.open();
+  const { path, store } = file;
+  const kv = await Deno.openKv(path);
+  // Waits for Deno's first writes, which would lock the store.
+  await kv.get(["plants"]);
+  return {
+    location: fileAt(path),
+    store,
+    kv,
+    [Symbol.asyncDispose]() {
+      kv.close();
+      file[Symbol.dispose]();
+      return Promise.resolve();
+    },
+  };
+}
+
+async function openOnServer(): Promise<SharedStore> {
+  const directory = new TemporaryDirectory();
+  const server = await KvServer.start(directory.file("kv.db"));
+  const location = serverAt(server.url);
+  const { store } = await openStore(location, true);
+  // The store has put the token into the environment.
+  const kv = await Deno.openKv(server.url);
+  return {
+    location,
+    store,
+    kv,
+    async [Symbol.asyncDispose]() {
+      kv.close();
+      store.close();
+      await server[Symbol.asyncDispose]();
+      directory[Symbol.dispose]();
+    },
+  };
+}
+
+/** Each kind of store. */
+export const STORES = [
+  { where: "in a file", ignore: false, open: openInFile },
+  {
+    where: "on a KV Connect server",
+    ignore: isMissing("DENOKV"),
+    open: openOnServer,
   },
-};
+];
 
 /** Commits any number of plants. */
 export async function commitAll(

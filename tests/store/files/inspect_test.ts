@@ -7,7 +7,6 @@ import { FIRST_TABLE, makeStore } from "../../support/places.ts";
 import { replaced } from "../../support/replaced.ts";
 import { storeError } from "../../support/stores.ts";
 import { TemporaryDirectory } from "../../support/temporary.ts";
-import { test } from "../../support/tests.ts";
 import { runTool } from "../../support/tools.ts";
 
 /** Makes something at a path. */
@@ -123,7 +122,8 @@ Deno.test("inspect() refuses what is no store, corrupt, or has a file that is fo
   }
 });
 
-test("inspect() refuses a name that SQLite has for its own files, whatever is there", async ({ directory }) => {
+Deno.test("inspect() refuses a name that SQLite has for its own files, whatever is there", async () => {
+  using directory = new TemporaryDirectory();
   for (const suffix of ["-wal", "-shm", "-journal"]) {
     const path = directory.file(`plants.db${suffix}`);
     const message =
@@ -163,7 +163,9 @@ Deno.test("inspect() distinguishes nothing, the start of a store, which Deno com
   }
 });
 
-test("inspect() accepts a store whose first start was killed, and its log, which it keeps", async ({ directory, store: path }) => {
+Deno.test("inspect() accepts a store whose first start was killed, and its log, which it keeps", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const killed = directory.file("killed.db");
   {
     using database = new DatabaseSync(path);
@@ -179,7 +181,9 @@ test("inspect() accepts a store whose first start was killed, and its log, which
   assert.equal(inspect(killed), "store");
 });
 
-test("inspect() ignores a file that another process deletes meanwhile", async ({ store: path }) => {
+Deno.test("inspect() ignores a file that another process deletes meanwhile", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   await makeStore(path);
   const { openSync } = Deno;
   using _ = replaced(Deno, "openSync", (file, options) => {
@@ -189,7 +193,8 @@ test("inspect() ignores a file that another process deletes meanwhile", async ({
   assert.equal(inspect(path), "nothing");
 });
 
-test("lstatOrUndefined() finds nothing in a directory that is missing, or a file now", ({ directory }) => {
+Deno.test("lstatOrUndefined() finds nothing in a directory that is missing, or a file now", () => {
+  using directory = new TemporaryDirectory();
   const file = directory.file("file");
   assert.equal(lstatOrUndefined(`${file}/plants.db`), undefined);
   Deno.createSync(file).close();

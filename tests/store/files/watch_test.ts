@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { isSameFile, WatchedFiles } from "../../../src/store/files/watch.ts";
 import { makeStore } from "../../support/places.ts";
 import { storeError } from "../../support/stores.ts";
-import { test } from "../../support/tests.ts";
+import { TemporaryDirectory } from "../../support/temporary.ts";
 
 /** Opens a store with one plant, and returns its files. */
 async function openFiles(path: string) {
@@ -14,7 +14,9 @@ async function openFiles(path: string) {
 const DELETED = storeError("lost", "it was deleted or moved");
 const REPLACED = storeError("lost", "it was replaced");
 
-test("WatchedFiles finds that a database was deleted, replaced, or moved with a link to it in its place", async ({ store: path }) => {
+Deno.test("WatchedFiles finds that a database was deleted, replaced, or moved with a link to it in its place", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const { kv, files } = await openFiles(path);
   using _ = kv;
   files.verifyAll();
@@ -34,7 +36,9 @@ test("WatchedFiles finds that a database was deleted, replaced, or moved with a 
   files.verifyAll();
 });
 
-test("WatchedFiles finds that the log of the database, or its index, was deleted or replaced", async ({ store: path }) => {
+Deno.test("WatchedFiles finds that the log of the database, or its index, was deleted or replaced", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const { kv, files } = await openFiles(path);
   using _ = kv;
   for (const suffix of ["-wal", "-shm"]) {
@@ -50,7 +54,9 @@ test("WatchedFiles finds that the log of the database, or its index, was deleted
   }
 });
 
-test("WatchedFiles finds that a database was replaced while it was opened", async ({ directory, store: path }) => {
+Deno.test("WatchedFiles finds that a database was replaced while it was opened", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   await makeStore(path);
   const before = Deno.statSync(path);
   await makeStore(directory.file("other.db"));
@@ -60,7 +66,8 @@ test("WatchedFiles finds that a database was replaced while it was opened", asyn
   assert.throws(() => files.verifyDatabase(), REPLACED);
 });
 
-test("WatchedFiles reports what it cannot examine, which is no loss", async ({ directory }) => {
+Deno.test("WatchedFiles reports what it cannot examine, which is no loss", async () => {
+  using directory = new TemporaryDirectory();
   const data = directory.file("data");
   Deno.mkdirSync(data);
   const { kv, files } = await openFiles(`${data}/plants.db`);
@@ -76,7 +83,9 @@ test("WatchedFiles reports what it cannot examine, which is no loss", async ({ d
   files.verifyAll();
 });
 
-test("isSameFile() compares the inode, and its file system", ({ store: path }) => {
+Deno.test("isSameFile() compares the inode, and its file system", () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   Deno.createSync(path).close();
   const file = Deno.statSync(path);
   assert.ok(isSameFile(Deno.statSync(path), file));

@@ -26,9 +26,16 @@ const REPEATED_FAILURES = 0.3;
 
 /** Everything that the schedules reach. */
 export const REACHED: readonly string[] = [
-  ...["stored", "replayed", "conflict", "failed"],
-  ...["restarted", "recovered", "full", "locked"],
-  ...["large batch", "large plants"],
+  "stored",
+  "replayed",
+  "conflict",
+  "failed",
+  "restarted",
+  "recovered",
+  "full",
+  "locked",
+  "large batch",
+  "large plants",
 ];
 
 /**
