@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { main } from "../src/cli.ts";
 import { ID_MAX, ID_MIN, ID_RANGE } from "../src/limits.ts";
 import { capture } from "./support/console.ts";
-import { makeStore } from "./support/places.ts";
-import { newPlants, toBody } from "./support/plants.ts";
+import { makeStore, newPlants, toJson } from "./support/plants.ts";
 import { replaced } from "./support/replaced.ts";
-import { test } from "./support/tests.ts";
+import { TemporaryDirectory } from "./support/temporary.ts";
 
 /** Runs the program in this process, with these variables alone. */
 async function run(
@@ -44,7 +43,9 @@ Deno.test("main() logs an unexpected error with its stack and returns 1", async 
   assert.match(stderr, log);
 });
 
-test("main() refuses an invalid command line with one line and status 2, and stores nothing", async ({ directory, store }) => {
+Deno.test("main() refuses an invalid command line with one line and status 2, and stores nothing", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const file = directory.file("in");
   Deno.writeTextFileSync(file, '{"id":1,"name":"Monstera"}\n');
   const notUtf8 = "expected arguments in UTF-8";
@@ -103,12 +104,14 @@ test("main() refuses an invalid command line with one line and status 2, and sto
   }
 });
 
-test("main() passes on ids exactly, and negative ones after --", async ({ store }) => {
+Deno.test("main() passes on ids exactly, and negative ones after --", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const plants = newPlants([ID_MIN, -1n, 7n, ID_MAX]);
   await makeStore(store, plants);
   const ids = [`${ID_MAX}`, "007", "--", "-1", `${ID_MIN}`];
   const { result, stdout } = await run(["export", "--kv", store, ...ids]);
-  const lines = plants.toReversed().map((plant) => `${toBody(plant)}\n`);
+  const lines = plants.toReversed().map((plant) => `${toJson(plant)}\n`);
   assert.deepEqual([result, stdout], [0, lines.join("")]);
 });
 

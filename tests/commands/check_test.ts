@@ -2,16 +2,18 @@ import assert from "node:assert/strict";
 import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { check } from "../../src/commands/check.ts";
 import { capture } from "../support/console.ts";
-import { needs } from "../support/needs.ts";
-import { makeStore } from "../support/places.ts";
-import { newPlants } from "../support/plants.ts";
-import { assertOneLine, replyStatus, runProgram } from "../support/program.ts";
+import { isMissing } from "../support/needs.ts";
+import { makeStore, newPlants } from "../support/plants.ts";
+import {
+  assertOneLine,
+  Program,
+  replyStatus,
+  runProgram,
+} from "../support/program.ts";
 import { replaced } from "../support/replaced.ts";
 import { SECRET, settings } from "../support/settings.ts";
-import { test, TestPlace } from "../support/tests.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import { makeCertificate } from "../support/tools.ts";
-
-const withOpenssl = needs("openssl");
 
 /** Asserts what check() prints about a valid configuration. */
 async function assertPrinted(
@@ -25,7 +27,9 @@ async function assertPrinted(
   assert.deepEqual(printed, { result: 0, stdout, stderr });
 }
 
-test("check() prints a line for each setting that applies, with the flag or the variable that has it, and no secret, and warns of a free port", async ({ store }) => {
+Deno.test("check() prints a line for each setting that applies, and which are defaults", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   await assertPrinted({}, { KV_PATH: store }, [
     "listens on 127.0.0.1 (default)",
     "listens on port 8000 (default)",
@@ -36,6 +40,9 @@ test("check() prints a line for each setting that applies, with the flag or the 
     "serves http (default)",
     "logs as text (default)",
   ]);
+});
+
+Deno.test("check() names the flag or the variable that has a setting, prints no secret, and warns of a free port", async () => {
   const flags = {
     port: "0",
     kv: "https://kv.test",
@@ -63,7 +70,8 @@ test("check() prints a line for each setting that applies, with the flag or the 
 });
 
 Deno.test("check() warns of what a start warns of, at the address that the host stands for", async () => {
-  using place = new TestPlace();
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   for (
     const [flags, warning] of [
       [{ host: "0.0.0.0" }, "http://0.0.0.0:8000 is not https"],
@@ -74,7 +82,7 @@ Deno.test("check() warns of what a start warns of, at the address that the host 
       [{ host: "127.0.0.2" }, ""],
     ] as const
   ) {
-    const given = settings({ kv: place.store, ...flags });
+    const given = settings({ kv: store, ...flags });
     const { stderr } = await capture(() => check(given));
     const expected = warning === "" ? "" : `warning: ${warning}`;
     assert.equal(stderr.slice(0, expected.length), expected);
@@ -82,81 +90,104 @@ Deno.test("check() warns of what a start warns of, at the address that the host 
   }
 });
 
-withOpenssl.test("check() reads the certificate and the tokens of files", async ({ directory }) => {
-  const { cert, key } = await makeCertificate(directory, "plants");
-  const file = directory.file("tokens");
-  Deno.writeTextFileSync(file, SECRET);
-  const flags = { "tls-cert": cert, "token-file": file };
-  const given = settings(flags, { TLS_KEY: key });
-  const { stdout } = await capture(() => check(given));
-  const ofFile = `accepts 1 token in ${file} (--token-file)\n`;
-  assert.ok(stdout.includes(ofFile), stdout);
-  const https = `serves https with the certificate in ${cert} (--tls-cert)\n` +
-    `its key is in ${key} (TLS_KEY)\n`;
-  assert.ok(stdout.includes(https), stdout);
+Deno.test({
+  name: "check() reads the certificate and the tokens of files",
+  ignore: isMissing("openssl"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const { cert, key } = await makeCertificate(directory, "plants");
+    const file = directory.file("tokens");
+    Deno.writeTextFileSync(file, SECRET);
+    const flags = { "tls-cert": cert, "token-file": file };
+    const given = settings(flags, { TLS_KEY: key });
+    const { stdout } = await capture(() => check(given));
+    const ofFile = `accepts 1 token in ${file} (--token-file)\n`;
+    assert.ok(stdout.includes(ofFile), stdout);
+    const https =
+      `serves https with the certificate in ${cert} (--tls-cert)\n` +
+      `its key is in ${key} (TLS_KEY)\n`;
+    assert.ok(stdout.includes(https), stdout);
+  },
 });
 
-withOpenssl.test("check() warns of a certificate that is not valid now, with the date", async ({ directory, store }) => {
-  const { cert, key } = await makeCertificate(directory, "plants");
-  const given = settings({ "tls-cert": cert, kv: store }, { TLS_KEY: key });
-  const dayMs = 24 * 60 * 60 * 1000;
-  const nowMs = Date.now();
-  for (
-    const [days, expected] of [
-      [0, /^$/],
-      [1, /^$/],
-      [
-        3,
-        /^warning: the certificate expired on \d{4}-\d\d-\d\d, so clients refuse it$/,
-      ],
-      [
-        -1,
-        /^warning: the certificate is not valid before \d{4}-\d\d-\d\d, so /,
-      ],
-    ] as const
-  ) {
-    using _ = replaced(Date, "now", () => nowMs + days * dayMs);
-    const { result, stderr } = await capture(() => check(given));
-    assert.equal(result, 0);
-    assert.match(stderr, expected);
-  }
+Deno.test({
+  name: "check() warns of a certificate that is not valid now, with the date",
+  ignore: isMissing("openssl"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    const { cert, key } = await makeCertificate(directory, "plants");
+    const given = settings({ "tls-cert": cert, kv: store }, { TLS_KEY: key });
+    const dayMs = 24 * 60 * 60 * 1000;
+    const nowMs = Date.now();
+    for (
+      const [days, expected] of [
+        [0, /^$/],
+        [1, /^$/],
+        [
+          3,
+          /^warning: the certificate expired on \d{4}-\d\d-\d\d, so clients refuse it$/,
+        ],
+        [
+          -1,
+          /^warning: the certificate is not valid before \d{4}-\d\d-\d\d, so /,
+        ],
+      ] as const
+    ) {
+      using _ = replaced(Date, "now", () => nowMs + days * dayMs);
+      const { result, stderr } = await capture(() => check(given));
+      assert.equal(result, 0);
+      assert.match(stderr, expected);
+    }
+  },
 });
 
-withOpenssl.test("check() names each setting that has a value", async ({ directory, store }) => {
-  const { cert, key } = await makeCertificate(directory, "plants");
-  const tokens = directory.file("tokens");
-  Deno.writeTextFileSync(tokens, SECRET);
-  const values: Record<string, string> = {
-    HOST: "127.0.0.1",
-    PORT: "0",
-    BASE_URL: "https://plants.example",
-    TLS_CERT: cert,
-    TLS_KEY: key,
-    LOG_FORMAT: "json",
-  };
-  // The service has one kind of store, and accepts tokens of one of them only.
-  const choices = [
-    {
-      KV_PATH: "https://kv.test",
-      DENO_KV_ACCESS_TOKEN: SECRET,
-      ACCESS_TOKEN: SECRET,
-    },
-    { KV_PATH: store, KV_CREATE: "yes", ACCESS_TOKEN_FILE: tokens },
-  ];
-  const named = new Set<string>();
-  for (const choice of choices) {
-    const given: Record<string, string> = { ...values, ...choice };
-    const { stdout } = await capture(() => check(settings({}, given)));
-    assert.ok(!stdout.includes(SECRET), stdout);
-    const names = Array.from(stdout.matchAll(/ \((\w+)\)\n/g), ([, it]) => it);
-    assert.deepEqual(new Set(names), new Set(Object.keys(given)));
-    for (const name of names) named.add(`${name}`);
-  }
-  const variables = ALL_SETTINGS.map(({ variable }) => variable);
-  assert.deepEqual(named, new Set(variables));
+Deno.test({
+  name: "check() names each setting that has a value",
+  ignore: isMissing("openssl"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    const { cert, key } = await makeCertificate(directory, "plants");
+    const tokens = directory.file("tokens");
+    Deno.writeTextFileSync(tokens, SECRET);
+    const values: Record<string, string> = {
+      HOST: "127.0.0.1",
+      PORT: "0",
+      BASE_URL: "https://plants.example",
+      TLS_CERT: cert,
+      TLS_KEY: key,
+      LOG_FORMAT: "json",
+    };
+    // The service has one kind of store, and accepts tokens of one of them only.
+    const choices = [
+      {
+        KV_PATH: "https://kv.test",
+        DENO_KV_ACCESS_TOKEN: SECRET,
+        ACCESS_TOKEN: SECRET,
+      },
+      { KV_PATH: store, KV_CREATE: "yes", ACCESS_TOKEN_FILE: tokens },
+    ];
+    const named = new Set<string>();
+    for (const choice of choices) {
+      const given: Record<string, string> = { ...values, ...choice };
+      const { stdout } = await capture(() => check(settings({}, given)));
+      assert.ok(!stdout.includes(SECRET), stdout);
+      const names = Array.from(
+        stdout.matchAll(/ \((\w+)\)\n/g),
+        ([, it]) => it,
+      );
+      assert.deepEqual(new Set(names), new Set(Object.keys(given)));
+      for (const name of names) named.add(`${name}`);
+    }
+    const variables = ALL_SETTINGS.map(({ variable }) => variable);
+    assert.deepEqual(named, new Set(variables));
+  },
 });
 
-test("check() leaves the configured port alone", async ({ store }) => {
+Deno.test("check() leaves the configured port alone", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   const flags = { port: `${port}`, kv: store };
@@ -171,7 +202,9 @@ async function storeLine(kv: string): Promise<string> {
   return /^(.*) \(--kv\)$/m.exec(stdout)?.[1] ?? "";
 }
 
-test("check() says whether a start would create the store, and changes no file", async ({ directory, store }) => {
+Deno.test("check() says whether a start would create the store, and changes no file", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const news = `creates a new store in ${store}`;
   assert.equal(await storeLine(store), news);
   assert.deepEqual(directory.names(), []);
@@ -184,7 +217,8 @@ test("check() says whether a start would create the store, and changes no file",
   assert.deepEqual(Deno.readFileSync(store), before);
 });
 
-test("check refuses a place for the store as a start does, and beside it changes nothing", async ({ directory }) => {
+Deno.test("check refuses a place for the store as a start does, and beside it changes nothing", async () => {
+  using directory = new TemporaryDirectory();
   const text = directory.file("text");
   Deno.writeTextFileSync(text, "no store");
   const places = [
@@ -204,8 +238,10 @@ test("check refuses a place for the store as a start does, and beside it changes
   assert.deepEqual(directory.names(), ["text"]);
 });
 
-test("check beside a running service changes nothing", async ({ directory, store, start }) => {
-  await using program = await start();
+Deno.test("check beside a running service changes nothing", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
   assert.equal(await replyStatus(program.create('{"id":1,"name":"a"}')), 200);
   const files = () =>
     directory.names().map((name) => Deno.statSync(directory.file(name)).ino);

@@ -1,39 +1,42 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { importPlants } from "../../src/commands/import.ts";
-import { COMMIT_MS_MAX, LINE_BYTES_MAX } from "../../src/limits.ts";
+import { COMMIT_MS_MAX, LINE_BYTES_MAX, SWEEP_MS } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
 import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
-import { newPlants, range, toBody } from "../support/plants.ts";
-import { replaced } from "../support/replaced.ts";
+import { newPlants, range, toJson } from "../support/plants.ts";
 import { settings } from "../support/settings.ts";
 import { storeError } from "../support/stores.ts";
-import { test, type TestPlace } from "../support/tests.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { pause } from "../support/waiting.ts";
 
 /**
  * Imports a file with these bytes, in this process.
  * @returns what it prints, and its exit status, or its error
  */
 function importBytes(
-  { directory, store }: TestPlace,
+  store: string,
   bytes: string,
   options?: Parameters<typeof importPlants>[2],
 ) {
-  const file = directory.file("in");
+  const file = `${store}.in`;
   Deno.writeFileSync(file, Buffer.from(bytes, "latin1"));
   return capture(() =>
     importPlants(settings({ kv: store }), file, options).catch((error) => error)
   );
 }
 
-/** A new store in memory, in which something happens before each commit. */
+/**
+ * A new store in memory, in which something happens before each commit, of which
+ * one is running at a time.
+ */
 class ImportedStore extends FakeStore {
   readonly #interrupt: () => Promise<void>;
   readonly open = () => Promise.resolve({ store: this, isNew: true });
 
   constructor(interrupt = () => Promise.resolve()) {
-    super();
+    super({ plantsMax: 100, inFlightMax: 1 });
     this.#interrupt = interrupt;
   }
 
@@ -60,7 +63,7 @@ function summary({ created = 0, stored = 0, conflicting = 0, refused = 0 }) {
     `${conflicting} conflicting, ${refused} refused`;
 }
 
-const LINES = newPlants(range(1n, 3)).map(toBody);
+const LINES = newPlants(range(1n, 3)).map(toJson);
 const [ONE = "", TWO = "", THREE = ""] = LINES;
 
 /** Returns the line of the plant 2 with a number of bytes. */
@@ -89,36 +92,42 @@ for (
     ],
   ] as const
 ) {
-  test(`importPlants() stores the plants of lines that ${what}`, async (place) => {
-    const { result, stderr } = await importBytes(place, text);
+  Deno.test(`importPlants() stores the plants of lines that ${what}`, async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    const { result, stderr } = await importBytes(path, text);
     assert.match(stderr, /, 0 conflicting, 0 refused$/);
     assert.equal(result, 0);
-    assert.deepEqual(await linesIn(place.store), LINES);
+    assert.deepEqual(await linesIn(path), LINES);
   });
 }
 
-test("importPlants() says that it creates a store, and can be repeated", async (place) => {
-  const lines = newPlants(range(1n, 5_000)).map(toBody);
-  const created = `created a new store in ${place.store}\n`;
+Deno.test("importPlants() says that it creates a store, and can be repeated", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const lines = newPlants(range(1n, 5_000)).map(toJson);
+  const created = `created a new store in ${path}\n`;
   for (
     const stderr of [
       created + summary({ created: 5_000 }),
       summary({ stored: 5_000 }),
     ]
   ) {
-    const printed = await importBytes(place, lines.join("\n"));
+    const printed = await importBytes(path, lines.join("\n"));
     assert.deepEqual(printed, { result: 0, stdout: "", stderr });
-    assert.deepEqual(await linesIn(place.store), lines);
+    assert.deepEqual(await linesIn(path), lines);
   }
 });
 
-test("importPlants() names each line that must change, and stores the others", async (place) => {
+Deno.test("importPlants() names each line that must change, and stores the others", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   {
-    using kv = await Deno.openKv(place.store);
+    using kv = await Deno.openKv(path);
     await kv.set(["plants", 3n], "text");
   }
   const { result, stderr } = await importBytes(
-    place,
+    path,
     [
       ONE,
       ' \t{"id":2,}',
@@ -142,10 +151,10 @@ test("importPlants() names each line that must change, and stores the others", a
     "line 9: expected an object with id and name, got a number",
   ]);
   assert.equal(result, 2);
-  assert.deepEqual((await linesIn(place.store)).slice(0, 2), [ONE, TWO]);
+  assert.deepEqual((await linesIn(path)).slice(0, 2), [ONE, TWO]);
   // One of either kind is enough.
   for (const line of ['{"id":1,"name":"another"}', "7"]) {
-    assert.equal((await importBytes(place, line)).result, 2, line);
+    assert.equal((await importBytes(path, line)).result, 2, line);
   }
 });
 
@@ -155,24 +164,28 @@ for (
     ["without an end and above", " ".repeat(3 * CHUNK_BYTES)],
   ] as const
 ) {
-  test(`importPlants() ends at a line ${what} LINE_BYTES_MAX`, async (place) => {
-    const { result, stderr } = await importBytes(place, `${ONE}\n${line}`);
+  Deno.test(`importPlants() ends at a line ${what} LINE_BYTES_MAX`, async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    const { result, stderr } = await importBytes(path, `${ONE}\n${line}`);
     const expected = `expected at most ${LINE_BYTES_MAX} bytes`;
     const message = `line 2: ${expected}; the import ends here`;
     const counts = summary({ created: 1, refused: 1 });
     assert.ok(stderr.endsWith(`\n${message}\n${counts}`), stderr);
     assert.equal(result, 2);
-    assert.deepEqual(await linesIn(place.store), [ONE]);
+    assert.deepEqual(await linesIn(path), [ONE]);
   });
 }
 
-test("importPlants() stops if the store fails, and says what to do, whatever other lines must change", async (place) => {
+Deno.test("importPlants() stops if the store fails, and says what to do, whatever other lines must change", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const store = new ImportedStore();
   store.problem = "attempt to write a readonly database";
   const options = { open: store.open };
-  const { result, stderr } = await importBytes(place, `{}\n${ONE}`, options);
+  const { result, stderr } = await importBytes(path, `{}\n${ONE}`, options);
   assert.deepEqual(stderr.split("\n"), [
-    `created a new store in ${place.store}`,
+    `created a new store in ${path}`,
     "line 1: id: expected an integer from -9223372036854775808 to 9223372036854775807, got nothing",
     summary({ refused: 1 }),
     "stopped at line 2, the store failed on 1 plant: it or its directory cannot be " +
@@ -181,7 +194,7 @@ test("importPlants() stops if the store fails, and says what to do, whatever oth
   ]);
   assert.equal(result, 1);
   const tooLong = `${ONE}\n${padded(LINE_BYTES_MAX + 1)}`;
-  const other = await importBytes(place, tooLong, options);
+  const other = await importBytes(path, tooLong, options);
   assert.match(
     other.stderr,
     /the store failed on 1 plant: it or its directory/,
@@ -190,7 +203,9 @@ test("importPlants() stops if the store fails, and says what to do, whatever oth
   assert.equal(store.plants.size, 0);
 });
 
-test("importPlants() creates no store if it cannot open its input, and fails if it cannot open the store", async ({ directory, store }) => {
+Deno.test("importPlants() creates no store if it cannot open its input, and fails if it cannot open the store", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
   const file = directory.file("in");
   async function assertFails(message: RegExp): Promise<void> {
     const failure = { name: "OperatorError", message, exitStatus: 2 };
@@ -207,27 +222,20 @@ test("importPlants() creates no store if it cannot open its input, and fails if 
   );
 });
 
-test("importPlants() waits for a slow store as long as it makes progress", async (place) => {
+Deno.test("importPlants() waits for a slow store as long as it makes progress", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const clock = new FakeClock();
-  let check = () => {};
-  const { setInterval } = globalThis;
-  const hold = (callback: () => void) => {
-    check = callback;
-    return setInterval(() => {});
-  };
-  using _timer = replaced(
-    globalThis,
-    "setInterval",
-    hold as typeof setInterval,
-  );
   const store = new ImportedStore(async () => {
     await settled();
     clock.now += COMMIT_MS_MAX - 1;
-    check();
+    // The import has looked at the clock meanwhile: its timer, of the same
+    // interval, was set before this one.
+    await pause(SWEEP_MS);
   });
-  const lines = newPlants(range(1n, 250)).map(toBody);
+  const lines = newPlants(range(1n, 250)).map(toJson);
   const { result, stderr } = await importBytes(
-    place,
+    path,
     lines.join("\n"),
     { clock: clock.read, open: store.open },
   );
@@ -236,14 +244,16 @@ test("importPlants() waits for a slow store as long as it makes progress", async
   assert.ok(clock.now > 2 * COMMIT_MS_MAX);
 });
 
-test("importPlants() fails if the store makes no progress for COMMIT_MS_MAX", async (place) => {
+Deno.test("importPlants() fails if the store makes no progress for COMMIT_MS_MAX", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
   const clock = new FakeClock();
   const store = new ImportedStore(() => {
     clock.now += COMMIT_MS_MAX;
     return new Promise(() => {});
   });
   const options = { clock: clock.read, open: store.open };
-  const { result, stderr } = await importBytes(place, ONE, options);
+  const { result, stderr } = await importBytes(path, ONE, options);
   assert.match(
     stderr,
     /\nstopped at line 1, .* no answer within 5 s: another /,

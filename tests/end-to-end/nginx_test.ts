@@ -2,21 +2,114 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
+import { BackgroundProcess } from "../support/background.ts";
 import { createDuring, Instance } from "../support/instances.ts";
 import { KV_ENV, KvServer } from "../support/kv_server.ts";
+import { Ledger } from "../support/ledger.ts";
 import { block } from "../support/machine.ts";
-import { needs } from "../support/needs.ts";
-import { Nginx } from "../support/nginx.ts";
-import { post, replyStatus, runProgram } from "../support/program.ts";
+import { isMissing } from "../support/needs.ts";
+import { post, Program, replyStatus, runProgram } from "../support/program.ts";
+import { read } from "../support/readme.ts";
 import { assertRefusal } from "../support/refusals.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { freePort, listens, makeCertificate } from "../support/tools.ts";
 import { eventually } from "../support/waiting.ts";
+
+/** The path of nginx. */
+const NGINX = Deno.env.get("NGINX") ?? "";
+
+/** What the configuration needs around it, and what a test must not share. */
+const SURROUNDINGS = `daemon off;
+worker_processes 2;
+pid DIRECTORY/nginx.pid;
+error_log stderr warn;
+events { worker_connections 16384; }
+http {
+access_log off;
+client_body_temp_path DIRECTORY/body;
+proxy_temp_path DIRECTORY/proxy;
+fastcgi_temp_path DIRECTORY/fastcgi;
+uwsgi_temp_path DIRECTORY/uwsgi;
+scgi_temp_path DIRECTORY/scgi;
+include DIRECTORY/plant-store.conf;
+}
+`;
+
+/** A running nginx, which writes errors and warnings to stderr. */
+class Nginx extends BackgroundProcess {
+  readonly origin: string;
+  readonly #directory: TemporaryDirectory;
+
+  private constructor(port: number, directory: TemporaryDirectory) {
+    const args = ["-c", directory.file("nginx.conf")];
+    // nginx itself uses the variable NGINX.
+    super(NGINX, { args, clearEnv: true });
+    this.origin = `https://127.0.0.1:${port}`;
+    this.#directory = directory;
+  }
+
+  /**
+   * Starts on a free port.
+   * @param servicePorts the port of each service
+   * @param edit changes the configuration in src/deploy/
+   */
+  static async start(
+    servicePorts: readonly number[],
+    edit = (text: string) => text,
+  ): Promise<Nginx> {
+    const directory = new TemporaryDirectory();
+    // The worker processes have another user.
+    Deno.chmodSync(directory.path, 0o755);
+    const { cert, key } = await makeCertificate(directory, "nginx");
+    const port = freePort();
+    const text = edit(read("src/deploy/nginx.conf"))
+      .replace(
+        /^ +server 127\.0\.0\.1:8000\b.*\n/m,
+        (line) =>
+          servicePorts.map((it) => line.replace("8000", `${it}`)).join(""),
+      )
+      .replaceAll(/^ *listen \[.*\n/gm, "")
+      .replace(/\blisten 443 /, `listen 127.0.0.1:${port} `)
+      .replace(/\blisten 80;/, `listen 127.0.0.1:${freePort()};`)
+      .replace(/\b(ssl_certificate +)\/.*;/, `$1${cert};`)
+      .replace(/\b(ssl_certificate_key +)\/.*;/, `$1${key};`);
+    for (const it of [port, ...servicePorts, cert, key]) {
+      assert.ok(text.includes(`${it}`));
+    }
+    Deno.writeTextFileSync(directory.file("plant-store.conf"), text);
+    Deno.writeTextFileSync(
+      directory.file("nginx.conf"),
+      SURROUNDINGS.replaceAll("DIRECTORY", directory.path),
+    );
+    const nginx = new Nginx(port, directory);
+    await nginx.causes(listens(port));
+    return nginx;
+  }
+
+  /** Returns a client that trusts its certificate, for one connection. */
+  client(): Deno.HttpClient {
+    const cert = this.#directory.file("nginx.crt");
+    const caCerts = [Deno.readTextFileSync(cert)];
+    return Deno.createHttpClient({ caCerts });
+  }
+
+  /** Stops it and its worker processes. */
+  override async [Symbol.asyncDispose](): Promise<void> {
+    await this.stop();
+    this.#directory[Symbol.dispose]();
+  }
+}
 
 /** The error number of nginx for a request that it cannot read. */
 const BAD_REQUEST = 40000;
 
-needs("NGINX", "DENOKV").test(
-  "two machines on a KV Connect server restart and are killed under load without a failed request, and lose nothing",
-  async ({ directory, ledger }) => {
+Deno.test({
+  name:
+    "two machines on a KV Connect server restart and are killed under load without a failed request, and lose nothing",
+  ignore: isMissing("NGINX", "DENOKV"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const ledger = new Ledger();
     ledger.repeatsCreates = true;
     await using server = await KvServer.start(directory.file("kv.db"));
     await using first = await Instance.start(server.url, KV_ENV);
@@ -58,12 +151,16 @@ needs("NGINX", "DENOKV").test(
     const { stdout } = await exporting;
     assert.equal(ledger.assertLines(stdout), ledger.sent.size);
   },
-);
+});
 
-needs("NGINX").test(
-  "nginx passes the largest body on, hides the metrics, and answers what it refuses itself with an Error",
-  async ({ start }) => {
-    await using program = await start();
+Deno.test({
+  name:
+    "nginx passes the largest body on, hides the metrics, and answers what it refuses itself with an Error",
+  ignore: isMissing("NGINX"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    await using program = await Program.start(store);
     await using nginx = await Nginx.start([program.port]);
     using client = nginx.client();
     const [head, tail] = ['{"id":1,"name":"', '"}'];
@@ -98,4 +195,4 @@ needs("NGINX").test(
       await refuses(storeFailed.error, reply);
     }
   },
-);
+});
