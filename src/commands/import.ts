@@ -8,8 +8,7 @@ import {
   EXIT_FAILURE,
   fileFailure,
 } from "../operator_error.ts";
-import { InvalidText } from "../plant/json.ts";
-import { decodeUtf8, type NewPlant, parseNewPlant } from "../plant/plant.ts";
+import { InvalidText, type NewPlant, parseNewPlant } from "../plant/plant.ts";
 import { Committer } from "../store/committer.ts";
 import type { Store } from "../store/kv_store.ts";
 import { type OpenOptions, openStore } from "../store/open.ts";
@@ -132,7 +131,10 @@ function openInput(path: string): ReadableStream<Uint8Array> {
   }
 }
 
+const TAB = 0x09;
 const LF = 0x0a;
+const CR = 0x0d;
+const SPACE = 0x20;
 
 /**
  * Reads the lines of a file, without their LF. Ends at a line above
@@ -167,12 +169,21 @@ function parseLine(bytes: Uint8Array): NewPlant | string | undefined {
   if (bytes.length > LINE_BYTES_MAX) {
     return `expected at most ${LINE_BYTES_MAX} bytes; the import ends here`;
   }
-  // Without a byte order mark; JSON allows the CR of a CRLF.
-  const text = decodeUtf8(bytes)?.replace(/^\ufeff/, "");
-  if (text === undefined) return "expected well-formed UTF-8";
-  if (/^[ \t\r]*$/.test(text)) return undefined;
-  const parsed = parseNewPlant(text);
+  const json = withoutByteOrderMark(bytes);
+  if (json.every(isBlank)) return undefined;
+  // JSON allows the CR of a CRLF.
+  const parsed = parseNewPlant(json);
   if (!(parsed instanceof InvalidText)) return parsed;
   const { message, position } = parsed;
   return position ? `column ${position.column}: ${message}` : message;
+}
+
+/** Some programs write a byte order mark at the start of a file; it is no JSON. */
+function withoutByteOrderMark(bytes: Uint8Array): Uint8Array {
+  const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
+  return hasMark ? bytes.subarray(3) : bytes;
+}
+
+function isBlank(byte: number): boolean {
+  return byte === SPACE || byte === TAB || byte === CR;
 }

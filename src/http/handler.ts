@@ -1,8 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { API_ERRORS, ApiError, howToCreate, statusOf } from "../api_errors.ts";
 import { QUOTE_CHARS_MAX } from "../limits.ts";
-import { InvalidText } from "../plant/json.ts";
-import { decodeUtf8, parseNewPlant } from "../plant/plant.ts";
+import { InvalidText, parseNewPlant } from "../plant/plant.ts";
 import { descriptionText } from "../reference/openapi.ts";
 import { renderPage } from "../reference/page.ts";
 import type { Committer } from "../store/committer.ts";
@@ -173,9 +172,7 @@ export class RequestHandler {
     if (refusal !== undefined) return refusal;
     const bytes = await bodies.read(request);
     if (bytes instanceof ApiError) return bytes;
-    const text = decodeUtf8(bytes);
-    if (text === undefined) return new ApiError("notUtf8");
-    const newPlant = parseNewPlant(text);
+    const newPlant = parseNewPlant(bytes);
     if (newPlant instanceof InvalidText) return toApiError(newPlant);
     const outcome = await committer.create(newPlant);
     metrics.create(outcome);
@@ -226,14 +223,19 @@ function pathOf({ url }: Request): string {
   return /\/\/[^/?]*([^?]*)/.exec(url)?.[1] ?? "";
 }
 
-/** Converts what is wrong with the text of a body. */
+/** Converts what is wrong with a body. */
 function toApiError({ kind, message, position }: InvalidText): ApiError {
   const where = position === undefined
     ? ""
     : `line ${position.line}, column ${position.column}: `;
-  return kind === "not JSON"
-    ? new ApiError("notJson", where + message)
-    : new ApiError("notANewPlant", message);
+  switch (kind) {
+    case "not UTF-8":
+      return new ApiError("notUtf8");
+    case "not JSON":
+      return new ApiError("notJson", where + message);
+    case "not a NewPlant":
+      return new ApiError("notANewPlant", message);
+  }
 }
 
 function ok(): Response {

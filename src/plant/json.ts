@@ -6,17 +6,13 @@ export interface Position {
   readonly column: number;
 }
 
-/** Why a text is not a NewPlant. The parsers return it. */
-export class InvalidText {
-  /**
-   * @param message what was expected, and what was found
-   * @param position where the text is not JSON
-   */
-  constructor(
-    readonly kind: "not JSON" | "not a NewPlant",
-    readonly message: string,
-    readonly position?: Position,
-  ) {}
+/**
+ * Why and where a text is not JSON. Not an Error: to record a stack takes more time
+ * than to read the text.
+ */
+export class NotJson {
+  /** @param message what was expected, and what was found */
+  constructor(readonly message: string, readonly position: Position) {}
 }
 
 /** The kinds of JSON values (RFC 8259, section 3), as messages name them. */
@@ -101,17 +97,9 @@ function describeAt(text: string, offset: number): string {
 }
 
 /**
- * Ends the reading of a text that is not JSON. It is not an `Error`, because
- * recording the stack of one would take longer than reading the text.
- */
-class Mismatch {
-  constructor(readonly expected: string, readonly offset: number) {}
-}
-
-/**
  * Reads a JSON text from its start to its end. Each method reads one production
- * of the grammar (sections of RFC 8259), and throws a {@link Mismatch} if the text
- * does not match.
+ * of the grammar (sections of RFC 8259), and throws {@link NotJson} if the text does
+ * not match.
  */
 class Reader {
   readonly #text: string;
@@ -283,7 +271,12 @@ class Reader {
 
   /** Throws if a condition on the next character does not hold. */
   #require(condition: boolean, expected: string): void {
-    if (!condition) throw new Mismatch(expected, this.#at);
+    if (condition) return;
+    const found = describeAt(this.#text, this.#at);
+    throw new NotJson(
+      `expected ${expected}, found ${found}`,
+      positionOf(this.#text, this.#at),
+    );
   }
 }
 
@@ -297,16 +290,11 @@ class Reader {
  *
  * @returns the members, or why and where the text is not JSON
  */
-export function readMembers(text: string): Members | InvalidText {
+export function readMembers(text: string): Members | NotJson {
   try {
     return new Reader(text).read();
-  } catch (error) {
-    if (!(error instanceof Mismatch)) throw error;
-    const { expected, offset } = error;
-    return new InvalidText(
-      "not JSON",
-      `expected ${expected}, found ${describeAt(text, offset)}`,
-      positionOf(text, offset),
-    );
+  } catch (thrown) {
+    if (thrown instanceof NotJson) return thrown;
+    throw thrown;
   }
 }

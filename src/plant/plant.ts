@@ -5,9 +5,10 @@
 import { ID_MAX, ID_MIN, ID_RANGE, QUOTE_CHARS_MAX } from "../limits.ts";
 import { truncate } from "../text.ts";
 import {
-  InvalidText,
   type JsonKind,
   type Member,
+  NotJson,
+  type Position,
   readMembers,
 } from "./json.ts";
 
@@ -22,6 +23,19 @@ export interface NewPlant {
   /** An int64, exact. */
   readonly id: bigint;
   readonly plant: Plant;
+}
+
+/** Why bytes are not a NewPlant. The parsers return it. */
+export class InvalidText {
+  /**
+   * @param message what was expected, and what was found
+   * @param position where the text is not JSON
+   */
+  constructor(
+    readonly kind: "not UTF-8" | "not JSON" | "not a NewPlant",
+    readonly message: string,
+    readonly position?: Position,
+  ) {}
 }
 
 const AN_ID = `an integer ${ID_RANGE}`;
@@ -117,27 +131,28 @@ function readString(
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/**
- * Decodes UTF-8 without repair; a byte order mark is kept.
- * @returns the text, or `undefined` if the bytes are not well-formed UTF-8
- */
-export function decodeUtf8(bytes: Uint8Array): string | undefined {
+/** Decodes UTF-8 without repair; a byte order mark is kept. */
+function decodeUtf8(bytes: Uint8Array): string | InvalidText {
   try {
     return decoder.decode(bytes);
   } catch {
-    return undefined;
+    return new InvalidText("not UTF-8", "expected well-formed UTF-8");
   }
 }
 
 /**
- * Parses a NewPlant from a JSON text: the body of a request or a line of an
- * import. It drops members that the API description does not name.
+ * Parses a NewPlant from a JSON text in UTF-8: the body of a request or a line of
+ * an import. It drops members that the API description does not name.
  *
- * @returns the NewPlant, or why the text is not one
+ * @returns the NewPlant, or why the bytes are not one
  */
-export function parseNewPlant(text: string): NewPlant | InvalidText {
+export function parseNewPlant(bytes: Uint8Array): NewPlant | InvalidText {
+  const text = decodeUtf8(bytes);
+  if (text instanceof InvalidText) return text;
   const read = readMembers(text);
-  if (read instanceof InvalidText) return read;
+  if (read instanceof NotJson) {
+    return new InvalidText("not JSON", read.message, read.position);
+  }
   if (read.kind !== "an object") {
     return notANewPlant(
       `expected an object with id and name, got ${read.kind}`,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { InvalidText, readMembers } from "../../src/plant/json.ts";
+import { NotJson, readMembers } from "../../src/plant/json.ts";
 import { acceptJson, isJson } from "../support/parsing.ts";
 import { type Random, withSeed } from "../support/random.ts";
 
@@ -167,10 +167,10 @@ function mutate(random: Random, text: string): string {
 function compare(text: string): boolean {
   const read = readMembers(text);
   if (!isJson(text)) {
-    assert.ok(read instanceof InvalidText, "JSON.parse refuses it");
+    assert.ok(read instanceof NotJson, "JSON.parse refuses it");
     return false;
   }
-  if (read instanceof InvalidText) {
+  if (read instanceof NotJson) {
     assert.fail(`JSON.parse accepts it: ${read.message}`);
   }
   const value: unknown = JSON.parse(text);

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../../src/limits.ts";
-import { InvalidText } from "../../src/plant/json.ts";
-import { parseNewPlant } from "../../src/plant/plant.ts";
+import { InvalidText, parseNewPlant } from "../../src/plant/plant.ts";
 import { acceptNewPlant, AN_ID, refuseNewPlant } from "../support/parsing.ts";
+import { toBytes } from "../support/wire.ts";
 import { type Random, withSeed } from "../support/random.ts";
 
 /** Asserts that a number is read as an id. */
@@ -119,7 +119,9 @@ Deno.test("parseNewPlant() agrees with exact fractions on random ids", () =>
       const source = randomNumber(random);
       const expected = modelInt64(source);
       if (expected !== undefined) integers++;
-      const newPlant = parseNewPlant(`{"id":${source},"name":""}`);
+      const newPlant = parseNewPlant(
+        toBytes(`{"id":${source},"name":""}`),
+      );
       const id = newPlant instanceof InvalidText ? undefined : newPlant.id;
       assert.equal(id, expected, `round ${round}: ${source}`);
     }

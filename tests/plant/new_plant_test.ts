@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { InvalidText } from "../../src/plant/json.ts";
-import { parseNewPlant } from "../../src/plant/plant.ts";
+import { InvalidText, parseNewPlant } from "../../src/plant/plant.ts";
+import { toBytes } from "../support/wire.ts";
 import { acceptNewPlant, AN_ID, refuseNewPlant } from "../support/parsing.ts";
 
 Deno.test("parseNewPlant() drops other members", () => {
@@ -21,10 +21,27 @@ Deno.test("parseNewPlant() reports an error of the grammar, also of other member
       ['{"name":"\\ud800"', 17],
     ] as const
   ) {
-    const refusal = parseNewPlant(text);
+    const refusal = parseNewPlant(toBytes(text));
     assert.ok(refusal instanceof InvalidText, `${text} is accepted`);
     assert.equal(refusal.kind, "not JSON", text);
     assert.deepEqual(refusal.position, { line: 1, column }, text);
+  }
+});
+
+Deno.test("parseNewPlant() refuses bytes that are not well-formed UTF-8, and a byte order mark", () => {
+  for (
+    const [bytes, kind] of [
+      [[0xff], "not UTF-8"],
+      // Of a name: an overlong "/", an encoded surrogate, and no end.
+      [[...toBytes('{"id":1,"name":"'), 0xc0, 0xaf], "not UTF-8"],
+      [[...toBytes('{"id":1,"name":"'), 0xed, 0xa0, 0x80], "not UTF-8"],
+      [[...toBytes('{"id":1,"name":"'), 0xe2, 0x82], "not UTF-8"],
+      [[0xef, 0xbb, 0xbf, ...toBytes('{"id":1,"name":"a"}')], "not JSON"],
+    ] as const
+  ) {
+    const refusal = parseNewPlant(Uint8Array.from(bytes));
+    assert.ok(refusal instanceof InvalidText);
+    assert.equal(refusal.kind, kind);
   }
 });
 
@@ -60,9 +77,9 @@ Deno.test("parseNewPlant() refuses a text that is not a NewPlant for its first p
       ],
       ['{"id":1,"name":"a","tag":"t","tag":null}', "tag: duplicate member"],
 
-      // Escaped or not.
+      // An unpaired surrogate.
       [String.raw`{"id":1,"name":"\uDF35"}`, `name: ${SURROGATE}`],
-      ['{"id":1,"name":"a","tag":"a\ud83c"}', `tag: ${SURROGATE}`],
+      [String.raw`{"id":1,"name":"a","tag":"a\ud83c"}`, `tag: ${SURROGATE}`],
     ] as const
   ) assert.equal(refuseNewPlant(text), message);
 });

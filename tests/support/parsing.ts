@@ -1,13 +1,18 @@
 /** Texts that the readers of JSON and of plants accept or refuse. */
 import assert from "node:assert/strict";
-import { InvalidText, readMembers } from "../../src/plant/json.ts";
-import { type NewPlant, parseNewPlant } from "../../src/plant/plant.ts";
+import { NotJson, readMembers } from "../../src/plant/json.ts";
+import {
+  InvalidText,
+  type NewPlant,
+  parseNewPlant,
+} from "../../src/plant/plant.ts";
 import { truncate } from "../../src/text.ts";
+import { toBytes } from "./wire.ts";
 
 /** Returns what `readMembers()` reads in a text, which must be JSON. */
 export function acceptJson(text: string) {
   const read = readMembers(text);
-  if (read instanceof InvalidText) {
+  if (read instanceof NotJson) {
     assert.fail(`refused: ${read.message}: ${truncate(text, 200)}`);
   }
   return read;
@@ -19,12 +24,9 @@ export function acceptJson(text: string) {
  */
 export function refuseJson(text: string): string {
   const read = readMembers(text);
-  assert.ok(read instanceof InvalidText, `accepted: ${truncate(text, 200)}`);
-  assert.equal(read.kind, "not JSON");
+  assert.ok(read instanceof NotJson, `accepted: ${truncate(text, 200)}`);
   const { position, message } = read;
-  return position === undefined
-    ? message
-    : `${position.line}:${position.column}: ${message}`;
+  return `${position.line}:${position.column}: ${message}`;
 }
 
 /** Whether `JSON.parse` accepts a text. */
@@ -43,7 +45,7 @@ export const AN_ID =
 
 /** Parses a text, which must be a NewPlant. */
 export function acceptNewPlant(text: string): NewPlant {
-  const newPlant = parseNewPlant(text);
+  const newPlant = parseNewPlant(toBytes(text));
   if (newPlant instanceof InvalidText) {
     assert.fail(`refused: ${newPlant.message}: ${truncate(text, 200)}`);
   }
@@ -52,7 +54,7 @@ export function acceptNewPlant(text: string): NewPlant {
 
 /** Returns the message for a text that must be JSON, but not a NewPlant. */
 export function refuseNewPlant(text: string): string {
-  const refusal = parseNewPlant(text);
+  const refusal = parseNewPlant(toBytes(text));
   const accepted = `accepted: ${truncate(text, 200)}`;
   assert.ok(refusal instanceof InvalidText, accepted);
   assert.equal(refusal.kind, "not a NewPlant", refusal.message);
