@@ -8,7 +8,7 @@ import {
   writeStdout,
 } from "../console/output.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
-import { formatNewPlant } from "../plant/plant.ts";
+import { formatNewPlant, type Plant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openExistingStore } from "../store/open.ts";
 import { getPlant, listPlants, type PlantEntry } from "../store/operator.ts";
@@ -37,7 +37,7 @@ export async function exportPlants(
   let exported = 0;
   let skipped = 0;
   let damage = "";
-  const pages = selected.size > 0
+  const pages: AsyncGenerator<readonly IdEntry[]> = selected.size > 0
     ? readEach(store, selected)
     : listAll(store, (ids, error) => {
       damage = `${ids} cannot be read: ${explain(error, location)}`;
@@ -70,6 +70,12 @@ export async function exportPlants(
   return EXIT_FAILURE;
 }
 
+/** The plant of an id: `null` if its value is not a plant, `undefined` if none. */
+interface IdEntry {
+  readonly id: bigint;
+  readonly plant: Plant | null | undefined;
+}
+
 /**
  * Lists all plants. At damage it continues with the last plant, and back to the
  * damage, as the dump of SQLite does.
@@ -79,7 +85,7 @@ export async function exportPlants(
 async function* listAll(
   store: KvStore,
   damaged: (ids: string, error: StoreError) => void,
-) {
+): AsyncGenerator<readonly PlantEntry[]> {
   const { error, lastId: from } = yield* untilDamage(listPlants(store));
   if (error === undefined) return;
   const backward = listPlants(store, from, true);
@@ -89,8 +95,18 @@ async function* listAll(
   damaged(`ids${after}${before}`, error);
 }
 
-/** Passes a listing on, and returns the damage that ended it, if any. */
-async function* untilDamage(pages: AsyncIterable<readonly PlantEntry[]>) {
+/** How a listing has ended. */
+interface ListingEnd {
+  /** The last id that was read, if there was one. */
+  readonly lastId: bigint | undefined;
+  /** The damage that ended it, if any. */
+  readonly error: StoreError | undefined;
+}
+
+/** Passes a listing on, and returns how it has ended. */
+async function* untilDamage(
+  pages: AsyncIterable<readonly PlantEntry[]>,
+): AsyncGenerator<readonly PlantEntry[], ListingEnd> {
   let lastId: bigint | undefined;
   try {
     for await (const page of pages) {
@@ -105,6 +121,9 @@ async function* untilDamage(pages: AsyncIterable<readonly PlantEntry[]>) {
 }
 
 /** Reads ids one by one; a plant is `undefined` if there is none. */
-async function* readEach(store: KvStore, ids: ReadonlySet<bigint>) {
+async function* readEach(
+  store: KvStore,
+  ids: ReadonlySet<bigint>,
+): AsyncGenerator<readonly IdEntry[]> {
   for (const id of ids) yield [{ id, plant: await getPlant(store, id) }];
 }

@@ -176,8 +176,8 @@ interface Environment {
   get(name: string): string | undefined;
 }
 
-/** What is given for a setting. */
-interface Given {
+/** What is written for a setting. */
+interface SettingText {
   /** The flag or variable. */
   readonly name: string;
   readonly text: string;
@@ -229,14 +229,14 @@ export class Settings {
 
   /** Returns the flag or variable that has a value, or `default`. */
   sourceOf(key: SettingKey): string {
-    return this.#given(SETTINGS[key])?.name ?? "default";
+    return this.#textOf(SETTINGS[key])?.name ?? "default";
   }
 
   /** Returns the flag or variable that has the value, or else the flag. */
   nameOf(key: SettingKey): string {
     const setting: Setting = SETTINGS[key];
     const { flag, variable } = setting;
-    return this.#given(setting)?.name ?? (flag ? `--${flag}` : variable);
+    return this.#textOf(setting)?.name ?? (flag ? `--${flag}` : variable);
   }
 
   /** Reads the configuration of the service. @throws {OperatorError} */
@@ -264,7 +264,7 @@ export class Settings {
     if (typeof store === "string") {
       return { ...names, kind: "file", name: realPathOf(store) };
     }
-    const token = this.#ifGiven(SETTINGS.kvToken);
+    const token = this.#ifWritten(SETTINGS.kvToken);
     if (token !== undefined) {
       return { ...names, kind: "server", name: store.href, token };
     }
@@ -283,7 +283,7 @@ export class Settings {
     return {
       host: this.#orDefault(SETTINGS.host),
       port: this.#orDefault(SETTINGS.port),
-      baseUrl: this.#ifGiven(SETTINGS.baseUrl),
+      baseUrl: this.#ifWritten(SETTINGS.baseUrl),
     };
   }
 
@@ -297,7 +297,7 @@ export class Settings {
 
   /** Whether the service uses TLS, without reading its certificate. */
   isTls(): boolean {
-    return this.#given(SETTINGS.tlsCert) !== undefined;
+    return this.#textOf(SETTINGS.tlsCert) !== undefined;
   }
 
   /** Reads the log format. @throws {OperatorError} */
@@ -306,12 +306,12 @@ export class Settings {
   }
 
   tokenFile(): string | undefined {
-    return this.#ifGiven(SETTINGS.tokenFile);
+    return this.#ifWritten(SETTINGS.tokenFile);
   }
 
   /** Reads the accepted tokens, from the file if there is one. @throws {OperatorError} */
   tokens(): readonly string[] {
-    const tokens = this.#ifGiven(SETTINGS.accessToken);
+    const tokens = this.#ifWritten(SETTINGS.accessToken);
     const file = this.tokenFile();
     if (file === undefined) return tokens ?? [];
     const setting = this.nameOf("tokenFile");
@@ -331,8 +331,8 @@ export class Settings {
 
   /** Reads the paths of the certificate and its key. @throws {OperatorError} */
   tlsFiles(): { readonly cert: string; readonly key: string } | undefined {
-    const cert = this.#ifGiven(SETTINGS.tlsCert);
-    const key = this.#ifGiven(SETTINGS.tlsKey);
+    const cert = this.#ifWritten(SETTINGS.tlsCert);
+    const key = this.#ifWritten(SETTINGS.tlsKey);
     if (cert === undefined && key === undefined) return undefined;
     if (cert !== undefined && key !== undefined) return { cert, key };
     const given = this.nameOf(cert === undefined ? "tlsKey" : "tlsCert");
@@ -366,16 +366,18 @@ export class Settings {
   /** Returns the value of a setting, or its default. @throws {OperatorError} */
   #orDefault<Value>(setting: SettingWithDefault<Value>): Value {
     const byDefault = { name: "default", text: setting.default };
-    return parse(setting, this.#given(setting) ?? byDefault);
+    return parseSetting(setting, this.#textOf(setting) ?? byDefault);
   }
 
   /** Returns the value of a setting, if there is one. @throws {OperatorError} */
-  #ifGiven<Value>(setting: Setting<Value>): Value | undefined {
-    const given = this.#given(setting);
-    return given === undefined ? undefined : parse(setting, given);
+  #ifWritten<Value>(setting: Setting<Value>): Value | undefined {
+    const text = this.#textOf(setting);
+    return text === undefined ? undefined : parseSetting(setting, text);
   }
 
-  #given({ flag = "", variable, refusesEmpty }: Setting): Given | undefined {
+  #textOf(
+    { flag = "", variable, refusesEmpty }: Setting,
+  ): SettingText | undefined {
     const ofFlag = this.#flags[flag];
     if (ofFlag !== undefined) return { name: `--${flag}`, text: ofFlag };
     const text = this.#variable(variable);
@@ -395,8 +397,11 @@ export class Settings {
   }
 }
 
-/** Parses what is given for a setting. @throws {OperatorError} if it is invalid */
-function parse<Value>(setting: Setting<Value>, { name, text }: Given): Value {
+/** Parses what is written for a setting. @throws {OperatorError} if it is invalid */
+function parseSetting<Value>(
+  setting: Setting<Value>,
+  { name, text }: SettingText,
+): Value {
   const value = setting.parse(text);
   if (value !== undefined) return value;
   const expected = setting.expected ?? setting.placeholder;

@@ -7,11 +7,7 @@ import { renderPage } from "../reference/page.ts";
 import type { Committer } from "../store/committer.ts";
 import type { StoreHealth } from "../store/health.ts";
 import type { Log } from "../telemetry/log.ts";
-import {
-  labelOf,
-  type Metrics,
-  METRICS_CONTENT_TYPE,
-} from "../telemetry/metrics.ts";
+import { type Metrics, METRICS_CONTENT_TYPE } from "../telemetry/metrics.ts";
 import { truncate } from "../text.ts";
 import type { AcceptedTokens } from "./auth.ts";
 import type { BodyReader } from "./body.ts";
@@ -101,15 +97,16 @@ export class RequestHandler {
   }
 
   /**
-   * Answers a request of `http/server.ts`. Every POST counts as a create and passes
-   * the door. A busy service refuses it before it checks anything else. If a
-   * refusal cost as much as a create, an overloaded service would do little else.
+   * Answers a request of `http/server.ts`. Every POST counts as a create, and must
+   * be admitted by the door. A busy service refuses it before it checks anything
+   * else. If a refusal cost as much as a create, an overloaded service would do
+   * little else.
    */
   async handle(request: Request): Promise<Response> {
     const { clock, door, log, metrics } = this.#parts;
     const isPost = request.method === "POST";
     if (isPost && !door.enter()) {
-      metrics.request("post", BUSY.status);
+      metrics.request("POST", BUSY.status);
       return BUSY.clone();
     }
     const startMs = clock();
@@ -122,11 +119,11 @@ export class RequestHandler {
     } finally {
       if (isPost) door.leave();
     }
+    metrics.request(request.method, response.status);
     if (isPost) {
-      metrics.request("post", response.status, (clock() - startMs) / 1000);
+      metrics.admittedPost((clock() - startMs) / 1000);
       return response;
     }
-    metrics.request(labelOf(request.method), response.status);
     response.headers.set("Cache-Control", "no-store");
     return request.method === "HEAD" ? await withoutBody(response) : response;
   }

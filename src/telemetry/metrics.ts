@@ -5,16 +5,6 @@ import { VERSION } from "../version.ts";
 /** The content type of the Prometheus text format. */
 export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
-/** The label of a method, as Prometheus' own servers have it. */
-type MethodLabel = "post" | "get" | "head" | "unknown";
-
-/** The methods with a label of their own: a client can send any number of others. */
-const METHODS = new Map<string, MethodLabel>([
-  ["POST", "post"],
-  ["GET", "get"],
-  ["HEAD", "head"],
-]);
-
 /** Bounds of the durations of commits and of creates. */
 const SHORT_SECONDS = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025];
 const SECONDS = [...SHORT_SECONDS, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -55,9 +45,14 @@ ${name}_count ${this.#buckets.at(-1)?.count}`;
   }
 }
 
-/** Returns the label of a method. */
-export function labelOf(method: string): MethodLabel {
-  return METHODS.get(method) ?? "unknown";
+/** Numbers of requests by status. */
+type StatusCounts = Map<number, number>;
+
+/** The counts of POST: those of creates are shown before they occur. */
+function countsOfPost(): StatusCounts {
+  const errors = Object.values(API_ERRORS);
+  const statuses = [200, ...errors.map(({ error }) => statusOf(error))];
+  return new Map(statuses.map((status) => [status, 0]));
 }
 
 /** Returns a line for each combination of labels. */
@@ -71,14 +66,17 @@ function linesOf(
 
 /** The metrics of the service, in the text format of Prometheus. */
 export class Metrics {
-  /** Requests by method and status; those of creates are shown before they occur. */
-  readonly #requests: Readonly<Record<MethodLabel, Map<number, number>>> = {
-    post: new Map([[200, 0]]),
-    get: new Map(),
-    head: new Map(),
-    unknown: new Map(),
-  };
-  readonly #createSeconds = new Histogram();
+  /** Requests of other methods: a client can send any number of them. */
+  readonly #unknown: StatusCounts = new Map();
+  /** Requests by method. */
+  readonly #requests: ReadonlyMap<string, StatusCounts> = new Map([
+    ["POST", countsOfPost()],
+    ["GET", new Map()],
+    ["HEAD", new Map()],
+    // As Prometheus' own servers have it.
+    ["unknown", this.#unknown],
+  ]);
+  readonly #postSeconds = new Histogram();
   readonly #commitSeconds = new Histogram();
   readonly #creates: Record<Outcome, number> = {
     stored: 0,
@@ -87,21 +85,19 @@ export class Metrics {
     failed: 0,
   };
 
-  constructor() {
-    for (const { error } of Object.values(API_ERRORS)) {
-      this.#requests.post.set(statusOf(error), 0);
-    }
+  /** Counts an answered request. */
+  request(method: string, status: number): void {
+    const counts = this.#requests.get(method) ?? this.#unknown;
+    counts.set(status, (counts.get(status) ?? 0) + 1);
   }
 
   /**
-   * Counts an answered request, and observes the time of a create. One that was
-   * refused at once has none: under overload, the latency would look better than it
-   * is, and so it would with the probes of a service that has few creates.
+   * Observes the time of a POST that the door has admitted. The others are left out,
+   * because they are fast: with the refusals of a busy service, or with probes, the
+   * latency of creates would look better than it is.
    */
-  request(method: MethodLabel, status: number, seconds?: number): void {
-    const counts = this.#requests[method];
-    counts.set(status, (counts.get(status) ?? 0) + 1);
-    if (seconds !== undefined) this.#createSeconds.observe(seconds);
+  admittedPost(seconds: number): void {
+    this.#postSeconds.observe(seconds);
   }
 
   /** Counts a create by its outcome. */
@@ -116,9 +112,9 @@ export class Metrics {
 
   /** Returns all metrics in the Prometheus text format, version 0.0.4. */
   text({ createsRunning, isStoreHealthy, databaseBytes }: Gauges): string {
-    const requests = Object.entries(this.#requests).flatMap(([method, of]) =>
+    const requests = [...this.#requests].flatMap(([method, of]) =>
       [...of].sort(([a], [b]) => a - b).map(([status, count]) =>
-        [`code="${status}",method="${method}"`, count] as const
+        [`code="${status}",method="${method.toLowerCase()}"`, count] as const
       )
     );
     const creates = Object.entries(this.#creates).map(([outcome, count]) =>
@@ -136,9 +132,9 @@ plant_store_database_bytes ${databaseBytes}
 # HELP plant_store_http_requests_total Requests by HTTP status and method.
 # TYPE plant_store_http_requests_total counter
 ${linesOf("plant_store_http_requests_total", requests)}
-# HELP plant_store_http_request_duration_seconds Time from the header of a POST to its reply.
+# HELP plant_store_http_request_duration_seconds Time from the header of an admitted POST to its reply.
 # TYPE plant_store_http_request_duration_seconds histogram
-${this.#createSeconds.text("plant_store_http_request_duration_seconds")}
+${this.#postSeconds.text("plant_store_http_request_duration_seconds")}
 # HELP plant_store_creates_running Admitted POST requests without a reply.
 # TYPE plant_store_creates_running gauge
 plant_store_creates_running ${createsRunning}
@@ -148,7 +144,7 @@ ${linesOf("plant_store_creates_total", creates)}
 # HELP plant_store_commit_duration_seconds Time of one commit.
 # TYPE plant_store_commit_duration_seconds histogram
 ${this.#commitSeconds.text("plant_store_commit_duration_seconds")}
-# HELP plant_store_up Whether the store works: 1, or 0 while it fails and for 2 s after.
+# HELP plant_store_up Whether the store works: 1, or 0 while it fails and shortly after.
 # TYPE plant_store_up gauge
 plant_store_up ${isStoreHealthy ? 1 : 0}
 # HELP plant_store_build_info The versions of the program and of its runtime.
