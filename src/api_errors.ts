@@ -5,10 +5,8 @@
 import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
-  BUSY_RETRY_MS,
   COMMIT_MS_MAX,
   ID_RANGE,
-  STOP_RETRY_MS,
 } from "./limits.ts";
 
 /** A row of {@link API_ERRORS}. */
@@ -35,6 +33,18 @@ const CHALLENGE = 'Bearer realm="plants"';
 
 /** The pause is the subject of "Repeating a create" in reference/page.html. */
 const RESEND = "Send the same request again after a pause.";
+
+/**
+ * The `Retry-After` of a service that stops. Running requests finish earlier: the
+ * deadline of a create is {@link COMMIT_MS_MAX}.
+ */
+export const STOP_RETRY_MS = 10_000;
+
+/**
+ * The `Retry-After` of a busy service, the shortest that the header can state. The
+ * creates that are running take less: see `CREATES_RUNNING_MAX`.
+ */
+const BUSY_RETRY_MS = 1_000;
 
 /** The pause while the store fails is as long as a create may take. */
 const STORE_RETRY = { "Retry-After": `${COMMIT_MS_MAX / 1000}` };

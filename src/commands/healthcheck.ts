@@ -4,9 +4,11 @@ import net from "node:net";
 import tls from "node:tls";
 import type { Settings } from "../config/settings.ts";
 import { prefixOf, READY_PATH } from "../http/origin.ts";
-import { HEALTHCHECK_MS_MAX } from "../limits.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { errorMessage } from "../text.ts";
+
+/** Time for the service to answer a healthcheck, more than a probe takes. */
+export const HEALTHCHECK_MS_MAX = 3_000;
 
 /**
  * Asks the service whether it is ready.

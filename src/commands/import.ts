@@ -2,7 +2,7 @@ import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import type { Settings, StoreSetting } from "../config/settings.ts";
 import { explain } from "../console/failures.ts";
 import { eraseProgress, printLine, showProgress } from "../console/output.ts";
-import { COMMIT_MS_MAX, LINE_BYTES_MAX, SWEEP_MS } from "../limits.ts";
+import { BODY_BYTES_MAX, COMMIT_MS_MAX, SWEEP_MS } from "../limits.ts";
 import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
@@ -13,6 +13,13 @@ import { Committer } from "../store/committer.ts";
 import type { Store } from "../store/kv_store.ts";
 import { type OpenOptions, openStore } from "../store/open.ts";
 import { countOf } from "../text.ts";
+
+/**
+ * Maximum size of a line of an import. An export must fit. Its line of a plant can
+ * be longer than the body that created the plant: a body can write an id as 1e18,
+ * an export writes 19 digits. The rest is for a byte order mark and a CR.
+ */
+export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
 
 /** A store for the plants of an import. */
 interface ImportStore extends Store {

@@ -6,12 +6,15 @@ import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
 import { clientOriginOf } from "../http/origin.ts";
 import { listen, tryToListen } from "../http/server.ts";
-import { REPLIES_MS_MAX, SWEEP_MS } from "../limits.ts";
+import { SWEEP_MS } from "../limits.ts";
 import { Service } from "../service.ts";
 import { openStore } from "../store/open.ts";
 import type { StoreError } from "../store/store_error.ts";
 import { Log } from "../telemetry/log.ts";
 import { countOf, errorMessage } from "../text.ts";
+
+/** Time for the last replies to leave when the service stops. */
+export const REPLIES_MS_MAX = 1_000;
 
 /**
  * Runs the service until a signal stops it.

@@ -1,8 +1,16 @@
 import type { Clock } from "../clock.ts";
-import { PROBE_MS, RECOVERY_MS_MIN } from "../limits.ts";
 import type { Store } from "./kv_store.ts";
 import { retryWhileLocked } from "./retry.ts";
 import { noAnswer, StoreError } from "./store_error.ts";
+
+/**
+ * Minimum time from the last failed write to one that counts as a recovery: some
+ * writes may fail while others succeed, as on a disk that is nearly full.
+ */
+export const RECOVERY_MS_MIN = 2_000;
+
+/** Time for a probe write, and the minimum interval between two of them. */
+export const PROBE_MS = 1_000;
 
 /** Called when the store starts to fail, fails in another way, or has recovered. */
 export type HealthListener = (error: StoreError | undefined) => void;

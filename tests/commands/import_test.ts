@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
-import { importPlants } from "../../src/commands/import.ts";
-import { COMMIT_MS_MAX, LINE_BYTES_MAX, SWEEP_MS } from "../../src/limits.ts";
+import { importPlants, LINE_BYTES_MAX } from "../../src/commands/import.ts";
+import { COMMIT_MS_MAX, SWEEP_MS } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
 import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";

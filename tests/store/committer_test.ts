@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
-import {
-  BODY_BYTES_MAX,
-  COMMIT_CHARS_MAX,
-  COMMIT_MS_MAX,
-} from "../../src/limits.ts";
+import { BODY_BYTES_MAX, COMMIT_MS_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import {
+  COMMIT_CHARS_MAX,
   type CommitListener,
   Committer,
   type Outcome,

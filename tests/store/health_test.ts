@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
-import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/limits.ts";
-import { StoreHealth } from "../../src/store/health.ts";
+import {
+  PROBE_MS,
+  RECOVERY_MS_MIN,
+  StoreHealth,
+} from "../../src/store/health.ts";
 import { StoreError } from "../../src/store/store_error.ts";
 import { FakeClock, FakeStore } from "../support/fake_store.ts";
 import { LOCKED } from "../support/stores.ts";

@@ -1,10 +1,5 @@
 import assert from "node:assert/strict";
-import {
-  BODY_BYTES_MAX,
-  COMMIT_CHARS_MAX,
-  ID_MAX,
-  ID_MIN,
-} from "../../src/limits.ts";
+import { BODY_BYTES_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { countChars } from "../../src/plant/plant.ts";
 import { LIST_KEYS_MAX } from "../../src/store/entries.ts";
@@ -13,6 +8,7 @@ import { newPlants, range, WHOLE } from "../support/plants.ts";
 import { Random } from "../support/random.ts";
 import { commitAll, FileStore, STORES } from "../support/stores.ts";
 import { drawId } from "../support/transfer.ts";
+import { COMMIT_CHARS_MAX } from "../../src/store/committer.ts";
 
 /** Fills a body; one "ж" makes V8 store all characters with two bytes. */
 const LARGEST: Plant = {

@@ -1,16 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
 import { API_ERRORS } from "../../../src/api_errors.ts";
-import {
-  COMMIT_CHARS_MAX,
-  COMMIT_MS_MAX,
-  RECOVERY_MS_MIN,
-} from "../../../src/limits.ts";
+import { COMMIT_MS_MAX } from "../../../src/limits.ts";
 import {
   countChars,
   type NewPlant,
   type Plant,
 } from "../../../src/plant/plant.ts";
 import type { World } from "./simulated_world.ts";
+import { COMMIT_CHARS_MAX } from "../../../src/store/committer.ts";
+import { RECOVERY_MS_MIN } from "../../../src/store/health.ts";
 
 /** The ids of an operation on a store, and its plants if it is a commit. */
 export interface Operation {
