@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { exportPlants } from "../../src/commands/export.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
+import { execute } from "../support/accidents.ts";
 import { capture } from "../support/console.ts";
-import { execute } from "../support/damage.ts";
-import { makeStore } from "../support/places.ts";
-import { newPlants, range, toBody } from "../support/plants.ts";
+import { makeStore, newPlants, range, toJson } from "../support/plants.ts";
 import { fileAt } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
@@ -16,7 +15,7 @@ function exportFrom(path: string, ids: readonly bigint[] = []) {
 
 /** Returns plants as an export writes them. */
 function linesOf(plants: readonly NewPlant[]): string {
-  return plants.map((plant) => `${toBody(plant)}\n`).join("");
+  return plants.map((plant) => `${toJson(plant)}\n`).join("");
 }
 
 /** Gives some values of a store an encoding that Deno cannot decode. */

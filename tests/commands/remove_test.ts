@@ -6,8 +6,7 @@ import { openStore } from "../../src/store/open.ts";
 import { removePlant } from "../../src/store/operator.ts";
 import { noAnswer } from "../../src/store/store_error.ts";
 import { capture } from "../support/console.ts";
-import { makeStore } from "../support/places.ts";
-import { newPlants } from "../support/plants.ts";
+import { makeStore, newPlants } from "../support/plants.ts";
 import { fileAt, LOCKED, storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 

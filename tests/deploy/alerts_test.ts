@@ -1,7 +1,9 @@
 /** The alerts of Prometheus. */
 import assert from "node:assert/strict";
+import { isMissing } from "../support/needs.ts";
 import { read, ROOT } from "../support/readme.ts";
-import { PROMTOOL, runTool, withPromtool } from "../support/tools.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { PROMTOOL, runTool } from "../support/tools.ts";
 
 const ALERTS = "src/deploy/prometheus/alerts.yml";
 
@@ -29,32 +31,41 @@ node_filesystem_size_bytes{mountpoint="/var/lib"} | 100x4320
 
 const FIRED = SERIES.flatMap(([, , , alert]) => alert ?? []);
 
-withPromtool.test("each alert fires for its problem, and none without one", async ({ directory }) => {
-  const healthy = new Map(SERIES.map(([series, values]) => [series, values]));
-  const problems = SERIES.filter(([, , , alert]) => alert !== undefined);
-  const tests = [[], ...problems].map(([name, , problem, fired = ""]) => ({
-    interval: "1m",
-    input_series: Array.from(healthy, ([series, values]) => ({
-      series,
-      values: series === name ? problem : values,
-    })),
-    promql_expr_test: [{
-      expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
-      eval_time: "71h",
-      exp_samples: fired === ""
-        ? []
-        : [{ labels: `{alertname="${fired}"}`, value: 1 }],
-    }],
-  }));
-  const rules = new URL(ALERTS, ROOT).pathname;
-  const file = directory.file("test.yml");
-  // JSON is YAML.
-  Deno.writeTextFileSync(
-    file,
-    JSON.stringify({ rule_files: [rules], evaluation_interval: "10m", tests }),
-  );
-  await runTool(PROMTOOL, ["check", "rules", rules]);
-  await runTool(PROMTOOL, ["test", "rules", file]);
+Deno.test({
+  name: "each alert fires for its problem, and none without one",
+  ignore: isMissing("PROMTOOL"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const healthy = new Map(SERIES.map(([series, values]) => [series, values]));
+    const problems = SERIES.filter(([, , , alert]) => alert !== undefined);
+    const tests = [[], ...problems].map(([name, , problem, fired = ""]) => ({
+      interval: "1m",
+      input_series: Array.from(healthy, ([series, values]) => ({
+        series,
+        values: series === name ? problem : values,
+      })),
+      promql_expr_test: [{
+        expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
+        eval_time: "71h",
+        exp_samples: fired === ""
+          ? []
+          : [{ labels: `{alertname="${fired}"}`, value: 1 }],
+      }],
+    }));
+    const rules = new URL(ALERTS, ROOT).pathname;
+    const file = directory.file("test.yml");
+    // JSON is YAML.
+    Deno.writeTextFileSync(
+      file,
+      JSON.stringify({
+        rule_files: [rules],
+        evaluation_interval: "10m",
+        tests,
+      }),
+    );
+    await runTool(PROMTOOL, ["check", "rules", rules]);
+    await runTool(PROMTOOL, ["test", "rules", file]);
+  },
 });
 
 Deno.test("every alert has a problem, and uses metrics of the service", () => {

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { BackgroundProcess, type Ended } from "../support/background.ts";
 import { ROOT } from "../support/readme.ts";
-import { test } from "../support/tests.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** Runs a script of src/deploy/ with some variables. */
 function run(name: string, env: Record<string, string>): Promise<Ended> {
@@ -11,7 +11,8 @@ function run(name: string, env: Record<string, string>): Promise<Ended> {
   return new BackgroundProcess("/bin/sh", options).ended();
 }
 
-test("a start waits for a service that does not listen yet, and fails soon if it is not ready or has ended", async ({ directory }) => {
+Deno.test("a start waits for a service that does not listen yet, and fails soon if it is not ready or has ended", async () => {
+  using directory = new TemporaryDirectory();
   const program = directory.file("plant-store");
   const tries = directory.file("tries");
   const PATH = `${directory.path}:/bin:/usr/bin`;

@@ -1,6 +1,6 @@
 /** The ways back of the handbook, run as they are printed, on a Debian with systemd. */
 import assert from "node:assert/strict";
-import { INDEX_LEAF, overwrite, PAGE_BYTES } from "../support/damage.ts";
+import { INDEX_LEAF, overwrite, PAGE_BYTES } from "../support/accidents.ts";
 import {
   APPLY,
   BACK_UP,
@@ -55,7 +55,7 @@ Deno.test({
   name:
     "a damaged store is restored with all that its backup or the store itself still has",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     await withSeed(async (random) => {
       await machine.acknowledges(500);
@@ -89,7 +89,7 @@ Deno.test({
   name:
     "a store that can be read whole is restored from itself alone, and a restore that is interrupted changes nothing",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     machine.ledger.sends({ id: 3n, plant: { name: "Ficus" } });
     await machine.succeed(
@@ -167,7 +167,7 @@ Deno.test({
   name:
     "a damaged part comes from the last good backup, and what was removed from it since is named",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const plants = `seq 2000 | sed 's/.*/{"id":&,"name":"Monstera &"}/'`;
     for (let id = 1n; id <= 2_000n; id++) {
@@ -216,7 +216,7 @@ Deno.test({
   name:
     "a damaged first page is restored from the backup with the one command that is printed",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const { events } = machine.ledger;
     await machine.succeed(BACK_UP);
@@ -246,7 +246,7 @@ Deno.test({
   name:
     "a restore with a wrong letter in the path changes nothing, and says where the store is",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     await machine.succeed(BACK_UP);
     const env = "/etc/plant-store.env";
@@ -281,7 +281,7 @@ Deno.test({
   name:
     "a restore of a store that is gone stops, and takes the backup alone when it is told to",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const { events } = machine.ledger;
     await machine.succeed(BACK_UP);
@@ -319,7 +319,7 @@ Deno.test({
 Deno.test({
   name: "an earlier state is restored without what came later",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const { events } = machine.ledger;
     await machine.succeed(
@@ -361,7 +361,7 @@ Deno.test({
   name:
     "a lost store is put back, or copied from the open files, before a restart",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const lost =
       /the store fails: .*: do not restart the service before the files are put/;
@@ -391,7 +391,7 @@ Deno.test({
   name:
     "a restore stops no service that has the only copy, and goes on after a power cut in its last step",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     await machine.succeed(BACK_UP);
     await machine.acknowledges(100);
@@ -446,7 +446,7 @@ Deno.test({
 Deno.test({
   name: "a store that a start refuses is restored from its backup",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     for (
       const accident of [
@@ -470,7 +470,7 @@ Deno.test({
   name:
     "the plants of a failing disk are exported, and restored on a new one that belongs to root",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     await machine.succeed(BACK_UP);
     await machine.acknowledges(100);
@@ -487,7 +487,7 @@ Deno.test({
 Deno.test({
   name: "a value that is not a plant stops the backups until it is removed",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     await machine.succeed(
       "systemctl stop plant-store",
@@ -517,7 +517,7 @@ Deno.test({
   name:
     "a store whose owner was changed, and a port that is taken, are reported and repaired",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     await machine.succeed(BACK_UP);
     await reports(
@@ -552,7 +552,7 @@ Deno.test({
   name:
     "the service recovers from a full disk, and a start waits for room, and for a lock",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const fill = "! dd if=/dev/zero of=full";
     await machine.succeed(

@@ -29,7 +29,7 @@ Deno.test({
   name:
     "clients reach the service through nginx, and are refused without https",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const cert = await certify(machine, "/etc/ssl/plants.example.com");
     const started = await machine.succeed(
@@ -62,7 +62,7 @@ Deno.test({
   name:
     "the service serves https without nginx, takes a renewed certificate, and logs no warning",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const live = "/etc/letsencrypt/live/plants.example.com";
     const renew = async () => {
@@ -97,7 +97,7 @@ Deno.test({
   name:
     "a new machine has the settings, the token and every plant of the last backup",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const { events } = machine.ledger;
     const copies = "/var/backups/plant-store";
@@ -137,7 +137,7 @@ Deno.test({
 Deno.test({
   name: "Debian's Prometheus has the metrics and the alerts",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const query = "127.0.0.1:9090/api/v1/query?query=plant_store_up";
     const checked = await machine.succeed(
@@ -158,7 +158,7 @@ Deno.test({
   name:
     "the copy of Litestream has every plant of a store that is gone, also of a restored one",
   ignore: isMissing("MACHINE", "LITESTREAM"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const binary = Deno.env.get("LITESTREAM") ?? "";
     Deno.copyFileSync(binary, machine.media.file("litestream"));
@@ -191,7 +191,7 @@ Deno.test({
   name:
     "a service moves to a KV Connect server with every plant, and its backup has all of them",
   ignore: isMissing("MACHINE", "DENOKV"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     Deno.copyFileSync(DENOKV, machine.media.file("denokv"));
     const token = KV_ENV.DENO_KV_ACCESS_TOKEN;

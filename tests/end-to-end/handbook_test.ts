@@ -24,7 +24,7 @@ Deno.test({
   name:
     "a deployment protects the files and changes nothing the second time, and systemd restarts a killed service",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const look =
       `cd /var/lib/plant-store; stat -c '%a %U:%G' /etc/plant-store.* . current current/plants.db
@@ -57,7 +57,7 @@ Deno.test({
 Deno.test({
   name: "the first plant is created, and the journal has its removal",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     machine.ledger.sends({ id: 1n, plant: { name: "Monstera" } });
     const created = await machine.succeed(block("5. Create"));
@@ -73,7 +73,7 @@ Deno.test({
   name:
     "a command has the settings of the service only, passes its exit status on, and ends with Ctrl-C",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     await machine.succeed("ACCESS_TOKEN=x PORT=y plants check");
     const unknown = await machine.run("plants remove -- -7");
@@ -110,7 +110,7 @@ Deno.test({
   name:
     "a wrong path of the store is refused before a restart and at a start, and creates no store",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const create = block("3. Create the store");
     const listed = await machine.succeed(
@@ -165,7 +165,7 @@ Deno.test({
 Deno.test({
   name: "a move that cannot end changes nothing, and says where the store is",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const inOld = /; the store is in \/var\/lib\/plant-store\/current/;
     const unmounted = await machine.run(MOVE);
@@ -213,7 +213,7 @@ Deno.test({
   name:
     "the store moves to another disk, to a third, and back, also if each command is pasted twice",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     for (
       const directory of [
@@ -253,7 +253,7 @@ Deno.test({
 Deno.test({
   name: "a start without the disk of the store fails and creates no store",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const disk = "mkdir -p /disk; mount --bind /disk /mnt";
     await machine.succeed(
@@ -299,7 +299,7 @@ Deno.test({
   name:
     "a token that is added is accepted until it is deleted, and an invalid file changes nothing",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const add = block("Tokens");
     const load = block("Tokens", 1);
@@ -346,7 +346,7 @@ Deno.test({
   name:
     "an upgrade installs another program and can go back, and one that cannot start leaves the service running",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const version =
       `${IN_VERSION}; mkdir -p /root/new; cp -r * /root/new; cd /root/new`;
@@ -383,7 +383,7 @@ Deno.test({
   name:
     "a backup is complete, the newest 30 are kept, and one that fails leaves no file, deletes none, and fails its unit",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const inBackups = "cd /var/lib/plant-store-backups";
     await machine.succeed(
@@ -419,7 +419,7 @@ Deno.test({
   name:
     "a plant is corrected while the service runs, and nothing that is written in the editor loses it or the text",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const correct = block("Correct");
     const edited = (script: string) =>
@@ -499,7 +499,7 @@ Deno.test({
 Deno.test({
   name: "an editor that is missing is named",
   ignore: isMissing("MACHINE"),
-  fn: async () => {
+  async fn() {
     await using machine = await Machine.deploy();
     const { stderr } = await machine.run(
       `echo '{"id":42,"name":"Ficus"}' | plants import -`,

@@ -27,15 +27,19 @@ import {
   type StoreErrorKind,
   toStoreError,
 } from "../../src/store/store_error.ts";
-import { execute, overwrite, PAGE_BYTES } from "../support/damage.ts";
+import {
+  execute,
+  overwrite,
+  PAGE_BYTES,
+  StoreLock,
+} from "../support/accidents.ts";
 import { FakeClock } from "../support/fake_store.ts";
-import { makeStore } from "../support/places.ts";
-import { newPlants, range, WHOLE } from "../support/plants.ts";
-import { fileAt, FileStore, LOCKED, storeError } from "../support/stores.ts";
-import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { makeStore, newPlants, range, WHOLE } from "../support/plants.ts";
+import { fileAt, LOCKED, storeError, TestStore } from "../support/stores.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 
 Deno.test("commit() and probe() meet the lock of another process at once, and write nothing", async () => {
-  using opened = await FileStore.open();
+  await using opened = await TestStore.inFile();
   const { store, path } = opened;
   await store.commit(newPlants([1n]));
   const startMs = performance.now();
@@ -53,7 +57,7 @@ Deno.test("commit() and probe() meet the lock of another process at once, and wr
 });
 
 Deno.test("a create and a probe wait until another process releases the lock", async () => {
-  using opened = await FileStore.open();
+  await using opened = await TestStore.inFile();
   const { store, path } = opened;
   const listener = { committed() {}, commitFailed: assert.fail };
   const committer = new Committer(store, listener, SYSTEM_CLOCK);
@@ -70,7 +74,7 @@ Deno.test("a create and a probe wait until another process releases the lock", a
 });
 
 Deno.test("a create fails at its deadline while another process keeps the lock, which is reported, and writes nothing", async () => {
-  using opened = await FileStore.open();
+  await using opened = await TestStore.inFile();
   const { store, path } = opened;
   const clock = new FakeClock();
   const errors: StoreError[] = [];
@@ -94,7 +98,7 @@ Deno.test("a create fails at its deadline while another process keeps the lock, 
 });
 
 Deno.test("removePlant() waits until another process releases the lock", async () => {
-  using opened = await FileStore.open();
+  await using opened = await TestStore.inFile();
   const { store, path } = opened;
   await store.commit(newPlants([1n]));
   const lock = new StoreLock(path);
@@ -106,7 +110,7 @@ Deno.test("removePlant() waits until another process releases the lock", async (
 });
 
 Deno.test("removePlant() fails while another process keeps the lock, and removes nothing", async () => {
-  using opened = await FileStore.open();
+  await using opened = await TestStore.inFile();
   const { store, path } = opened;
   await store.commit(newPlants([1n]));
   {
@@ -334,7 +338,7 @@ for (
   ] as const
 ) {
   Deno.test(`nothing is acknowledged once ${name}() has found a file gone, also when it is back`, async () => {
-    using opened = await FileStore.open();
+    await using opened = await TestStore.inFile();
     const { store, path } = opened;
     await store.commit(newPlants([1n, 2n]));
     const [file, away] = [path + suffix, path + suffix + ".away"];
@@ -349,7 +353,7 @@ for (
 }
 
 Deno.test("operations fail that are running when a file is found gone", async () => {
-  using opened = await FileStore.open();
+  await using opened = await TestStore.inFile();
   const { store, path } = opened;
   const running = [
     store.commit(newPlants([1n])),

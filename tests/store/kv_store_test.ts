@@ -2,26 +2,26 @@ import assert from "node:assert/strict";
 import { BODY_BYTES_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { countChars } from "../../src/plant/plant.ts";
-import { LIST_KEYS_MAX } from "../../src/store/entries.ts";
-import { entriesOf } from "../support/entries.ts";
-import { newPlants, range, WHOLE } from "../support/plants.ts";
-import { Random } from "../support/random.ts";
-import { commitAll, FileStore, STORES } from "../support/stores.ts";
-import { drawId } from "../support/transfer.ts";
 import { COMMIT_CHARS_MAX } from "../../src/store/committer.ts";
+import { LIST_KEYS_MAX } from "../../src/store/entries.ts";
+import { isMissing } from "../support/needs.ts";
+import { entriesOf, newPlants, range, WHOLE } from "../support/plants.ts";
+import { Random } from "../support/random.ts";
+import { commitAll, STORES, TestStore } from "../support/stores.ts";
 
 /** Fills a body; one "ж" makes V8 store all characters with two bytes. */
 const LARGEST: Plant = {
   name: "a".repeat(BODY_BYTES_MAX - 'xx{"id":1,"name":""}'.length) + "ж",
 };
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name: `commit() writes plants that another program can read, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
-      const { store, kv } = opened;
+      const { store } = opened;
+      using kv = await opened.openKv();
       const plants: NewPlant[] = [
         { id: 1n, plant: WHOLE },
         { id: -2n, plant: { name: "" } },
@@ -38,13 +38,14 @@ for (const { where, ignore, open } of STORES) {
   });
 }
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name: `commit() writes nothing if one id exists, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
-      const { store, kv } = opened;
+      const { store } = opened;
+      using kv = await opened.openKv();
       await store.commit([{ id: 5n, plant: WHOLE }]);
       await kv.set(["plants", 6n], "not a plant");
       const entries = await entriesOf(kv);
@@ -60,12 +61,12 @@ for (const { where, ignore, open } of STORES) {
   });
 }
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `commit() takes the most plants that COMMIT_CHARS_MAX allows, the largest and as many as possible, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
       const { store } = opened;
       const chars = Math.floor(COMMIT_CHARS_MAX / store.commitBounds.plantsMax);
@@ -82,16 +83,17 @@ for (const { where, ignore, open } of STORES) {
   });
 }
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `read() finds ids in sequences, also longer than one listing, with gaps, at both ends and far apart, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
-      const { store, kv } = opened;
+      const { store } = opened;
+      using kv = await opened.openKv();
       const random = new Random(1);
-      const randomIds = Array.from({ length: 100 }, () => drawId(random));
+      const randomIds = Array.from({ length: 100 }, () => random.int64());
       const cases: bigint[][] = [
         [],
         [5n],
@@ -130,13 +132,14 @@ for (const { where, ignore, open } of STORES) {
   });
 }
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name: `probe() leaves nothing behind, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
-      const { store, kv } = opened;
+      const { store } = opened;
+      using kv = await opened.openKv();
       await store.probe();
       assert.deepEqual(await entriesOf(kv), []);
     },
@@ -144,7 +147,7 @@ for (const { where, ignore, open } of STORES) {
 }
 
 Deno.test("probe() writes, also if another program has stored something of that name", async () => {
-  using opened = await FileStore.open();
+  await using opened = await TestStore.inFile();
   const { store, path } = opened;
   using kv = await Deno.openKv(path);
   await kv.set(["probe"], "of another program");

@@ -15,12 +15,16 @@ import {
   type StoreLocation,
 } from "../../src/store/open.ts";
 import { corrupt } from "../../src/store/store_error.ts";
-import { execute, overwrite, PAGE_BYTES } from "../support/damage.ts";
-import { listPlants } from "../../src/store/operator.ts";
-import { FIRST_TABLE, makeStore } from "../support/places.ts";
-import { newPlants } from "../support/plants.ts";
+import {
+  execute,
+  overwrite,
+  PAGE_BYTES,
+  StoreLock,
+} from "../support/accidents.ts";
+import { FIRST_TABLE, makeStore, newPlants } from "../support/plants.ts";
 import { fileAt, LOCKED, serverAt, storeError } from "../support/stores.ts";
-import { StoreLock, TemporaryDirectory } from "../support/temporary.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { listPlants } from "../../src/store/operator.ts";
 
 /** The plants of the stores that {@link makeStore} makes. */
 const PLANTS = newPlants([1n]);

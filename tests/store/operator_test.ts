@@ -8,14 +8,14 @@ import {
   type PlantEntry,
   removePlant,
 } from "../../src/store/operator.ts";
-import { entriesOf } from "../support/entries.ts";
-import { newPlants, range, WHOLE } from "../support/plants.ts";
+import { isMissing } from "../support/needs.ts";
+import { entriesOf, newPlants, range, WHOLE } from "../support/plants.ts";
 import {
   commitAll,
   fileAt,
-  FileStore,
   storeError,
   STORES,
+  TestStore,
 } from "../support/stores.ts";
 
 /** Ids at which a number that is not exact, or not signed, would differ. */
@@ -48,12 +48,12 @@ async function list(
   return (await Array.fromAsync(listPlants(store, after, reverse))).flat();
 }
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `every id of int64 is exact, and listed in order and in reverse, all or those above an id, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
       const { store } = opened;
       const plants = newPlants(IDS);
@@ -73,12 +73,12 @@ for (const { where, ignore, open } of STORES) {
   });
 }
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `listPlants() has pages of PAGE_KEYS plants until one is shorter, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
       const { store } = opened;
       for (const end of [PAGE_KEYS, 2 * PAGE_KEYS + 1]) {
@@ -99,14 +99,15 @@ for (const { where, ignore, open } of STORES) {
   });
 }
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `read() and listPlants() skip keys of other programs, but have ids whose values are no plants, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
-      const { store, kv } = opened;
+      const { store } = opened;
+      using kv = await opened.openKv();
       await store.commit(newPlants([1n, 5n]));
       for (
         const key of [
@@ -135,14 +136,15 @@ for (const { where, ignore, open } of STORES) {
   });
 }
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `listPlants() has a plant whose id many keys of another program share, in both directions, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
-      const { store, kv } = opened;
+      const { store } = opened;
+      using kv = await opened.openKv();
       const plants = newPlants([1n, 2n, 3n]);
       await store.commit(plants);
       const notes = kv.atomic();
@@ -154,14 +156,15 @@ for (const { where, ignore, open } of STORES) {
   });
 }
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `removePlant() deletes the plant of an id, and nothing else, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
-      const { store, kv } = opened;
+      const { store } = opened;
+      using kv = await opened.openKv();
       await store.commit(newPlants([1n, 2n, 3n]));
       await kv.set(["plants", 4n], "not a plant");
       await kv.set(["plants", 2n, "note"], WHOLE);
@@ -180,14 +183,15 @@ for (const { where, ignore, open } of STORES) {
   });
 }
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `removePlant() at the same time by several callers counts each plant once, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
-      const { store, kv } = opened;
+      const { store } = opened;
+      using kv = await opened.openKv();
       const ids = range(1n, 10);
       await store.commit(newPlants(ids));
       const removals = await Promise.allSettled(
@@ -223,14 +227,15 @@ async function openInterrupted(
   });
 }
 
-for (const { where, ignore, open } of STORES) {
+for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `removePlant() of a plant that another program has removed or replaced meanwhile reads again in a file, and fails on a server, ${where}`,
-    ignore,
-    fn: async () => {
+    ignore: isMissing(...tools),
+    async fn() {
       await using opened = await open();
-      const { store, kv, location } = opened;
+      const { store, location } = opened;
+      using kv = await opened.openKv();
       const key = ["plants", 1n];
       for (const isStored of [false, true]) {
         await store.commit(newPlants([1n]));
@@ -258,7 +263,7 @@ for (const { where, ignore, open } of STORES) {
 }
 
 Deno.test("removePlant() fails if the store does not answer in time", async () => {
-  using opened = await FileStore.open();
+  await using opened = await TestStore.inFile();
   const { path } = opened;
   const silence = () => new Promise<never>(() => {});
   const store = await openInterrupted(fileAt(path), silence);

@@ -5,8 +5,8 @@ import {
   type StoreErrorKind,
   toStoreError,
 } from "../../src/store/store_error.ts";
-import { execute, overwrite } from "../support/damage.ts";
-import { makeStore } from "../support/places.ts";
+import { execute, overwrite } from "../support/accidents.ts";
+import { makeStore } from "../support/plants.ts";
 import { storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 

@@ -1,11 +1,8 @@
 import { BackgroundProcess } from "./background.ts";
-import { needs } from "./needs.ts";
 import { freePort, listens } from "./tools.ts";
 
 /** The path of denokv, a KV Connect server. */
 export const DENOKV = Deno.env.get("DENOKV") ?? "";
-
-export const withServer = needs("DENOKV");
 
 const KV_TOKEN = "a-token-for-tests";
 

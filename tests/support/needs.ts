@@ -111,8 +111,6 @@ export function needs(...names: readonly ToolName[]): Tests<TestPlace> {
   return { test: (name, run) => testsIf(!isMissing(...names)).test(name, run) };
 }
 
-export const onLinux = needs("Linux");
-
 async function main(): Promise<void> {
   // They count what they skip.
   for (const file of globSync("tests/**/*_test.ts")) {

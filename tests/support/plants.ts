@@ -93,5 +93,3 @@ export async function entriesIn(path: string): Promise<Entry[]> {
   using kv = await Deno.openKv(path);
   return await entriesOf(kv);
 }
-
-export { toJson as toBody };

@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import type { StoreSetting } from "../../src/config/settings.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
-import { openStore, type StoreLocation } from "../../src/store/open.ts";
+import { openStore } from "../../src/store/open.ts";
 import {
   StoreError,
   type StoreErrorKind,
   toStoreError,
 } from "../../src/store/store_error.ts";
 import { KV_ENV, KvServer } from "./kv_server.ts";
-import { isMissing } from "./needs.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { inParallel } from "./waiting.ts";
 
@@ -30,85 +29,68 @@ export function serverAt(url: string): StoreSetting {
 /** The error of an operation that met the lock of another process. */
 export const LOCKED: StoreError = toStoreError("database is locked");
 
-/** A new store in a file, open for a test. */
-export class FileStore implements Disposable {
-  readonly #directory: TemporaryDirectory;
-
+/** A new store, open, in a file or on a KV Connect server. */
+export class TestStore implements AsyncDisposable {
   private constructor(
-    directory: TemporaryDirectory,
-    readonly path: string,
     readonly store: KvStore,
-  ) {
-    this.#directory = directory;
+    readonly location: StoreSetting,
+    readonly resources: AsyncDisposableStack,
+  ) {}
+
+  static inFile(): Promise<TestStore> {
+    return TestStore.#open((directory) => fileAt(directory.file("plants.db")));
   }
 
-  static async open(): Promise<FileStore> {
-    const directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    const { store } = await openStore(fileAt(path), true);
-    return new FileStore(directory, path, store);
+  static onServer(): Promise<TestStore> {
+    return TestStore.#open(async (directory, resources) => {
+      const file = directory.file("kv.db");
+      const server = resources.use(await KvServer.start(file));
+      return serverAt(server.url);
+    });
   }
 
-  [Symbol.dispose](): void {
-    this.store.close();
-    this.#directory[Symbol.dispose]();
+  static async #open(
+    place: (
+      directory: TemporaryDirectory,
+      resources: AsyncDisposableStack,
+    ) => StoreSetting | Promise<StoreSetting>,
+  ): Promise<TestStore> {
+    await using resources = new AsyncDisposableStack();
+    const directory = resources.use(new TemporaryDirectory());
+    const location = await place(directory, resources);
+    const { store } = await openStore(location, true);
+    resources.defer(() => store.close());
+    return new TestStore(store, location, resources.move());
+  }
+
+  /** The path of the file, or the URL of the server. */
+  get path(): string {
+    return this.location.name;
+  }
+
+  /** Opens the same data as another program does. */
+  async openKv(): Promise<Deno.Kv> {
+    // The store has put the token of a server into the environment.
+    const kv = await Deno.openKv(this.path);
+    // Deno may write after the opening; its first operation waits for that.
+    await kv.get(["plants"]);
+    return kv;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.resources.disposeAsync();
   }
 }
 
-/** A new store, open for a test, and the connection of another program to it. */
-interface SharedStore extends AsyncDisposable {
-  readonly location: StoreLocation;
-  readonly store: KvStore;
-  readonly kv: Deno.Kv;
-}
-
-async function openInFile(): Promise<SharedStore> {
-  const file = await FileStore.open();
-  const { path, store } = file;
-  const kv = await Deno.openKv(path);
-  // Waits for Deno's first writes, which would lock the store.
-  await kv.get(["plants"]);
-  return {
-    location: fileAt(path),
-    store,
-    kv,
-    [Symbol.asyncDispose]() {
-      kv.close();
-      file[Symbol.dispose]();
-      return Promise.resolve();
-    },
-  };
-}
-
-async function openOnServer(): Promise<SharedStore> {
-  const directory = new TemporaryDirectory();
-  const server = await KvServer.start(directory.file("kv.db"));
-  const location = serverAt(server.url);
-  const { store } = await openStore(location, true);
-  // The store has put the token into the environment.
-  const kv = await Deno.openKv(server.url);
-  return {
-    location,
-    store,
-    kv,
-    async [Symbol.asyncDispose]() {
-      kv.close();
-      store.close();
-      await server[Symbol.asyncDispose]();
-      directory[Symbol.dispose]();
-    },
-  };
-}
-
-/** Each kind of store. */
+/** Each kind of store, and the tools that it needs. */
 export const STORES = [
-  { where: "in a file", ignore: false, open: openInFile },
+  { where: "in a file", tools: [], open: TestStore.inFile },
   {
     where: "on a KV Connect server",
-    ignore: isMissing("DENOKV"),
-    open: openOnServer,
+    tools: ["DENOKV"],
+    open: TestStore.onServer,
   },
-];
+] as const;
 
 /** Commits any number of plants. */
 export async function commitAll(

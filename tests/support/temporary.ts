@@ -68,5 +68,3 @@ export function canMount(): boolean {
     return false;
   }
 }
-
-export { StoreLock } from "./accidents.ts";

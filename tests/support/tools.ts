@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import { eventually } from "./waiting.ts";
-import { needs } from "./needs.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 
 /** The path of promtool. */
 export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
-
-export const withPromtool = needs("PROMTOOL");
 
 /** The range of ports to choose from. */
 const PORT_MIN = 20_000;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { isSameFile, WatchedFiles } from "../../../src/store/files/watch.ts";
-import { makeStore } from "../../support/places.ts";
+import { makeStore } from "../../support/plants.ts";
 import { storeError } from "../../support/stores.ts";
 import { TemporaryDirectory } from "../../support/temporary.ts";
 

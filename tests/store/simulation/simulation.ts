@@ -4,7 +4,7 @@ import type { NewPlant } from "../../../src/plant/plant.ts";
 import { AcceptedTokens } from "../../../src/http/auth.ts";
 import { Service } from "../../../src/service.ts";
 import { Log } from "../../../src/telemetry/log.ts";
-import { toBody } from "../../support/plants.ts";
+import { toJson } from "../../support/plants.ts";
 import { newRequest, TOKENS } from "../../support/service.ts";
 import { InstanceModel } from "./model.ts";
 import { OPERATION_MS_MAX, SimulatedStore } from "./simulated_store.ts";
@@ -222,7 +222,7 @@ class SimulatedInstance {
     onAnswer: (answer: number) => void,
   ): Promise<void> {
     const create = this.model.create(newPlant);
-    const response = await this.#service.handle(newRequest(toBody(newPlant)));
+    const response = await this.#service.handle(newRequest(toJson(newPlant)));
     const answer = response.ok ? 200 : (await response.json()).error;
     if (this.#store.isKilled) return;
     this.model.answered(create, answer);
