@@ -25,7 +25,23 @@ export const LEAD =
 export const AUTHENTICATION =
   "Send an access token from the operator of the service in the header `Authorization: Bearer <ACCESS_TOKEN>`. The service checks the token before the content type and the body of a create.";
 
-export const PLANT = {
+/** The schema of a member. */
+interface MemberSchema {
+  readonly type: string;
+  readonly description: string;
+  readonly format?: string;
+  readonly minimum?: bigint;
+  readonly maximum?: bigint;
+}
+
+/** The schema of an object. */
+export interface ObjectSchema {
+  readonly type: "object";
+  readonly required: readonly string[];
+  readonly properties: Readonly<Record<string, MemberSchema>>;
+}
+
+export const PLANT: ObjectSchema = {
   type: "object",
   required: ["name"],
   properties: {
@@ -35,7 +51,7 @@ export const PLANT = {
 };
 
 /** What a NewPlant has besides the members of a Plant. */
-export const PLANT_ID = {
+export const PLANT_ID: ObjectSchema = {
   type: "object",
   required: ["id"],
   properties: {
@@ -50,7 +66,7 @@ export const PLANT_ID = {
   },
 };
 
-const ERROR = {
+const ERROR: ObjectSchema = {
   type: "object",
   required: ["error", "message"],
   properties: {

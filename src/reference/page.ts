@@ -19,6 +19,7 @@ import {
   AUTHENTICATION,
   CREATED,
   LEAD,
+  type ObjectSchema,
   PLANT,
   PLANT_ID,
 } from "./openapi.ts";
@@ -34,8 +35,10 @@ const SCRIPT_LINK = '<script type="module" src="page.js"></script>';
 const { bodyTimedOut, bodyTooLarge, notANewPlant, notJson } = API_ERRORS;
 const { busy, notUtf8, storeFailed } = API_ERRORS;
 
-/** The bounds that clients can reach, with the error when they are exceeded. */
-const LIMITS: readonly (readonly [string, string, ErrorRow?])[] = [
+/** A bound that clients can reach, with the error when it is exceeded, if any. */
+type Limit = readonly [subject: string, bound: string, row?: ErrorRow];
+
+const LIMITS: readonly Limit[] = [
   [
     "The id",
     `an integer ${ID_RANGE}, compared by value: 1.0 is 1, 1e2 is 100`,
@@ -93,9 +96,7 @@ function toHtml(text: string): string {
   return escapeHtml(text).replace(/`([^`]+)`/g, "<code>$1</code>");
 }
 
-function memberRows(
-  { required, properties }: typeof PLANT | typeof PLANT_ID,
-): string {
+function memberRows({ required, properties }: ObjectSchema): string {
   return Object.entries(properties).map(([name, { type, description }]) => {
     const need = required.includes(name) ? "required" : "optional";
     return `<tr>
@@ -132,7 +133,7 @@ function refusalRow(row: ErrorRow): string {
 </tr>`;
 }
 
-function limitRow([subject, bound, row]: typeof LIMITS[number]): string {
+function limitRow([subject, bound, row]: Limit): string {
   const link = row === undefined
     ? "none"
     : `<a href="#error-${row.error}"><code>${row.error}</code></a>`;
@@ -161,11 +162,14 @@ function hashSource(code: string): string {
   return `'sha256-${hash("sha256", code, "base64")}'`;
 }
 
-/**
- * Renders the page for a base URL without a trailing slash, and returns it with
- * the headers of its reply.
- */
-export function renderPage(baseUrl: string) {
+/** The page, with the headers of its reply. */
+interface Page {
+  readonly html: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Renders the page for a base URL without a trailing slash. */
+export function renderPage(baseUrl: string): Page {
   const { pathname } = new URL(`${baseUrl}/openapi.json`);
   const parts = new Map(Object.entries({
     api_version: API_VERSION,
