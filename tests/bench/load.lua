@@ -1,8 +1,9 @@
 -- Creates plants, each under an id of its own, and repeats some of them:
 --
---   wrk -t1 -c256 -d2s -s load.lua URL -- TOKEN IDS REPEATS
+--   wrk -t1 -c256 -d2s -s load.lua URL -- TOKEN IDS REPEATS BODIES
 --
 -- IDS: rising or random. REPEATS: percentage of creates that repeat a recent one.
+-- BODIES: whole, or broken, which are not JSON: they have no end.
 
 -- The last creates may still be running: older ones are repeated.
 local RUNNING = 1000
@@ -10,6 +11,7 @@ local RECENT = 4000
 
 function init(args)
   token, ids, repeats = args[1], args[2], tonumber(args[3])
+  last = args[4] == "broken" and "" or "}"
   -- Above every id of an earlier run: none creates a million plants a second.
   from = os.time() * 1e6
   count = from
@@ -32,7 +34,7 @@ end
 
 function request()
   local body = string.format(
-    '{"id":%.0f,"name":"Monstera deliciosa","tag":"climber"}', next_id())
+    '{"id":%.0f,"name":"Monstera deliciosa","tag":"climber"', next_id()) .. last
   return head .. #body .. "\r\n\r\n" .. body
 end
 

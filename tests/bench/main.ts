@@ -1,18 +1,20 @@
 /** The benches: `deno task bench NAME`. */
 import { parseArgs } from "node:util";
 import { type Load, type Result, Service } from "./service.ts";
+import { measureTransfer, type Transfer, writePlants } from "./transfers.ts";
 
-const USAGE = `usage: deno task bench NAME [--against DIR]
+const USAGE = `usage: deno task bench NAME... [--against DIR]
 
   creates     creates with rising and with random ids
   repeats     repeated creates and new ones
-  refusals    refusals of a busy service and creates
+  refusals    creates, refusals of a busy service, bodies that are not JSON
+  transfers   import and export of a million plants
 
   --against DIR   compare with the version that is checked out in DIR
 
-In parentheses is the ratio to the same load of DIR, or else to the first row.`;
+In parentheses is the ratio to the same row of DIR, or else to the first row.`;
 
-const BENCHES: Readonly<Record<string, readonly Load[]>> = {
+const BENCHES: Readonly<Record<string, readonly (Load | Transfer)[]>> = {
   creates: [
     { title: "rising ids", ids: "rising" },
     { title: "random ids", ids: "random" },
@@ -25,7 +27,13 @@ const BENCHES: Readonly<Record<string, readonly Load[]>> = {
   ],
   refusals: [
     { title: "creates", ids: "rising" },
-    { title: "refusals", ids: "rising", isBusy: true },
+    { title: "refusals", ids: "rising", refusals: "busy" },
+    { title: "not JSON", ids: "rising", refusals: "not JSON" },
+  ],
+  transfers: [
+    { title: "import", command: "import", isNew: true },
+    { title: "the same import again", command: "import" },
+    { title: "export", command: "export" },
   ],
 };
 
@@ -35,35 +43,43 @@ const ROUNDS = 11;
 /** A row of the table. */
 interface Subject {
   readonly checkout: string;
-  readonly load: Load;
-  readonly service: Service;
+  readonly title: string;
+  readonly measure: () => Promise<Result>;
   /** One of each round. */
   readonly results: Result[];
 }
 
-/** Loads all services by turns. */
-async function measure(
+/** Measures all rows of a bench by turns. */
+async function run(
+  rows: readonly (Load | Transfer)[],
   checkouts: readonly string[],
-  loads: readonly Load[],
 ): Promise<Subject[]> {
   await using cleanUp = new AsyncDisposableStack();
   const directory = await Deno.makeTempDir({ prefix: "plants-bench-" });
   cleanUp.defer(() => Deno.remove(directory, { recursive: true }));
+  const plants = `${directory}/plants`;
+  if (rows.some((row) => "command" in row)) await writePlants(plants);
   const subjects: Subject[] = [];
-  for (const checkout of checkouts) {
-    for (const load of loads) {
-      const store = `${directory}/${subjects.length}.db`;
-      const service = cleanUp.use(await Service.start(checkout, store));
-      // The first load is not measured: the runtime compiles meanwhile.
-      await service.measure(load);
-      subjects.push({ checkout, load, service, results: [] });
+  for (const [i, checkout] of checkouts.entries()) {
+    for (const row of rows) {
+      const { title } = row;
+      let measure: Subject["measure"];
+      if ("command" in row) {
+        const files = { plants, store: `${directory}/${i}.db` };
+        measure = () => measureTransfer(checkout, row, files);
+      } else {
+        const store = `${directory}/${subjects.length}.db`;
+        const service = cleanUp.use(await Service.start(checkout, store));
+        measure = () => service.measure(row);
+        // The first load is not measured: the runtime compiles meanwhile.
+        await measure();
+      }
+      subjects.push({ checkout, title, measure, results: [] });
     }
   }
   for (let round = 1; round <= ROUNDS; round++) {
-    // One load can slow down the next one, which is the same for both checkouts.
-    for (const { service, load, results } of subjects) {
-      results.push(await service.measure(load));
-    }
+    // One row can slow down the next one, which is the same for both checkouts.
+    for (const { measure, results } of subjects) results.push(await measure());
     console.error(`round ${round} of ${ROUNDS} is done`);
   }
   return subjects;
@@ -88,25 +104,26 @@ function median(numbers: readonly number[]): number {
 }
 
 async function main(args: string[]): Promise<number> {
-  const { values: { against, help }, positionals: [name = ""] } = parseArgs({
+  const { values: { against, help }, positionals: names } = parseArgs({
     args,
     allowPositionals: true,
     options: { against: { type: "string" }, help: { type: "boolean" } },
   });
-  const loads = BENCHES[name];
-  if (help || loads === undefined) {
+  const benches = names.map((name) => BENCHES[name]);
+  if (help || benches.length === 0 || benches.includes(undefined)) {
     console.log(USAGE);
     return help ? 0 : 2;
   }
   const checkouts = against === undefined ? ["."] : [against, "."];
-  const subjects = await measure(checkouts, loads);
-  console.table(subjects.map(({ checkout, load, results }) => {
-    const base = against === undefined
-      ? subjects[0]
-      : subjects.find((other) => other.load === load);
-    const { title } = load;
-    return { checkout, title, ...summarize(results, base?.results ?? []) };
-  }));
+  for (const rows of benches) {
+    const subjects = await run(rows ?? [], checkouts);
+    console.table(subjects.map(({ checkout, title, results }) => {
+      const base = against === undefined
+        ? subjects[0]
+        : subjects.find((other) => other.title === title);
+      return { checkout, title, ...summarize(results, base?.results ?? []) };
+    }));
+  }
   return 0;
 }
 

@@ -10,8 +10,8 @@ export interface Load {
   readonly ids: "rising" | "random";
   /** Percentage of creates that repeat a recent one. */
   readonly repeats?: number;
-  /** Whether the service is busy, and refuses every create. */
-  readonly isBusy?: boolean;
+  /** Why the service refuses every create, if it does. */
+  readonly refusals?: "busy" | "not JSON";
 }
 
 /** The result of a load: numbers by the names of their columns. */
@@ -45,7 +45,7 @@ export class Service extends BackgroundProcess {
   /** Loads the service for two seconds. */
   async measure(load: Load): Promise<Result> {
     using running = new DisposableStack();
-    if (load.isBusy) {
+    if (load.refusals === "busy") {
       await this.#untilRunning(0);
       for (let i = 0; i < CREATES_RUNNING_MAX; i++) {
         const wire = await Wire.connect(Number(new URL(this.#url).port));
@@ -62,7 +62,7 @@ export class Service extends BackgroundProcess {
       this.#url,
       load,
     );
-    if (broken > 0 || refused !== (load.isBusy ? requests : 0)) {
+    if (broken > 0 || refused !== (load.refusals ? requests : 0)) {
       throw new Error(`${requests} sent, ${refused} refused, ${broken} broken`);
     }
     return {
@@ -86,9 +86,10 @@ export class Service extends BackgroundProcess {
 /** Sends creates with wrk, and returns what load.lua prints. */
 async function runWrk(
   url: string,
-  { ids, repeats = 0 }: Load,
+  { ids, repeats = 0, refusals }: Load,
 ): Promise<Printed> {
   const script = `${import.meta.dirname}/load.lua`;
+  const bodies = refusals === "not JSON" ? "broken" : "whole";
   const { success, stderr } = await new Deno.Command("wrk", {
     args: [
       "-t1",
@@ -101,6 +102,7 @@ async function runWrk(
       TOKEN,
       ids,
       `${repeats}`,
+      bodies,
     ],
     stdout: "null",
   }).output();
