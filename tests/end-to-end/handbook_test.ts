@@ -1,5 +1,6 @@
 /** The blocks of the handbook, run as they are printed, on a Debian with systemd. */
 import assert from "node:assert/strict";
+import { send } from "../support/ledger.ts";
 import {
   APPLY,
   BACK_UP,
@@ -44,6 +45,16 @@ Deno.test({
       "systemctl kill -s KILL plant-store",
       "until plants healthcheck; do sleep 0.2; done",
     );
+    const problems = await machine.succeed(block("Accidents", 0, "accidents/"));
+    assert.match(problems, /plant-store\.service: .*code=killed/);
+    // The settings of a version before KV_CREATE.
+    const upgraded = await machine.succeed(
+      "sed -i /^KV_CREATE/d /etc/plant-store.env",
+      IN_VERSION,
+      INSTALL,
+      "echo KV_CREATE=no >> /etc/plant-store.env",
+    );
+    assert.match(upgraded, /^add the line KV_CREATE=no to [^]*^installed$/m);
     const tampered = await machine.run(
       "echo >> plant-store-x86*",
       GET,
@@ -262,6 +273,13 @@ Deno.test({
       MOVE,
       "sed -i '$d' /etc/fstab; systemctl daemon-reload",
     );
+    // A running service has its store open on a disk that is no longer there.
+    const open = await machine.run(BACK_UP, "umount -l /mnt", RESTORE, RESTORE);
+    assert.match(
+      open.stderr,
+      /^(plants-restore: nothing has changed: put \/mnt\/plants\/plants\.db back, .* do NOT stop it: .*\n){2}$/m,
+    );
+    await machine.succeed("! ls /mnt/plants", disk, APPLY);
     const failed = await machine.succeed(
       "systemctl stop plant-store; umount /mnt",
       "! systemctl start plant-store && journalctl -u plant-store -n 9",
@@ -425,7 +443,6 @@ Deno.test({
     const edited = (script: string) =>
       machine.run(`export EDITOR="${script}"; ${correct}`);
     const old = { id: 42n, plant: { name: "Ficus" } };
-    machine.ledger.sends(old);
     await machine.succeed(
       `echo '{"id":42,"name":"Ficus"}' | plants import -`,
       `echo '{"id":-7,"name":"Fern"}' | plants import -`,
@@ -481,7 +498,7 @@ Deno.test({
     const stored = await machine.succeed("plants export 42");
     assert.equal(stored, '{"id":42,"name":"Monstera"}\n');
     // A client repeats the create of the plant as it was.
-    const { status } = await machine.ledger.send(machine.service, old);
+    const { status } = await send(machine.service, old);
     assert.equal(status, 409);
     // Interrupted after the removal.
     const removed = await machine.succeed(
