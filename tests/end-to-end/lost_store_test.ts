@@ -81,7 +81,7 @@ cp "$(find /proc/$0/fd -lname '*/plants.db-wal*' | head -n 1)" "$1-wal"
 for (const [what, cause] of Object.entries(ACCIDENTS)) {
   Deno.test({
     name:
-      `a service whose store ${what} acknowledges nothing more, and its open files are complete`,
+      `a service whose store ${what} acknowledges nothing more, and its open files are whole`,
     ignore: isMissing("Linux"),
     async fn() {
       using directory = new TemporaryDirectory();

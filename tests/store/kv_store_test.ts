@@ -86,7 +86,7 @@ for (const { where, tools, open } of STORES) {
 for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
-      `read() finds ids in sequences, also longer than one listing, with gaps, at both ends and far apart, ${where}`,
+      `read() finds ids in sequences, longer than one listing, with gaps, at both ends and far apart, ${where}`,
     ignore: isMissing(...tools),
     async fn() {
       await using opened = await open();

@@ -56,7 +56,7 @@ async function plantsIn(path: string) {
   }
 }
 
-Deno.test("openStore() creates a store in a missing or an empty file, for its user only, which openExistingStore() opens; both leave no file beside it", async () => {
+Deno.test("openStore() creates a store for its user only in a missing or an empty file, and leaves no file beside it", async () => {
   for (const isEmpty of [false, true]) {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
@@ -89,7 +89,7 @@ for (
     ["openExistingStore()", openExistingStore, "path"],
   ] as const
 ) {
-  Deno.test(`${name} refuses a missing directory or file, an empty file, and the start of a store, and changes nothing`, async () => {
+  Deno.test(`${name} refuses a path without a store, or with the start of one, and changes nothing`, async () => {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
     const missing = storeError(kind, "no such file");

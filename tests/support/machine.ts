@@ -215,9 +215,18 @@ export class Machine implements AsyncDisposable {
     const process = this.#parts.use(
       new BackgroundProcess("unshare", {
         args: [
-          ...["--fork", "--pid", "--mount-proc", "--kill-child"],
-          ...["bash", "-c", BOOT, name, ...NSPAWN],
-          ...["--boot", "--console=pipe", "--private-network"],
+          "--fork",
+          "--pid",
+          "--mount-proc",
+          "--kill-child",
+          "bash",
+          "-c",
+          BOOT,
+          name,
+          ...NSPAWN,
+          "--boot",
+          "--console=pipe",
+          "--private-network",
           `--bind=${this.media.path}:/media`,
           `--bind-ro=${ROOT.pathname}:${PROGRAM}`,
           `--bind-ro=${program}:/opt/program`,

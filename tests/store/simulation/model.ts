@@ -11,7 +11,7 @@ import { COMMIT_CHARS_MAX } from "../../../src/store/committer.ts";
 import { RECOVERY_MS_MIN } from "../../../src/store/health.ts";
 
 /** The ids of an operation on a store, and its plants if it is a commit. */
-export interface Operation {
+export interface StoreOperation {
   readonly ids: readonly bigint[];
   readonly plants?: readonly NewPlant[];
 }
@@ -27,7 +27,7 @@ export class InstanceModel {
   readonly #world: World;
   readonly #expect: World["expect"];
   readonly #waiting = new Set<WaitingCreate>();
-  readonly #operations = new Set<Operation>();
+  readonly #operations = new Set<StoreOperation>();
   /** When an operation with an id last failed. */
   readonly #failedMs = new Map<bigint, number>();
   /** When the creates of an id last reached their deadline. */
@@ -88,7 +88,7 @@ export class InstanceModel {
   }
 
   /** Checks an operation that starts on the store. */
-  started(operation: Operation): void {
+  started(operation: StoreOperation): void {
     const { ids, plants } = operation;
     this.#expect(!this.isFull, "too many operations in flight");
     this.#operations.add(operation);
@@ -107,7 +107,7 @@ export class InstanceModel {
   }
 
   /** Records that an operation has ended. */
-  ended(operation: Operation, hasFailed: boolean): void {
+  ended(operation: StoreOperation, hasFailed: boolean): void {
     this.#operations.delete(operation);
     if (!hasFailed) return;
     this.#hasFailed = true;

@@ -3,7 +3,7 @@ import type { NewPlant, Plant } from "../../../src/plant/plant.ts";
 import type { CommitBounds, Store } from "../../../src/store/kv_store.ts";
 import { toStoreError } from "../../../src/store/store_error.ts";
 import { LONGEST_PLANTS } from "../../support/plants.ts";
-import type { InstanceModel, Operation } from "./model.ts";
+import type { InstanceModel, StoreOperation } from "./model.ts";
 import type { World } from "./simulated_world.ts";
 
 /** Time for an operation that ends at all. */
@@ -109,7 +109,7 @@ export class SimulatedStore implements Store {
   }
 
   #run<Result>(
-    operation: Operation,
+    operation: StoreOperation,
     effect: () => void,
     resultOf: (instead: "exists" | undefined) => Result,
   ): Promise<Result> {
@@ -141,7 +141,7 @@ export class SimulatedStore implements Store {
     return promise;
   }
 
-  #drawCourse({ plants }: Operation): Course {
+  #drawCourse({ plants }: StoreOperation): Course {
     const { random, faults } = this.#world;
     if (random.chance(faults.silence)) return random.pick(SILENT);
     if (random.chance(faults.trouble)) {
