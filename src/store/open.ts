@@ -59,8 +59,13 @@ export const STORE_OPEN_MS_MAX = 9_000;
  */
 export const LOG_BYTES_PER_MS_MIN = 10_000;
 
-/** A store that is not open after this time copies its log, if that is large. */
+/** Time after which an operator wants to know why a store is not open yet. */
 export const DELAY_MS_MIN = 1_000;
+
+/**
+ * Minimum size of a log that can be the reason. The log of a running service is
+ * smaller, and beside that one, an opening waits for a lock.
+ */
 export const LARGE_LOG_BYTES = DELAY_MS_MIN * LOG_BYTES_PER_MS_MIN;
 
 /** Maximum length of a message of a server, in UTF-16 code units. */
@@ -76,23 +81,17 @@ export interface OpenOptions {
   readonly timeoutMs?: number;
 }
 
-/** A store to create plants. */
-export interface OpenedStore {
-  readonly store: KvStore;
-  /** Whether its file was missing or empty. */
-  readonly isNew: boolean;
-}
-
 /**
  * Opens a store to create plants.
  * @param mayCreate whether to create a store in a missing or an empty file
+ * @returns the store, and whether its file was missing or empty
  * @throws {StoreError}
  */
 export async function openStore(
   location: StoreLocation,
   mayCreate: boolean,
   options?: OpenOptions,
-): Promise<OpenedStore> {
+): Promise<{ readonly store: KvStore; readonly isNew: boolean }> {
   function prepare(path: string): PathContent {
     const content = inspect(path);
     if (!mayCreate) requireStore(content, "no store");

@@ -5,6 +5,9 @@ import { isOfKind, noAnswer } from "./store_error.ts";
 /** Maximum pause before a retry: about one commit of the process with the lock. */
 export const LOCK_RETRY_MS_MAX = 20;
 
+/** Time for the last pause and try before a time limit, also on a busy machine. */
+const LAST_TRY_MS = 200;
+
 /**
  * Rejects if the work takes too long; the work itself may continue.
  * @throws {StoreError} of the kind "no answer" then
@@ -28,8 +31,8 @@ export async function pauseForLock(): Promise<void> {
 }
 
 /**
- * Runs an operation with a time limit. Repeats it while another process has the
- * lock.
+ * Runs an operation with a time limit, which is above {@link LAST_TRY_MS}. Repeats
+ * the operation while another process has the lock.
  * @throws {StoreError} the error of the last try, or "no answer" if it hangs
  */
 export async function retryWhileLocked<T>(
@@ -37,11 +40,8 @@ export async function retryWhileLocked<T>(
   operation: () => Promise<T>,
 ): Promise<T> {
   let isLastTry = false;
-  // Leaves time for a last pause and try: the lock says more than "no answer".
-  const timer = setTimeout(
-    () => isLastTry = true,
-    timeoutMs - 2 * LOCK_RETRY_MS_MAX,
-  );
+  // The lock says more than "no answer".
+  const timer = setTimeout(() => isLastTry = true, timeoutMs - LAST_TRY_MS);
   async function untilUnlocked(): Promise<T> {
     for (;;) {
       try {

@@ -115,7 +115,7 @@ Deno.test("removePlant() fails while another process keeps the lock, and removes
   await store.commit(newPlants([1n]));
   {
     using _lock = new StoreLock(path);
-    const removing = removePlant(store, 1n, 200);
+    const removing = removePlant(store, 1n, 500);
     await assert.rejects(removing, storeError("locked"));
   }
   assert.deepEqual(await listed(store), { plants: newPlants([1n]) });

@@ -151,7 +151,7 @@ Deno.test("openStore() fails if another process keeps the lock", async () => {
   await makeStore(path, PLANTS);
   // With a real lock, Deno's own first writes would wait until its end.
   const connect = () => Promise.reject(LOCKED);
-  const opening = openStore(fileAt(path), true, { connect, timeoutMs: 100 });
+  const opening = openStore(fileAt(path), true, { connect, timeoutMs: 500 });
   await assert.rejects(opening, storeError("locked"));
 });
 

@@ -1,9 +1,5 @@
 import assert from "node:assert/strict";
-import {
-  LOCK_RETRY_MS_MAX,
-  retryWhileLocked,
-  withTimeout,
-} from "../../src/store/retry.ts";
+import { retryWhileLocked, withTimeout } from "../../src/store/retry.ts";
 import { StoreError } from "../../src/store/store_error.ts";
 import { LOCKED, storeError } from "../support/stores.ts";
 
@@ -38,7 +34,7 @@ Deno.test("retryWhileLocked() repeats an operation that meets a lock, and no oth
 
 Deno.test("retryWhileLocked() repeats an operation until its time is over, and fails with the lock", async () => {
   let tries = 0;
-  const retrying = retryWhileLocked(10 * LOCK_RETRY_MS_MAX, () => {
+  const retrying = retryWhileLocked(500, () => {
     tries++;
     return Promise.reject(LOCKED);
   });
@@ -47,6 +43,6 @@ Deno.test("retryWhileLocked() repeats an operation until its time is over, and f
 });
 
 Deno.test("retryWhileLocked() fails without an answer if an operation hangs", async () => {
-  const hanging = retryWhileLocked(100, silence);
+  const hanging = retryWhileLocked(300, silence);
   await assert.rejects(hanging, storeError("no answer"));
 });
