@@ -1,138 +1,254 @@
-/** The blocks of the page about containers, run as they are printed, with Podman. */
+/** The page about containers: its blocks, and what a tired operator does to them. */
 import assert from "node:assert/strict";
-import { BackgroundProcess } from "../support/background.ts";
+import { BackgroundProcess, type Ended } from "../support/background.ts";
 import { createDuring } from "../support/instances.ts";
+import { Ledger } from "../support/ledger.ts";
 import { block } from "../support/machine.ts";
-import { needs } from "../support/needs.ts";
-import { TOKEN } from "../support/program.ts";
+import { isMissing } from "../support/needs.ts";
+import { type Target, TOKEN } from "../support/program.ts";
 import { ROOT } from "../support/readme.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
 import { freePort } from "../support/tools.ts";
 import { eventually } from "../support/waiting.ts";
 
 /**
- * Makes a place for root whose changes to /etc and to the backups, and whose
- * containers, are its own. It has a clone and the images of this machine.
+ * Makes a place for root whose changes to the system and whose containers are its
+ * own. It has the images of this machine, and an unpacked release.
  */
-const PLACE = `set -e; cd $0; mkdir bin clone etc storage run
-  mount -t tmpfs tmpfs etc; mkdir etc/upper etc/work
-  mount -t overlay -o lowerdir=/etc,upperdir=$PWD/etc/upper,workdir=$PWD/etc/work overlay /etc
-  mount -t tmpfs tmpfs /var/backups; mount --bind storage storage
-  cp -r $1/src clone
-  printf '%s\\n' '#!/bin/sh' "exec $(command -v docker) --root $PWD/storage --runroot $PWD/run \\
-    --storage-opt additionalimagestore=/var/lib/containers/storage \\"\\$@\\"" > bin/docker
-  printf '%s\\n' '#!/bin/sh' "cp $2 plant-store" > bin/deno
-  chmod 755 bin/*; echo made >&2; exec sleep infinity`;
+const PLACE = `set -e; cd $0; mkdir storage system version
+  mount -t tmpfs tmpfs system; mount --bind storage storage
+  for dir in etc var/lib usr/local/bin; do
+    mkdir -p system/$dir system/work/$dir
+    mount -t overlay -o lowerdir=/$dir,upperdir=$PWD/system/$dir,workdir=$PWD/system/work/$dir overlay /$dir
+  done
+  images=$(docker info -f '{{.Store.GraphRoot}}')
+  printf '%s\\n' '#!/bin/sh' "exec $(command -v docker) --root $PWD/storage \\
+    --storage-opt additionalimagestore=$images \\"\\$@\\"" > /usr/local/bin/docker
+  chmod 755 /usr/local/bin/docker; mount -t tmpfs tmpfs /run
+  cp -r $1/src/deploy $2 version; echo made >&2; exec sleep infinity`;
 
-needs("docker").test(
-  "a container is deployed, backed up, restored and upgraded, and loses nothing",
-  async ({ directory, ledger }) => {
-    const { path } = directory;
-    const program = Deno.env.get("PLANT_STORE") ?? "";
-    const port = freePort();
-    const args = [path, ROOT.pathname, program, `${port}`];
-    await using place = new BackgroundProcess("unshare", {
-      args: ["--mount", "bash", "-c", PLACE, ...args],
+const page = (heading: string, index = 0) =>
+  block(heading, index, "container/");
+const INSTALL = page("Deploy", 0);
+const CREATE = page("Deploy", 1);
+const SERVE = page("Deploy", 2);
+const BACK_UP = page("Back up");
+const RESTORE = page("Restore");
+
+/** A server whose services run in containers. */
+class Server implements AsyncDisposable {
+  readonly ledger = new Ledger();
+  readonly #port = freePort();
+  /** The service. */
+  readonly target: Target = { origin: `http://127.0.0.1:${this.#port}` };
+  readonly #stack = new AsyncDisposableStack();
+  readonly #path = this.#stack.use(new TemporaryDirectory()).path;
+  readonly #place = this.#stack.use(
+    new BackgroundProcess("unshare", {
+      args: [
+        ...["--mount", "--pid", "--fork", "--mount-proc", "--kill-child"],
+        ...["bash", "-c", PLACE, this.#path],
+        ...[ROOT.pathname, Deno.env.get("PLANT_STORE") ?? ""],
+      ],
+    }),
+  );
+
+  /** Deploys the service as the page says. */
+  async deploy(): Promise<void> {
+    await this.#place.printed(/^made$/m);
+    this.#stack.defer(async () => {
+      await this.run("docker rm -f plant-store");
     });
-    await place.printed(/^made$/m);
-
-    /** Runs blocks in the clone; the service has a port of its own. */
-    async function run(...commands: readonly string[]): Promise<string> {
-      const script = commands.join("\n")
-        .replaceAll("127.0.0.1:8000", `127.0.0.1:${port}`)
-        .replaceAll("/var/lib/plant-store", `${path}/lib`);
-      const { pid } = place.process;
-      const { status, stdout, stderr } = await new BackgroundProcess(
-        "nsenter",
-        {
-          args: [
-            `--wdns=${path}/clone`,
-            "-m",
-            "-t",
-            `${pid}`,
-            "bash",
-            "-c",
-            script,
-          ],
-          env: { PATH: `${path}/bin:${Deno.env.get("PATH")}` },
-        },
-      ).ended();
-      assert.equal(status, 0, `${script}\n${stdout}${stderr}`);
-      return stdout + stderr;
-    }
-    await using stack = new AsyncDisposableStack();
-    stack.defer(async () => {
-      await run("docker rm -f plant-store || true");
-    });
-
-    const image = block("1. Build", 0, "container/");
-    const create = block("3. Create the store", 0, "container/");
-    const start = block("4. Start it", 0, "container/");
-    const backUp = block("Back up", 0, "container/");
-    const copy = block("Files that", 0, "container/");
-    const restore = block("Restore", 0, "container/");
-    const swap = block("Restore", 1, "container/");
-    const saved = block("Upgrade", 0, "container/");
-    const target = { origin: `http://127.0.0.1:${port}` };
-    const { acknowledged } = ledger;
-    const grows = async (): Promise<void> => {
-      const { size } = acknowledged;
-      await eventually((it) => it > size + 200, () => acknowledged.size);
-    };
-
-    await run(image);
-    await run(
-      "mkdir -p /etc/plant-store",
+    await this.succeed(
+      INSTALL,
+      `sed -i s/PORT=.*/PORT=${this.#port}/ /etc/plant-store/env`,
       `echo ${TOKEN} > /etc/plant-store/token`,
-      // Replaces no token.
-      block("2. Make", 0, "container/"),
-      "chown 65532 /etc/plant-store/token; mkdir /var/lib/plant-store",
+      // Replaces neither.
+      INSTALL,
     );
     // There is no store to start with.
-    const refused = await run(`! { ${start.trim()}\n }`);
-    assert.match(refused, /plants\.db: no such file: /);
-    await run(create);
-    assert.match(await run(start), /^ready$/m);
-    await createDuring([target], ledger, async () => {
-      await grows();
-      assert.match(await run(backUp), /plants-[\d-]+\.jsonl\.gz$/m);
-      await grows();
-      const { size } = acknowledged;
-      // A backup that is cut is not added.
-      await run(
-        "cd /var/backups/plant-store; good=$(ls); sleep 1",
-        "head -c -4 $good > plants-2999-01-01-053000.jsonl.gz",
+    assert.match(await this.fail(SERVE), /plants\.db: no such file: /);
+    const created = await this.succeed(CREATE);
+    assert.match(created, /^created a new store in \/var\/lib\/plant-store\//m);
+    assert.match(await this.succeed(SERVE), /^ready$/m);
+  }
+
+  /** Runs commands in one shell of root, in the directory of the version. */
+  run(...commands: readonly string[]): Promise<Ended> {
+    const enter = `exec nsenter --mount --pid --wdns=${this.#path}/version \
+      -t $(pgrep -P ${this.#place.process.pid}) bash -c "$0"`;
+    return new BackgroundProcess("sh", {
+      args: ["-c", enter, commands.join("\n")],
+      env: { PATH: "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
+    }).ended();
+  }
+
+  /** Runs commands, of which the last one succeeds; returns what they print. */
+  async succeed(...commands: readonly string[]): Promise<string> {
+    const { status, stdout, stderr } = await this.run(...commands);
+    assert.equal(status, 0, `${commands.join("\n")}\n${stdout}${stderr}`);
+    return stdout + stderr;
+  }
+
+  /** Runs commands, of which the last one fails; returns what they print. */
+  async fail(...commands: readonly string[]): Promise<string> {
+    const { status, stdout, stderr } = await this.run(...commands);
+    assert.notEqual(status, 0, `${commands.join("\n")}\n${stdout}${stderr}`);
+    return stdout + stderr;
+  }
+
+  /** Waits until the clients have so many more acknowledged plants. */
+  async acknowledges(count: number): Promise<void> {
+    const { acknowledged } = this.ledger;
+    const enough = acknowledged.size + count;
+    await eventually((size) => size >= enough, () => acknowledged.size);
+  }
+
+  /** Waits until the log reports something. */
+  async reports(text: string): Promise<void> {
+    const find = `docker logs plant-store 2>&1 | grep '${text}'`;
+    await this.succeed(`until ${find}; do sleep 0.2; done`);
+  }
+
+  /** Asserts that the store has every acknowledged plant, and no strange one. */
+  async assertHasAll(): Promise<void> {
+    this.ledger.assertLines((await this.run("plants export")).stdout);
+  }
+
+  /** Removes the container. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#stack.disposeAsync();
+  }
+}
+
+Deno.test({
+  name:
+    "a container is deployed, backed up, corrected, upgraded and moved, and loses nothing",
+  ignore: isMissing("docker"),
+  async fn() {
+    await using server = new Server();
+    await server.deploy();
+    await createDuring([server.target], server.ledger, async () => {
+      await server.acknowledges(100);
+      assert.match(await server.succeed(BACK_UP), /-rw------- .*\.jsonl\.gz$/m);
+      // The second day: nothing that is pasted again changes the store.
+      assert.match(
+        await server.succeed(CREATE),
+        /^\/var\/lib\/.*\.jsonl\.gz$/m,
       );
-      const cut = await run(restore, "true");
-      assert.match(cut, /unexpected end of file/);
-      await run("rm /var/backups/plant-store/plants-2999*");
-      const restored = await run(restore, swap);
-      const [, old, added] = /^([1-9]\d*) created, [^]*^(\d+) created, /m
-        .exec(restored) ?? [];
-      assert.ok(Number(old) >= size, restored);
-      assert.equal(added, "0");
-      assert.match(restored, /^restored; later: rm -r /m);
-      await grows();
-      // The second day: every block again uses the restored store.
-      const listed = await run(block("2. Make", 0, "container/"), create);
-      assert.match(listed, /^\/var\/backups\/plant-store\/plants-/m);
-      assert.match(await run(start), /^ready$/m);
-      await grows();
-      await run(image);
-      assert.match(await run(saved), /^saved$/m);
-      assert.match(await run(start), /^ready$/m);
-      await grows();
-      await run("rm -r /var/lib/plant-store/*");
-      await run(
-        "until docker logs plant-store 2>&1 | grep 'the store fails'; do sleep 0.2; done",
-        copy,
+      await server.succeed(
+        page("Upgrade"),
+        `[ "$(cat /etc/plant-store/token)" = ${TOKEN} ]`,
       );
-      await grows();
+      await server.acknowledges(100);
+      // A setting that is wrong stops nothing.
+      const env = "/etc/plant-store/env";
+      await server.succeed(`cp ${env} /etc/env; echo LOG_FORMAT=x >> ${env}`);
+      assert.match(await server.fail(SERVE), /LOG_FORMAT/);
+      await server.acknowledges(100);
+      await server.succeed(`cp /etc/env ${env}`);
+      // Only an import reads what is pasted after a command.
+      assert.match(
+        await server.succeed("printf 'plants check\\necho read\\n' | bash"),
+        /^read$/m,
+      );
+      // A correction, with the command of the handbook.
+      server.ledger.sends({ id: 0n, plant: { name: "Ficus" } });
+      const corrected = await server.succeed(
+        `echo '{"id":0,"name":"Fern"}' | plants import -`,
+        `HOME=/root EDITOR='sed -i s/Fern/Ficus/' plants-correct 0`,
+      );
+      assert.match(corrected, /^corrected$/m);
+      // The moved store is on a disk of its own.
+      const last = await server.succeed(page("Another machine", 0));
+      await server.succeed(
+        "mv /var/lib/plant-store /var/lib/old; mkdir /var/lib/plant-store",
+        "mount -t tmpfs tmpfs /var/lib/plant-store",
+        page("Another machine", 1)
+          .replace("FILE", /plants-[\d-]+\.jsonl\.gz/.exec(last)?.[0] ?? ""),
+      );
+      await server.acknowledges(100);
     });
-    assert.match(
-      await run("ls /var/backups/plant-store"),
-      /^(plants-.*\n){2}$/,
+    await server.assertHasAll();
+    // Without its disk, no start creates another store.
+    await server.succeed(
+      "docker rm -f plant-store; umount /var/lib/plant-store",
     );
-    const stored = await run("docker exec -i plant-store /plant-store export");
-    ledger.assertLines(stored);
+    assert.match(await server.fail(SERVE), /plants\.db: no such file: /);
   },
-);
+});
+
+Deno.test({
+  name:
+    "files that were deleted are copied back from the running container, and no reflex ends it before",
+  ignore: isMissing("docker"),
+  async fn() {
+    await using server = new Server();
+    await server.deploy();
+    await createDuring([server.target], server.ledger, async () => {
+      await server.acknowledges(100);
+      await server.succeed(BACK_UP);
+      await server.acknowledges(100);
+      await server.succeed("rm -r /var/lib/plant-store/*");
+      await server.reports("the store fails");
+      assert.match(await server.fail(SERVE), /plants\.db: no such file: /);
+      assert.match(await server.succeed(CREATE), /^\/var\/lib\//);
+      const restored = await server.succeed(RESTORE);
+      assert.match(restored, /^the service has the whole store again$/m);
+      await server.acknowledges(100);
+      // Pasted twice.
+      assert.match(
+        await server.succeed(RESTORE),
+        /^the service has the new store$/m,
+      );
+      await server.acknowledges(100);
+    });
+    await server.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "a damaged store is restored with its backup, an interrupted restore changes nothing, and no store at all is not replaced unasked",
+  ignore: isMissing("docker"),
+  async fn() {
+    await using server = new Server();
+    await server.deploy();
+    await createDuring([server.target], server.ledger, async () => {
+      await server.acknowledges(200);
+      await server.succeed(BACK_UP);
+      await server.acknowledges(200);
+      await server.succeed(
+        "docker stop plant-store; cd /var/lib/plant-store/current",
+        // The last one: the root of the tree has copies that SQLite no longer uses.
+        "at=$(grep -obUaP 'Monstera 120(?!\\d)' plants.db | tail -n 1 | cut -d : -f 1)",
+        "dd if=/dev/urandom of=plants.db bs=4096 count=1 seek=$((at / 4096)) conv=notrunc",
+        "docker start plant-store",
+      );
+      assert.match(await server.fail(BACK_UP), /corrupt/);
+      const killed = await server.fail(
+        `${RESTORE.trim()} & until [ -d /var/lib/plant-store/current.new ]; do sleep 0.1; done`,
+        "! docker restart plant-store; ! plants serve",
+        "kill $!; wait $!",
+      );
+      assert.match(killed, /plants-restore runs/);
+      const restored = await server.succeed(RESTORE);
+      assert.match(restored, /a part of the old store cannot be read/);
+      await server.acknowledges(100);
+      const [, old = ""] = /no longer needed: rm -r (.*)$/m.exec(restored) ??
+        [];
+      await server.succeed(`rm -r ${old}`);
+    });
+    await server.assertHasAll();
+    await server.succeed(
+      BACK_UP,
+      "docker stop plant-store; mv /var/lib/plant-store/current /var/lib/lost",
+    );
+    const refused = await server.fail(RESTORE);
+    const [, command = ""] =
+      /^plants-restore: there is no store in .*: (plants-restore .*)$/m
+        .exec(refused) ?? [];
+    await server.succeed(command);
+    await server.assertHasAll();
+  },
+});
