@@ -110,7 +110,7 @@ export async function main(args: readonly string[]): Promise<number> {
     const settings = new Settings(flags, Deno.env);
     return await runCommand(commandOf(name, operands), settings, operands);
   } catch (error) {
-    // An invalid command line is reported to people, whatever the log has.
+    // A person reads this, so it is text, whatever the format of the log is.
     return report(error, "text");
   }
 }

@@ -9,7 +9,10 @@ const {
   PermissionDenied,
 } = Deno.errors;
 
-/** Errors of a file that last until an operator acts. */
+/**
+ * Errors of a file that last until an operator acts. `NotCapable` is one of them: a
+ * missing permission of Deno must be added to its command line.
+ */
 const LASTING = [
   FilesystemLoop,
   IsADirectory,

@@ -18,7 +18,8 @@ export const HEALTHCHECK_MS_MAX = 3_000;
 export async function checkHealth(settings: Settings): Promise<number> {
   const { host, baseUrl } = settings.address();
   const port = settings.knownPort();
-  const path = prefixOf(baseUrl ?? "http://localhost") + READY_PATH;
+  const prefix = baseUrl === undefined ? "" : prefixOf(baseUrl);
+  const path = prefix + READY_PATH;
   const where = `${host} port ${port}`;
   const signal = AbortSignal.timeout(HEALTHCHECK_MS_MAX);
   let status: number;

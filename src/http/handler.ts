@@ -128,6 +128,7 @@ export class RequestHandler {
     return request.method === "HEAD" ? await withoutBody(response) : response;
   }
 
+  /** Checks what every path checks first: host, path, method and token. */
   #route(request: Request): Answer | Promise<Answer> {
     const host = request.headers.get("host") ?? "";
     // The URL of a request contains it as it is, so it could change the path.
