@@ -64,7 +64,13 @@ Deno.test("healthcheck asks the service itself, whatever proxy the variables nam
   await using service = serve(503);
   await using proxy = serve(200);
   const url = `http://127.0.0.1:${proxy.port}`;
-  const env = { NODE_USE_ENV_PROXY: "1", HTTP_PROXY: url, HTTPS_PROXY: url };
+  const env = {
+    NODE_USE_ENV_PROXY: "1",
+    HTTP_PROXY: url,
+    HTTPS_PROXY: url,
+    // After half a second, Deno itself would ask for its latest version.
+    DENO_NO_UPDATE_CHECK: "1",
+  };
   const args = ["healthcheck", "--port", service.port];
   const plain = await runProgram(args, { env });
   assertOneLine(plain, 1, / answers \/readyz with 503: /);
