@@ -13,6 +13,9 @@ const integer = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 const encoder = new TextEncoder();
 
+/** Determined once, because an import shows its progress after each line. */
+const isTerminal = Deno.stderr.isTerminal();
+
 /** When the progress was last shown; -Infinity while its line is erased. */
 let shownMs = -Infinity;
 
@@ -48,7 +51,7 @@ export function showProgress(
   startMs: number,
   nowMs: number,
 ): void {
-  if (nowMs - shownMs < PROGRESS_MS || !Deno.stderr.isTerminal()) return;
+  if (!isTerminal || nowMs - shownMs < PROGRESS_MS) return;
   const perSecond = 1000 * plants / (nowMs - startMs);
   writeTerminal(
     `${ERASE}${integer.format(plants)} plants, ${integer.format(perSecond)}/s`,
