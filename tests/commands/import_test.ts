@@ -5,7 +5,7 @@ import { COMMIT_MS_MAX, SWEEP_MS } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
 import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
-import { newPlants, range, toJson } from "../support/plants.ts";
+import { entriesIn, newPlants, range, toJson } from "../support/plants.ts";
 import { settings } from "../support/settings.ts";
 import { storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
@@ -50,9 +50,7 @@ class ImportedStore extends FakeStore {
 
 /** Returns the plants of a store as lines. */
 async function linesIn(path: string): Promise<string[]> {
-  using kv = await Deno.openKv(path);
-  const entries = await Array.fromAsync(kv.list({ prefix: ["plants"] }));
-  return entries.map(({ key: [, id], value }) =>
+  return (await entriesIn(path)).map(([[, id], value]) =>
     `{"id":${String(id)},${JSON.stringify(value).slice(1)}`
   );
 }

@@ -6,7 +6,7 @@ import { openStore } from "../../src/store/open.ts";
 import { removePlant } from "../../src/store/operator.ts";
 import { noAnswer } from "../../src/store/store_error.ts";
 import { capture } from "../support/console.ts";
-import { makeStore, newPlants } from "../support/plants.ts";
+import { entriesIn, makeStore, newPlants } from "../support/plants.ts";
 import { fileAt, LOCKED, storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
@@ -18,9 +18,7 @@ async function makeThree(path: string): Promise<StoreSetting> {
 
 /** Returns the ids of a store. */
 async function idsOf(path: string): Promise<unknown[]> {
-  using kv = await Deno.openKv(path);
-  const entries = await Array.fromAsync(kv.list({ prefix: [] }));
-  return entries.map(({ key: [, id] }) => id);
+  return (await entriesIn(path)).map(([[, id]]) => id);
 }
 
 Deno.test("removePlants() removes the plants of ids, once each, and fails if one has none; the store may be open elsewhere", async () => {

@@ -240,9 +240,10 @@ for (const [what, change] of CHANGES) {
     await using opened = await TestStore.inFile();
     using kv = await opened.openKv();
     await opened.store.commit(newPlants([1n]));
-    let reads = 0;
+    let isChanged = false;
     const other = await openInterrupted(opened.location, async () => {
-      if (reads++ === 0) await change(kv, key);
+      if (!isChanged) await change(kv, key);
+      isChanged = true;
     });
     assert.equal(await removePlant(other, 1n), what === "replaced");
     assert.deepEqual(await entriesOf(kv), []);
