@@ -4,7 +4,6 @@
  */
 import { globSync } from "node:fs";
 import { canMount } from "./temporary.ts";
-import { type TestPlace, type Tests, testsIf } from "./tests.ts";
 
 /** Whether a machine has a tool, and what is tested with it. */
 type Tool = readonly [isThere: () => boolean, tests: string];
@@ -91,11 +90,6 @@ function hasTool(name: ToolName): boolean {
   return found.getOrInsertComputed(name, TOOLS[name][0]);
 }
 
-/** Whether this machine has some tools. */
-export function isThere(...names: readonly ToolName[]): boolean {
-  return names.every(hasTool);
-}
-
 /**
  * Returns whether this machine lacks one of the tools that a test needs, which is
  * ignored then. The test is counted for each of the missing ones.
@@ -106,18 +100,13 @@ export function isMissing(...names: readonly ToolName[]): boolean {
   return missing.length > 0;
 }
 
-/** Returns a function for tests that need some tools. */
-export function needs(...names: readonly ToolName[]): Tests<TestPlace> {
-  return { test: (name, run) => testsIf(!isMissing(...names)).test(name, run) };
-}
-
 async function main(): Promise<void> {
   // They count what they skip.
   for (const file of globSync("tests/**/*_test.ts")) {
     await import(new URL(`../../${file}`, import.meta.url).href);
   }
   // The gate runs these with its binary, if the machine has the image.
-  if (isThere("GATE")) skipped.delete("docker");
+  if (hasTool("GATE")) skipped.delete("docker");
   if (skipped.size === 0) return;
   console.log("\nTests that a missing tool would enable (tests/README.md):");
   for (const [name, count] of skipped) {
