@@ -46,15 +46,33 @@ class Server implements AsyncDisposable {
   readonly #place = this.#stack.use(
     new BackgroundProcess("unshare", {
       args: [
-        ...["--mount", "--pid", "--fork", "--mount-proc", "--kill-child"],
-        ...["bash", "-c", PLACE, this.#path],
-        ...[ROOT.pathname, Deno.env.get("PLANT_STORE") ?? ""],
+        "--mount",
+        "--pid",
+        "--fork",
+        "--mount-proc",
+        "--kill-child",
+        "bash",
+        "-c",
+        PLACE,
+        this.#path,
+        ROOT.pathname,
+        Deno.env.get("PLANT_STORE") ?? "",
       ],
     }),
   );
 
-  /** Deploys the service as the page says. */
-  async deploy(): Promise<void> {
+  private constructor() {}
+
+  /** Deploys a service as the page says. */
+  static async deploy(): Promise<Server> {
+    await using stack = new AsyncDisposableStack();
+    const server = stack.use(new Server());
+    await server.#deploy();
+    stack.move();
+    return server;
+  }
+
+  async #deploy(): Promise<void> {
     await this.#place.printed(/^made$/m);
     this.#stack.defer(async () => {
       await this.run("docker rm -f plant-store");
@@ -126,8 +144,7 @@ Deno.test({
     "a container is deployed, backed up, corrected, upgraded and moved, and loses nothing",
   ignore: isMissing("docker"),
   async fn() {
-    await using server = new Server();
-    await server.deploy();
+    await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
       await server.acknowledges(100);
       assert.match(await server.succeed(BACK_UP), /-rw------- .*\.jsonl\.gz$/m);
@@ -183,8 +200,7 @@ Deno.test({
     "files that were deleted are copied back from the running container, and no reflex ends it before",
   ignore: isMissing("docker"),
   async fn() {
-    await using server = new Server();
-    await server.deploy();
+    await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
       await server.acknowledges(100);
       await server.succeed(BACK_UP);
@@ -209,11 +225,10 @@ Deno.test({
 
 Deno.test({
   name:
-    "a damaged store is restored with its backup, an interrupted restore changes nothing, and no store at all is not replaced unasked",
+    "a damaged store is restored with its backup, and an interrupted restore changes nothing",
   ignore: isMissing("docker"),
   async fn() {
-    await using server = new Server();
-    await server.deploy();
+    await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
       await server.acknowledges(200);
       await server.succeed(BACK_UP);
@@ -240,6 +255,18 @@ Deno.test({
       await server.succeed(`rm -r ${old}`);
     });
     await server.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "a restore replaces a store that is gone only when the operator asks again",
+  ignore: isMissing("docker"),
+  async fn() {
+    await using server = await Server.deploy();
+    await createDuring([server.target], server.ledger, async () => {
+      await server.acknowledges(200);
+    });
     await server.succeed(
       BACK_UP,
       "docker stop plant-store; mv /var/lib/plant-store/current /var/lib/lost",
