@@ -27,13 +27,11 @@ const PLACE = `set -e; cd $0; mkdir storage system version
   chmod 755 /usr/local/bin/docker; mount -t tmpfs tmpfs /run
   cp -r $1/src/deploy $2 version; echo made >&2; exec sleep infinity`;
 
-const page = (heading: string, index = 0) =>
-  block(heading, index, "container/");
-const INSTALL = page("Deploy", 0);
-const CREATE = page("Deploy", 1);
-const SERVE = page("Deploy", 2);
-const BACK_UP = page("Back up");
-const RESTORE = page("Restore");
+const INSTALL = block("Deploy", 0, "container/");
+const CREATE = block("Deploy", 1, "container/");
+const SERVE = block("Deploy", 2, "container/");
+const BACK_UP = block("Back up", 0, "container/");
+const RESTORE = block("Restore", 0, "container/");
 
 /** A server whose services run in containers. */
 class Server implements AsyncDisposable {
@@ -145,6 +143,15 @@ Deno.test({
   ignore: isMissing("docker"),
   async fn() {
     await using server = await Server.deploy();
+    server.ledger.sends({ id: -1n, plant: { name: "Monstera" } });
+    const first = block("Deploy", 3, "container/").replace(
+      '"id": 1',
+      '"id": -1',
+    );
+    const reply = await server.succeed(
+      first.replace("http://127.0.0.1:8000", server.target.origin),
+    );
+    assert.match(reply, /^HTTP\/1\.1 200 OK$/m);
     await createDuring([server.target], server.ledger, async () => {
       await server.acknowledges(100);
       assert.match(await server.succeed(BACK_UP), /-rw------- .*\.jsonl\.gz$/m);
@@ -154,7 +161,8 @@ Deno.test({
         /^\/var\/lib\/.*\.jsonl\.gz$/m,
       );
       await server.succeed(
-        page("Upgrade"),
+        block("Upgrade", 0, "container/"),
+        block("Upgrade", 1, "container/"),
         `[ "$(cat /etc/plant-store/token)" = ${TOKEN} ]`,
       );
       await server.acknowledges(100);
@@ -177,11 +185,13 @@ Deno.test({
       );
       assert.match(corrected, /^corrected$/m);
       // The moved store is on a disk of its own.
-      const last = await server.succeed(page("Another machine", 0));
+      const last = await server.succeed(
+        block("Another machine", 0, "container/"),
+      );
       await server.succeed(
         "mv /var/lib/plant-store /var/lib/old; mkdir /var/lib/plant-store",
         "mount -t tmpfs tmpfs /var/lib/plant-store",
-        page("Another machine", 1)
+        block("Another machine", 1, "container/")
           .replace("FILE", /plants-[\d-]+\.jsonl\.gz/.exec(last)?.[0] ?? ""),
       );
       await server.acknowledges(100);
@@ -252,7 +262,12 @@ Deno.test({
       await server.acknowledges(100);
       const [, old = ""] = /no longer needed: rm -r (.*)$/m.exec(restored) ??
         [];
-      await server.succeed(`rm -r ${old}`);
+      const log = block("Accidents", 0, "container/");
+      const ready = block("Accidents", 1, "container/");
+      assert.match(
+        await server.succeed(`rm -r ${old}`, log, ready),
+        /^ready$/m,
+      );
     });
     await server.assertHasAll();
   },

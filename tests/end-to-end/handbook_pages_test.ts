@@ -196,7 +196,7 @@ Deno.test({
     Deno.copyFileSync(DENOKV, machine.media.file("denokv"));
     const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
     const name = block("Move from a file", 0, "kv-connect/")
-      .replace("=TOKEN", `=${token}`);
+      .replace(/read .*$/m, `DENO_KV_ACCESS_TOKEN=${token}`);
     const copy = name + block("Move from a file", 1, "kv-connect/");
     // Without a server, nothing changes.
     const { stdout, stderr } = await machine.run(copy);
