@@ -241,6 +241,19 @@ Deno.test("a commit that meets a lock is repeated until its creates expire, one 
   assert.deepEqual(errors, [noAnswer(COMMIT_MS_MAX)]);
 });
 
+Deno.test("a commit whose creates have expired holds the queue back no longer", async () => {
+  const { store, clock, committer, create } = setUp({ inFlightMax: 2 });
+  const first = create(1);
+  clock.now = 1_000;
+  const second = create(2);
+  assert.deepEqual(store.operations, [["commit", 1n]]);
+  clock.now = COMMIT_MS_MAX;
+  committer.expire();
+  assert.deepEqual(store.operations, [["commit", 1n], ["commit", 2n]]);
+  await store.writeAll();
+  assert.deepEqual(outcomesOf([first, second]), ["failed", "stored"]);
+});
+
 Deno.test("a read before a commit that meets a lock is repeated until its creates expire", async () => {
   const { store, clock, errors, committer, create } = setUp();
   store.plants.set(1n, PLANT);
