@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { BODY_MS_MAX, COMMIT_MS_MAX, SWEEP_MS } from "../src/limits.ts";
-import { COMMIT_CHARS_MAX } from "../src/store/committer.ts";
+import { STOP_RETRY_MS } from "../src/api_errors.ts";
 import { LINE_BYTES_MAX } from "../src/commands/import.ts";
 import { REPLIES_MS_MAX } from "../src/commands/serve.ts";
-import { STOP_RETRY_MS } from "../src/api_errors.ts";
+import { BODY_MS_MAX, COMMIT_MS_MAX, SWEEP_MS } from "../src/limits.ts";
+import { COMMIT_CHARS_MAX } from "../src/store/committer.ts";
 
 /** How long the clients of the API reference wait for a reply. */
 const REPLY_MS_MAX = 20_000;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { check } from "../../src/commands/check.ts";
+import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { capture } from "../support/console.ts";
 import { isMissing } from "../support/needs.ts";
 import { makeStore, newPlants } from "../support/plants.ts";

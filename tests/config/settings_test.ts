@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { join, resolve } from "node:path";
 import { type Config, Settings } from "../../src/config/settings.ts";
+import { TOKENS_MAX } from "../../src/config/values.ts";
 import { EXIT_CONFIGURATION, OperatorError } from "../../src/operator_error.ts";
 import { KV_TOKEN_VARIABLE } from "../../src/store/open.ts";
 import { readConfig, SECRET, settings } from "../support/settings.ts";
 import { fileAt } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { TOKENS_MAX } from "../../src/config/values.ts";
 
 /** Returns a check that an error is one line about the configuration. */
 function configError(

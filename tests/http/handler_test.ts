@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
+import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/store/health.ts";
 import { streamOf } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService, VALID } from "../support/service.ts";
-import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/store/health.ts";
 
 const OK = '{"status":"ok"}';
 

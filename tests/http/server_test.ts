@@ -9,9 +9,9 @@ import {
   tryToListen,
 } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
-import { replaced } from "../support/replaced.ts";
 import { settled } from "../support/fake_store.ts";
 import { assertRefusal } from "../support/refusals.ts";
+import { replaced } from "../support/replaced.ts";
 import { TestService, TOKENS, VALID } from "../support/service.ts";
 import { exchange, request } from "../support/wire.ts";
 

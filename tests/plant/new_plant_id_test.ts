@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN, QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import { InvalidText, parseNewPlant } from "../../src/plant/plant.ts";
 import { acceptNewPlant, AN_ID, refuseNewPlant } from "../support/parsing.ts";
-import { toBytes } from "../support/wire.ts";
 import { type Random, withSeed } from "../support/random.ts";
+import { toBytes } from "../support/wire.ts";
 
 /** Asserts that a number is read as an id. */
 function assertId(source: string, id: bigint): void {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { InvalidText, parseNewPlant } from "../../src/plant/plant.ts";
-import { toBytes } from "../support/wire.ts";
 import { acceptNewPlant, AN_ID, refuseNewPlant } from "../support/parsing.ts";
+import { toBytes } from "../support/wire.ts";
 
 Deno.test("parseNewPlant() drops other members", () => {
   const { id, plant } = acceptNewPlant(

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { LINE_BYTES_MAX } from "../../src/commands/import.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import {
   countChars,
@@ -10,7 +11,6 @@ import { PLANT } from "../../src/reference/openapi.ts";
 import { acceptNewPlant, refuseNewPlant } from "../support/parsing.ts";
 import { PLANT_MEMBERS, WHOLE } from "../support/plants.ts";
 import { toBytes } from "../support/wire.ts";
-import { LINE_BYTES_MAX } from "../../src/commands/import.ts";
 
 Deno.test("every described member of a plant is parsed, compared, counted, read and formatted", () => {
   assert.deepEqual(Object.keys(PLANT.properties), PLANT_MEMBERS);

@@ -14,6 +14,7 @@ import {
   STORE_OPEN_MS_MAX,
   type StoreLocation,
 } from "../../src/store/open.ts";
+import { listPlants } from "../../src/store/operator.ts";
 import { corrupt } from "../../src/store/store_error.ts";
 import {
   execute,
@@ -24,7 +25,6 @@ import {
 import { FIRST_TABLE, makeStore, newPlants } from "../support/plants.ts";
 import { fileAt, LOCKED, serverAt, storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { listPlants } from "../../src/store/operator.ts";
 
 /** The plants of the stores that {@link makeStore} makes. */
 const PLANTS = newPlants([1n]);

@@ -18,8 +18,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { API_ERRORS, statusOf } from "../../src/api_errors.ts";
 import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
-import { truncate } from "../../src/text.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
+import { truncate } from "../../src/text.ts";
 
 /** A create or a removal as its client saw it. */
 export interface Operation {

@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import type { Ledger } from "./ledger.ts";
 import { newPlants } from "./plants.ts";
-import { inParallel, pause, settleAll } from "./waiting.ts";
 import { Program, type Target } from "./program.ts";
 import { freePort } from "./tools.ts";
+import { inParallel, pause, settleAll } from "./waiting.ts";
 
 /** An instance of the service, on a port that it keeps over restarts. */
 export class Instance implements AsyncDisposable {

@@ -4,8 +4,8 @@ import { AcceptedTokens } from "../../src/http/auth.ts";
 import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { Service } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
-import type { Entry } from "./plants.ts";
 import { FakeClock, FakeStore, settled } from "./fake_store.ts";
+import type { Entry } from "./plants.ts";
 import { TOKEN } from "./program.ts";
 import { type Reply, toBytes } from "./wire.ts";
 

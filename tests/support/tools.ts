@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { eventually } from "./waiting.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
+import { eventually } from "./waiting.ts";
 
 /** The path of promtool. */
 export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";

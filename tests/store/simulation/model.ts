@@ -6,9 +6,9 @@ import {
   type NewPlant,
   type Plant,
 } from "../../../src/plant/plant.ts";
-import type { World } from "./simulated_world.ts";
 import { COMMIT_CHARS_MAX } from "../../../src/store/committer.ts";
 import { RECOVERY_MS_MIN } from "../../../src/store/health.ts";
+import type { World } from "./simulated_world.ts";
 
 /** The ids of an operation on a store, and its plants if it is a commit. */
 export interface StoreOperation {

@@ -1,15 +1,15 @@
 import { API_ERRORS } from "../../../src/api_errors.ts";
+import { AcceptedTokens } from "../../../src/http/auth.ts";
 import { COMMIT_MS_MAX, SWEEP_MS } from "../../../src/limits.ts";
 import type { NewPlant } from "../../../src/plant/plant.ts";
-import { AcceptedTokens } from "../../../src/http/auth.ts";
 import { Service } from "../../../src/service.ts";
+import { PROBE_MS, RECOVERY_MS_MIN } from "../../../src/store/health.ts";
 import { Log } from "../../../src/telemetry/log.ts";
 import { toJson } from "../../support/plants.ts";
 import { newRequest, TOKENS } from "../../support/service.ts";
 import { InstanceModel } from "./model.ts";
 import { OPERATION_MS_MAX, SimulatedStore } from "./simulated_store.ts";
 import { World } from "./simulated_world.ts";
-import { PROBE_MS, RECOVERY_MS_MIN } from "../../../src/store/health.ts";
 
 /** How soon a client repeats a create. */
 const REPEAT_MS_MAX = 100;
