@@ -22,6 +22,7 @@ interface ServiceConfig {
 /** What tests replace. */
 interface ServiceOptions {
   readonly clock?: Clock;
+  /** Waits before a commit that met a lock is repeated. */
   readonly pause?: () => Promise<void>;
 }
 
