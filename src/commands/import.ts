@@ -89,18 +89,26 @@ export async function importPlants(
   const waiting: Promise<void>[] = [];
   const { plantsMax, inFlightMax } = store.commitBounds;
   const waitingMax = 2 * inFlightMax * plantsMax;
-  try {
-    for await (const bytes of readLines(input, path)) {
-      line++;
-      const parsed = parseLine(bytes);
-      if (typeof parsed === "string") {
-        counts.refused++;
-        printLine(`line ${line}: ${parsed}`);
-      } else if (parsed !== undefined) waiting.push(create(parsed, line));
-      if (waiting.length === waitingMax) await waiting.shift();
-      if (counts.failed > 0 || bytes.length > LINE_BYTES_MAX) break;
-      showProgress(counts.stored + counts.replayed, startMs, clock());
+
+  /** Starts the create of each line, until the store fails. */
+  async function createAll(): Promise<void> {
+    for await (const lines of readLines(input, path)) {
+      for (const bytes of lines) {
+        line++;
+        const parsed = parseLine(bytes);
+        if (typeof parsed === "string") {
+          counts.refused++;
+          printLine(`line ${line}: ${parsed}`);
+        } else if (parsed !== undefined) waiting.push(create(parsed, line));
+        if (waiting.length === waitingMax) await waiting.shift();
+        if (counts.failed > 0) return;
+        showProgress(counts.stored + counts.replayed, startMs, clock());
+      }
     }
+  }
+
+  try {
+    await createAll();
   } finally {
     await Promise.all(waiting);
     clearInterval(sweeping);
@@ -146,34 +154,48 @@ const SPACE = 0x20;
 /**
  * Reads the lines of a file, without their LF. Ends at a line above
  * {@link LINE_BYTES_MAX}, which may be incomplete: it needs no more memory.
+ *
+ * It yields the lines of a chunk together. Measured: with one line at a time, an
+ * import of plants that are stored already takes a quarter longer.
  * @throws {OperatorError} if the file cannot be read
  */
 async function* readLines(
   input: ReadableStream<Uint8Array>,
   path: string,
-): AsyncGenerator<Uint8Array> {
+): AsyncGenerator<readonly Uint8Array[]> {
   let rest = new Uint8Array();
   try {
     for await (const chunk of input) {
       const bytes = new Uint8Array(rest.length + chunk.length);
       bytes.set(rest);
       bytes.set(chunk, rest.length);
+      const lines: Uint8Array[] = [];
       let from = 0;
       for (let end; (end = bytes.indexOf(LF, from)) !== -1; from = end + 1) {
-        yield bytes.subarray(from, end);
+        lines.push(bytes.subarray(from, end));
       }
       rest = bytes.subarray(from);
-      if (rest.length > LINE_BYTES_MAX) break;
+      const longAt = lines.findIndex(isTooLong);
+      if (longAt !== -1) {
+        yield lines.slice(0, longAt + 1);
+        return;
+      }
+      yield lines;
+      if (isTooLong(rest)) break;
     }
   } catch (error) {
     throw fileFailure(`cannot read ${path}`, error);
   }
-  if (rest.length > 0) yield rest;
+  if (rest.length > 0) yield [rest];
+}
+
+function isTooLong({ length }: Uint8Array): boolean {
+  return length > LINE_BYTES_MAX;
 }
 
 /** Returns the plant of a line, or why there is none; `undefined` if it is empty. */
 function parseLine(bytes: Uint8Array): NewPlant | string | undefined {
-  if (bytes.length > LINE_BYTES_MAX) {
+  if (isTooLong(bytes)) {
     return `expected at most ${LINE_BYTES_MAX} bytes; the import ends here`;
   }
   const json = withoutByteOrderMark(bytes);
