@@ -200,6 +200,18 @@ Deno.test({
     const there = await machine.run("mkdir /mnt/plants", MOVE);
     assert.match(there.stderr, inOld);
     await machine.succeed("rmdir /mnt/plants");
+    // A command would write into the old store while it is copied.
+    const running = await machine.run(
+      "systemd-run --quiet --unit=plants-1 sleep 600",
+      MOVE,
+      RESTORE,
+      "systemctl stop plants-1",
+    );
+    assert.equal(
+      running.stderr.match(/a command of plants still runs/g)?.length,
+      2,
+    );
+    await machine.succeed("systemctl is-active plant-store");
     // Ctrl-C while the store is copied.
     const { stderr } = await machine.run(
       "printf '#!/bin/sh\\nsleep 600\\n' > /usr/local/bin/cp",
