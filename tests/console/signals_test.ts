@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { stopSignal } from "../../src/console/signals.ts";
 import { EXIT_FAILURE } from "../../src/operator_error.ts";
-import { FakeClock } from "../support/fake_store.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { replaced } from "../support/replaced.ts";
 
 /** A process whose signals, terminal and end are those of a test. */

@@ -3,7 +3,7 @@ import { ApiError, type ErrorName } from "../../src/api_errors.ts";
 import { BodyReader } from "../../src/http/body.ts";
 import { BODY_MS_MAX } from "../../src/limits.ts";
 import { requestOf, streamOf } from "../support/bodies.ts";
-import { FakeClock } from "../support/fake_store.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 
 /** Returns a reader of bodies with a clock that the test sets. */
 function setUp() {

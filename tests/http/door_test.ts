@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Door } from "../../src/http/door.ts";
 import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
-import { settled } from "../support/fake_store.ts";
+import { settled } from "../support/fake_clock.ts";
 
 Deno.test("enter() admits CREATES_RUNNING_MAX creates, and one more for each that leaves", () => {
   const door = new Door();

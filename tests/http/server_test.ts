@@ -9,7 +9,7 @@ import {
   tryToListen,
 } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
-import { settled } from "../support/fake_store.ts";
+import { settled } from "../support/fake_clock.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { replaced } from "../support/replaced.ts";
 import { TestService, TOKENS, VALID } from "../support/service.ts";

@@ -8,7 +8,8 @@ import {
   type Outcome,
 } from "../../src/store/committer.ts";
 import { noAnswer, type StoreError } from "../../src/store/store_error.ts";
-import { FakeClock, FakeStore, settled } from "../support/fake_store.ts";
+import { FakeClock, settled } from "../support/fake_clock.ts";
+import { FakeStore } from "../support/fake_store.ts";
 import { LOCKED } from "../support/stores.ts";
 
 // The simulation shows the deadlines, and what happens while a store fails.

@@ -6,7 +6,8 @@ import {
   StoreHealth,
 } from "../../src/store/health.ts";
 import { StoreError } from "../../src/store/store_error.ts";
-import { FakeClock, FakeStore } from "../support/fake_store.ts";
+import { FakeClock } from "../support/fake_clock.ts";
+import { FakeStore } from "../support/fake_store.ts";
 import { LOCKED } from "../support/stores.ts";
 import { eventually } from "../support/waiting.ts";
 

@@ -33,7 +33,7 @@ import {
   PAGE_BYTES,
   StoreLock,
 } from "../support/accidents.ts";
-import { FakeClock } from "../support/fake_store.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { makeStore, newPlants, range, WHOLE } from "../support/plants.ts";
 import { fileAt, LOCKED, storeError, TestStore } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";

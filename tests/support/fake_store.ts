@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import type { Clock } from "../../src/clock.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { CommitBounds, Store } from "../../src/store/kv_store.ts";
 import { COMMITS_FILE } from "../../src/store/open.ts";
 import { toStoreError } from "../../src/store/store_error.ts";
+import { settled } from "./fake_clock.ts";
 
 /** A store in memory, with the bounds of a file, that does what a test says. */
 export class FakeStore implements Store {
@@ -72,15 +72,4 @@ export class FakeStore implements Store {
   async writeAll(): Promise<void> {
     while (this.pending.length > 0) await this.write();
   }
-}
-
-/** A clock that the test advances. */
-export class FakeClock {
-  now = 0;
-  readonly read: Clock = () => this.now;
-}
-
-/** Waits until promises that depend on nothing else have settled. */
-export async function settled(): Promise<void> {
-  for (let turn = 0; turn < 50; turn++) await undefined;
 }
