@@ -11,8 +11,8 @@ import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant, type Plant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openExistingStore } from "../store/open.ts";
-import { getPlant, listPlants, type PlantEntry } from "../store/operator.ts";
-import { StoreError } from "../store/store_error.ts";
+import { getPlant, listPlants, type PlantEntry } from "../store/plants.ts";
+import { isDamage, type StoreError } from "../store/store_error.ts";
 
 /**
  * Writes plants to stdout, one NewPlant per line: those of some ids, or all in
@@ -114,7 +114,7 @@ async function* untilDamage(
       lastId = page.at(-1)?.id ?? lastId;
     }
   } catch (error) {
-    if (!(error instanceof StoreError && error.isDamage)) throw error;
+    if (!isDamage(error)) throw error;
     return { lastId, error };
   }
   return { lastId, error: undefined };

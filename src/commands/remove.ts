@@ -3,7 +3,7 @@ import { printLine } from "../console/output.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openExistingStore } from "../store/open.ts";
-import { removePlant } from "../store/operator.ts";
+import { removePlant } from "../store/plants.ts";
 import { StoreError } from "../store/store_error.ts";
 import { countOf } from "../text.ts";
 

@@ -20,7 +20,7 @@ function adviceFor(
       `in ${setting}, and that its disk is mounted, and see ${ACCIDENTS}`,
     "denied":
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
-    "foreign log":
+    "foreign WAL":
       `stop the service, and put that database back, or follow Restore in ${ACCIDENTS}`,
     "elsewhere": "unset the variables of Deno that begin with DENO_KV",
     "corrupt": `restart once; if it stays, follow Restore in ${ACCIDENTS}`,

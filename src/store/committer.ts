@@ -11,8 +11,9 @@ import { pauseForLock } from "./retry.ts";
 import { isOfKind, noAnswer, StoreError } from "./store_error.ts";
 
 /**
- * Maximum characters of the plants in one commit. Deno KV allows 819,200 bytes in
- * one write: two a character, and up to 128 for the three keys of a plant.
+ * Maximum characters of the plants in one commit. A character takes up to two
+ * bytes, and the keys of a plant take up to 128. So 100 plants take up to 812,800
+ * bytes, and Deno KV allows 819,200 in one write.
  */
 export const COMMIT_CHARS_MAX = 400_000;
 
@@ -38,8 +39,9 @@ interface Create {
 }
 
 /**
- * The creates of one id that are in the same commit. A create that arrives during
- * the commit joins the next one, since the plant may have been removed.
+ * The creates of one id that are in the same commit. A create that arrives while
+ * the commit runs goes into the next one: an operator may remove the plant in
+ * between.
  */
 interface Write extends NewPlant {
   readonly arrivedMs: number;
@@ -65,7 +67,7 @@ export class Committer {
   readonly #inFlight = new Set<readonly Write[]>();
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
-  /** The lock of another process, if the commit that ended last met one. */
+  /** The lock of another process, if the last operation on the store met one. */
   #lock: StoreError | undefined;
 
   /** @param pause waits before a commit that met a lock is repeated */
@@ -104,7 +106,8 @@ export class Committer {
    * Starts commits for the queue. While a create depends on a commit in flight, the
    * next commit starts only with a full batch, because a commit has a high fixed
    * cost. Once all creates of a commit have expired, nothing waits for it any more:
-   * it may never end.
+   * it may never end. Large plants can fill a batch before their number does, and
+   * then wait, too.
    */
   #startCommits(): void {
     const { plantsMax, inFlightMax } = this.#store.commitBounds;
@@ -115,7 +118,7 @@ export class Committer {
     }
   }
 
-  /** Takes as many writes from the queue as fit one commit. */
+  /** Takes as many writes from the queue as fit one commit. One always fits. */
   #takeBatch(): readonly Write[] {
     const batch: Write[] = [];
     let chars = 0;
@@ -164,8 +167,12 @@ export class Committer {
           const result = await this.#commit(writes);
           if (result === "exists") next = "read";
         }
+        this.#lock = undefined;
       } catch (error) {
-        await this.#waitForLock(error);
+        this.#lock = isOfKind(error, "locked") ? error : undefined;
+        // A lock passes. Any other error fails the batch.
+        if (this.#lock === undefined) throw error;
+        await this.#pause();
       }
     }
   }
@@ -174,7 +181,6 @@ export class Committer {
   async #commit(writes: readonly Write[]): Promise<"committed" | "exists"> {
     const startMs = this.#clock();
     const result = await this.#store.commit(writes);
-    this.#lock = undefined;
     if (result === "committed") {
       for (const write of writes) this.#settleStored(write);
       this.#listener.committed(startMs);
@@ -201,13 +207,6 @@ export class Committer {
       this.#expectsExisting = true;
       this.#settle(write, ({ plant }) => compare(plant, stored));
     }
-  }
-
-  /** Pauses after an error that is a lock. @throws any other error */
-  async #waitForLock(error: unknown): Promise<void> {
-    this.#lock = isOfKind(error, "locked") ? error : undefined;
-    if (this.#lock === undefined) throw error;
-    await this.#pause();
   }
 
   /** Gives the creates of a write their outcomes, unless they have expired. */

@@ -50,8 +50,8 @@ export interface Connection {
   readonly kv: DenoKv;
   readonly commitBounds: CommitBounds;
   /**
-   * Whether Deno repeats a write whose answer was lost. A check that fails may then
-   * be due to the write itself.
+   * Whether Deno repeats a write whose answer was lost. If a check fails then, the
+   * reason may be that very write.
    */
   readonly repeatsWrites: boolean;
   /** The files, if the store is in a file. */
@@ -64,36 +64,57 @@ export interface Connection {
 const PROBE_KEY = ["probe", crypto.randomUUID()];
 
 /**
- * A check that succeeds. Without any, SQLite itself waits for the lock, up to
- * 5 s, and blocks every commit meanwhile.
+ * A check that always succeeds. A write without a check would make SQLite itself
+ * wait for the lock, up to 5 s, and block every commit meanwhile.
  */
 export const ALWAYS: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
 
-/** An open store in Deno KV. `operator.ts` has what operators do with one. */
+/**
+ * An open store in Deno KV. `plants.ts` has what operators do with one. What is
+ * verified when:
+ *
+ * |                 | before           | after           |
+ * | --------------- | ---------------- | --------------- |
+ * | `commit`        | not ended        | not ended, file |
+ * | `read`          | not ended        | not ended, file |
+ * | `run`           | not ended        | not ended, file |
+ * | `probe`         | not ended, files | not ended, file |
+ * | `verifyFiles`   | not ended, files |                 |
+ * | `runUnverified` |                  |                 |
+ *
+ * `not ended`: a store that was found lost or corrupt has ended. Every operation
+ * fails from then on, even one that is running, and even if the files are put
+ * back: they lack what was written meanwhile.
+ *
+ * `file`: the database is in its place. SQLite writes to a deleted file without an
+ * error, so this is verified after each operation. `files`: the files beside the
+ * database are in their places, too. Verifying them slows the next commit, so it is
+ * done at intervals.
+ */
 export class KvStore implements Store {
-  readonly commitBounds: CommitBounds;
-  /** See {@link Connection.repeatsWrites}. */
-  readonly repeatsWrites: boolean;
-  readonly #kv: DenoKv;
-  readonly #files: WatchedFiles | undefined;
-  readonly #recognize: (error: unknown) => StoreError;
+  readonly #connection: Connection;
   /** Why the store has ended, if it has. */
   #end: StoreError | undefined;
 
   constructor(connection: Connection) {
-    this.commitBounds = connection.commitBounds;
-    this.repeatsWrites = connection.repeatsWrites;
-    this.#kv = connection.kv;
-    this.#files = connection.files;
-    this.#recognize = connection.recognize;
+    this.#connection = connection;
+  }
+
+  get commitBounds(): CommitBounds {
+    return this.#connection.commitBounds;
+  }
+
+  /** Whether Deno repeats a write whose answer was lost. */
+  get repeatsWrites(): boolean {
+    return this.#connection.repeatsWrites;
   }
 
   get databaseBytes(): number | undefined {
-    return this.#files?.bytes;
+    return this.#connection.files?.bytes;
   }
 
   async commit(plants: readonly NewPlant[]): Promise<"committed" | "exists"> {
-    const operation = this.#kv.atomic();
+    const operation = this.#connection.kv.atomic();
     for (const { id, plant } of plants) {
       const key = keyOf(id);
       // Measured: mutate() costs less time than set().
@@ -118,40 +139,21 @@ export class KvStore implements Store {
   verifyFiles(): void {
     try {
       this.#requireOpen();
-      this.#files?.verifyAll();
+      this.#connection.files?.verifyAll();
     } catch (error) {
       throw this.#record(error);
     }
   }
 
-  /**
-   * Runs an operation whose result is acknowledged. What is verified when:
-   *
-   * |                  | before           | after           |
-   * | ---------------- | ---------------- | --------------- |
-   * | run              | not ended        | not ended, file |
-   * | probe            | not ended, files | not ended, file |
-   * | verifyFiles      | not ended, files |                 |
-   * | runUnverified    |                  |                 |
-   *
-   * `not ended`: a store that was found lost or corrupt has ended. Every operation
-   * fails from then on, even one that is running, and even if the files are put
-   * back: they lack what was written meanwhile.
-   *
-   * `file`: the database is in its place. SQLite writes to a deleted file without
-   * an error, so this is verified after each operation. `files`: the files beside
-   * the database are in their places, too. Verifying them slows the next commit, so
-   * it is done at intervals.
-   * @throws {StoreError}
-   */
+  /** Runs an operation whose result is acknowledged. @throws {StoreError} */
   async run<Result>(
     operation: (kv: DenoKv) => Promise<Result>,
   ): Promise<Result> {
     try {
       this.#requireOpen();
-      const result = await operation(this.#kv);
+      const result = await operation(this.#connection.kv);
       this.#requireOpen();
-      this.#files?.verifyDatabase();
+      this.#connection.files?.verifyDatabase();
       return result;
     } catch (error) {
       throw this.#record(error);
@@ -167,7 +169,7 @@ export class KvStore implements Store {
     operation: (kv: DenoKv) => Promise<Result>,
   ): Promise<Result> {
     try {
-      return await operation(this.#kv);
+      return await operation(this.#connection.kv);
     } catch (error) {
       throw this.#record(error);
     }
@@ -175,7 +177,7 @@ export class KvStore implements Store {
 
   /** Closes the store. The outcomes of pending operations are lost. */
   close(): void {
-    this.#kv.close();
+    this.#connection.kv.close();
   }
 
   #requireOpen(): void {
@@ -184,7 +186,7 @@ export class KvStore implements Store {
 
   /** Recognizes an error, and records it if it ends the store. */
   #record(thrown: unknown): StoreError {
-    const error = this.#recognize(thrown);
+    const error = this.#connection.recognize(thrown);
     if (error.endsStore) this.#end ??= error;
     return error;
   }

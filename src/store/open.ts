@@ -11,6 +11,7 @@ import { WatchedFiles } from "./files/watch.ts";
 import { type CommitBounds, type Connection, KvStore } from "./kv_store.ts";
 import { retryWhileLocked } from "./retry.ts";
 import {
+  isDamage,
   StoreError,
   type StoreErrorKind,
   toStoreError,
@@ -49,31 +50,31 @@ export const COMMITS_FILE: CommitBounds = { plantsMax: 100, inFlightMax: 2 };
  */
 const COMMITS_SERVER: CommitBounds = { plantsMax: 10, inFlightMax: 16 };
 
-/** Time for the store to open and to accept a first write, apart from its log. */
+/** Time for the store to open and to accept a first write, apart from its WAL. */
 export const STORE_OPEN_MS_MAX = 9_000;
 
 /**
- * Speed at which the first write copies the log of a killed service into the
- * database, on a slow disk. The log has gigabytes if another program was reading
- * the store for long.
+ * Speed at which the first write copies the WAL (the write-ahead log) of a killed
+ * service into the database, on a slow disk. It has gigabytes if another program was
+ * reading the store for long.
  */
-export const LOG_BYTES_PER_MS_MIN = 10_000;
+export const WAL_BYTES_PER_MS_MIN = 10_000;
 
 /** Time after which an operator wants to know why a store is not open yet. */
 export const DELAY_MS_MIN = 1_000;
 
 /**
- * Minimum size of a log that can be the reason. The log of a running service is
+ * Minimum size of a WAL that can be the reason. The WAL of a running service is
  * smaller, and beside that one, an opening waits for a lock.
  */
-export const LARGE_LOG_BYTES = DELAY_MS_MIN * LOG_BYTES_PER_MS_MIN;
+export const LARGE_WAL_BYTES = DELAY_MS_MIN * WAL_BYTES_PER_MS_MIN;
 
 /** Maximum length of a message of a server, in UTF-16 code units. */
 const MESSAGE_CHARS_MAX = 200;
 
 /** How to open a store. */
 export interface OpenOptions {
-  /** Called if a large log is copied into the store, which delays the opening. */
+  /** Called if a large WAL is copied into the store, which delays the opening. */
   readonly onDelay?: (reason: string) => void;
   /** Replaced by tests. */
   readonly connect?: (location: StoreLocation) => Promise<Connection>;
@@ -122,7 +123,7 @@ export function wouldCreateStore(
     const content = inspect(name);
     if (!mayCreate) requireStore(content, "no store");
     if (content === "nothing" && !Deno.statSync(dirname(name)).isDirectory) {
-      // The words of the system, as a start would have them.
+      // The same message as that of a start.
       throw new StoreError("path", "Not a directory (os error 20)");
     }
     return content !== "store";
@@ -144,13 +145,13 @@ export async function openExistingStore(
     requireStore(content, "path");
     return content;
   }
-  // While another process has the lock, Deno's first writes wait, and this read
-  // waits for them. What is damaged is reported when it is listed.
+  // This read waits until Deno has set up the store, for which it needs the lock.
+  // Damage is ignored here, because the listing reports it.
   async function readOnce(store: KvStore): Promise<void> {
     try {
       await store.read([0n]);
     } catch (error) {
-      if (!(error instanceof StoreError && error.isDamage)) throw error;
+      if (!isDamage(error)) throw error;
     }
   }
   const { store } = await open(location, prepare, readOnce, options);
@@ -178,8 +179,9 @@ interface Opening {
 }
 
 /**
- * Opens a store, and once more if it is corrupt: SQLite reports a failed read in
- * the same way.
+ * Opens a store. While another process has the lock, only the connection and its
+ * first operation are tried again. If the store is corrupt, everything is tried once
+ * more, because SQLite reports a failed read in the same way.
  * @param prepare inspects the path of a file before Deno opens it
  * @param operate performs the first operation, which may take any time
  * @throws {StoreError}
@@ -208,9 +210,9 @@ async function openOnce(
   operate: (store: KvStore) => Promise<void>,
   { onDelay = () => {}, connect = connectTo, timeoutMs }: OpenOptions,
 ): Promise<Opening> {
-  const logBytes = logBytesOf(location);
+  const walBytes = walBytesOf(location);
   const delay = setTimeout(() => {
-    if (logBytes >= LARGE_LOG_BYTES) onDelay(explainDelay(logBytes));
+    if (walBytes >= LARGE_WAL_BYTES) onDelay(explainDelay(walBytes));
   }, DELAY_MS_MIN);
   async function connectAndOperate(): Promise<KvStore> {
     const store = new KvStore(await connect(location));
@@ -226,7 +228,7 @@ async function openOnce(
   try {
     const content = location.kind === "file" ? prepare(location.name) : "store";
     const store = await retryWhileLocked(
-      timeoutMs ?? openMsMax(logBytes),
+      timeoutMs ?? openMsMax(walBytes),
       connectAndOperate,
     );
     return { store, content };
@@ -235,22 +237,22 @@ async function openOnce(
   }
 }
 
-/** Returns the time for a store to open beside a log that a killed service left. */
-export function openMsMax(logBytes: number): number {
-  return STORE_OPEN_MS_MAX + Math.round(logBytes / LOG_BYTES_PER_MS_MIN);
+/** Returns the time for a store to open beside the WAL that a killed service left. */
+export function openMsMax(walBytes: number): number {
+  return STORE_OPEN_MS_MAX + Math.round(walBytes / WAL_BYTES_PER_MS_MIN);
 }
 
-/** Returns the size of the log of a file, 0 if there is none. */
-function logBytesOf({ kind, name }: StoreLocation): number {
-  const log = kind === "file" ? lstatOrUndefined(name + WAL_SUFFIX) : undefined;
-  return log?.size ?? 0;
+/** Returns the size of the WAL of a file, 0 if there is none. */
+function walBytesOf({ kind, name }: StoreLocation): number {
+  const wal = kind === "file" ? lstatOrUndefined(name + WAL_SUFFIX) : undefined;
+  return wal?.size ?? 0;
 }
 
-function explainDelay(logBytes: number): string {
-  const size = logBytes < 1e9
-    ? `${Math.round(logBytes / 1e6)} MB`
-    : `${(logBytes / 1e9).toFixed(1)} GB`;
-  return `copying the log of ${size} into the store, which can take minutes`;
+function explainDelay(walBytes: number): string {
+  const size = walBytes < 1e9
+    ? `${Math.round(walBytes / 1e6)} MB`
+    : `${(walBytes / 1e9).toFixed(1)} GB`;
+  return `copying the write-ahead log (${size}) into the store, which can take minutes`;
 }
 
 /** Connects to a location, which may take any time. @throws {StoreError} */

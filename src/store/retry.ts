@@ -40,7 +40,8 @@ export async function retryWhileLocked<T>(
   operation: () => Promise<T>,
 ): Promise<T> {
   let isLastTry = false;
-  // The lock says more than "no answer".
+  // The last try starts before the limit, so that the error is the lock, which says
+  // more than "no answer".
   const timer = setTimeout(() => isLastTry = true, timeoutMs - LAST_TRY_MS);
   async function untilUnlocked(): Promise<T> {
     for (;;) {

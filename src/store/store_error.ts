@@ -26,8 +26,8 @@ const KINDS = {
   "no store": {},
   /** A file or a directory cannot be read or written. */
   "denied": {},
-  /** The log beside the file belongs to another database, or to none. */
-  "foreign log": {},
+  /** The write-ahead log beside the file belongs to another database, or to none. */
+  "foreign WAL": {},
   /** Deno has opened another store in place of the file. */
   "elsewhere": {},
   /**
@@ -128,7 +128,7 @@ const CAUSES: readonly Cause[] = [
   },
   {
     kind: "other",
-    // SQLite reports so, too, if there is no room for the index of the log.
+    // SQLite reports so, too, if there is no room for the index of the WAL.
     pattern: /disk I\/O error/,
     words: "the disk is full or fails",
   },
@@ -152,6 +152,11 @@ export function isOfKind(
   kind: StoreErrorKind,
 ): error is StoreError {
   return error instanceof StoreError && error.kind === kind;
+}
+
+/** Returns whether a thrown value says that a part of the store cannot be read. */
+export function isDamage(error: unknown): error is StoreError {
+  return error instanceof StoreError && error.isDamage;
 }
 
 /** Returns the error of a database with impossible content. */

@@ -3,7 +3,7 @@ import { removePlants } from "../../src/commands/remove.ts";
 import type { StoreSetting } from "../../src/config/settings.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import { openStore } from "../../src/store/open.ts";
-import { removePlant } from "../../src/store/operator.ts";
+import { removePlant } from "../../src/store/plants.ts";
 import { noAnswer } from "../../src/store/store_error.ts";
 import { capture } from "../support/console.ts";
 import { entriesIn, makeStore, newPlants } from "../support/plants.ts";

@@ -17,7 +17,7 @@ Deno.test("explain() adds advice for the kind of the problem, and its own for a 
         /^x: the store must be there, because --kv-create is no: check the path in KV_PATH, and that its disk is mounted, and see deploy\/accidents\/README\.md$/,
       ],
       [
-        "foreign log",
+        "foreign WAL",
         FILE,
         /^x: stop the service, .*Restore in deploy\/accidents\/README\.md$/,
       ],

@@ -7,7 +7,7 @@ import { API_ERRORS } from "../../src/api_errors.ts";
 import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { openExistingStore, type StoreLocation } from "../../src/store/open.ts";
-import { removePlant } from "../../src/store/operator.ts";
+import { removePlant } from "../../src/store/plants.ts";
 import { ABSENT, isUnsettled } from "../support/history.ts";
 import { Instance } from "../support/instances.ts";
 import { KV_ENV, KvServer } from "../support/kv_server.ts";

@@ -19,7 +19,7 @@ import {
   listPlants,
   type PlantEntry,
   removePlant,
-} from "../../src/store/operator.ts";
+} from "../../src/store/plants.ts";
 import { LOCK_RETRY_MS_MAX } from "../../src/store/retry.ts";
 import {
   corrupt,

@@ -6,15 +6,15 @@ import type { Connection } from "../../src/store/kv_store.ts";
 import {
   connectTo,
   DELAY_MS_MIN,
-  LARGE_LOG_BYTES,
-  LOG_BYTES_PER_MS_MIN,
+  LARGE_WAL_BYTES,
   openExistingStore,
   openMsMax,
   openStore,
   STORE_OPEN_MS_MAX,
   type StoreLocation,
+  WAL_BYTES_PER_MS_MIN,
 } from "../../src/store/open.ts";
-import { listPlants } from "../../src/store/operator.ts";
+import { listPlants } from "../../src/store/plants.ts";
 import { corrupt } from "../../src/store/store_error.ts";
 import {
   execute,
@@ -157,15 +157,15 @@ Deno.test("openStore() fails if another process keeps the lock", async () => {
 
 Deno.test("a store has more time to open if a killed service has left a large log", () => {
   assert.equal(openMsMax(0), STORE_OPEN_MS_MAX);
-  const logBytes = 5_000 * LOG_BYTES_PER_MS_MIN;
+  const logBytes = 5_000 * WAL_BYTES_PER_MS_MIN;
   assert.equal(openMsMax(logBytes), STORE_OPEN_MS_MAX + 5_000);
 });
 
 for (
   const [logBytes, size] of [
     [0, undefined],
-    [LARGE_LOG_BYTES - 1, undefined],
-    [LARGE_LOG_BYTES, "10 MB"],
+    [LARGE_WAL_BYTES - 1, undefined],
+    [LARGE_WAL_BYTES, "10 MB"],
     [1_234_000_000, "1.2 GB"],
   ] as const
 ) {
@@ -183,7 +183,7 @@ for (
     });
     await assert.rejects(opening, storeError("no answer"));
     const reason =
-      `copying the log of ${size} into the store, which can take minutes`;
+      `copying the write-ahead log (${size}) into the store, which can take minutes`;
     assert.deepEqual(reasons, size === undefined ? [] : [reason]);
   });
 }

@@ -129,7 +129,7 @@ Deno.test("a StoreError has the properties of its kind", () => {
     ["path"],
     ["no store"],
     ["denied"],
-    ["foreign log"],
+    ["foreign WAL"],
     ["elsewhere"],
     ["corrupt", "endsStore", "isDamage"],
     ["newer format", "isDamage"],

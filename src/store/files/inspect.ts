@@ -5,7 +5,7 @@ import { corrupt, StoreError, toStoreError } from "../store_error.ts";
 /** Suffix of the write-ahead log of an open or killed store. */
 export const WAL_SUFFIX = "-wal";
 
-/** Suffix of the index of that log, which the processes share. */
+/** Suffix of the index of the write-ahead log, which the processes share. */
 export const SHM_SUFFIX = "-shm";
 
 /** Suffix of the rollback journal of a database that is not in WAL mode. */
@@ -56,11 +56,12 @@ export function lstatOrUndefined(path: string): Deno.FileInfo | undefined {
 }
 
 /**
- * Returns what is at a path. At anything else, Deno would panic, create a store, or
- * replay a log into the wrong database. Do not call it while this process has the
- * database open: closing any descriptor of its file releases SQLite's locks.
+ * Returns what is at a path. Throws for anything that is not a store, because Deno
+ * would panic there, create a store, or replay a write-ahead log into the wrong
+ * database. Do not call it while this process has the database open: closing any
+ * descriptor of its file releases SQLite's locks.
  * @throws {StoreError} if anything else is there, a corrupt store, one that cannot
- * be written, or the log of another one
+ * be written, or the write-ahead log of another one
  * @throws the error of the runtime if a file cannot be examined
  */
 export function inspect(path: string): PathContent {
@@ -71,20 +72,20 @@ export function inspect(path: string): PathContent {
       `SQLite keeps its own files under names that end with ${suffix}`,
     );
   }
-  // Another process may be creating the store at this moment: the database before
-  // its journal, and a header in WAL mode before the log. Examined in the opposite
-  // order, no journal and no log is found without its database.
+  // Another process may be creating the store. It creates the database before the
+  // journal, and sets WAL mode in the database before it writes the WAL. So the
+  // database is examined last: it is there if its journal or its WAL was found.
   const journal = examine(path + JOURNAL_SUFFIX);
-  const log = examine(path + WAL_SUFFIX);
+  const wal = examine(path + WAL_SUFFIX);
   const index = examine(path + SHM_SUFFIX);
   const database = examine(path);
-  if (log !== undefined && log.size > 0) {
+  if (wal !== undefined && wal.size > 0) {
     // An open or killed store is in WAL mode.
-    const isItsLog = database?.isFile && isInWalMode(path);
-    if (!isItsLog) throw foreignLog(path + WAL_SUFFIX);
+    const isItsWal = database?.isFile && isInWalMode(path);
+    if (!isItsWal) throw foreignWal(path + WAL_SUFFIX);
   }
   if (database === undefined) {
-    if (journal !== undefined) throw foreignLog(path + JOURNAL_SUFFIX);
+    if (journal !== undefined) throw foreignWal(path + JOURNAL_SUFFIX);
     return "nothing";
   }
   // Opening a pipe to create a store in it would never return. SQLite takes a file
@@ -92,7 +93,7 @@ export function inspect(path: string): PathContent {
   if (!database.isFile || database.size === 1) {
     throw new StoreError("path", NOT_A_STORE);
   }
-  const isAlone = [journal, log, index].every((it) => it === undefined);
+  const isAlone = [journal, wal, index].every((it) => it === undefined);
   return inspectTables(path, isAlone);
 }
 
@@ -115,10 +116,10 @@ function examine(file: string): Deno.FileInfo | undefined {
   }
 }
 
-function foreignLog(log: string): StoreError {
+function foreignWal(file: string): StoreError {
   return new StoreError(
-    "foreign log",
-    `${log} belongs to another database, or to one that is gone`,
+    "foreign WAL",
+    `${file} belongs to another database, or to one that is gone`,
   );
 }
 
@@ -136,7 +137,7 @@ function isInWalMode(path: string): boolean {
  */
 function inspectTables(path: string, isAlone: boolean): PathContent {
   try {
-    // Read-only beside a log: closing it would write the log into the database, or
+    // Read-only beside a WAL: closing it would write the WAL into the database, or
     // delete it. Without one, writable, so that SQLite removes its temporary files.
     using database = new DatabaseSync(path, { readOnly: !isAlone });
     const tables = database.prepare("SELECT name FROM sqlite_master").all()

@@ -30,7 +30,7 @@ export class WatchedFiles {
 
   /**
    * Verifies the database. A link in its place is another file: SQLite continues
-   * with the log at the old path.
+   * with the write-ahead log at the old path.
    * @throws {StoreError} if it is lost
    * @throws the error of the runtime if it cannot be examined
    */
@@ -43,7 +43,7 @@ export class WatchedFiles {
 
   /**
    * Verifies all files as {@link verifyDatabase}. Too expensive after each commit:
-   * since Linux 6.13, reading the times of the log makes its next write update
+   * since Linux 6.13, reading the times of the write-ahead log makes its next write update
    * them, and each commit took a third longer.
    */
   verifyAll(): void {

@@ -7,7 +7,7 @@ import {
   PAGE_KEYS,
   type PlantEntry,
   removePlant,
-} from "../../src/store/operator.ts";
+} from "../../src/store/plants.ts";
 import { isMissing } from "../support/needs.ts";
 import { entriesOf, newPlants, range, WHOLE } from "../support/plants.ts";
 import {

@@ -4,7 +4,7 @@ import { type Plant, toPlant } from "../plant/plant.ts";
 import { idIn, isPlantKey, keyOf, readEntry } from "./entries.ts";
 import { ALWAYS, type KvStore } from "./kv_store.ts";
 import { retryWhileLocked, withTimeout } from "./retry.ts";
-import { corrupt, StoreError } from "./store_error.ts";
+import { corrupt, isDamage, StoreError } from "./store_error.ts";
 
 /** A stored id; the plant is `null` if the value is not one of this service. */
 export interface PlantEntry {
@@ -39,6 +39,24 @@ export async function getPlant(
 }
 
 /**
+ * Returns the position of a key in a listing. Other programs may store longer keys
+ * that begin with that of a plant, and those are listed behind it. So the key of
+ * plant 5 has the position 10, and all longer ones of 5 have the position 11.
+ */
+function positionOf(key: Deno.KvKey): bigint | undefined {
+  const id = idIn(key);
+  if (id === undefined) return undefined;
+  return isPlantKey(key) ? 2n * id : 2n * id + 1n;
+}
+
+/** Returns the first key at a position. */
+function keyAt(position: bigint): Deno.KvKey {
+  const isPlant = position % 2n === 0n;
+  const id = isPlant ? position / 2n : (position - 1n) / 2n;
+  return isPlant ? keyOf(id) : [...keyOf(id), FIRST_PART];
+}
+
+/**
  * Lists the plants above an id, in the order of ids or in reverse, in pages. At
  * damage, it yields the plants before it, then throws.
  * @throws {StoreError}
@@ -48,8 +66,9 @@ export async function* listPlants(
   after = ID_MIN - 1n,
   reverse = false,
 ): AsyncGenerator<readonly PlantEntry[]> {
-  // The keys that are not listed yet have positions from `first` to before `end`.
-  let [first, end] = [2n * (after + 1n), 2n * (ID_MAX + 1n)];
+  // The positions that are not listed yet: from `first` to before `end`.
+  let first = 2n * (after + 1n);
+  let end = 2n * (ID_MAX + 1n);
   let limit = PAGE_KEYS;
   for (;;) {
     const range = { start: keyAt(first), end: keyAt(end) };
@@ -60,8 +79,7 @@ export async function* listPlants(
       );
       page = await withTimeout(READ_MS_MAX, reading);
     } catch (error) {
-      const isDamage = error instanceof StoreError && error.isDamage;
-      if (limit === 1 || !isDamage) throw error;
+      if (limit === 1 || !isDamage(error)) throw error;
       // Read what is before the damage, key by key.
       limit = 1;
       continue;
@@ -70,7 +88,8 @@ export async function* listPlants(
     const lastKey = page.at(-1)?.key;
     for (const { key, value } of page) {
       const isPlant = isPlantKey(key);
-      // Of the longer keys, many have the same position.
+      // The longer keys of a plant have one position. The last key of a page has to
+      // count, so that the next page begins behind it.
       if (!isPlant && key !== lastKey) continue;
       const position = positionOf(key);
       if (position === undefined || position < first || position >= end) {
@@ -85,23 +104,6 @@ export async function* listPlants(
     yield plants;
     if (page.length < limit) return;
   }
-}
-
-/**
- * Returns the position of a key in a listing. Other programs may store longer keys
- * that begin with that of a plant. They are listed after the plant, and all of them
- * have the position behind it.
- */
-function positionOf(key: Deno.KvKey): bigint | undefined {
-  const id = idIn(key);
-  if (id === undefined) return undefined;
-  return isPlantKey(key) ? 2n * id : 2n * id + 1n;
-}
-
-/** Returns the first key at a position. */
-function keyAt(position: bigint): Deno.KvKey {
-  const key = keyOf(position >> 1n);
-  return position % 2n === 0n ? key : [...key, FIRST_PART];
 }
 
 /**
