@@ -4,9 +4,11 @@
  */
 
 /**
- * Maximum size of a request body. The store needs at most two bytes for each
- * byte of a name, so the value fits Deno KV's limit of 65,536 bytes. The
- * configuration of nginx in src/deploy/ repeats it.
+ * Maximum size of a request body. Its plant fits Deno KV's limit of 65,536 bytes a
+ * value: V8 stores a name with at most two bytes for each of its bytes in the body,
+ * and a few bytes around it. There is room for these, because the JSON around the
+ * name takes at least 18 bytes of the body. The configuration of nginx in
+ * src/deploy/ repeats this maximum.
  */
 export const BODY_BYTES_MAX = 32 * 1024;
 

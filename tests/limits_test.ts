@@ -1,12 +1,21 @@
 import assert from "node:assert/strict";
+import { serialize } from "node:v8";
 import { STOP_RETRY_MS } from "../src/api_errors.ts";
 import { LINE_BYTES_MAX } from "../src/commands/import.ts";
 import { REPLIES_MS_MAX } from "../src/commands/serve.ts";
-import { BODY_MS_MAX, COMMIT_MS_MAX, SWEEP_MS } from "../src/limits.ts";
+import {
+  BODY_BYTES_MAX,
+  BODY_MS_MAX,
+  COMMIT_MS_MAX,
+  SWEEP_MS,
+} from "../src/limits.ts";
 import { COMMIT_CHARS_MAX } from "../src/store/committer.ts";
 
 /** How long the clients of the API reference wait for a reply. */
 const REPLY_MS_MAX = 20_000;
+
+/** Deno KV's limit for a value. */
+const VALUE_BYTES_MAX = 65_536;
 
 Deno.test("the limits fit one another", () => {
   // A plant that fits no commit would wait for ever.
@@ -15,4 +24,21 @@ Deno.test("the limits fit one another", () => {
   assert.ok(COMMIT_MS_MAX + SWEEP_MS + REPLIES_MS_MAX <= STOP_RETRY_MS);
   // Clients wait longer for a reply than the body and the commit may take.
   assert.ok(BODY_MS_MAX + COMMIT_MS_MAX < REPLY_MS_MAX);
+});
+
+Deno.test("the plant of the largest body fits a value of Deno KV", () => {
+  // A "ж" has two bytes in a body, and makes V8 store every character of its string
+  // with two bytes.
+  const longest = (bytes: number) => "ж".padEnd(bytes - 1, "a");
+  const nameBytes = BODY_BYTES_MAX - '{"id":0,"name":""}'.length;
+  const bothBytes = nameBytes - ',"tag":""'.length;
+  const plants = [
+    { name: longest(nameBytes) },
+    { name: longest(bothBytes / 2), tag: longest(bothBytes / 2) },
+    { name: longest(bothBytes - 2), tag: "ж" },
+    { name: "ж", tag: longest(bothBytes - 2) },
+  ];
+  for (const plant of plants) {
+    assert.ok(serialize(plant).length <= VALUE_BYTES_MAX);
+  }
 });

@@ -2,24 +2,37 @@ import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import type { Settings, StoreSetting } from "../config/settings.ts";
 import { explain } from "../console/failures.ts";
 import { eraseProgress, printLine, showProgress } from "../console/output.ts";
-import { BODY_BYTES_MAX, COMMIT_MS_MAX, SWEEP_MS } from "../limits.ts";
+import { BODY_BYTES_MAX, COMMIT_MS_MAX, ID_MIN, SWEEP_MS } from "../limits.ts";
 import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
   fileFailure,
 } from "../operator_error.ts";
-import { InvalidText, type NewPlant, parseNewPlant } from "../plant/plant.ts";
+import {
+  formatNewPlant,
+  InvalidText,
+  type NewPlant,
+  parseNewPlant,
+  type Plant,
+} from "../plant/plant.ts";
 import { Committer } from "../store/committer.ts";
 import type { Store } from "../store/kv_store.ts";
 import { type OpenOptions, openStore } from "../store/open.ts";
 import { countOf } from "../text.ts";
 
 /**
- * Maximum size of a line of an import. An export must fit. Its line of a plant can
- * be longer than the body that created the plant: a body can write an id as 1e18,
- * an export writes 19 digits. The rest is for a byte order mark and a CR.
+ * Bytes by which the line of an export can be longer than the body that created its
+ * plant. A body can write an id as 1e18, an export writes all digits: at most 20
+ * characters in place of at least one.
  */
-export const LINE_BYTES_MAX = BODY_BYTES_MAX + 20;
+const ID_GROWTH_BYTES_MAX = String(ID_MIN).length - 1;
+
+/** A line can begin with a byte order mark, and end with the CR of a CRLF. */
+const MARK_AND_CR_BYTES = 3 + 1;
+
+/** Maximum size of a line of an import: every line of an export must fit. */
+export const LINE_BYTES_MAX = BODY_BYTES_MAX + ID_GROWTH_BYTES_MAX +
+  MARK_AND_CR_BYTES;
 
 /** A store for the plants of an import. */
 interface ImportStore extends Store {
@@ -202,12 +215,27 @@ function parseLine(bytes: Uint8Array): NewPlant | string | undefined {
   if (json.every(isBlank)) return undefined;
   // JSON allows the CR of a CRLF.
   const parsed = parseNewPlant(json);
-  if (!(parsed instanceof InvalidText)) return parsed;
-  const { message, position } = parsed;
-  return position ? `column ${position.column}: ${message}` : message;
+  if (parsed instanceof InvalidText) {
+    const { message, position } = parsed;
+    return position ? `column ${position.column}: ${message}` : message;
+  }
+  // The plant of a shorter line fits: the line itself is such a body.
+  if (json.length > BODY_BYTES_MAX && !fitsBody(parsed.plant)) {
+    return `expected a plant that fits a body of ${BODY_BYTES_MAX} bytes`;
+  }
+  return parsed;
 }
 
-/** Some programs write a byte order mark at the start of a file; it is no JSON. */
+/** Returns whether a create could have stored a plant, under the shortest id. */
+function fitsBody(plant: Plant): boolean {
+  const shortest = formatNewPlant({ id: 0n, plant });
+  return new TextEncoder().encode(shortest).length <= BODY_BYTES_MAX;
+}
+
+/**
+ * Removes a byte order mark, which is no JSON. Some programs write one at the start
+ * of a file, and in joined files it is at the start of any line.
+ */
 function withoutByteOrderMark(bytes: Uint8Array): Uint8Array {
   const hasMark = bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
   return hasMark ? bytes.subarray(3) : bytes;

@@ -1,14 +1,27 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { exportPlants } from "../../src/commands/export.ts";
 import { importPlants, LINE_BYTES_MAX } from "../../src/commands/import.ts";
-import { COMMIT_MS_MAX, SWEEP_MS } from "../../src/limits.ts";
+import {
+  BODY_BYTES_MAX,
+  COMMIT_MS_MAX,
+  ID_MIN,
+  SWEEP_MS,
+} from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
 import { FakeClock, settled } from "../support/fake_clock.ts";
 import { FakeStore } from "../support/fake_store.ts";
-import { entriesIn, newPlants, range, toJson } from "../support/plants.ts";
+import { acceptNewPlant } from "../support/parsing.ts";
+import {
+  entriesIn,
+  makeStore,
+  newPlants,
+  range,
+  toJson,
+} from "../support/plants.ts";
 import { settings } from "../support/settings.ts";
-import { storeError } from "../support/stores.ts";
+import { fileAt, storeError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { pause } from "../support/waiting.ts";
 
@@ -155,6 +168,65 @@ Deno.test("importPlants() names each line that must change, and stores the other
   for (const line of ['{"id":1,"name":"another"}', "7"]) {
     assert.equal((await importBytes(path, line)).result, 2, line);
   }
+});
+
+/** Returns a line of a number of bytes: its name has characters of two bytes. */
+function longestLine(id: string, bytes: number): string {
+  const [start, end] = [`{"id":${id},"name":"`, '"}'];
+  const room = bytes - start.length - end.length;
+  return `${start}${"ж".repeat(room / 2)}${"a".repeat(room % 2)}${end}`;
+}
+
+/** Returns a text in UTF-8 as a string of its bytes. */
+function toLatin1(text: string): string {
+  return Buffer.from(text).toString("latin1");
+}
+
+Deno.test("importPlants() refuses a line above BODY_BYTES_MAX if no create could have stored its plant, and goes on", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const refused = [
+    longestLine("7", BODY_BYTES_MAX + 1),
+    longestLine("-100", BODY_BYTES_MAX + 4),
+    longestLine("1000000000000000000", BODY_BYTES_MAX + 19),
+    // V8 stores each character of this name with two bytes.
+    `{"id":8,"name":"€${"a".repeat(BODY_BYTES_MAX - 4)}"}`,
+  ];
+  const longestId = longestLine(String(ID_MIN), BODY_BYTES_MAX + 19);
+  const accepted = [
+    longestLine("1", BODY_BYTES_MAX - 1),
+    longestLine("2", BODY_BYTES_MAX),
+    // The plant fits, because white space and escapes are no part of it.
+    longestLine("3", BODY_BYTES_MAX).replace(",", ", "),
+    String.raw`{"id":4,"name":"\u0061"}`.padEnd(LINE_BYTES_MAX),
+    `\ufeff${longestId}\r`,
+  ];
+  assert.equal(toLatin1(accepted.at(-1) ?? "").length, LINE_BYTES_MAX);
+  const lines = [...refused, ...accepted].map(toLatin1);
+  const { result, stderr } = await importBytes(path, lines.join("\n"));
+  const problem =
+    `expected a plant that fits a body of ${BODY_BYTES_MAX} bytes`;
+  assert.deepEqual(stderr.split("\n"), [
+    `created a new store in ${path}`,
+    ...refused.map((_, i) => `line ${i + 1}: ${problem}`),
+    summary({ created: accepted.length, refused: refused.length }),
+  ]);
+  assert.equal(result, 2);
+});
+
+Deno.test("importPlants() accepts the export of every largest plant", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const bodies = ["0", "-7", "1e18", "-1e18", "-9e18", String(ID_MIN)].map(
+    (id) => acceptNewPlant(longestLine(id, BODY_BYTES_MAX)),
+  );
+  await makeStore(path, bodies);
+  const exported = await capture(() => exportPlants(fileAt(path), []));
+  assert.equal(exported.result, 0);
+  const copy = directory.file("copy.db");
+  const { result } = await importBytes(copy, toLatin1(exported.stdout));
+  assert.equal(result, 0);
+  assert.deepEqual(await entriesIn(copy), await entriesIn(path));
 });
 
 for (
