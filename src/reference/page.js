@@ -113,7 +113,7 @@ ${body}`;
   byId("curl").textContent = String.raw`curl -i ${url} \
   -H "Authorization: Bearer $ACCESS_TOKEN" \
   -H 'Content-Type: application/json' \
-  -d ${quoted}`;
+  -d ${quoted} -w '\n'`;
 
   const startMs = performance.now();
   try {

@@ -2,17 +2,21 @@
 import python from "./samples/create.py" with { type: "text" };
 import typescript from "./samples/create.ts" with { type: "text" };
 
-/** Returns a create with curl, without retries. */
+/**
+ * Returns a create with curl, without retries. The prompt of the shell follows the
+ * reply on a line of its own.
+ */
 export function curlSample(baseUrl: string, token = "$ACCESS_TOKEN"): string {
   return String.raw`curl -i '${baseUrl.replaceAll("'", "%27")}/plants' \
   -H "Authorization: Bearer ${token}" \
   -H 'Content-Type: application/json' \
-  -d '{"id": 1, "name": "Monstera", "tag": "climber"}'`;
+  -d '{"id": 1, "name": "Monstera", "tag": "climber"}' -w '\n'`;
 }
 
 /**
  * Returns the samples by language, for a base URL without a trailing slash.
- * Each retries as the page says.
+ * TypeScript and Python retry as the page says. curl cannot, and the page says how it
+ * differs.
  */
 export function samples(baseUrl: string): Readonly<Record<string, string>> {
   const fillIn = (sample: string) =>

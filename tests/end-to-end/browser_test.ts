@@ -268,6 +268,8 @@ Deno.test({
       env: { ACCESS_TOKEN: token },
     });
     assert.deepEqual(JSON.parse(reply), { name, tag });
+    // The prompt of a shell follows on a line of its own.
+    assert.ok(reply.endsWith("}\n"));
     assert.deepEqual(tab.problems, []);
   },
 });

@@ -19,7 +19,9 @@ for (const [tokens, token] of [["", ""], ["first,second", "second"]] as const) {
       const script = `ACCESS_TOKEN=${token}; ${curl} 2>/dev/null`;
       const reply = await runTool("sh", ["-c", script]);
       assert.match(reply, /^HTTP\/1\.1 200 /);
-      assert.ok(reply.endsWith('\r\n\r\n{"name":"Monstera","tag":"climber"}'));
+      assert.ok(
+        reply.endsWith('\r\n\r\n{"name":"Monstera","tag":"climber"}\n'),
+      );
     },
   });
 }

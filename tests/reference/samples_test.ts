@@ -107,7 +107,8 @@ for (const sample of SAMPLES) {
         run(sample, [[503, "{}"], [200, "it is stored"]]),
         run(sample, [[409, "it is taken"]]),
       ]);
-      assert.match(stored.output, /it is stored/);
+      // The prompt of a shell follows on a line of its own.
+      assert.match(stored.output, /it is stored$/m);
       assert.deepEqual(stored.requests, [REQUEST, REQUEST]);
       assert.match(refused.output, /it is taken/);
       assert.deepEqual(refused.requests, [REQUEST]);
