@@ -5,21 +5,21 @@
 
 /**
  * Maximum size of a request body. Its plant fits Deno KV's limit of 65,536 bytes a
- * value: V8 stores a name with at most two bytes for each of its bytes in the body,
- * and a few bytes around it. There is room for these, because the JSON around the
- * name takes at least 18 bytes of the body. The configuration of nginx in
+ * value: V8 stores a name with at most two bytes for each of its bytes in the body.
+ * The JSON around the name takes at least 18 bytes of the body, which leaves 36 bytes
+ * of the value for what V8 stores around the name. The configuration of nginx in
  * src/deploy/ repeats this maximum.
  */
 export const BODY_BYTES_MAX = 32 * 1024;
 
 /**
- * Maximum creates that are running, from the header to the reply. Their bodies take
- * at most 128 MiB, and the process at most 1 GiB. Bodies that were refused come on
+ * Maximum POST requests that are running, from the header to the reply. Their bodies
+ * take at most 128 MiB, and the process at most 1 GiB. Bodies that were refused come on
  * top: see http/body.ts. Two cores complete so many creates in a fifth of a second.
  * A lower bound would refuse clients that all start at once, and those that wait
  * while a disk pauses.
  */
-export const CREATES_RUNNING_MAX = 4_096;
+export const REQUESTS_RUNNING_MAX = 4_096;
 
 /**
  * Time for a body to arrive: 32 KiB at the speed of a slow modem. The

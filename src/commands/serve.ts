@@ -58,7 +58,7 @@ export async function serve(settings: Settings): Promise<number> {
       baseUrl,
       onHealthChange: (error) => logHealth(error, config.store, log),
     });
-    server.serve(service);
+    server.answerWith(service);
     const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
     printBanner(log, config, {
       address,

@@ -132,8 +132,8 @@ async function receiveAll(
     // an error as complete.
     return bytes.length < length ? DISCONNECTED : bytes;
   } catch (error) {
-    // Deno has several classes of errors for a connection that ended, and for one
-    // that is no HTTP any more. A mistake here would be a TypeError.
+    // Deno throws several classes when a connection ends or breaks the protocol. A
+    // TypeError is a bug in this code.
     if (error instanceof TypeError) throw error;
     return DISCONNECTED;
   }

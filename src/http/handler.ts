@@ -97,10 +97,9 @@ export class RequestHandler {
   }
 
   /**
-   * Answers a request of `http/server.ts`. Every POST counts as a create, and must
-   * be admitted by the door. A busy service refuses it before it checks anything
-   * else. If a refusal cost as much as a create, an overloaded service would do
-   * little else.
+   * Answers a request of `http/server.ts`. Every POST request must be admitted by
+   * the door. A busy service refuses it before it checks anything else. If a refusal
+   * cost as much as a create, an overloaded service would do little else.
    */
   async handle(request: Request): Promise<Response> {
     const { clock, door, log, metrics } = this.#parts;
@@ -154,7 +153,8 @@ export class RequestHandler {
   }
 
   #refuseMethod(method: string, allowed: readonly string[]): Response {
-    // HEAD has the headers of GET, also the length of the message.
+    // A reply to HEAD has the Content-Length of the reply to GET, so the message
+    // must be the same.
     const name = method === "HEAD" ? "GET" : shorten(method);
     const detail = `${name}: ${this.#howToCreate}`;
     const refusal = toResponse(new ApiError("methodNotAllowed", detail));
@@ -196,7 +196,7 @@ export class RequestHandler {
   #sendMetrics(): Response {
     const { door, health, metrics, store } = this.#parts;
     const text = metrics.text({
-      createsRunning: door.creates,
+      createsRunning: door.requests,
       isStoreHealthy: health.error === undefined,
       databaseBytes: store.databaseBytes,
     });

@@ -60,29 +60,37 @@ interface Handler {
 export interface Server {
   /** The bound address as a URL. */
   readonly address: string;
-  /** Gives the server its handler. Requests that have arrived before wait for it. */
-  serve(handler: Handler): void;
-  /** Stops listening; resolves when all requests are answered. */
+  /** Answers requests with a handler. Requests that have arrived before wait for it. */
+  answerWith(handler: Handler): void;
+  /**
+   * Stops listening. Resolves when all requests are answered, or at once if the
+   * runtime has already stopped listening.
+   */
   shutdown(): Promise<void>;
 }
 
 /**
  * Listens, and again whenever the runtime stops listening, which happens when the
- * process is out of file descriptors. The handler follows with `serve()`, because
- * it needs the address, and a port of 0 is known only when it is bound. If a free
- * port were chosen before, another process could take it.
+ * process is out of file descriptors. The handler follows with `answerWith()`,
+ * because it needs the address, and a port of 0 is known only when it is bound. If a
+ * free port were chosen before, another process could take it.
  * @throws {ListenError}
  */
 export function listen({ host, port, tls }: ListenAddress, log: Log): Server {
-  const { promise: given, resolve: serve } = Promise.withResolvers<Handler>();
-  // The first handler waits for the given one.
-  let handler: Handler = {
-    handle: async (request) => (await given).handle(request),
-  };
-  given.then((it) => handler = it);
+  let handler: Handler | undefined;
+  const { promise: handlerGiven, resolve: giveHandler } = Promise
+    .withResolvers<Handler>();
+  async function answerLater(request: Request): Promise<Response> {
+    const given = await handlerGiven;
+    return await given.handle(request);
+  }
 
   const options = { hostname: host, port, ...tls, onListen() {} };
-  const start = () => Deno.serve(options, (request) => handler.handle(request));
+  const start = () =>
+    Deno.serve(
+      options,
+      (request) => handler?.handle(request) ?? answerLater(request),
+    );
   let server: Deno.HttpServer<Deno.NetAddr>;
   try {
     server = start();
@@ -120,7 +128,10 @@ export function listen({ host, port, tls }: ListenAddress, log: Log): Server {
 
   return {
     address,
-    serve,
+    answerWith(given) {
+      handler = given;
+      giveHandler(given);
+    },
     async shutdown() {
       isStopping = true;
       // It rejects if the runtime has stopped listening.

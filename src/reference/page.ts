@@ -10,9 +10,9 @@ import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
-  CREATES_RUNNING_MAX,
   ID_RANGE,
   JSON_DEPTH_MAX,
+  REQUESTS_RUNNING_MAX,
 } from "../limits.ts";
 import {
   API_VERSION,
@@ -66,7 +66,7 @@ const LIMITS: readonly Limit[] = [
   ["Time to store a plant", `${COMMIT_MS_MAX / 1000} s`, storeFailed],
   [
     "Creates running at one time",
-    CREATES_RUNNING_MAX.toLocaleString("en"),
+    REQUESTS_RUNNING_MAX.toLocaleString("en"),
     busy,
   ],
   [

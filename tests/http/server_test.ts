@@ -22,7 +22,7 @@ const LOG = new Log("text", assert.fail);
 function start(handle: (request: Request) => Promise<Response>): Server {
   const address = { host: "127.0.0.1", port: 0, tls: undefined };
   const server = listen(address, LOG);
-  server.serve({ handle });
+  server.answerWith({ handle });
   return server;
 }
 
@@ -126,7 +126,7 @@ Deno.test("a request that arrives before the handler waits for it", async () => 
   const early = fetch(server.address);
   // Many times the turns in which it arrives.
   for (let turns = 0; turns < 1_000; turns++) await turn();
-  server.serve({ handle: () => Promise.resolve(new Response("here")) });
+  server.answerWith({ handle: () => Promise.resolve(new Response("here")) });
   assert.equal(await (await early).text(), "here");
   await server.shutdown();
 });

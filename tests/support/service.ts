@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { AcceptedTokens } from "../../src/http/auth.ts";
-import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
+import { REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
 import { Service } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { FakeClock, settled } from "./fake_clock.ts";
@@ -174,7 +174,7 @@ export class TestService {
    * default as many as it accepts.
    * @returns their replies
    */
-  becomeBusy(length = CREATES_RUNNING_MAX): Promise<Reply>[] {
+  becomeBusy(length = REQUESTS_RUNNING_MAX): Promise<Reply>[] {
     return Array.from({ length }, () => this.create(new ReadableStream()));
   }
 
