@@ -24,7 +24,7 @@ interface Command {
   readonly min?: number;
   readonly max?: number;
   readonly help: string;
-  /** Whether it has a log, which also has its failure. */
+  /** Whether it writes a log. Its failure is then a log entry, too. */
   readonly hasLog?: true;
   /** Returns the exit status. */
   readonly run: (
@@ -128,7 +128,8 @@ interface CommandLine {
 /** Every flag, as `parseArgs()` takes them. */
 const FLAGS = {
   ...Object.fromEntries(
-    ALL_SETTINGS.flatMap(({ flag }) => flag ?? [])
+    ALL_SETTINGS.map(({ flag }) => flag)
+      .filter((flag) => flag !== undefined)
       .map((flag) => [flag, { type: "string" }] as const),
   ),
   help: { type: "boolean", short: "h" },
@@ -238,7 +239,8 @@ ${settings.join("\n")}
 
 Exit status:
   0    success, or a signal has stopped the service
-  1    it failed, and trying again may help
+  1    it failed, and trying again may help; or some plants could not be exported
+       or removed
   2    change the command or the configuration first
   ${EXIT_PIPE_CLOSED}  the reader of the output has closed the pipe
 

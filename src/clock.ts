@@ -1,7 +1,4 @@
-/**
- * Returns milliseconds since any moment; never decreases. A parameter where tests
- * provide their own.
- */
+/** Returns milliseconds since any moment; never decreases. Tests pass their own clock. */
 export type Clock = () => number;
 
 /** The real time. */

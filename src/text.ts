@@ -12,7 +12,13 @@ export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** A path as Deno and SQLite append it, between other words of a message. */
+/**
+ * A path as Deno and SQLite append it to a message, perhaps before Deno's advice:
+ *
+ * - "Not a directory (os error 20): open '/a'" becomes "Not a directory (os error 20)".
+ * - 'Requires read access to "/a", run again with the --allow-read flag' becomes
+ *   "Requires read access, run again with the --allow-read flag".
+ */
 const APPENDED_PATH =
   /(\(os error \d+\)|open database file|^Requires \w+ access).*?(, run again with the --[\w-]+ flag)?$/s;
 

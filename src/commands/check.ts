@@ -13,8 +13,8 @@ import { countOf } from "../text.ts";
  * line for each setting that applies, without secrets, and warnings on stderr.
  * @returns the exit status
  * @throws {OperatorError} if `serve` would refuse the configuration
- * @throws {ListenError} if `serve` could not listen
- * @throws {StoreError} if `serve` could not use the store
+ * @throws {ListenError} if the host or the certificate cannot be used
+ * @throws {StoreError} if the files show that `serve` could not use the store
  */
 export async function check(settings: Settings): Promise<number> {
   const config = settings.config();

@@ -97,9 +97,9 @@ function describeAt(text: string, offset: number): string {
 }
 
 /**
- * Reads a JSON text from its start to its end. Each method reads one production
- * of the grammar (sections of RFC 8259), and throws {@link NotJson} if the text does
- * not match.
+ * Reads a JSON text from its start to its end. Its methods follow the grammar; their
+ * comments name sections of RFC 8259. Where the text does not match the grammar,
+ * they throw {@link NotJson}.
  */
 class Reader {
   readonly #text: string;

@@ -48,7 +48,10 @@ ${name}_count ${this.#buckets.at(-1)?.count}`;
 /** Numbers of requests by status. */
 type StatusCounts = Map<number, number>;
 
-/** The counts of POST: those of creates are shown before they occur. */
+/**
+ * The counts of POST. Every status of a create starts at 0, so it is shown before it
+ * occurs.
+ */
 function countsOfPost(): StatusCounts {
   const errors = Object.values(API_ERRORS);
   const statuses = [200, ...errors.map(({ error }) => statusOf(error))];
@@ -92,9 +95,9 @@ export class Metrics {
   }
 
   /**
-   * Observes the time of a POST that the door has admitted. The others are left out,
-   * because they are fast: with the refusals of a busy service, or with probes, the
-   * latency of creates would look better than it is.
+   * Observes the time of a POST that the door has admitted. Refusals of a busy
+   * service and GET requests are left out: they are fast and would make the latency
+   * of creates look better than it is.
    */
   admittedPost(seconds: number): void {
     this.#postSeconds.observe(seconds);
