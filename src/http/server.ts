@@ -80,6 +80,7 @@ export function listen({ host, port, tls }: ListenAddress, log: Log): Server {
   let handler: Handler | undefined;
   const { promise: handlerGiven, resolve: giveHandler } = Promise
     .withResolvers<Handler>();
+  /** Answers a request that has arrived before the handler. */
   async function answerLater(request: Request): Promise<Response> {
     const given = await handlerGiven;
     return await given.handle(request);
