@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { COMMIT_MS_MAX } from "../src/limits.ts";
 import { RECOVERY_MS_MIN } from "../src/store/health.ts";
-import { settled } from "./support/fake_clock.ts";
+import { settled } from "./support/waiting.ts";
 import { assertRefusal } from "./support/refusals.ts";
 import { TestService, VALID } from "./support/service.ts";
 

@@ -76,9 +76,9 @@ export class Service extends BackgroundProcess {
   async #untilRunning(creates: number): Promise<void> {
     const headers = { authorization: `Bearer ${TOKEN}` };
     const line = `\nplant_store_creates_running ${creates}\n`;
-    await eventually((text) => text.includes(line), async () => {
+    await eventually(async () => {
       const response = await fetch(`${this.#url}/metrics`, { headers });
-      return await response.text();
+      return (await response.text()).includes(line);
     });
   }
 }

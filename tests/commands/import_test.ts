@@ -10,7 +10,7 @@ import {
 } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
-import { FakeClock, settled } from "../support/fake_clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { FakeStore } from "../support/fake_store.ts";
 import { acceptNewPlant } from "../support/parsing.ts";
 import {
@@ -21,9 +21,9 @@ import {
   toJson,
 } from "../support/plants.ts";
 import { settings } from "../support/settings.ts";
-import { fileAt, storeError } from "../support/stores.ts";
+import { fileAt, isStoreError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { pause } from "../support/waiting.ts";
+import { pause, settled } from "../support/waiting.ts";
 
 /**
  * Imports a file with these bytes, in this process.
@@ -289,7 +289,7 @@ Deno.test("importPlants() creates no store if it cannot open its input, and fail
   assert.deepEqual(directory.names(), ["in"]);
   await assert.rejects(
     importPlants(settings({ kv: directory.path }), "/dev/null"),
-    storeError("path"),
+    isStoreError("path"),
   );
 });
 

@@ -7,7 +7,7 @@ import { removePlant } from "../../src/store/plants.ts";
 import { noAnswer } from "../../src/store/store_error.ts";
 import { capture } from "../support/console.ts";
 import { entriesIn, makeStore, newPlants } from "../support/plants.ts";
-import { fileAt, LOCKED, storeError } from "../support/stores.ts";
+import { fileAt, isStoreError, LOCKED } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** Creates a store with the plants 1 to 3, and returns its location. */
@@ -66,7 +66,7 @@ for (
     const { stderr } = await capture(() =>
       assert.rejects(
         removePlants(location, [1n, 2n, 3n], remove),
-        storeError(kind),
+        isStoreError(kind),
       )
     );
     assert.equal(stderr, lines.join("\n"));
@@ -77,7 +77,7 @@ for (
 Deno.test("removePlants() creates no store", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
-  const missing = storeError("path", "no such file");
+  const missing = isStoreError("path", "no such file");
   await assert.rejects(removePlants(fileAt(path), [1n]), missing);
   assert.deepEqual(directory.names(), []);
 });

@@ -54,8 +54,8 @@ Deno.test("a client that disconnects before the end of its request stores nothin
   }
   // The last one has not sent a complete head.
   await eventually(
-    (count) => count === refused + 2,
     () => program.metric(REFUSED),
+    (count) => count === refused + 2,
   );
   await stopCleanly(program);
   assert.deepEqual(await entriesIn(store), []);
@@ -84,8 +84,8 @@ Deno.test("an HTTP/2 client that resets its stream before the end of a body stor
       await once(session.request({ ":path": "/livez" }).resume(), "end");
       stream.close(i % 2 === 0 ? NGHTTP2_CANCEL : NGHTTP2_NO_ERROR);
       await eventually(
-        (count) => count === refused + i + 1,
         () => program.metric(REFUSED),
+        (count) => count === refused + i + 1,
       );
     }
   } finally {

@@ -117,7 +117,7 @@ class Server implements AsyncDisposable {
   async acknowledges(count: number): Promise<void> {
     const { acknowledged } = this.ledger;
     const enough = acknowledged.size + count;
-    await eventually((size) => size >= enough, () => acknowledged.size);
+    await eventually(() => acknowledged.size >= enough);
   }
 
   /** Waits until the log reports something. */

@@ -10,10 +10,11 @@ import {
   occurrences,
   Program,
   replyStatus,
+  untilReady,
 } from "../support/program.ts";
 import { SmallDisk, TemporaryDirectory } from "../support/temporary.ts";
 
-import { inParallel, untilReady } from "../support/waiting.ts";
+import { inParallel } from "../support/waiting.ts";
 
 /** Eight of these fill a page. */
 const LARGE = { name: "x".repeat(500) };

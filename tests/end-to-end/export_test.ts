@@ -18,7 +18,7 @@ import {
 } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
-import { eventually, inParallel } from "../support/waiting.ts";
+import { inParallel } from "../support/waiting.ts";
 
 Deno.test("export ends without a message when its reader closes the pipe", async () => {
   using directory = new TemporaryDirectory();
@@ -49,7 +49,7 @@ Deno.test("an import and an export beside a service that creates lose nothing, a
     .map((id) => toJson({ id, plant: { name: `Imported ${id}` } }));
   const file = writeLines(directory.file("in"), lines);
   assertSucceeded(await importFile(store, file));
-  await eventually((count) => count > 1_000, () => ledger.acknowledged.size);
+  await ledger.acknowledges(1_000);
   const earlier = [...ledger.acknowledged.values()].map(toJson);
   const exported = await exportLines(store);
   isOver = true;

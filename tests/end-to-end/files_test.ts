@@ -1,14 +1,10 @@
 /** What commands do to files, as their system calls show it. */
 import assert from "node:assert/strict";
+import type { Ended } from "../support/background.ts";
 import { Ledger } from "../support/ledger.ts";
 import { isMissing } from "../support/needs.ts";
 import { newPlants, range, toJson, writeLines } from "../support/plants.ts";
-import {
-  assertSucceeded,
-  type Ended,
-  exportLines,
-  Program,
-} from "../support/program.ts";
+import { assertSucceeded, exportLines, Program } from "../support/program.ts";
 import { numberFromEnv } from "../support/random.ts";
 import { type Call, parseTrace, traced } from "../support/strace.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";

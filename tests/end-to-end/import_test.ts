@@ -67,7 +67,7 @@ Deno.test("an import that is killed and repeated stores every plant, and changes
     // The file grows when its log has become large.
     for (const size of [0, 2_000_000, 4_000_000]) {
       await using importing = Program.spawn(["import", file, "--kv", store]);
-      const grown = eventually((found) => found > size, () => sizeOf(store), {
+      const grown = eventually(() => sizeOf(store), (found) => found > size, {
         everyMs: 1,
       });
       await importing.causes(grown);
@@ -100,9 +100,9 @@ Deno.test("import stores each line at once, stops at the next line when the stor
   });
   const stdin = program.process.stdin.getWriter();
   await stdin.write(encoder.encode('{"id":1,"name":"x"}\n'));
-  await eventually((lines) => lines.includes('"id":1'), async () => {
-    const exported = await runProgram(["export", "--kv", store]);
-    return exported.stdout;
+  await eventually(async () => {
+    const { stdout } = await runProgram(["export", "--kv", store]);
+    return stdout.includes('"id":1');
   });
   Deno.removeSync(store);
   const endless = inParallel(

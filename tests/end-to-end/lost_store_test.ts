@@ -13,10 +13,10 @@ import {
   occurrences,
   Program,
   runProgram,
+  untilReady,
 } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
-import { eventually, untilReady } from "../support/waiting.ts";
 
 /** Acknowledged creates before an accident: some are in the log only. */
 const CREATES = 2_000;
@@ -95,10 +95,7 @@ for (const [what, cause] of Object.entries(ACCIDENTS)) {
       Deno.mkdirSync(place.away);
       await using program = await Program.start(place.store);
       await createDuring([program], ledger, async () => {
-        await eventually(
-          (size) => size > CREATES,
-          () => ledger.acknowledged.size,
-        );
+        await ledger.acknowledges(CREATES);
         await cause(place);
         await program.printed(DO_NOT_RESTART);
       });

@@ -84,10 +84,10 @@ async function flood(
       answers.push(reply.error ?? reply.status);
     }),
   );
-  await eventually((arrived) => arrived === REQUESTS, async () => {
+  await eventually(async () => {
     const running = await program.metric(RUNNING);
     assert.ok(running <= REQUESTS_RUNNING_MAX, `${running} were running`);
-    return running + answers.length;
+    return running + answers.length === REQUESTS;
   });
   lock[Symbol.dispose]();
   await replies;

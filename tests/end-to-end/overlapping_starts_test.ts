@@ -34,7 +34,7 @@ for (const [suffix, look] of LOOKS) {
         tracedOn(store + suffix, trace, "trace=statx", stop),
       );
       const lines = () => Deno.readTextFile(trace).catch(() => "");
-      await eventually((text) => text.includes("stopped by SIGSTOP"), lines);
+      await eventually(lines, (text) => text.includes("stopped by SIGSTOP"));
       await using other = await Program.start(store);
       await ledger.store(other, newPlants([1n]));
       stopped.process.kill("SIGCONT");

@@ -10,10 +10,11 @@ import {
   occurrences,
   Program,
   replyStatus,
+  untilReady,
 } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { freePort, runTool } from "../support/tools.ts";
-import { eventually, untilReady } from "../support/waiting.ts";
+import { eventually } from "../support/waiting.ts";
 import { Wire } from "../support/wire.ts";
 
 /** Returns the files that a process has open, a line each. */
@@ -35,8 +36,8 @@ Deno.test({
     await using program = Program.spawn(["--port", `${port}`, "--kv", store]);
     // It has checked the address and opened the store when it waits for the lock.
     await eventually(
-      (files) => files.split("\n").includes(Deno.realPathSync(store)),
       () => openFiles(program.process.pid),
+      (files) => files.split("\n").includes(Deno.realPathSync(store)),
     );
     await assert.rejects(Wire.connect(port), Deno.errors.ConnectionRefused);
     assert.equal(program.stderr, "");

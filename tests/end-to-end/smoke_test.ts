@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { descriptionText } from "../../src/reference/openapi.ts";
 import { VERSION } from "../../src/version.ts";
+import type { Ended } from "../support/background.ts";
 import {
   assertOneLine,
   assertSucceeded,
-  type Ended,
   importFile,
   Program,
   replyStatus,

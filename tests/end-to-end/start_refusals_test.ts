@@ -5,13 +5,13 @@
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/store/open.ts";
 import { execute, overwrite, PAGE_BYTES } from "../support/accidents.ts";
+import type { Ended } from "../support/background.ts";
 import { KV_ENV } from "../support/kv_server.ts";
 import { isMissing } from "../support/needs.ts";
 import { FIRST_TABLE, makeStore, newPlants, range } from "../support/plants.ts";
 import {
   assertOneLine,
   assertSucceeded,
-  type Ended,
   occurrences,
   Program,
   replyStatus,

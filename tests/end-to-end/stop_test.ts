@@ -21,14 +21,14 @@ const HALF_BODY = request(BODY, { headers: ["content-length: 100"] });
 /** Waits until creates are running. */
 async function untilRunning(program: Program, count: number): Promise<void> {
   await eventually(
-    (running) => running === count,
     () => program.metric("plant_store_creates_running"),
+    (running) => running === count,
   );
 }
 
 /** Waits until connections are refused; until then they must end unanswered. */
 async function waitForRefusal(port: number): Promise<void> {
-  await eventually((isRefused) => isRefused, async () => {
+  await eventually(async () => {
     try {
       using wire = await Wire.connect(port);
       assert.equal(await wire.rest(), "");

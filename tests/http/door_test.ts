@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Door } from "../../src/http/door.ts";
 import { REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
-import { settled } from "../support/fake_clock.ts";
+import { settled } from "../support/waiting.ts";
 
 Deno.test("enter() admits REQUESTS_RUNNING_MAX POST requests, and one more for each that leaves", () => {
   const door = new Door();

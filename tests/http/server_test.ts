@@ -9,10 +9,10 @@ import {
   tryToListen,
 } from "../../src/http/server.ts";
 import { Log } from "../../src/telemetry/log.ts";
-import { settled } from "../support/fake_clock.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { replaced } from "../support/replaced.ts";
 import { TestService, TOKENS, VALID } from "../support/service.ts";
+import { settled } from "../support/waiting.ts";
 import { exchange, request } from "../support/wire.ts";
 
 /** Nothing is logged. */

@@ -8,9 +8,10 @@ import {
   type Outcome,
 } from "../../src/store/committer.ts";
 import { noAnswer, type StoreError } from "../../src/store/store_error.ts";
-import { FakeClock, settled } from "../support/fake_clock.ts";
+import { FakeClock } from "../support/fake_clock.ts";
 import { FakeStore } from "../support/fake_store.ts";
 import { LOCKED } from "../support/stores.ts";
+import { settled } from "../support/waiting.ts";
 
 // The simulation shows the deadlines, and what happens while a store fails.
 

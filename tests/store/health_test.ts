@@ -180,7 +180,7 @@ Deno.test("probe() repeats a write that meets a lock", async () => {
   const { store, reports, health } = setUpHealth();
   const probed = health.probe();
   await store.endProbe(LOCKED);
-  await eventually((it) => it > 1, () => store.probes.length);
+  await eventually(() => store.probes.length > 1);
   await store.endProbe();
   assert.equal(await probed, undefined);
   assert.deepEqual(reports, []);

@@ -35,7 +35,7 @@ import {
 } from "../support/accidents.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { makeStore, newPlants, range, WHOLE } from "../support/plants.ts";
-import { fileAt, LOCKED, storeError, TestStore } from "../support/stores.ts";
+import { fileAt, isStoreError, LOCKED, TestStore } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 Deno.test("commit() and probe() meet the lock of another process at once, and write nothing", async () => {
@@ -46,8 +46,8 @@ Deno.test("commit() and probe() meet the lock of another process at once, and wr
   {
     using _lock = new StoreLock(path);
     const commit = store.commit(newPlants([2n]));
-    await assert.rejects(commit, storeError("locked"));
-    await assert.rejects(store.probe(), storeError("locked"));
+    await assert.rejects(commit, isStoreError("locked"));
+    await assert.rejects(store.probe(), isStoreError("locked"));
   }
   // SQLite itself would wait 5 s, and block every commit meanwhile.
   assert.ok(performance.now() - startMs < 4_000);
@@ -116,7 +116,7 @@ Deno.test("removePlant() fails while another process keeps the lock, and removes
   {
     using _lock = new StoreLock(path);
     const removing = removePlant(store, 1n, 500);
-    await assert.rejects(removing, storeError("locked"));
+    await assert.rejects(removing, isStoreError("locked"));
   }
   assert.deepEqual(await listed(store), { plants: newPlants([1n]) });
 });
@@ -207,7 +207,7 @@ Deno.test("listPlants() ends if a page is in the place of another one, so that t
     const pages = listPlants(store, undefined, reverse);
     await assert.rejects(async () => {
       for (let i = 0; i < 10; i++) await pages.next();
-    }, storeError("corrupt"));
+    }, isStoreError("corrupt"));
     store.close();
     Deno.removeSync(path);
   }
@@ -301,11 +301,11 @@ async function assertEnds(
   kind: StoreErrorKind,
 ): Promise<void> {
   const failed = async () => await OPERATIONS[name](store, id);
-  await assert.rejects(failed, storeError(kind));
+  await assert.rejects(failed, isStoreError(kind));
   for (const [later, run] of Object.entries(OPERATIONS)) {
     for (const id of [1n, 1_000n]) {
       const failed = async () => await run(store, id);
-      await assert.rejects(failed, storeError(kind), later);
+      await assert.rejects(failed, isStoreError(kind), later);
     }
   }
   // Nothing was removed or stored, and both ends can still be listed.
@@ -345,7 +345,7 @@ for (
     Deno.renameSync(file, away);
     await assert.rejects(
       async () => await OPERATIONS[name](store, 2n),
-      storeError("lost"),
+      isStoreError("lost"),
     );
     Deno.renameSync(away, file);
     await assertEnds(store, name, 2n, "lost");
@@ -362,9 +362,9 @@ Deno.test("operations fail that are running when a file is found gone", async ()
     getPlant(store, 1n),
     removePlant(store, 1n),
   ]
-    .map((it) => assert.rejects(it, storeError("lost")));
+    .map((it) => assert.rejects(it, isStoreError("lost")));
   Deno.removeSync(`${path}-wal`);
-  assert.throws(() => store.verifyFiles(), storeError("lost"));
+  assert.throws(() => store.verifyFiles(), isStoreError("lost"));
   await Promise.all(running);
 });
 

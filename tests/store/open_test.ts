@@ -23,7 +23,7 @@ import {
   StoreLock,
 } from "../support/accidents.ts";
 import { FIRST_TABLE, makeStore, newPlants } from "../support/plants.ts";
-import { fileAt, LOCKED, serverAt, storeError } from "../support/stores.ts";
+import { fileAt, isStoreError, LOCKED, serverAt } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** The plants of the stores that {@link makeStore} makes. */
@@ -78,7 +78,7 @@ Deno.test("openStore() creates a store for its user only in a missing or an empt
 Deno.test("openStore() refuses a missing directory", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("a/plants.db");
-  const missing = storeError("path", /^No such file or directory/);
+  const missing = isStoreError("path", /^No such file or directory/);
   await assert.rejects(openStore(fileAt(path), true), missing);
   assert.deepEqual(directory.names(), []);
 });
@@ -92,7 +92,7 @@ for (
   Deno.test(`${name} refuses a path without a store, or with the start of one, and changes nothing`, async () => {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
-    const missing = storeError(kind, "no such file");
+    const missing = isStoreError(kind, "no such file");
     for (const file of [directory.file("a/plants.db"), path]) {
       await assert.rejects(open(fileAt(file)), missing);
       assert.deepEqual(directory.names(), []);
@@ -101,7 +101,10 @@ for (
     for (const sql of ["", FIRST_TABLE]) {
       execute(path, sql);
       const before = Deno.readFileSync(path);
-      await assert.rejects(open(fileAt(path)), storeError(kind, "it is empty"));
+      await assert.rejects(
+        open(fileAt(path)),
+        isStoreError(kind, "it is empty"),
+      );
       assert.deepEqual(directory.names(), ["plants.db"]);
       assert.deepEqual(Deno.readFileSync(path), before);
     }
@@ -152,7 +155,7 @@ Deno.test("openStore() fails if another process keeps the lock", async () => {
   // With a real lock, Deno's own first writes would wait until its end.
   const connect = () => Promise.reject(LOCKED);
   const opening = openStore(fileAt(path), true, { connect, timeoutMs: 500 });
-  await assert.rejects(opening, storeError("locked"));
+  await assert.rejects(opening, isStoreError("locked"));
 });
 
 Deno.test("a store has more time to open if a killed service has left a large log", () => {
@@ -181,7 +184,7 @@ for (
       connect: () => new Promise(() => {}),
       timeoutMs: DELAY_MS_MIN + 100,
     });
-    await assert.rejects(opening, storeError("no answer"));
+    await assert.rejects(opening, isStoreError("no answer"));
     const reason =
       `copying the write-ahead log (${size}) into the store, which can take minutes`;
     assert.deepEqual(reasons, size === undefined ? [] : [reason]);
@@ -197,12 +200,12 @@ Deno.test("a store opens although one read fails, but not if it is damaged", asy
     (await open(fileAt(path), { connect: once })).close();
     const twice = failingFirst(corrupt(), corrupt());
     const opening = open(fileAt(path), { connect: twice });
-    await assert.rejects(opening, storeError("corrupt"));
+    await assert.rejects(opening, isStoreError("corrupt"));
   }
   // A page that Deno reads when it opens a store.
   overwrite(path, 5 * PAGE_BYTES, PAGE_BYTES);
   for (const open of OPEN) {
-    await assert.rejects(open(fileAt(path)), storeError("corrupt"));
+    await assert.rejects(open(fileAt(path)), isStoreError("corrupt"));
   }
 });
 
@@ -218,7 +221,7 @@ Deno.test("a store does not open if Deno has opened another one in its place", a
       files: new WatchedFiles(location.name, Deno.lstatSync(location.name)),
     });
     const opening = open(fileAt(path), { connect });
-    await assert.rejects(opening, storeError("elsewhere"));
+    await assert.rejects(opening, isStoreError("elsewhere"));
   }
 });
 

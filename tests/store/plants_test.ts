@@ -13,7 +13,7 @@ import { entriesOf, newPlants, range, WHOLE } from "../support/plants.ts";
 import {
   commitAll,
   fileAt,
-  storeError,
+  isStoreError,
   STORES,
   TestStore,
 } from "../support/stores.ts";
@@ -261,7 +261,7 @@ for (const [what, change] of CHANGES) {
       const other = await openInterrupted(opened.location, async () => {
         await change(kv, key);
       });
-      const changed = storeError("other", "another client has changed it");
+      const changed = isStoreError("other", "another client has changed it");
       await assert.rejects(removePlant(other, 1n), changed);
       const kept = what === "replaced" ? [[key, WHOLE]] : [];
       assert.deepEqual(await entriesOf(kv), kept);
@@ -275,7 +275,7 @@ Deno.test("removePlant() fails if the store does not answer in time", async () =
   const { path } = opened;
   const silence = () => new Promise<never>(() => {});
   const store = await openInterrupted(fileAt(path), silence);
-  const expected = storeError("no answer", "no answer within 0.3 s");
+  const expected = isStoreError("no answer", "no answer within 0.3 s");
   await assert.rejects(removePlant(store, 1n, 300), expected);
   store.close();
 });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { retryWhileLocked, withTimeout } from "../../src/store/retry.ts";
 import { StoreError } from "../../src/store/store_error.ts";
-import { LOCKED, storeError } from "../support/stores.ts";
+import { isStoreError, LOCKED } from "../support/stores.ts";
 
 /** More than the tests take. */
 const LONG_MS = 60_000;
@@ -13,7 +13,7 @@ function silence(): Promise<never> {
 
 Deno.test("withTimeout() returns the result of work, or rejects after a time", async () => {
   assert.equal(await withTimeout(LONG_MS, Promise.resolve(7)), 7);
-  const expected = storeError("no answer", "no answer within 0.01 s");
+  const expected = isStoreError("no answer", "no answer within 0.01 s");
   await assert.rejects(withTimeout(10, silence()), expected);
 });
 
@@ -27,7 +27,7 @@ Deno.test("retryWhileLocked() repeats an operation that meets a lock, and no oth
   errors.push(LOCKED, new StoreError("other", "disk I/O error"), LOCKED);
   await assert.rejects(
     retryWhileLocked(LONG_MS, operation),
-    storeError("other"),
+    isStoreError("other"),
   );
   assert.deepEqual(errors, [LOCKED]);
 });
@@ -38,11 +38,11 @@ Deno.test("retryWhileLocked() repeats an operation until its time is over, and f
     tries++;
     return Promise.reject(LOCKED);
   });
-  await assert.rejects(retrying, storeError("locked"));
+  await assert.rejects(retrying, isStoreError("locked"));
   assert.ok(tries > 1, `${tries} tries`);
 });
 
 Deno.test("retryWhileLocked() fails without an answer if an operation hangs", async () => {
   const hanging = retryWhileLocked(300, silence);
-  await assert.rejects(hanging, storeError("no answer"));
+  await assert.rejects(hanging, isStoreError("no answer"));
 });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { toServerError } from "../../src/store/open.ts";
-import { storeError } from "../support/stores.ts";
+import { isStoreError } from "../support/stores.ts";
 
 const TOKEN = "a-token/for-tests";
 
@@ -27,7 +27,7 @@ Deno.test("toServerError() puts the message of a server on one line of 200 UTF-1
 
 Deno.test("toServerError() recognizes of the errors of a server only that its plants are newer", () => {
   const malformed = new TypeError("database disk image is malformed");
-  storeError("other", malformed.message)(toServerError(malformed, TOKEN));
+  isStoreError("other", malformed.message)(toServerError(malformed, TOKEN));
   const newer = new RangeError("could not deserialize value");
-  storeError("newer format", /^a newer Deno /)(toServerError(newer, TOKEN));
+  isStoreError("newer format", /^a newer Deno /)(toServerError(newer, TOKEN));
 });

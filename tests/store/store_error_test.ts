@@ -7,7 +7,7 @@ import {
 } from "../../src/store/store_error.ts";
 import { execute, overwrite } from "../support/accidents.ts";
 import { makeStore } from "../support/plants.ts";
-import { storeError } from "../support/stores.ts";
+import { isStoreError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 const NEWER = "a newer Deno stored plants in it, or they are damaged";
@@ -117,7 +117,7 @@ Deno.test("toStoreError() recognizes what is wrong by the errors of Deno and SQL
       await makeStore(path);
       await assert.rejects(
         async () => await operation(path),
-        (thrown) => storeError(kind, message)(toStoreError(thrown)),
+        (thrown) => isStoreError(kind, message)(toStoreError(thrown)),
         what,
       );
     }

@@ -1,5 +1,4 @@
-/** Time limit of an event, many times what it takes on a busy machine. */
-export const WAIT_MS_MAX = 120_000;
+import { inTime } from "./waiting.ts";
 
 /** The outcome of a process that has ended. */
 export interface Ended {
@@ -30,7 +29,7 @@ export class BackgroundProcess implements AsyncDisposable {
 
   /**
    * Waits for output on stderr that matches a pattern; throws if the program
-   * ends first, or writes nothing for {@link WAIT_MS_MAX}.
+   * ends first, or writes nothing for `WAIT_MS_MAX`.
    * @param from length of the earlier output to ignore
    */
   async printed(pattern: RegExp, from = 0): Promise<RegExpExecArray> {
@@ -38,16 +37,25 @@ export class BackgroundProcess implements AsyncDisposable {
       const match = pattern.exec(this.stderr.slice(from));
       if (match !== null) return match;
       if (hasEnded) throw new Error(`no ${pattern} in: ${this.stderr}`);
-      hasEnded = await this.#soon(Promise.race([
+      const event = Promise.race([
         this.#written.promise.then(() => false),
         this.#ended.then(() => true),
-      ]));
+      ]);
+      hasEnded = await inTime(event, () => `${pattern} in: ${this.stderr}`);
     }
   }
 
-  /** Waits until it has ended, and every other process that has its stderr. */
-  ended(): Promise<Ended> {
-    return this.#soon(this.#ended);
+  /**
+   * Waits until it has ended, and every other process that has its stderr; kills
+   * it if it has not ended after `WAIT_MS_MAX`, and throws.
+   */
+  async ended(): Promise<Ended> {
+    try {
+      return await inTime(this.#ended, () => `its end after: ${this.stderr}`);
+    } catch (error) {
+      this.#signal("SIGKILL");
+      throw error;
+    }
   }
 
   /** Waits for something that it causes; throws if it ends first. */
@@ -60,11 +68,7 @@ export class BackgroundProcess implements AsyncDisposable {
 
   /** Sends a signal and waits until it ends. */
   stop(signal: Deno.Signal = "SIGTERM"): Promise<Ended> {
-    try {
-      this.process.kill(signal);
-    } catch {
-      // It has ended already.
-    }
+    this.#signal(signal);
     return this.ended();
   }
 
@@ -86,12 +90,11 @@ export class BackgroundProcess implements AsyncDisposable {
     return { status: code, signal, stdout: await stdout, stderr };
   }
 
-  /** Waits for a promise; throws after {@link WAIT_MS_MAX}. */
-  async #soon<T>(promise: Promise<T>): Promise<T> {
-    const late = Promise.withResolvers<never>();
-    const error = new Error(`nothing has happened after: ${this.stderr}`);
-    const timer = setTimeout(() => late.reject(error), WAIT_MS_MAX);
-    return await Promise.race([promise, late.promise])
-      .finally(() => clearTimeout(timer));
+  #signal(signal: Deno.Signal): void {
+    try {
+      this.process.kill(signal);
+    } catch {
+      // It has ended already.
+    }
   }
 }

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { BackgroundProcess } from "./background.ts";
 import { TemporaryDirectory } from "./temporary.ts";
+import { inTime, WAIT_MS_MAX } from "./waiting.ts";
 
 /** The path of Chromium. */
 const CHROMIUM = Deno.env.get("CHROMIUM") ?? "";
@@ -48,15 +49,18 @@ export class Browser implements AsyncDisposable {
   private constructor() {}
 
   static async start(): Promise<Browser> {
-    const browser = new Browser();
+    await using unstarted = new AsyncDisposableStack();
+    const browser = unstarted.use(new Browser());
     const [, host = ""] = await browser.#process.printed(DEVTOOLS_HOST);
     browser.#host = host;
+    unstarted.move();
     return browser;
   }
 
   async openTab(): Promise<Tab> {
     const url = `http://${this.#host}/json/new?about:blank`;
-    const response = await fetch(url, { method: "PUT" });
+    const signal = AbortSignal.timeout(WAIT_MS_MAX);
+    const response = await fetch(url, { method: "PUT", signal });
     const tab = new Tab((await response.json()).webSocketDebuggerUrl);
     for (const domain of ["Page", "Runtime", "Log"]) {
       await tab.send(`${domain}.enable`);
@@ -96,7 +100,7 @@ export class Tab implements AsyncDisposable {
 
   /** Sends a command, and waits for its result. */
   async send(method: string, params: Params = {}): Promise<unknown> {
-    await this.#opened;
+    await inTime(this.#opened, () => "a connection to the tab");
     const id = ++this.#commands;
     const reply = Promise.withResolvers<unknown>();
     this.#replies.set(id, reply);
@@ -110,7 +114,7 @@ export class Tab implements AsyncDisposable {
   async open(url: string): Promise<void> {
     this.#loaded = Promise.withResolvers();
     await this.send("Page.navigate", { url });
-    await this.#loaded.promise;
+    await inTime(this.#loaded.promise, () => `${url} is loaded`);
   }
 
   /** Goes back to the page before, which the browser may have kept. */
@@ -120,7 +124,7 @@ export class Tab implements AsyncDisposable {
     const index = Number(memberAt(history, "currentIndex")) - 1;
     const entryId = memberAt(history, "entries", `${index}`, "id");
     await this.send("Page.navigateToHistoryEntry", { entryId });
-    await this.#navigated.promise;
+    await inTime(this.#navigated.promise, () => "the page before is shown");
   }
 
   /** Returns the value of an expression in the page; promises are awaited. */
@@ -177,7 +181,7 @@ export class Tab implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.send("Page.close");
-    await this.#closed;
+    await inTime(this.#closed, () => "the tab is closed");
   }
 
   /** Handles a reply or an event. */

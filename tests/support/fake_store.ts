@@ -3,7 +3,7 @@ import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import type { CommitBounds, Store } from "../../src/store/kv_store.ts";
 import { COMMITS_FILE } from "../../src/store/open.ts";
 import { toStoreError } from "../../src/store/store_error.ts";
-import { settled } from "./fake_clock.ts";
+import { settled } from "./waiting.ts";
 
 /** A store in memory, with the bounds of a file, that does what a test says. */
 export class FakeStore implements Store {

@@ -21,8 +21,10 @@ export class KvServer implements AsyncDisposable {
   }
 
   static async start(file: string): Promise<KvServer> {
-    const server = new KvServer(file);
+    await using unstarted = new AsyncDisposableStack();
+    const server = unstarted.use(new KvServer(file));
     await server.restart();
+    unstarted.move();
     return server;
   }
 

@@ -3,7 +3,7 @@ import type { NewPlant } from "../../src/plant/plant.ts";
 import { History, isUnsettled } from "./history.ts";
 import { toJson } from "./plants.ts";
 import { post, type Target } from "./program.ts";
-import { inParallel } from "./waiting.ts";
+import { eventually, inParallel } from "./waiting.ts";
 
 /** The reply to a create; status 0 if the connection was lost. */
 export interface Answer {
@@ -58,6 +58,12 @@ export class Ledger extends History {
     const reply = await send(program, newPlant, signal);
     this.answered(create, reply.error ?? reply.status);
     return reply;
+  }
+
+  /** Waits until so many more plants were acknowledged. */
+  async acknowledges(count: number): Promise<void> {
+    const enough = this.acknowledged.size + count;
+    await eventually(() => this.acknowledged.size >= enough);
   }
 
   /** Creates plants: each is answered 200. */

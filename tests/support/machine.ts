@@ -157,7 +157,7 @@ export class Machine implements AsyncDisposable {
   async acknowledges(count: number): Promise<void> {
     const { acknowledged } = this.ledger;
     const enough = acknowledged.size + count;
-    await eventually((size) => size >= enough, () => acknowledged.size);
+    await eventually(() => acknowledged.size >= enough);
   }
 
   /** Waits for something in the journal. */
@@ -240,8 +240,8 @@ export class Machine implements AsyncDisposable {
       `leader=$(pgrep -x systemd -P $(pgrep -P ${process.process.pid}))
       nsenter -a -t $leader systemctl is-system-running && echo $leader`;
     const { stdout } = await process.causes(eventually(
-      ({ status }) => status === 0,
       () => new BackgroundProcess("bash", { args: ["-c", find] }).ended(),
+      ({ status }) => status === 0,
     ));
     [, this.#leader = ""] = stdout.trimEnd().split("\n");
     this.#journal = this.#spawn(

@@ -2,6 +2,7 @@
  * The tools that some tests need. As a program, this file names those that are
  * missing, and what is not tested without them.
  */
+import { spawnSync } from "node:child_process";
 import { globSync } from "node:fs";
 import { canMount } from "./temporary.ts";
 
@@ -13,14 +14,16 @@ function inVariable(name: string): () => boolean {
   return () => (Deno.env.get(name) ?? "") !== "";
 }
 
-/** A tool that a command of the shell finds. */
+/** A tool with which a command of the shell succeeds within a minute. */
 function byCommand(command: string): () => boolean {
   return () => {
-    const shell = new Deno.Command("sh", {
-      args: ["-c", command],
-      stdin: "null",
+    // Deno.Command has no time limit for a process that is awaited synchronously.
+    const { status } = spawnSync("sh", ["-c", command], {
+      stdio: "ignore",
+      timeout: 60_000,
+      killSignal: "SIGKILL",
     });
-    return shell.outputSync().success;
+    return status === 0;
   };
 }
 

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import tasks from "../../deno.json" with { type: "json" };
 import { BackgroundProcess, type Ended } from "./background.ts";
-
-export type { Ended };
+import { eventually, WAIT_MS_MAX } from "./waiting.ts";
 
 /** The token that a program under test accepts by default. */
 export const TOKEN = "test-token";
@@ -135,12 +134,12 @@ export interface Target {
   readonly httpClient?: Deno.HttpClient;
 }
 
-/** Sends POST /plants with a body. */
+/** Sends POST /plants with a body; by default, fails after `WAIT_MS_MAX`. */
 export function post(
   { origin, httpClient }: Target,
   body: BodyInit,
   headers: Readonly<Record<string, string>> = {},
-  signal?: AbortSignal,
+  signal: AbortSignal = AbortSignal.timeout(WAIT_MS_MAX),
 ): Promise<Response> {
   return fetch(`${origin}/plants`, {
     ...(httpClient && { client: httpClient }),
@@ -153,7 +152,7 @@ export function post(
       ...headers,
     },
     body,
-    ...(signal && { signal }),
+    signal,
   });
 }
 
@@ -171,9 +170,11 @@ export class Program extends BackgroundProcess {
     { flags = [], port = 0, ...options }: ServiceOptions = {},
   ): Promise<Program> {
     const args = ["--port", `${port}`, "--kv", store, ...flags];
-    const program = Program.spawn(args, options);
+    await using unstarted = new AsyncDisposableStack();
+    const program = unstarted.use(Program.spawn(args, options));
     const [, origin = ""] = await program.printed(BANNER);
     program.origin = origin;
+    unstarted.move();
     return program;
   }
 
@@ -207,7 +208,8 @@ export class Program extends BackgroundProcess {
   /** Sends GET, with the token. */
   get(path: string): Promise<Response> {
     const headers = { authorization: `Bearer ${TOKEN}` };
-    return fetch(this.origin + path, { headers });
+    const signal = AbortSignal.timeout(WAIT_MS_MAX);
+    return fetch(this.origin + path, { headers, signal });
   }
 
   /** Returns the value of a metric, whose name includes its labels. */
@@ -225,6 +227,18 @@ export async function replyStatus(reply: Promise<Response>): Promise<number> {
   const { status, body } = await reply;
   await body?.cancel();
   return status;
+}
+
+/** Waits until GET /readyz has a status. */
+export async function untilReady(
+  { origin }: Target,
+  status = 200,
+): Promise<void> {
+  await eventually(async () => {
+    const signal = AbortSignal.timeout(WAIT_MS_MAX);
+    const found = await replyStatus(fetch(`${origin}/readyz`, { signal }));
+    return found === status;
+  });
 }
 
 /** Counts the occurrences of a pattern in a text. */

@@ -4,10 +4,11 @@ import { AcceptedTokens } from "../../src/http/auth.ts";
 import { REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
 import { Service } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
-import { FakeClock, settled } from "./fake_clock.ts";
+import { FakeClock } from "./fake_clock.ts";
 import { FakeStore } from "./fake_store.ts";
 import type { Entry } from "./plants.ts";
 import { TOKEN } from "./program.ts";
+import { settled } from "./waiting.ts";
 import { type Reply, toBytes } from "./wire.ts";
 
 /** The tokens that the service accepts. */

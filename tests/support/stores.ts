@@ -108,7 +108,7 @@ export async function commitAll(
 }
 
 /** Returns a check of an error, for `assert.throws()` and `assert.rejects()`. */
-export function storeError(
+export function isStoreError(
   kind: StoreErrorKind,
   message: string | RegExp = /./,
 ): (error: unknown) => true {

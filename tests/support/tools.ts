@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { BackgroundProcess } from "./background.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 import { eventually } from "./waiting.ts";
 
@@ -21,19 +22,16 @@ export async function runTool(
     readonly env?: Readonly<Record<string, string>>;
   } = {},
 ): Promise<string> {
-  const child = new Deno.Command(command, {
+  await using running = new BackgroundProcess(command, {
     args: [...args],
     env,
     stdin: "piped",
-    stdout: "piped",
-    stderr: "piped",
-  }).spawn();
-  const output = child.output();
-  await new Blob([input]).stream().pipeTo(child.stdin);
-  const { success, stdout, stderr } = await output;
-  const decoder = new TextDecoder();
-  const text = decoder.decode(stdout) + decoder.decode(stderr);
-  assert.ok(success, `${command} ${args.join(" ")}: ${text}`);
+  });
+  const ending = running.ended();
+  await new Blob([input]).stream().pipeTo(running.process.stdin);
+  const { status, stdout, stderr } = await ending;
+  const text = stdout + stderr;
+  assert.equal(status, 0, `${command} ${args.join(" ")}: ${text}`);
   return text;
 }
 
@@ -88,7 +86,7 @@ export function freePort(): number {
 
 /** Waits until a program listens on a port. */
 export async function listens(port: number): Promise<void> {
-  await eventually((it) => it, async () => {
+  await eventually(async () => {
     try {
       using _connection = await Deno.connect({ hostname: "127.0.0.1", port });
       return true;

@@ -1,10 +1,56 @@
+/** How tests wait for events. */
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
-import { WAIT_MS_MAX } from "./background.ts";
-import { type Program, replyStatus } from "./program.ts";
 
 // To time the steps of a load; eventually() waits for an event.
 export { pause };
+
+/** Time limit of an event, many times what it takes on a busy machine. */
+export const WAIT_MS_MAX = 120_000;
+
+/**
+ * Waits for an event; throws after {@link WAIT_MS_MAX}.
+ * @param describe returns what was expected, and perhaps what happened instead
+ */
+export async function inTime<T>(
+  event: T | Promise<T>,
+  describe: () => string,
+): Promise<T> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    late.reject(
+      new Error(`not within ${WAIT_MS_MAX / 1_000} s: ${describe()}`),
+    );
+  }, WAIT_MS_MAX);
+  try {
+    return await Promise.race([event, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Repeats an attempt until its result is as expected, by default `true`. Throws
+ * after {@link WAIT_MS_MAX}, also if an attempt takes as long.
+ */
+export async function eventually<T>(
+  attempt: () => T | Promise<T>,
+  isExpected: (result: T) => boolean = Boolean,
+  { everyMs = 50 } = {},
+): Promise<T> {
+  const untilMs = performance.now() + WAIT_MS_MAX;
+  for (;;) {
+    const result = await inTime(attempt(), () => `the end of ${attempt}`);
+    if (isExpected(result)) return result;
+    if (performance.now() > untilMs) {
+      const last = JSON.stringify(result);
+      assert.fail(
+        `not within ${WAIT_MS_MAX / 1_000} s: ${attempt}, last ${last}`,
+      );
+    }
+    await pause(everyMs);
+  }
+}
 
 /** Waits for all parts, and only then throws the first failure. */
 export async function settleAll(
@@ -27,28 +73,11 @@ export async function inParallel<T>(
   }));
 }
 
-/** Repeats something until its result is as expected; throws after minutes. */
-export async function eventually<T>(
-  isExpected: (reply: T) => boolean,
-  attempt: () => T | Promise<T>,
-  { everyMs = 50 } = {},
-): Promise<T> {
-  const untilMs = performance.now() + WAIT_MS_MAX;
-  for (;;) {
-    const reply = await attempt();
-    if (isExpected(reply)) return reply;
-    if (performance.now() > untilMs) {
-      assert.fail(`not within minutes: ${JSON.stringify(reply)}`);
-    }
-    await pause(everyMs);
-  }
-}
-
-/** Waits until GET /readyz has a status. */
-export async function untilReady(
-  { origin }: Pick<Program, "origin">,
-  status = 200,
-): Promise<void> {
-  const readyz = () => replyStatus(fetch(`${origin}/readyz`));
-  await eventually((found) => found === status, readyz);
+/**
+ * Waits until promises that depend on nothing else have settled. Each turn
+ * settles what depends on the turn before. The longest chain in `src`, that of a
+ * create from its request to its commit, has far fewer than 50.
+ */
+export async function settled(): Promise<void> {
+  for (let turn = 0; turn < 50; turn++) await undefined;
 }

@@ -1,6 +1,6 @@
 import { Buffer } from "node:buffer";
-import { WAIT_MS_MAX } from "./background.ts";
 import { TOKEN } from "./program.ts";
+import { WAIT_MS_MAX } from "./waiting.ts";
 
 /** A reply as received. */
 export interface Reply {

@@ -5,7 +5,7 @@ import type { StoreErrorKind } from "../../../src/store/store_error.ts";
 import { execute, overwrite, PAGE_BYTES } from "../../support/accidents.ts";
 import { FIRST_TABLE, makeStore } from "../../support/plants.ts";
 import { replaced } from "../../support/replaced.ts";
-import { storeError } from "../../support/stores.ts";
+import { isStoreError } from "../../support/stores.ts";
 import { TemporaryDirectory } from "../../support/temporary.ts";
 import { runTool } from "../../support/tools.ts";
 
@@ -115,7 +115,7 @@ Deno.test("inspect() refuses what is no store, corrupt, or has a file that is fo
       const contentOf = () =>
         lstatOrUndefined(path)?.isFile ? Deno.readFileSync(path) : undefined;
       const content = contentOf();
-      assert.throws(() => inspect(path), storeError(kind, message), what);
+      assert.throws(() => inspect(path), isStoreError(kind, message), what);
       assert.deepEqual(directory.names(), names, what);
       assert.deepEqual(contentOf(), content, what);
     }
@@ -128,9 +128,9 @@ Deno.test("inspect() refuses a name that SQLite has for its own files, whatever 
     const path = directory.file(`plants.db${suffix}`);
     const message =
       `SQLite keeps its own files under names that end with ${suffix}`;
-    assert.throws(() => inspect(path), storeError("path", message));
+    assert.throws(() => inspect(path), isStoreError("path", message));
     await makeStore(path);
-    assert.throws(() => inspect(path), storeError("path", message));
+    assert.throws(() => inspect(path), isStoreError("path", message));
   }
 });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { isSameFile, WatchedFiles } from "../../../src/store/files/watch.ts";
 import { makeStore } from "../../support/plants.ts";
-import { storeError } from "../../support/stores.ts";
+import { isStoreError } from "../../support/stores.ts";
 import { TemporaryDirectory } from "../../support/temporary.ts";
 
 /** Opens a store with one plant, and returns its files. */
@@ -11,8 +11,8 @@ async function openFiles(path: string) {
   return { kv, files: new WatchedFiles(path, Deno.statSync(path)) };
 }
 
-const DELETED = storeError("lost", "it was deleted or moved");
-const REPLACED = storeError("lost", "it was replaced");
+const DELETED = isStoreError("lost", "it was deleted or moved");
+const REPLACED = isStoreError("lost", "it was replaced");
 
 Deno.test("WatchedFiles finds that a database was deleted, replaced, or moved with a link to it in its place", async () => {
   using directory = new TemporaryDirectory();
@@ -43,7 +43,7 @@ Deno.test("WatchedFiles finds that the log of the database, or its index, was de
   using _ = kv;
   for (const suffix of ["-wal", "-shm"]) {
     const message = `its plants.db${suffix} was deleted or replaced`;
-    const lost = storeError("lost", message);
+    const lost = isStoreError("lost", message);
     Deno.renameSync(path + suffix, `${path}.away`);
     assert.throws(() => files.verifyAll(), lost);
     Deno.createSync(path + suffix).close();

@@ -1,4 +1,4 @@
-import { settled } from "../../support/fake_clock.ts";
+import { settled } from "../../support/waiting.ts";
 
 /** Time that passes from event to event, so that hours take milliseconds. */
 export class VirtualTime {
