@@ -12,7 +12,7 @@ import { formatNewPlant, type Plant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openExistingStore } from "../store/open.ts";
 import { getPlant, listPlants, type PlantEntry } from "../store/plants.ts";
-import { isDamage, type StoreError } from "../store/store_error.ts";
+import { corrupt, isDamage, type StoreError } from "../store/store_error.ts";
 
 /**
  * Writes plants to stdout, one NewPlant per line: those of some ids, or all in
@@ -86,13 +86,31 @@ async function* listAll(
   store: KvStore,
   damaged: (ids: string, error: StoreError) => void,
 ): AsyncGenerator<readonly PlantEntry[]> {
+  // Read first: a damaged key can end a listing as if no plant followed.
+  const highestId = await highestIdOf(store);
   const { error, lastId: from } = yield* untilDamage(listPlants(store));
-  if (error === undefined) return;
+  const isCut = highestId !== undefined &&
+    (from === undefined || from < highestId);
+  if (error === undefined && !isCut) return;
   const backward = listPlants(store, from, true);
   const { lastId: to } = yield* untilDamage(backward);
+  // An operator has removed the last plants meanwhile.
+  if (error === undefined && to === undefined) return;
   const after = from === undefined ? "" : ` after ${from}`;
   const before = to === undefined ? "" : ` before ${to}`;
-  damaged(`ids${after}${before}`, error);
+  damaged(`ids${after}${before}`, error ?? corrupt());
+}
+
+/** Returns the highest id; `undefined` if there is none, or it cannot be read. */
+async function highestIdOf(store: KvStore): Promise<bigint | undefined> {
+  try {
+    for await (const [highest] of listPlants(store, undefined, true)) {
+      return highest?.id;
+    }
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+  }
+  return undefined;
 }
 
 /** How a listing has ended. */

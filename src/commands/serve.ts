@@ -7,6 +7,7 @@ import { AcceptedTokens } from "../http/auth.ts";
 import { clientOriginOf } from "../http/origin.ts";
 import { listen, tryToListen } from "../http/server.ts";
 import { SWEEP_MS } from "../limits.ts";
+import { fileFailure, OperatorError } from "../operator_error.ts";
 import { Service } from "../service.ts";
 import { openStore } from "../store/open.ts";
 import type { StoreError } from "../store/store_error.ts";
@@ -49,20 +50,21 @@ export async function serve(settings: Settings): Promise<number> {
   if (opened === undefined) return 0;
   const { store, isNew } = opened;
   try {
-    const server = listen(config, log);
-    const { address } = server;
-    const baseUrl = config.baseUrl ?? clientOriginOf(address);
-    const service = new Service(store, {
-      tokens,
-      log,
-      baseUrl,
-      onHealthChange: (error) => logHealth(error, config.store, log),
-    });
-    server.answerWith(service);
+    const baseUrlFor = (address: string) =>
+      config.baseUrl ?? clientOriginOf(address);
+    const server = listen(config, log, (address) =>
+      new Service(store, {
+        tokens,
+        log,
+        baseUrl: baseUrlFor(address),
+        onHealthChange: (error) => logHealth(error, config.store, log),
+      }));
+    const service = server.handler;
     const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
+    const { address } = server;
     printBanner(log, config, {
       address,
-      baseUrl,
+      baseUrl: baseUrlFor(address),
       isNewStore: isNew,
       generatedToken,
     });
@@ -95,10 +97,7 @@ function reload(
     return;
   }
   try {
-    // Reading from a pipe could block the service for ever.
-    if (!Deno.statSync(tokenFile).isFile) {
-      throw new Error(`${tokenFile} is not a regular file`);
-    }
+    requireRegularFile(settings.nameOf("tokenFile"), tokenFile);
     const tokens = settings.tokens();
     accepted.replace(tokens);
     const count = countOf(tokens.length, "token", "tokens");
@@ -106,6 +105,23 @@ function reload(
   } catch (error) {
     const why = errorMessage(error);
     log.error("tokens kept", `the tokens did not change: ${why}`);
+  }
+}
+
+/**
+ * Requires that the file of a setting is no pipe, because reading from one could
+ * block the service for ever.
+ * @throws {OperatorError}
+ */
+function requireRegularFile(setting: string, path: string): void {
+  let isFile: boolean;
+  try {
+    isFile = Deno.statSync(path).isFile;
+  } catch (error) {
+    throw fileFailure(`${setting}: cannot read ${path}`, error);
+  }
+  if (!isFile) {
+    throw new OperatorError(`${setting}: ${path} is not a regular file`);
   }
 }
 

@@ -134,34 +134,6 @@ const SETTINGS = {
   },
 } as const satisfies Readonly<Record<string, Setting>>;
 
-/** A variable of Deno that would make an answer untrue, so it must have no value. */
-interface RefusedVariable {
-  readonly name: string;
-  /** The evaluation that refuses it; `config()` evaluates the store, too. */
-  readonly refusedBy: "config" | "store";
-  /** What Deno does if it has a value. */
-  readonly effect: string;
-}
-
-/** Their values are never looked at: what Deno accepts there can change. */
-const REFUSED_VARIABLES: readonly RefusedVariable[] = [
-  {
-    name: "DENO_SERVE_ADDRESS",
-    refusedBy: "config",
-    effect: "listen on another address",
-  },
-  {
-    name: "DENO_KV_DB_MODE",
-    refusedBy: "store",
-    effect: "open another store",
-  },
-  {
-    name: "DENO_KV_PATH_PREFIX",
-    refusedBy: "store",
-    effect: "open another store",
-  },
-];
-
 /** The name of a setting. */
 export type SettingKey = keyof typeof SETTINGS;
 
@@ -241,7 +213,7 @@ export class Settings {
 
   /** Reads the configuration of the service. @throws {OperatorError} */
   config(): Config {
-    this.#refuseVariables("config");
+    this.#refuse("listen on another address", "DENO_SERVE_ADDRESS");
     return {
       ...this.address(),
       logFormat: this.logFormat(),
@@ -255,7 +227,11 @@ export class Settings {
 
   /** Reads the location of the store. @throws {OperatorError} */
   store(): StoreSetting {
-    this.#refuseVariables("store");
+    this.#refuse(
+      "open another store",
+      "DENO_KV_DB_MODE",
+      "DENO_KV_PATH_PREFIX",
+    );
     const store = this.#orDefault(SETTINGS.kv);
     const names = {
       setting: this.nameOf("kv"),
@@ -354,10 +330,14 @@ export class Settings {
     };
   }
 
-  /** Refuses the variables of Deno for an evaluation. @throws {OperatorError} */
-  #refuseVariables(evaluation: RefusedVariable["refusedBy"]): void {
-    for (const { name, refusedBy, effect } of REFUSED_VARIABLES) {
-      if (refusedBy === evaluation && this.#variable(name)) {
+  /**
+   * Refuses variables of Deno that would make an answer untrue. Their values do not
+   * matter: what Deno accepts there can change.
+   * @throws {OperatorError}
+   */
+  #refuse(effect: string, ...variables: readonly string[]): void {
+    for (const name of variables) {
+      if (this.#variable(name)) {
         throw new OperatorError(`unset ${name}, which makes Deno ${effect}`);
       }
     }

@@ -57,11 +57,10 @@ interface Handler {
 }
 
 /** A server that is listening. */
-export interface Server {
+export interface Server<ItsHandler extends Handler = Handler> {
   /** The bound address as a URL. */
   readonly address: string;
-  /** Answers requests with a handler. Requests that have arrived before wait for it. */
-  answerWith(handler: Handler): void;
+  readonly handler: ItsHandler;
   /**
    * Stops listening. Resolves when all requests are answered, or at once if the
    * runtime has already stopped listening.
@@ -71,27 +70,19 @@ export interface Server {
 
 /**
  * Listens, and again whenever the runtime stops listening, which happens when the
- * process is out of file descriptors. The handler follows with `answerWith()`,
- * because it needs the address, and a port of 0 is known only when it is bound. If a
- * free port were chosen before, another process could take it.
+ * process is out of file descriptors.
+ * @param createHandler returns what answers the requests. It depends on the bound
+ * address, as a port of 0 is known only then. If a free port were chosen before,
+ * another process could take it.
  * @throws {ListenError}
  */
-export function listen({ host, port, tls }: ListenAddress, log: Log): Server {
-  let handler: Handler | undefined;
-  const { promise: handlerGiven, resolve: giveHandler } = Promise
-    .withResolvers<Handler>();
-  /** Answers a request that has arrived before the handler. */
-  async function answerLater(request: Request): Promise<Response> {
-    const given = await handlerGiven;
-    return await given.handle(request);
-  }
-
+export function listen<ItsHandler extends Handler>(
+  { host, port, tls }: ListenAddress,
+  log: Log,
+  createHandler: (address: string) => ItsHandler,
+): Server<ItsHandler> {
   const options = { hostname: host, port, ...tls, onListen() {} };
-  const start = () =>
-    Deno.serve(
-      options,
-      (request) => handler?.handle(request) ?? answerLater(request),
-    );
+  const start = () => Deno.serve(options, (request) => handler.handle(request));
   let server: Deno.HttpServer<Deno.NetAddr>;
   try {
     server = start();
@@ -100,6 +91,8 @@ export function listen({ host, port, tls }: ListenAddress, log: Log): Server {
   }
   const { hostname, port: bound } = server.addr;
   const address = originOf(hostname, bound, tls !== undefined);
+  // No request arrives before, because nothing waits in between.
+  const handler = createHandler(address);
   // If the port was 0, listen on the same one again.
   options.port = bound;
   let isStopping = false;
@@ -129,10 +122,7 @@ export function listen({ host, port, tls }: ListenAddress, log: Log): Server {
 
   return {
     address,
-    answerWith(given) {
-      handler = given;
-      giveHandler(given);
-    },
+    handler,
     async shutdown() {
       isStopping = true;
       // It rejects if the runtime has stopped listening.

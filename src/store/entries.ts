@@ -44,14 +44,10 @@ export function keyOf(id: bigint): Deno.KvKey {
   return [PLANTS, id];
 }
 
-/** Returns the id in the key of a plant, or in a longer one that begins with it. */
-export function idIn([first, id]: Deno.KvKey): bigint | undefined {
-  return first === PLANTS && typeof id === "bigint" ? id : undefined;
-}
-
 /** Returns whether a key is that of a plant: other programs may store longer ones. */
 export function isPlantKey(key: Deno.KvKey): key is readonly [string, bigint] {
-  return key.length === 2 && idIn(key) !== undefined;
+  const [first, id] = key;
+  return key.length === 2 && first === PLANTS && typeof id === "bigint";
 }
 
 /**

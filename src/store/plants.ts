@@ -1,7 +1,7 @@
 /** What an operator does with an open store. Every function ends in bounded time. */
 import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../limits.ts";
 import { type Plant, toPlant } from "../plant/plant.ts";
-import { idIn, isPlantKey, keyOf, readEntry } from "./entries.ts";
+import { isPlantKey, keyOf, readEntry } from "./entries.ts";
 import { ALWAYS, type KvStore } from "./kv_store.ts";
 import { retryWhileLocked, withTimeout } from "./retry.ts";
 import { corrupt, isDamage, StoreError } from "./store_error.ts";
@@ -21,7 +21,7 @@ export const PAGE_KEYS = 128;
 /** Time for one page of a listing, or for one plant. */
 const READ_MS_MAX = 10_000;
 
-/** The smallest part of a key. */
+/** The smallest part of a key: with it, a key is the first one behind another. */
 const FIRST_PART = new Uint8Array();
 
 /**
@@ -39,24 +39,6 @@ export async function getPlant(
 }
 
 /**
- * Returns the position of a key in a listing. Other programs may store longer keys
- * that begin with that of a plant, and those are listed behind it. So the key of
- * plant 5 has the position 10, and all longer ones of 5 have the position 11.
- */
-function positionOf(key: Deno.KvKey): bigint | undefined {
-  const id = idIn(key);
-  if (id === undefined) return undefined;
-  return isPlantKey(key) ? 2n * id : 2n * id + 1n;
-}
-
-/** Returns the first key at a position. */
-function keyAt(position: bigint): Deno.KvKey {
-  const isPlant = position % 2n === 0n;
-  const id = isPlant ? position / 2n : (position - 1n) / 2n;
-  return isPlant ? keyOf(id) : [...keyOf(id), FIRST_PART];
-}
-
-/**
  * Lists the plants above an id, in the order of ids or in reverse, in pages. At
  * damage, it yields the plants before it, then throws.
  * @throws {StoreError}
@@ -66,14 +48,13 @@ export async function* listPlants(
   after = ID_MIN - 1n,
   reverse = false,
 ): AsyncGenerator<readonly PlantEntry[]> {
-  // The positions that are not listed yet: from `first` to before `end`.
-  let first = 2n * (after + 1n);
-  let end = 2n * (ID_MAX + 1n);
+  let before = ID_MAX + 1n;
+  let [start, end] = [keyOf(after + 1n), keyOf(before)];
   let limit = PAGE_KEYS;
   for (;;) {
-    const range = { start: keyAt(first), end: keyAt(end) };
     let page: readonly Deno.KvEntry<unknown>[];
     try {
+      const range = { start, end };
       const reading = store.runUnverified((kv) =>
         Array.fromAsync(kv.list(range, { limit, reverse }))
       );
@@ -85,24 +66,26 @@ export async function* listPlants(
       continue;
     }
     const plants: PlantEntry[] = [];
-    const lastKey = page.at(-1)?.key;
     for (const { key, value } of page) {
-      const isPlant = isPlantKey(key);
-      // The longer keys of a plant have one position. The last key of a page has to
-      // count, so that the next page begins behind it.
-      if (!isPlant && key !== lastKey) continue;
-      const position = positionOf(key);
-      if (position === undefined || position < first || position >= end) {
+      // Other programs may store longer keys.
+      if (!isPlantKey(key)) continue;
+      const [, id] = key;
+      if (id <= after || id >= before) {
         // Damage has changed the order. This listing might never end.
         yield plants;
         throw corrupt();
       }
-      if (reverse) end = position;
-      else first = position + 1n;
-      if (isPlant) plants.push({ id: key[1], plant: toPlant(value) });
+      if (reverse) before = id;
+      else after = id;
+      plants.push({ id, plant: toPlant(value) });
     }
     yield plants;
-    if (page.length < limit) return;
+    const last = page.at(-1)?.key;
+    if (last === undefined || page.length < limit) return;
+    // At damage, the next key might be this one again, and so on for ever.
+    if (plants.length === 0 && limit === 1) throw corrupt();
+    if (reverse) end = last;
+    else start = [...last, FIRST_PART];
   }
 }
 
