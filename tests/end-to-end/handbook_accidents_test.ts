@@ -186,14 +186,17 @@ Deno.test({
     );
     await destroyPageOf(machine, "Monstera 1000");
     const restored = await machine.succeed(RESTORE);
-    assert.match(restored, /^ids after \d+ before \d+ cannot be read: /m);
+    const [, after, before] =
+      /^ids after (\d+) before (\d+) cannot be read: /m.exec(restored) ?? [];
     assert.match(restored, /in the future: .*plants-2999-01-01-053000/);
     assert.match(restored, /unexpected end of file/);
-    assert.deepEqual(restored.match(/^{.*}$/gm), [
-      '{"id":998,"name":"Monstera 998"}',
-      '{"id":999,"name":"Monstera 999"}',
-      '{"id":1002,"name":"Monstera 1002"}',
-    ]);
+    // How many plants a page has depends on the commits of the import.
+    assert.deepEqual(
+      restored.match(/^{.*}$/gm),
+      [998, 999, 1002]
+        .filter((id) => id > Number(after) && id < Number(before))
+        .map((id) => `{"id":${id},"name":"Monstera ${id}"}`),
+    );
     assert.equal((await machine.run("plants export 1")).status, 1);
     await machine.succeed("plants export 999 1000 1001");
     // Without any backup, what can be read is restored.
