@@ -2,12 +2,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { exportPlants } from "../../src/commands/export.ts";
 import { importPlants, LINE_BYTES_MAX } from "../../src/commands/import.ts";
-import {
-  BODY_BYTES_MAX,
-  COMMIT_MS_MAX,
-  ID_MIN,
-  SWEEP_MS,
-} from "../../src/limits.ts";
+import { BODY_BYTES_MAX, COMMIT_MS_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
 import { FakeClock } from "../support/fake_clock.ts";
@@ -23,7 +18,7 @@ import {
 import { settings } from "../support/settings.ts";
 import { fileAt, isStoreError } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { pause, settled } from "../support/waiting.ts";
+import { settled } from "../support/waiting.ts";
 
 /**
  * Imports a file with these bytes, in this process.
@@ -296,23 +291,28 @@ Deno.test("importPlants() creates no store if it cannot open its input, and fail
 Deno.test("importPlants() waits for a slow store as long as it makes progress", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
-  const clock = new FakeClock();
+  let now = 0;
+  let swept = Promise.withResolvers<void>();
+  const clock = () => {
+    swept.resolve();
+    return now;
+  };
   const store = new ImportedStore(async () => {
     await settled();
-    clock.now += COMMIT_MS_MAX - 1;
-    // The import has looked at the clock meanwhile: its timer, of the same
-    // interval, was set before this one.
-    await pause(SWEEP_MS);
+    now += COMMIT_MS_MAX - 1;
+    // While the import waits for a commit, only its sweep reads the clock.
+    swept = Promise.withResolvers();
+    await swept.promise;
   });
   const lines = newPlants(range(1n, 250)).map(toJson);
   const { result, stderr } = await importBytes(
     path,
     lines.join("\n"),
-    { clock: clock.read, open: store.open },
+    { clock, open: store.open },
   );
   assert.ok(stderr.endsWith(summary({ created: 250 })), stderr);
   assert.equal(result, 0);
-  assert.ok(clock.now > 2 * COMMIT_MS_MAX);
+  assert.ok(now > 2 * COMMIT_MS_MAX);
 });
 
 Deno.test("importPlants() fails if the store makes no progress for COMMIT_MS_MAX", async () => {

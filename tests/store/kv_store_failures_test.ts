@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { DatabaseSync } from "node:sqlite";
-import { setTimeout as sleep } from "node:timers/promises";
 import { SYSTEM_CLOCK } from "../../src/clock.ts";
 import { COMMIT_MS_MAX, ID_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
@@ -11,6 +10,7 @@ import { StoreHealth } from "../../src/store/health.ts";
 import { KvStore } from "../../src/store/kv_store.ts";
 import {
   COMMITS_FILE,
+  connectTo,
   openExistingStore,
   openStore,
 } from "../../src/store/open.ts";
@@ -20,7 +20,6 @@ import {
   type PlantEntry,
   removePlant,
 } from "../../src/store/plants.ts";
-import { LOCK_RETRY_MS_MAX } from "../../src/store/retry.ts";
 import {
   corrupt,
   StoreError,
@@ -37,76 +36,115 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { makeStore, newPlants, range, WHOLE } from "../support/plants.ts";
 import { fileAt, isStoreError, LOCKED, TestStore } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { inTime } from "../support/waiting.ts";
+
+/**
+ * Opens a store in a file, and reports its first operation that meets the lock of
+ * another process.
+ */
+async function openReportingLock(
+  path: string,
+): Promise<{ store: KvStore; metLock: Promise<void> }> {
+  const { promise: metLock, resolve } = Promise.withResolvers<void>();
+  const connection = await connectTo(fileAt(path));
+  const store = new KvStore({
+    ...connection,
+    recognize(thrown) {
+      const error = connection.recognize(thrown);
+      if (error.kind === "locked") resolve();
+      return error;
+    },
+  });
+  // Deno may write after the opening; its first operation waits for that.
+  await store.probe();
+  return { store, metLock };
+}
 
 Deno.test("commit() and probe() meet the lock of another process at once, and write nothing", async () => {
   await using opened = await TestStore.inFile();
   const { store, path } = opened;
   await store.commit(newPlants([1n]));
-  const startMs = performance.now();
   {
     using _lock = new StoreLock(path);
-    const commit = store.commit(newPlants([2n]));
-    await assert.rejects(commit, isStoreError("locked"));
-    await assert.rejects(store.probe(), isStoreError("locked"));
+    // SQLite itself would wait for 5 s, each time, and block every commit meanwhile.
+    await inTime(
+      (async () => {
+        for (const id of range(2n, 30)) {
+          const commit = store.commit(newPlants([id]));
+          await assert.rejects(commit, isStoreError("locked"));
+          await assert.rejects(store.probe(), isStoreError("locked"));
+        }
+      })(),
+      () => "a commit and a probe that do not wait for the lock",
+    );
   }
-  // SQLite itself would wait 5 s, and block every commit meanwhile.
-  assert.ok(performance.now() - startMs < 4_000);
   assert.deepEqual(await listed(store), { plants: newPlants([1n]) });
   store.verifyFiles();
   assert.equal(await store.commit(newPlants([2n])), "committed");
 });
 
-Deno.test("a create and a probe wait until another process releases the lock", async () => {
-  await using opened = await TestStore.inFile();
-  const { store, path } = opened;
-  const listener = { committed() {}, commitFailed: assert.fail };
-  const committer = new Committer(store, listener, SYSTEM_CLOCK);
-  const health = new StoreHealth(store, assert.fail, SYSTEM_CLOCK);
-  const lock = new StoreLock(path);
-  const waiting = Promise.all([
-    committer.create({ id: 1n, plant: WHOLE }),
-    health.probe(),
-  ]);
-  const early = await Promise.race([waiting, sleep(100, "waits")]);
-  lock[Symbol.dispose]();
-  assert.equal(early, "waits");
-  assert.deepEqual(await waiting, ["stored", undefined]);
-});
+for (
+  const [what, operate, result] of [
+    [
+      "a create",
+      (store: KvStore) => {
+        const listener = { committed() {}, commitFailed: assert.fail };
+        const committer = new Committer(store, listener, SYSTEM_CLOCK);
+        return committer.create({ id: 2n, plant: WHOLE });
+      },
+      "stored",
+    ],
+    [
+      "a probe",
+      (store: KvStore) =>
+        new StoreHealth(store, assert.fail, SYSTEM_CLOCK).probe(),
+      undefined,
+    ],
+    ["removePlant()", (store: KvStore) => removePlant(store, 1n), true],
+  ] as const
+) {
+  Deno.test(`${what} waits until another process releases the lock`, async () => {
+    using directory = new TemporaryDirectory();
+    const path = directory.file("plants.db");
+    await makeStore(path);
+    const { store, metLock } = await openReportingLock(path);
+    const lock = new StoreLock(path);
+    const waiting = operate(store);
+    await inTime(metLock, () => "it meets the lock");
+    lock[Symbol.dispose]();
+    assert.equal(await waiting, result);
+    store.close();
+  });
+}
 
 Deno.test("a create fails at its deadline while another process keeps the lock, which is reported, and writes nothing", async () => {
   await using opened = await TestStore.inFile();
   const { store, path } = opened;
   const clock = new FakeClock();
   const errors: StoreError[] = [];
-  const committer = new Committer(store, {
+  const paused = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const listener = {
     committed() {},
-    commitFailed: (error) => errors.push(error),
-  }, clock.read);
+    commitFailed: (error: StoreError) => void errors.push(error),
+  };
+  const committer = new Committer(store, listener, clock.read, () => {
+    paused.resolve();
+    return released.promise;
+  });
   {
     using _lock = new StoreLock(path);
     const creating = committer.create({ id: 1n, plant: WHOLE });
-    await sleep(100);
+    await paused.promise;
     clock.now = COMMIT_MS_MAX;
     committer.expire();
     assert.equal(await creating, "failed");
     assert.deepEqual(errors, [LOCKED]);
-    // The last try has ended.
-    await sleep(100);
   }
-  await sleep(2 * LOCK_RETRY_MS_MAX);
-  assert.deepEqual(await listed(store), { plants: [] });
-});
-
-Deno.test("removePlant() waits until another process releases the lock", async () => {
-  await using opened = await TestStore.inFile();
-  const { store, path } = opened;
-  await store.commit(newPlants([1n]));
-  const lock = new StoreLock(path);
-  const removing = removePlant(store, 1n);
-  const early = await Promise.race([removing, sleep(100, "waits")]);
-  lock[Symbol.dispose]();
-  assert.equal(early, "waits");
-  assert.equal(await removing, true);
+  released.resolve();
+  const [other = assert.fail()] = newPlants([2n]);
+  assert.equal(await committer.create(other), "stored");
+  assert.deepEqual(await listed(store), { plants: [other] });
 });
 
 Deno.test("removePlant() fails while another process keeps the lock, and removes nothing", async () => {
@@ -121,7 +159,7 @@ Deno.test("removePlant() fails while another process keeps the lock, and removes
   assert.deepEqual(await listed(store), { plants: newPlants([1n]) });
 });
 
-/** Lists what can be listed, and says why the listing ended early. */
+/** Returns what a listing yields, and the kind of its error if it ends early. */
 async function listed(store: KvStore, reverse = false) {
   const plants: PlantEntry[] = [];
   try {
