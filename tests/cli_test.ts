@@ -97,10 +97,11 @@ Deno.test("main() refuses an invalid command line with one line and status 2, an
   ) {
     const printed = await run(args, { KV_PATH: store });
     const { result, stdout, stderr } = printed;
-    assert.deepEqual([result, stdout], [2, ""]);
-    if (typeof message !== "string") assert.match(stderr, message);
-    else assert.equal(stderr, `plant-store: ${message}`);
-    assert.deepEqual(directory.names(), ["in"]);
+    const row = args.join(" ");
+    assert.deepEqual([result, stdout], [2, ""], row);
+    if (typeof message !== "string") assert.match(stderr, message, row);
+    else assert.equal(stderr, `plant-store: ${message}`, row);
+    assert.deepEqual(directory.names(), ["in"], row);
   }
 });
 

@@ -9,21 +9,36 @@ import {
   COMMIT_MS_MAX,
   SWEEP_MS,
 } from "../src/limits.ts";
+import { samples } from "../src/reference/samples.ts";
 import { COMMIT_CHARS_MAX } from "../src/store/committer.ts";
 
-/** How long the clients of the API reference wait for a reply. */
-const REPLY_MS_MAX = 20_000;
+/** Returns how long the samples of the API reference wait for a reply, by language. */
+function replyMsMax(): Readonly<Record<string, number>> {
+  const { curl = "", TypeScript = "", Python = "" } = samples("http://x.test");
+  const numberIn = (sample: string, pattern: RegExp) =>
+    Number(pattern.exec(sample)?.[1]?.replace("_", ""));
+  return {
+    curl: 1_000 * numberIn(curl, /--max-time (\d+)/),
+    TypeScript: numberIn(TypeScript, /AbortSignal\.timeout\(([\d_]+)\)/),
+    Python: 1_000 * numberIn(Python, /timeout=(\d+)/),
+  };
+}
 
 /** Deno KV's limit for a value. */
 const VALUE_BYTES_MAX = 65_536;
 
-Deno.test("the limits fit one another", () => {
+Deno.test("an import, a drain and the wait of a client are longer than what they include", () => {
   // A plant that fits no commit would wait for ever.
   assert.ok(LINE_BYTES_MAX <= COMMIT_CHARS_MAX);
   // Clients retry after a drain: a commit that starts with it, and its reply.
   assert.ok(COMMIT_MS_MAX + SWEEP_MS + REPLIES_MS_MAX <= STOP_RETRY_MS);
   // Clients wait longer for a reply than the body and the commit may take.
-  assert.ok(BODY_MS_MAX + COMMIT_MS_MAX < REPLY_MS_MAX);
+  for (const [language, waitMs] of Object.entries(replyMsMax())) {
+    assert.ok(
+      BODY_MS_MAX + COMMIT_MS_MAX < waitMs,
+      `${language}: ${waitMs} ms`,
+    );
+  }
 });
 
 Deno.test("the plant of the largest body fits a value of Deno KV", () => {

@@ -7,7 +7,7 @@ import { TestService, VALID } from "./support/service.ts";
 
 const NO_ANSWER = `no answer within ${COMMIT_MS_MAX / 1000} s`;
 
-Deno.test("a service tells its metrics and its health of commits and failures", async () => {
+Deno.test("a service reports commits and failures to its metrics and its health", async () => {
   const service = new TestService();
   service.store.problem = "database or disk is full";
   assertRefusal(await service.create(VALID), { error: 50303 });
@@ -16,7 +16,7 @@ Deno.test("a service tells its metrics and its health of commits and failures", 
   service.clock.now += RECOVERY_MS_MIN;
   service.store.pause();
   const created = service.create(VALID);
-  await service.bodiesArrived(1);
+  await service.bodiesArrived(2);
   service.clock.now += 500;
   service.store.resume();
   assert.equal((await created).status, 200);

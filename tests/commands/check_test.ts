@@ -69,7 +69,7 @@ Deno.test("check() names the flag or the variable that has a setting, prints no 
   ], "warning: healthcheck cannot find a service on a free port: set --port");
 });
 
-Deno.test("check() warns of what a start warns of, at the address that the host stands for", async () => {
+Deno.test("check() warns of tokens in clear text at the address of the host, as a start does", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   for (
@@ -98,7 +98,8 @@ Deno.test({
     const { cert, key } = await makeCertificate(directory, "plants");
     const file = directory.file("tokens");
     Deno.writeTextFileSync(file, SECRET);
-    const flags = { "tls-cert": cert, "token-file": file };
+    const kv = directory.file("plants.db");
+    const flags = { kv, "tls-cert": cert, "token-file": file };
     const given = settings(flags, { TLS_KEY: key });
     const { stdout } = await capture(() => check(given));
     const ofFile = `accepts 1 token in ${file} (--token-file)\n`;
@@ -202,7 +203,7 @@ async function storeLine(kv: string): Promise<string> {
   return /^(.*) \(--kv\)$/m.exec(stdout)?.[1] ?? "";
 }
 
-Deno.test("check() says whether a start would create the store, and changes no file", async () => {
+Deno.test("check() reports whether a start would create the store, and changes no file", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   const news = `creates a new store in ${store}`;
@@ -217,7 +218,7 @@ Deno.test("check() says whether a start would create the store, and changes no f
   assert.deepEqual(Deno.readFileSync(store), before);
 });
 
-Deno.test("check refuses a place for the store as a start does, and beside it changes nothing", async () => {
+Deno.test("check refuses a path of the store as a start does, and changes no file", async () => {
   using directory = new TemporaryDirectory();
   const text = directory.file("text");
   Deno.writeTextFileSync(text, "no store");
@@ -253,7 +254,9 @@ Deno.test("check beside a running service changes nothing", async () => {
   assert.equal((await program.get("/readyz")).status, 200);
 });
 
-Deno.test("check() refuses what a start would refuse, with the same line, and prints nothing else", async () => {
+Deno.test("check() refuses a setting that a start would refuse, and prints nothing", async () => {
+  using directory = new TemporaryDirectory();
+  const KV_PATH = directory.file("plants.db");
   for (
     const [variables, message] of [
       [{ PORT: "80000" }, /^PORT: expected a whole number from 0 to 65535/],
@@ -266,9 +269,9 @@ Deno.test("check() refuses what a start would refuse, with the same line, and pr
     ] as const
   ) {
     const refused = { message };
-    const { stdout } = await capture(() =>
-      assert.rejects(check(settings({}, variables)), refused)
-    );
-    assert.equal(stdout, "");
+    const given = settings({}, { KV_PATH, ...variables });
+    const printed = await capture(() => assert.rejects(check(given), refused));
+    assert.equal(printed.stdout, "");
+    assert.equal(printed.stderr, "");
   }
 });

@@ -109,20 +109,19 @@ const FAILURES: readonly (readonly [
   }],
 ];
 
-Deno.test("toStoreError() recognizes what is wrong by the errors of Deno and SQLite", async () => {
-  for (const [kind, message, operations] of FAILURES) {
-    for (const [what, operation] of Object.entries(operations)) {
+for (const [kind, message, operations] of FAILURES) {
+  for (const [what, operation] of Object.entries(operations)) {
+    Deno.test(`toStoreError() recognizes ${what} as "${kind}"`, async () => {
       using directory = new TemporaryDirectory();
       const path = directory.file("plants.db");
       await makeStore(path);
       await assert.rejects(
         async () => await operation(path),
         (thrown) => isStoreError(kind, message)(toStoreError(thrown)),
-        what,
       );
-    }
+    });
   }
-});
+}
 
 Deno.test("a StoreError has the properties of its kind", () => {
   const kinds: [kind: StoreErrorKind, ...properties: string[]][] = [

@@ -111,7 +111,7 @@ export class TestService {
   readonly reported: string[] = [];
   /** What reading a body throws, if anything. */
   bug: Error | undefined;
-  /** Bodies of known length that were read. */
+  /** Bodies of known length that have arrived. */
   #arrived = 0;
   readonly #service: Service;
 
@@ -161,13 +161,14 @@ export class TestService {
     return this.create("", { method: "GET", target, headers, ...options });
   }
 
-  /** Waits until so many bodies of known length have arrived. */
+  /** Waits until so many bodies of known length have arrived in all, and no more. */
   async bodiesArrived(count: number): Promise<void> {
     for (let turns = 0; this.#arrived < count; turns++) {
       assert.ok(turns < TURNS_MAX, `${this.#arrived} bodies, not ${count}`);
       await turn();
     }
     await settled();
+    assert.equal(this.#arrived, count, "bodies that have arrived");
   }
 
   /**

@@ -72,8 +72,12 @@ const REFUSED: readonly [
     "a directory": (path) => Deno.mkdirSync(path),
     // Deno panics if it cannot write one of these. Nobody can write a directory.
     "a log that cannot be written": aStore((it) => Deno.mkdirSync(`${it}-wal`)),
-    "an index of it": aStore((it) => Deno.mkdirSync(`${it}-shm`)),
-    "a journal": aStore((it) => Deno.mkdirSync(`${it}-journal`)),
+    "an index of the log that cannot be written": aStore((it) =>
+      Deno.mkdirSync(`${it}-shm`)
+    ),
+    "a journal that cannot be written": aStore((it) =>
+      Deno.mkdirSync(`${it}-journal`)
+    ),
   }],
   ["path", /^Too many levels of symbolic links .*: \S+plants\.db$/, {
     "a link to itself": (path) => Deno.symlinkSync("plants.db", path),
@@ -105,9 +109,9 @@ const REFUSED: readonly [
   }],
 ];
 
-Deno.test("inspect() refuses what is no store, corrupt, or has a file that is foreign or cannot be written, and changes nothing", async () => {
-  for (const [kind, message, places] of REFUSED) {
-    for (const [what, make] of Object.entries(places)) {
+for (const [kind, message, places] of REFUSED) {
+  for (const [what, make] of Object.entries(places)) {
+    Deno.test(`inspect() refuses ${what}, and changes nothing`, async () => {
       using directory = new TemporaryDirectory();
       const path = directory.file("plants.db");
       await make(path);
@@ -115,12 +119,12 @@ Deno.test("inspect() refuses what is no store, corrupt, or has a file that is fo
       const contentOf = () =>
         lstatOrUndefined(path)?.isFile ? Deno.readFileSync(path) : undefined;
       const content = contentOf();
-      assert.throws(() => inspect(path), isStoreError(kind, message), what);
-      assert.deepEqual(directory.names(), names, what);
-      assert.deepEqual(contentOf(), content, what);
-    }
+      assert.throws(() => inspect(path), isStoreError(kind, message));
+      assert.deepEqual(directory.names(), names);
+      assert.deepEqual(contentOf(), content);
+    });
   }
-});
+}
 
 Deno.test("inspect() refuses a name that SQLite has for its own files, whatever is there", async () => {
   using directory = new TemporaryDirectory();
@@ -134,34 +138,43 @@ Deno.test("inspect() refuses a name that SQLite has for its own files, whatever 
   }
 });
 
-/** What is accepted, and what it is. */
-const ACCEPTED: readonly [found: ReturnType<typeof inspect>, make: Make][] = [
+/** What is accepted, and how inspect() describes it. */
+const ACCEPTED: readonly [
+  what: string,
+  found: "nothing" | "empty" | "store",
+  make: Make,
+][] = [
   // A log without content has nothing to replay.
-  ["nothing", (path) => anEmptyFile(`${path}-wal`)],
-  ["empty", anEmptyFile],
-  ["empty", (path) => {
+  ["an empty log alone", "nothing", (path) => anEmptyFile(`${path}-wal`)],
+  ["an empty file", "empty", anEmptyFile],
+  ["an empty file with an empty journal", "empty", (path) => {
     anEmptyFile(path);
     anEmptyFile(`${path}-journal`);
   }],
-  ["empty", sql("PRAGMA user_version = 1")],
-  ["empty", sql(`PRAGMA journal_mode = WAL; ${FIRST_TABLE}`)],
-  ["store", aStore()],
-  ["store", aStore(withoutWal)],
+  ["a database without tables", "empty", sql("PRAGMA user_version = 1")],
+  [
+    "the start of a store",
+    "empty",
+    sql(`PRAGMA journal_mode = WAL; ${FIRST_TABLE}`),
+  ],
+  ["a store", "store", aStore()],
+  ["a store that is not in WAL mode", "store", aStore(withoutWal)],
 ];
 
-Deno.test("inspect() distinguishes nothing, the start of a store, which Deno completes, and a store, and creates no file", async () => {
-  for (const [found, make] of ACCEPTED) {
+for (const [what, found, make] of ACCEPTED) {
+  Deno.test(`inspect() finds ${what}: ${found}, and creates no file`, async () => {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
     await make(path);
     const names = directory.names();
     assert.equal(inspect(path), found);
     assert.deepEqual(directory.names(), names);
-    if (found === "nothing") continue;
+    if (found === "nothing") return;
+    // Deno completes the start of a store.
     (await Deno.openKv(path)).close();
     assert.equal(inspect(path), "store");
-  }
-});
+  });
+}
 
 Deno.test("inspect() accepts a store whose first start was killed, and its log, which it keeps", async () => {
   using directory = new TemporaryDirectory();
