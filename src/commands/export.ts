@@ -16,7 +16,7 @@ import { corrupt, isDamage, type StoreError } from "../store/store_error.ts";
 
 /**
  * Writes plants to stdout, one NewPlant per line: those of some ids, or all in
- * the order of ids.
+ * the order of ids. Behind damage, the order is the reverse.
  * @returns the exit status: 1 if an id or an entry of the store has no plant, or
  * if plants cannot be read
  * @throws {StoreError} also when a part of the plants is written
@@ -39,8 +39,8 @@ export async function exportPlants(
   let damage = "";
   const pages: AsyncGenerator<readonly IdEntry[]> = selected.size > 0
     ? readEach(store, selected)
-    : listAll(store, (ids, error) => {
-      damage = `${ids} cannot be read: ${explain(error, location)}`;
+    : listAll(store, (which, error) => {
+      damage = `${which} cannot be read: ${explain(error, location)}`;
     });
   try {
     for await (const page of pages) {
@@ -84,18 +84,18 @@ interface IdEntry {
  */
 async function* listAll(
   store: KvStore,
-  damaged: (ids: string, error: StoreError) => void,
+  damaged: (which: string, error: StoreError) => void,
 ): AsyncGenerator<readonly PlantEntry[]> {
   // Read first: a damaged key can end a listing as if no plant followed.
   const highestId = await highestIdOf(store);
   const { error, lastId: from } = yield* untilDamage(listPlants(store));
-  const isCut = highestId !== undefined &&
+  const isCut = error === undefined && highestId !== undefined &&
     (from === undefined || from < highestId);
   if (error === undefined && !isCut) return;
   const backward = listPlants(store, from, true);
   const { lastId: to } = yield* untilDamage(backward);
-  // An operator has removed the last plants meanwhile.
-  if (error === undefined && to === undefined) return;
+  // Not cut by damage: an operator has removed the last plants meanwhile.
+  if (isCut && to === undefined) return;
   const after = from === undefined ? "" : ` after ${from}`;
   const before = to === undefined ? "" : ` before ${to}`;
   damaged(`ids${after}${before}`, error ?? corrupt());

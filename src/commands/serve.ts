@@ -35,7 +35,7 @@ export async function serve(settings: Settings): Promise<number> {
   const tokens = new AcceptedTokens(
     generatedToken === undefined ? config.tokens : [generatedToken],
   );
-  // Without a token file, too: the default action of SIGHUP would end the process.
+  // Also if there is no token file: the default action of SIGHUP ends the process.
   Deno.addSignalListener("SIGHUP", () => reload(settings, tokens, log));
 
   // Before the store: a start that cannot listen creates none.
@@ -59,9 +59,8 @@ export async function serve(settings: Settings): Promise<number> {
         baseUrl: baseUrlFor(address),
         onHealthChange: (error) => logHealth(error, config.store, log),
       }));
-    const service = server.handler;
+    const { address, service } = server;
     const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
-    const { address } = server;
     printBanner(log, config, {
       address,
       baseUrl: baseUrlFor(address),

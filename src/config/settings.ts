@@ -331,8 +331,8 @@ export class Settings {
   }
 
   /**
-   * Refuses variables of Deno that would make an answer untrue. Their values do not
-   * matter: what Deno accepts there can change.
+   * Refuses variables that make Deno do something else than configured. Their values
+   * do not matter, unless they are empty: what Deno accepts there can change.
    * @throws {OperatorError}
    */
   #refuse(effect: string, ...variables: readonly string[]): void {

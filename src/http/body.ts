@@ -128,8 +128,8 @@ async function receiveAll(
 ): Promise<BytesOrRefusal> {
   try {
     const bytes = await request.bytes();
-    // The runtime takes the body of an HTTP/2 stream that the client resets without
-    // an error as complete.
+    // If a client resets an HTTP/2 stream without an error, the runtime takes the
+    // body as complete.
     return bytes.length < length ? DISCONNECTED : bytes;
   } catch (error) {
     // Deno throws several classes when a connection ends or breaks the protocol. A

@@ -57,10 +57,10 @@ interface Handler {
 }
 
 /** A server that is listening. */
-export interface Server<ItsHandler extends Handler = Handler> {
+export interface Server<Service extends Handler = Handler> {
   /** The bound address as a URL. */
   readonly address: string;
-  readonly handler: ItsHandler;
+  readonly service: Service;
   /**
    * Stops listening. Resolves when all requests are answered, or at once if the
    * runtime has already stopped listening.
@@ -71,18 +71,19 @@ export interface Server<ItsHandler extends Handler = Handler> {
 /**
  * Listens, and again whenever the runtime stops listening, which happens when the
  * process is out of file descriptors.
- * @param createHandler returns what answers the requests. It depends on the bound
- * address, as a port of 0 is known only then. If a free port were chosen before,
- * another process could take it.
+ * @param createService returns what answers the requests. It depends on the bound
+ * address, because a port of 0 is known only then. If a free port were chosen
+ * before, another process could take it.
  * @throws {ListenError}
  */
-export function listen<ItsHandler extends Handler>(
+export function listen<Service extends Handler>(
   { host, port, tls }: ListenAddress,
   log: Log,
-  createHandler: (address: string) => ItsHandler,
-): Server<ItsHandler> {
+  createService: (address: string) => Service,
+): Server<Service> {
   const options = { hostname: host, port, ...tls, onListen() {} };
-  const start = () => Deno.serve(options, (request) => handler.handle(request));
+  // `service` is set below, and no request arrives before, because nothing waits.
+  const start = () => Deno.serve(options, (request) => service.handle(request));
   let server: Deno.HttpServer<Deno.NetAddr>;
   try {
     server = start();
@@ -91,8 +92,7 @@ export function listen<ItsHandler extends Handler>(
   }
   const { hostname, port: bound } = server.addr;
   const address = originOf(hostname, bound, tls !== undefined);
-  // No request arrives before, because nothing waits in between.
-  const handler = createHandler(address);
+  const service = createService(address);
   // If the port was 0, listen on the same one again.
   options.port = bound;
   let isStopping = false;
@@ -122,7 +122,7 @@ export function listen<ItsHandler extends Handler>(
 
   return {
     address,
-    handler,
+    service,
     async shutdown() {
       isStopping = true;
       // It rejects if the runtime has stopped listening.

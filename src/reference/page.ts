@@ -32,8 +32,15 @@ import { samples } from "./samples.ts";
 const STYLE_LINK = '<link rel="stylesheet" href="page.css">';
 const SCRIPT_LINK = '<script type="module" src="page.js"></script>';
 
-const { bodyTimedOut, bodyTooLarge, notANewPlant, notJson } = API_ERRORS;
-const { busy, notUtf8, storeFailed } = API_ERRORS;
+const {
+  bodyTimedOut,
+  bodyTooLarge,
+  busy,
+  notANewPlant,
+  notJson,
+  notUtf8,
+  storeFailed,
+} = API_ERRORS;
 
 /** A bound that clients can reach, with the error when it is exceeded, if any. */
 type Limit = readonly [subject: string, bound: string, row?: ErrorRow];
@@ -71,11 +78,11 @@ const LIMITS: readonly Limit[] = [
   ],
   [
     "Headers of a request",
-    "at most 64 KiB in 100 headers. Beyond that, the reply is a 400 or 431 without a body, or there is none; a proxy may send error 40000",
+    "at most 64 KiB in 100 headers. Beyond that, the reply may be a 400 or 431 without a body, or there may be none; the nginx of the handbook sends error 40000",
   ],
   [
-    "`Connection: Upgrade` without TLS",
-    "not supported: a 400 without a body. Java's HttpClient sends it, unless it has `version(HTTP_1_1)`",
+    "A create that asks for an upgrade to HTTP/2, without TLS",
+    "not supported: a 400 without a body. Java's HttpClient asks for it, unless it has `version(HTTP_1_1)`",
   ],
   [
     "Connections",

@@ -11,9 +11,10 @@ import { pauseForLock } from "./retry.ts";
 import { isOfKind, noAnswer, StoreError } from "./store_error.ts";
 
 /**
- * Maximum characters of the plants in one commit. A character takes up to two
- * bytes, and the keys of a plant take up to 128. So 100 plants take up to 812,800
- * bytes, and Deno KV allows 819,200 in one write.
+ * Maximum characters of the plants in one commit. A character takes at most two
+ * bytes. The keys of a plant, and what V8 stores around its strings, take at most
+ * 128. So 100 plants take at most 812,800 bytes, and Deno KV allows 819,200 in one
+ * write.
  */
 export const COMMIT_CHARS_MAX = 400_000;
 
@@ -39,9 +40,9 @@ interface Create {
 }
 
 /**
- * The creates of one id that are in the same commit. A create that arrives while
- * the commit runs goes into the next one: an operator may remove the plant in
- * between.
+ * The creates of one id that are in the same commit. A create never joins a commit
+ * that is running: the plant may be removed after that commit, and the create must
+ * then store it again.
  */
 interface Write extends NewPlant {
   readonly arrivedMs: number;
@@ -106,8 +107,8 @@ export class Committer {
    * Starts commits for the queue. While a create depends on a commit in flight, the
    * next commit starts only with a full batch, because a commit has a high fixed
    * cost. Once all creates of a commit have expired, nothing waits for it any more:
-   * it may never end. Large plants can fill a batch before their number does, and
-   * then wait, too.
+   * it may never end. Only the number of plants counts: large plants that fill a
+   * batch earlier wait all the same.
    */
   #startCommits(): void {
     const { plantsMax, inFlightMax } = this.#store.commitBounds;

@@ -83,7 +83,7 @@ export const ALWAYS: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
  * | `runUnverified` |                  |                 |
  *
  * `not ended`: a store that was found lost or corrupt has ended. Every operation
- * fails from then on, even one that is running, and even if the files are put
+ * that verifies this fails from then on, even one that is running, and even if the files are put
  * back: they lack what was written meanwhile.
  *
  * `file`: the database is in its place. SQLite writes to a deleted file without an

@@ -64,8 +64,8 @@ export const WAL_BYTES_PER_MS_MIN = 10_000;
 export const DELAY_MS_MIN = 1_000;
 
 /**
- * Minimum size of a WAL that can be the reason. The WAL of a running service is
- * smaller, and beside that one, an opening waits for a lock.
+ * Minimum size of a WAL that explains a delay. The WAL of a running service is
+ * smaller: a delay beside it is a wait for the lock.
  */
 export const LARGE_WAL_BYTES = DELAY_MS_MIN * WAL_BYTES_PER_MS_MIN;
 
@@ -268,10 +268,12 @@ async function connectToFile(
   try {
     // The file may be replaced while it is opened.
     const database = lstatOrUndefined(path);
+    const kv = await Deno.openKv(path);
     return {
-      kv: await Deno.openKv(path),
+      kv,
       commitBounds: COMMITS_FILE,
       repeatsWrites: false,
+      // The files beside the database are there only now.
       files: new WatchedFiles(path, database),
       recognize: toStoreError,
     };

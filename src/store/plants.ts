@@ -1,4 +1,5 @@
-/** What an operator does with an open store. Every function ends in bounded time. */
+/** What an operator does with an open store. Every read and write has a time limit. */
+import { isDeepStrictEqual } from "node:util";
 import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../limits.ts";
 import { type Plant, toPlant } from "../plant/plant.ts";
 import { isPlantKey, keyOf, readEntry } from "./entries.ts";
@@ -21,7 +22,7 @@ export const PAGE_KEYS = 128;
 /** Time for one page of a listing, or for one plant. */
 const READ_MS_MAX = 10_000;
 
-/** The smallest part of a key: with it, a key is the first one behind another. */
+/** The smallest part of a key: a key with it appended is the next one after the key. */
 const FIRST_PART = new Uint8Array();
 
 /**
@@ -51,6 +52,7 @@ export async function* listPlants(
   let before = ID_MAX + 1n;
   let [start, end] = [keyOf(after + 1n), keyOf(before)];
   let limit = PAGE_KEYS;
+  let lastBefore: Deno.KvKey | undefined;
   for (;;) {
     let page: readonly Deno.KvEntry<unknown>[];
     try {
@@ -82,8 +84,9 @@ export async function* listPlants(
     yield plants;
     const last = page.at(-1)?.key;
     if (last === undefined || page.length < limit) return;
-    // At damage, the next key might be this one again, and so on for ever.
-    if (plants.length === 0 && limit === 1) throw corrupt();
+    // At damage, a longer key might be listed again, and so on for ever.
+    if (isDeepStrictEqual(last, lastBefore)) throw corrupt();
+    lastBefore = last;
     if (reverse) end = last;
     else start = [...last, FIRST_PART];
   }
@@ -104,7 +107,7 @@ export function removePlant(
     for (;;) {
       const entry = await store.run((kv) => readEntry(kv, id));
       if (entry?.versionstamp === null) return false;
-      // An entry is the check that it has not changed. A value that cannot be
+      // As a check, an entry requires that it has not changed. A value that cannot be
       // decoded has no known version, so it is removed whatever it is by now.
       const { ok } = await store.run((kv) =>
         kv.atomic().check(entry ?? ALWAYS).delete(keyOf(id)).commit()

@@ -66,7 +66,7 @@ interface Cause {
   readonly kind: StoreErrorKind;
   /** It has one of these classes, or a message with this pattern. */
   readonly classes?: readonly (new (message?: string) => Error)[];
-  readonly pattern?: RegExp;
+  readonly pattern: RegExp;
   /** Replaces the message of the error. */
   readonly words?: string;
 }
@@ -140,7 +140,7 @@ export function toStoreError(error: unknown): StoreError {
   const message = messageWithoutPath(error);
   for (const { kind, classes = [], pattern, words } of CAUSES) {
     const isCause = classes.some((it) => error instanceof it) ||
-      pattern?.test(message);
+      pattern.test(message);
     if (isCause) return new StoreError(kind, words ?? message);
   }
   return new StoreError("other", message);

@@ -6,8 +6,11 @@ import { VERSION } from "../version.ts";
 export const METRICS_CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 /** Bounds of the durations of commits and of creates. */
-const SHORT_SECONDS = [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025];
-const SECONDS = [...SHORT_SECONDS, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+// deno-fmt-ignore
+const SECONDS = [
+  0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
+  0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+];
 
 /** Values of the other parts of the service at a scrape. */
 export interface Gauges {
@@ -49,8 +52,8 @@ ${name}_count ${this.#buckets.at(-1)?.count}`;
 type StatusCounts = Map<number, number>;
 
 /**
- * The counts of POST. Every status of a create starts at 0, so it is shown before it
- * occurs.
+ * The counts of POST. The status of every error starts at 0, so it is shown before
+ * it occurs.
  */
 function countsOfPost(): StatusCounts {
   const errors = Object.values(API_ERRORS);
@@ -69,7 +72,7 @@ function linesOf(
 
 /** The metrics of the service, in the text format of Prometheus. */
 export class Metrics {
-  /** Requests of other methods: a client can send any number of them. */
+  /** Requests of all other methods: a client can invent any number of methods. */
   readonly #unknown: StatusCounts = new Map();
   /** Requests by method. */
   readonly #requests: ReadonlyMap<string, StatusCounts> = new Map([

@@ -226,7 +226,7 @@ Deno.test("importPlants() accepts the export of every largest plant", async () =
 
 for (
   const [what, line] of [
-    ["one byte above", `${padded(LINE_BYTES_MAX + 1)}\n${THREE}`],
+    ["one byte above", `${padded(LINE_BYTES_MAX + 1)}\n${THREE}\n`],
     ["without an end and above", " ".repeat(3 * CHUNK_BYTES)],
   ] as const
 ) {

@@ -60,8 +60,8 @@ export function lstatOrUndefined(path: string): Deno.FileInfo | undefined {
  * would panic there, create a store, or replay a write-ahead log into the wrong
  * database. Do not call it while this process has the database open: closing any
  * descriptor of its file releases SQLite's locks.
- * @throws {StoreError} if anything else is there, a corrupt store, one that cannot
- * be written, or the write-ahead log of another one
+ * @throws {StoreError} if something other than a store is there, if the store is
+ * corrupt or cannot be written, or if a write-ahead log belongs to another database
  * @throws the error of the runtime if a file cannot be examined
  */
 export function inspect(path: string): PathContent {
@@ -88,8 +88,8 @@ export function inspect(path: string): PathContent {
     if (journal !== undefined) throw foreignWal(path + JOURNAL_SUFFIX);
     return "nothing";
   }
-  // Opening a pipe to create a store in it would never return. SQLite takes a file
-  // of one byte for an empty one.
+  // Deno would wait for ever on a pipe. SQLite takes a file of one byte for an empty
+  // one.
   if (!database.isFile || database.size === 1) {
     throw new StoreError("path", NOT_A_STORE);
   }
@@ -137,8 +137,9 @@ function isInWalMode(path: string): boolean {
  */
 function inspectTables(path: string, isAlone: boolean): PathContent {
   try {
-    // Read-only beside a WAL: closing it would write the WAL into the database, or
-    // delete it. Without one, writable, so that SQLite removes its temporary files.
+    // Read-only if another file is beside the database: closing a writable database
+    // would copy the WAL into it, or delete the WAL. A database alone is writable, so
+    // that SQLite removes its temporary files.
     using database = new DatabaseSync(path, { readOnly: !isAlone });
     const tables = database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => name);
