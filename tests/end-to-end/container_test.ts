@@ -287,22 +287,45 @@ Deno.test({
 
 Deno.test({
   name:
-    "a restore replaces a store that is gone only when the operator asks again",
+    "a restore replaces a store that is gone only when the operator asks again, and none whose path is misspelt",
   ignore: isMissing("docker"),
   async fn() {
     await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
       await server.acknowledges(200);
     });
+    // By reflex, the container is restarted. It starts again and again.
     await server.succeed(
       BACK_UP,
-      "docker stop plant-store; mv /var/lib/plant-store/current /var/lib/lost",
+      "rm -r /var/lib/plant-store/*; docker restart plant-store",
+    );
+    for (const _ of [1, 2, 3]) {
+      assert.match(
+        await server.fail(RESTORE),
+        /^plants-restore: nothing has changed: there is no store at .*plants\.db; the last start had it there, /,
+      );
+    }
+    // Not even the directory above it is left.
+    await server.succeed("rm -r /var/lib/plant-store", RESTORE_BACKUP);
+    await server.assertHasAll();
+    const owner = await server.succeed(
+      "stat -c '%u %a' /var/lib/plant-store",
+    );
+    assert.equal(owner, "65532 700\n");
+    // No container is left that knows where the store was.
+    const misspelt = await server.fail(
+      "docker rm -f plant-store",
+      "echo KV_PATH=/var/lib/plant-store/curent/plants.db >> /etc/plant-store/env",
+      RESTORE_BACKUP,
     );
     assert.match(
-      await server.fail(RESTORE),
-      /^plants-restore: nothing has changed: there is no store at .*; the last start had it in .*plants\.db: /,
+      misspelt,
+      /^plants-restore: nothing has changed: .* there is one at \/var\/lib\/plant-store\/current\/plants\.db: correct KV_PATH /m,
     );
-    await server.succeed(RESTORE_BACKUP);
+    await server.succeed(
+      "sed -i /KV_PATH/d /etc/plant-store/env; ! ls /var/lib/plant-store/curent",
+      SERVE,
+    );
     await server.assertHasAll();
   },
 });
