@@ -78,11 +78,11 @@ const LIMITS: readonly Limit[] = [
   ],
   [
     "Headers of a request",
-    "at most 64 KiB in 100 headers. Beyond that, the reply may be a 400 or 431 without a body, or there may be none; the nginx of the handbook sends error 40000",
+    "at most 64 KiB and 128 lines. Beyond that, the request gets a 400 or 431 without a body, or no reply; the nginx of the handbook sends error 40000",
   ],
   [
-    "A create that asks for an upgrade to HTTP/2, without TLS",
-    "not supported: a 400 without a body. Java's HttpClient asks for it, unless it has `version(HTTP_1_1)`",
+    "A create with `Connection: Upgrade` and an `Upgrade` header",
+    "not supported: a 400 without a body. Over http, Java's HttpClient sends these to ask for HTTP/2, unless it has `version(HTTP_1_1)`",
   ],
   [
     "Connections",

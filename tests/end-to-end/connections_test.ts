@@ -85,26 +85,58 @@ Deno.test("a connection whose body follows its refusal serves the next request, 
   assert.deepEqual(await entriesIn(store), []);
 });
 
-Deno.test("a create that asks for an upgrade to HTTP/2 gets an empty 400 and is not stored, as the README says", async () => {
-  using directory = new TemporaryDirectory();
-  const store = directory.file("plants.db");
-  await using program = await Program.start(store);
+/** Headers with which the runtime refuses a create, as the README says. */
+const UPGRADES = [
   // As Java's HttpClient and `curl --http2` send it over http (RFC 7540, 3.2).
-  const headers = [
+  [
     "connection: Upgrade, HTTP2-Settings",
     "upgrade: h2c",
     "http2-settings: AAMAAABkAAQAoAAAAAIAAAAA",
-  ];
-  const refused = await exchange(program.port, request(VALID, { headers }));
-  // 200 would mean that Deno has changed: remove the sentences in the README.
-  assert.equal(refused?.status, 400);
-  assert.equal(refused.text, "");
+  ],
+  ["connection: Upgrade", "upgrade: websocket"],
+];
+
+Deno.test("a create that asks for an upgrade gets an empty 400 and is not stored, as the README says", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
+  for (const headers of UPGRADES) {
+    const refused = await exchange(program.port, request(VALID, { headers }));
+    // 200 would mean that Deno has changed: remove the sentences in the README.
+    assert.equal(refused?.status, 400);
+    assert.equal(refused.text, "");
+  }
   const accepted = '{"id":3,"name":"Moss"}';
   const reply = await exchange(program.port, request(accepted));
   assert.equal(reply?.status, 200, reply?.text);
   await stopCleanly(program);
   const stored = await entriesIn(store);
   assert.deepEqual(stored, [[["plants", 3n], { name: "Moss" }]]);
+});
+
+Deno.test("a create with 128 lines of headers is stored, and one with 129 gets an empty 400, as the README says", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
+  const headers = ["host", "authorization", "content-type", "content-length"];
+  const more = Array.from(
+    { length: 128 - headers.length },
+    (_, i) => `x-${i}: y`,
+  );
+  const reply = await exchange(
+    program.port,
+    request(VALID, { headers: more }),
+  );
+  assert.equal(reply?.status, 200, reply?.text);
+  const refused = await exchange(
+    program.port,
+    request('{"id":3,"name":"Moss"}', { headers: [...more, "x: y"] }),
+  );
+  assert.equal(refused?.status, 400);
+  assert.equal(refused.text, "");
+  await stopCleanly(program);
+  const stored = await entriesIn(store);
+  assert.deepEqual(stored, [[["plants", 2n], { name: "Fern" }]]);
 });
 
 for (const [name, differences] of ACCEPTED) {
