@@ -21,7 +21,7 @@ function adviceFor(
     "denied":
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
     "foreign WAL":
-      `stop the service, and put that database back, or follow Restore in ${ACCIDENTS}`,
+      `do not stop a service that still runs, which may have it open, see ${ACCIDENTS}`,
     "elsewhere": "unset the variables of Deno that begin with DENO_KV",
     "corrupt": `restart once; if it stays, follow Restore in ${ACCIDENTS}`,
     "newer format": "run the plant-store that stored them",
