@@ -18,7 +18,7 @@ for (
     [
       "foreign WAL",
       FILE,
-      /^x: stop the service, .*Restore in deploy\/accidents\/README\.md$/,
+      /^x: do not stop a service that still runs, .*see deploy\/accidents\/README\.md$/,
     ],
     [
       "corrupt",
