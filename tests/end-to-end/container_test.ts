@@ -164,6 +164,7 @@ Deno.test({
       await server.succeed(
         block("Upgrade", 0, "container/"),
         block("Upgrade", 1, "container/"),
+        block("Upgrade", 2, "container/"),
         `[ "$(cat /etc/plant-store/token)" = ${TOKEN} ]`,
       );
       await server.acknowledges(100);
@@ -198,6 +199,16 @@ Deno.test({
       await server.acknowledges(100);
     });
     await server.assertHasAll();
+    // Files of https that only root can read, until their owner is set.
+    const checked = await server.succeed(
+      "cd /etc/plant-store; sed -i 's/^#TLS/TLS/' env",
+      `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
+        -subj /CN=localhost -keyout key -out crt`,
+      "! plants check",
+      block("Read the handbook", 0, "container/"),
+      "plants check",
+    );
+    assert.match(checked, /^serves https with the certificate in /m);
     // Without its disk, no start creates another store.
     await server.succeed(
       "docker rm -f plant-store; umount /var/lib/plant-store",
