@@ -55,7 +55,7 @@ Deno.test("exportPlants() writes the plants of some ids, once each, and names id
   });
 });
 
-Deno.test("exportPlants() names values of other programs, and goes on", async () => {
+Deno.test("exportPlants() names the values of other programs, and writes the plants after them", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const plants = newPlants([1n, 9n]);
@@ -71,7 +71,7 @@ Deno.test("exportPlants() names values of other programs, and goes on", async ()
   });
 });
 
-Deno.test("exportPlants() goes on backwards after damage, and names the ids between in one line", async () => {
+Deno.test("exportPlants() continues backwards after damage, and names the ids between in one line", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const why = "a newer Deno stored plants in it, or they are damaged: " +

@@ -109,7 +109,7 @@ for (
   });
 }
 
-Deno.test("importPlants() says that it creates a store, and can be repeated", async () => {
+Deno.test("importPlants() reports that it creates a store, and can be repeated", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const lines = newPlants(range(1n, 5_000)).map(toJson);
@@ -177,7 +177,7 @@ function toLatin1(text: string): string {
   return Buffer.from(text).toString("latin1");
 }
 
-Deno.test("importPlants() refuses a line above BODY_BYTES_MAX if no create could have stored its plant, and goes on", async () => {
+Deno.test("importPlants() refuses a line above BODY_BYTES_MAX if no create could have stored its plant, and stores the lines after it", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const refused = [
@@ -243,7 +243,7 @@ for (
   });
 }
 
-Deno.test("importPlants() stops if the store fails, and says what to do, whatever other lines must change", async () => {
+Deno.test("importPlants() stops if the store fails, with advice, even if other lines must change", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const store = new ImportedStore();

@@ -21,7 +21,7 @@ async function idsOf(path: string): Promise<unknown[]> {
   return (await entriesIn(path)).map(([[, id]]) => id);
 }
 
-Deno.test("removePlants() removes the plants of ids, once each, and fails if one has none; the store may be open elsewhere", async () => {
+Deno.test("removePlants() removes the plants of ids from an open store, and fails if an id has none", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const location = await makeThree(path);
@@ -42,20 +42,20 @@ Deno.test("removePlants() removes the plants of ids, once each, and fails if one
 for (
   const [what, kind, error, lines] of [
     [
-      "no answer arrives, and says that it may have been removed",
+      "gets no answer",
       "no answer",
       noAnswer(5_000),
       ["id 2: the plant may have been removed", "1 plant removed"],
     ],
     [
-      "another process holds the lock",
+      "meets the lock of another process",
       "locked",
       LOCKED,
       ["1 plant removed"],
     ],
   ] as const
 ) {
-  Deno.test(`removePlants() ends with the plant for whose removal ${what}`, async () => {
+  Deno.test(`removePlants() stops at the first plant whose removal ${what}`, async () => {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
     const location = await makeThree(path);

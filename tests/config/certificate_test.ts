@@ -40,7 +40,7 @@ Deno.test({
   },
 });
 
-Deno.test("explainValidity() knows nothing of a text without a readable certificate", () => {
+Deno.test("explainValidity() returns nothing for a text without a readable certificate", () => {
   const [begin, end] = ["BEGIN", "END"].map((it) =>
     `-----${it} CERTIFICATE-----`
   );

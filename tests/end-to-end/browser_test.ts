@@ -254,7 +254,7 @@ Deno.test({
 
 Deno.test({
   name: "the form shows a curl call that sends the same create",
-  ignore: isMissing("CHROMIUM"),
+  ignore: isMissing("CHROMIUM", "curl"),
   async fn() {
     await using page = await OpenPage.open();
     const { tab } = page;

@@ -236,7 +236,7 @@ async function removePlants(
       const removal = ledger.removes(id);
       const answer = await removePlant(open, id)
         .then((wasThere) => wasThere ? 200 : ABSENT, () => 0);
-      ledger.removed(removal, answer);
+      ledger.answered(removal, answer);
       await pause(random.int(...REMOVAL_PAUSE_MS));
     }
   } finally {

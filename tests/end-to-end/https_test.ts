@@ -51,7 +51,7 @@ Deno.test({
 Deno.test({
   name:
     "healthcheck accepts a self-signed certificate that is for the public name only",
-  ignore: isMissing("openssl", "curl"),
+  ignore: isMissing("openssl"),
   async fn() {
     using directory = new TemporaryDirectory();
     const store = directory.file("plants.db");
@@ -70,7 +70,7 @@ Deno.test({
 
 Deno.test({
   name: "serve warns of an expired certificate at a start",
-  ignore: isMissing("openssl", "curl"),
+  ignore: isMissing("openssl"),
   async fn() {
     using directory = new TemporaryDirectory();
     const store = directory.file("plants.db");

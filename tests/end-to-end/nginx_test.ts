@@ -106,7 +106,7 @@ const BAD_REQUEST = 40000;
 Deno.test({
   name:
     "two machines on a KV Connect server restart and are killed under load without a failed request, and lose nothing",
-  ignore: isMissing("NGINX", "DENOKV"),
+  ignore: isMissing("NGINX", "DENOKV", "openssl"),
   async fn() {
     using directory = new TemporaryDirectory();
     const ledger = new Ledger();
@@ -152,7 +152,7 @@ Deno.test({
 Deno.test({
   name:
     "nginx passes the largest body on, hides the metrics, and answers what it refuses itself with an Error",
-  ignore: isMissing("NGINX"),
+  ignore: isMissing("NGINX", "openssl"),
   async fn() {
     using directory = new TemporaryDirectory();
     const store = directory.file("plants.db");

@@ -1,6 +1,6 @@
 /**
  * Refusals and failures of commands, as only the real program can show them. The
- * tests in `config`, `console` and `store` have everything that is refused.
+ * tests in `config`, `console` and `store` have the other ones.
  */
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/store/open.ts";
@@ -93,7 +93,7 @@ const UNTRUE = [
   ["DENO_KV_PATH_PREFIX", "/tmp", "open another store"],
 ] as const;
 
-Deno.test("a command refuses with one line and status 2 a variable of Deno that makes its answer untrue, and changes no file", async () => {
+Deno.test("a command refuses a variable of Deno that makes its answer untrue, and changes no file", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   {

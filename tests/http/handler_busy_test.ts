@@ -17,7 +17,7 @@ Deno.test("handle() accepts REQUESTS_RUNNING_MAX POST requests, whatever they wa
   service.store.pause();
   const bodies = [1, 2, 3].map((id) => `{"id":${id},"name":"Fern"}`);
   const waiting = bodies.map((body) => service.create(body));
-  const arriving = service.becomeBusy(REQUESTS_RUNNING_MAX - waiting.length);
+  const arriving = service.startCreates(REQUESTS_RUNNING_MAX - waiting.length);
   await service.bodiesArrived(waiting.length);
   await assertRunning(service, REQUESTS_RUNNING_MAX);
   assertRefusal(await service.create(VALID), { error: 50302 });
@@ -26,7 +26,7 @@ Deno.test("handle() accepts REQUESTS_RUNNING_MAX POST requests, whatever they wa
   service.store.resume();
   for (const it of await Promise.all(waiting)) assert.equal(it.status, 200);
   assert.equal((await service.create(VALID)).status, 200);
-  arriving.push(...service.becomeBusy(waiting.length));
+  arriving.push(...service.startCreates(waiting.length));
   assertRefusal(await service.create(VALID), { error: 50302 });
 
   service.sweepAfter(BODY_MS_MAX);

@@ -91,18 +91,19 @@ Deno.test("shutdown() resolves when running requests have their replies, and fre
   tryToListen(addressOf(server));
 });
 
-Deno.test("tryToListen() throws an error that can pass, unless a permission is missing or the address is none", () => {
+Deno.test("tryToListen() throws an error that is not transient if a permission is missing", () => {
   const message = "Permission denied (os error 13)";
   const denied = new Deno.errors.PermissionDenied(message);
   const thrown = Object.assign(denied, { code: "EACCES" });
+  using _ = replaced(Deno, "listen", () => {
+    throw thrown;
+  });
   const address = { host: "127.0.0.1", port: 80, tls: undefined };
-  {
-    using _ = replaced(Deno, "listen", () => {
-      throw thrown;
-    });
-    const expected = { message, isTransient: false };
-    assert.throws(() => tryToListen(address), expected);
-  }
+  const expected = { message, isTransient: false };
+  assert.throws(() => tryToListen(address), expected);
+});
+
+Deno.test("tryToListen() and listen() throw a transient error if the port is taken", () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const { port } = listener.addr;
   for (
@@ -111,14 +112,16 @@ Deno.test("tryToListen() throws an error that can pass, unless a permission is m
       (it: ListenAddress) => listen(it, LOG, () => HERE),
     ]
   ) {
-    assert.throws(() => listenTo({ ...address, port }), (error) => {
+    const address = { host: "127.0.0.1", port, tls: undefined };
+    assert.throws(() => listenTo(address), (error) => {
       assert.ok(error instanceof ListenError);
       assert.match(error.message, /^Address already in use/);
       return error.isTransient;
     });
   }
-  assert.equal(
-    tryToListen({ ...address, host: "localhost", port: 0 }),
-    "127.0.0.1",
-  );
+});
+
+Deno.test("tryToListen() returns the address of a host", () => {
+  const address = { host: "localhost", port: 0, tls: undefined };
+  assert.equal(tryToListen(address), "127.0.0.1");
 });

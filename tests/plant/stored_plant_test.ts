@@ -12,7 +12,7 @@ import { acceptNewPlant, refuseNewPlant } from "../support/parsing.ts";
 import { PLANT_MEMBERS, WHOLE } from "../support/plants.ts";
 import { toBytes } from "../support/wire.ts";
 
-Deno.test("every described member of a plant is parsed, compared, counted, read and formatted", () => {
+Deno.test("every described member of a plant is parsed, compared, read and formatted", () => {
   assert.deepEqual(Object.keys(PLANT.properties), PLANT_MEMBERS);
   const bodyOf = (members: object) => JSON.stringify({ id: 1, ...members });
   const newPlant = { id: 1n, plant: WHOLE };
@@ -43,7 +43,7 @@ Deno.test("every described member of a plant is parsed, compared, counted, read 
   }
 });
 
-Deno.test("every member is counted, and stored only if it is valid Unicode", () => {
+Deno.test("countChars() counts every member, and toPlant() refuses one that is not valid Unicode", () => {
   assert.equal(countChars({ name: "" }), 0);
   for (const name of PLANT_MEMBERS) {
     assert.equal(countChars({ name: "", [name]: "🌵" }), 2, name);

@@ -100,7 +100,7 @@ for (const sample of SAMPLES) {
   const { language, tools } = sample;
   Deno.test({
     name:
-      `the sample in ${language} sends a create again after a 503, and after no other refusal`,
+      `the sample in ${language} sends a create again after a 503, and not after a 409`,
     ignore: isMissing(...tools),
     async fn() {
       const [stored, refused] = await Promise.all([

@@ -403,7 +403,7 @@ Deno.test("operations fail that are running when a file is found gone", async ()
   await Promise.all(running);
 });
 
-Deno.test("a value that cannot be decoded takes its id, ends a listing, and can be removed", async () => {
+Deno.test("a value that cannot be decoded occupies its id, ends a listing, and can be removed", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const plants = newPlants([1n, 2n, 3n, 4n, 100n]);

@@ -64,7 +64,7 @@ for (const { where, tools, open } of STORES) {
 for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
-      `commit() takes the most plants that COMMIT_CHARS_MAX allows, the largest and as many as possible, ${where}`,
+      `commit() accepts the most plants that COMMIT_CHARS_MAX allows, the largest and as many as possible, ${where}`,
     ignore: isMissing(...tools),
     async fn() {
       await using opened = await open();

@@ -26,7 +26,6 @@ import { FIRST_TABLE, makeStore, newPlants } from "../support/plants.ts";
 import { fileAt, isStoreError, LOCKED, serverAt } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
-/** The plants of the stores that {@link makeStore} makes. */
 const PLANTS = newPlants([1n]);
 
 /** Returns a way to open a store with {@link openStore}. */
@@ -56,7 +55,7 @@ async function plantsIn(path: string) {
   }
 }
 
-Deno.test("openStore() creates a store for its user only in a missing or an empty file, and leaves no file beside it", async () => {
+Deno.test("openStore() creates a store in a missing or an empty file, readable only by its user", async () => {
   for (const isEmpty of [false, true]) {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
@@ -124,7 +123,7 @@ Deno.test("openStore() opens a store on a KV Connect server whether or not it ma
   }
 });
 
-Deno.test("openStore() takes a store for new that it creates before it meets a lock", async () => {
+Deno.test("openStore() reports a store as new if a lock delays its first connection", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const connect = failingFirst(LOCKED);
@@ -158,7 +157,7 @@ Deno.test("openStore() fails if another process keeps the lock", async () => {
   await assert.rejects(opening, isStoreError("locked"));
 });
 
-Deno.test("a store has more time to open if a killed service has left a large log", () => {
+Deno.test("openMsMax() grows with the log that a killed service has left", () => {
   assert.equal(openMsMax(0), STORE_OPEN_MS_MAX);
   const logBytes = 5_000 * WAL_BYTES_PER_MS_MIN;
   assert.equal(openMsMax(logBytes), STORE_OPEN_MS_MAX + 5_000);
@@ -191,7 +190,7 @@ for (
   });
 }
 
-Deno.test("a store opens although one read fails, but not if it is damaged", async () => {
+Deno.test("a store opens if one read fails, but not if it is damaged", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   await makeStore(path, PLANTS);

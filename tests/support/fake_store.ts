@@ -37,7 +37,7 @@ export class FakeStore implements Store {
     this.pending.push(resolve);
     if (!this.#isPaused) this.write();
     await promise;
-    await this.probe();
+    this.#failIfTold();
     if (plants.some(({ id }) => this.plants.has(id))) return "exists";
     for (const { id, plant } of plants) this.plants.set(id, plant);
     return "committed";
@@ -48,14 +48,14 @@ export class FakeStore implements Store {
     ids: readonly bigint[],
   ): Promise<ReadonlyMap<bigint, Plant | null>> {
     this.operations.push(["read", ...ids]);
-    await this.probe();
+    await undefined;
+    this.#failIfTold();
     return new Map(this.plants);
   }
 
-  probe(): Promise<void> {
-    return this.problem === undefined
-      ? Promise.resolve()
-      : Promise.reject(toStoreError(new TypeError(this.problem)));
+  async probe(): Promise<void> {
+    await undefined;
+    this.#failIfTold();
   }
 
   verifyFiles(): void {}
@@ -71,5 +71,10 @@ export class FakeStore implements Store {
   /** Carries out commits until none is pending. */
   async writeAll(): Promise<void> {
     while (this.pending.length > 0) await this.write();
+  }
+
+  #failIfTold(): void {
+    if (this.problem === undefined) return;
+    throw toStoreError(new TypeError(this.problem));
   }
 }

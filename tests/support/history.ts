@@ -41,6 +41,10 @@ export interface Create extends Operation {
   readonly plant: Plant;
 }
 
+function isCreate(operation: Operation): operation is Create {
+  return operation.plant !== undefined;
+}
+
 /** The answer of a removal that has found no plant. */
 export const ABSENT = 404;
 
@@ -62,7 +66,10 @@ export function isUnsettled(answer: number): boolean {
  * nothing, which the operation does not change.
  */
 export function isRight(
-  { plant, answer }: Pick<Operation, "plant" | "answer">,
+  { plant, answer }: {
+    readonly plant: Plant | undefined;
+    readonly answer: number;
+  },
   value: unknown,
 ): boolean {
   if (value === undefined) return plant === undefined && answer === ABSENT;
@@ -97,16 +104,13 @@ export class History {
     return removal;
   }
 
-  /** Records the answer to a removal. */
-  removed(removal: Operation, answer: number): void {
-    removal.answer = answer;
-    removal.answeredAt = this.events++;
-  }
-
-  /** Records the answer to a create. */
-  answered(create: Create, answer: number): void {
-    this.removed(create, answer);
-    if (answer === 200) this.acknowledged.getOrInsert(create.id, create);
+  /** Records the answer to an operation. */
+  answered(operation: Operation, answer: number): void {
+    operation.answer = answer;
+    operation.answeredAt = this.events++;
+    if (answer === 200 && isCreate(operation)) {
+      this.acknowledged.getOrInsert(operation.id, operation);
+    }
   }
 
   /** Returns the violations, with the values in the store at the end. */

@@ -44,7 +44,7 @@ function violationsOf(events: string, repeatsCreates = false): string[] {
       sent.set(name, (answer) => history.answered(create, answer));
     } else {
       const removal = history.removes(ID);
-      sent.set(name, (answer) => history.removed(removal, answer));
+      sent.set(name, (answer) => history.answered(removal, answer));
     }
   }
   return history.violations(stored);
@@ -108,7 +108,7 @@ function drawHistory(random: Random) {
     const answers = operation.plant === undefined
       ? [0, 200, ABSENT]
       : [0, 200, 200, API_ERRORS.idTaken.error, API_ERRORS.busy.error];
-    history.removed(operation, random.pick(answers));
+    history.answered(operation, random.pick(answers));
   }
   return { history, operations };
 }

@@ -171,13 +171,17 @@ export class TestService {
     assert.equal(this.#arrived, count, "bodies that have arrived");
   }
 
-  /**
-   * Makes the service refuse creates: so many more wait for their bodies, by
-   * default as many as it accepts.
-   * @returns their replies
-   */
-  becomeBusy(length = REQUESTS_RUNNING_MAX): Promise<Reply>[] {
-    return Array.from({ length }, () => this.create(new ReadableStream()));
+  /** Sends creates whose bodies never arrive; returns their replies. */
+  startCreates(count: number): Promise<Reply>[] {
+    return Array.from(
+      { length: count },
+      () => this.create(new ReadableStream()),
+    );
+  }
+
+  /** Sends as many creates as the service accepts, so that it refuses others. */
+  becomeBusy(): void {
+    this.startCreates(REQUESTS_RUNNING_MAX);
   }
 
   /** Returns everything that is stored. */

@@ -61,7 +61,7 @@ Deno.test("Metrics.commit() counts a value on a bound in the bucket of that boun
   assert.equal(of("count"), 3);
 });
 
-Deno.test("Metrics.text() shows what the process is, and when it started by the clock of now", () => {
+Deno.test("Metrics.text() shows the version, the memory and the start time of the process, also if the clock was corrected", () => {
   const metrics = new Metrics();
   const nowMs = Date.now();
   for (const correctedMs of [0, 1e9]) {

@@ -12,7 +12,7 @@ const SEEDS = 2 ** 32;
 /** Fewest schedules that reach everything, whatever their seed. */
 const COMPLETE_SCHEDULES_MIN = 1_000;
 
-Deno.test("no schedule of creates and faults makes two committers break a promise", async () => {
+Deno.test("no schedule of creates and faults makes two instances of the service break a promise", async () => {
   const reached = new Set<string>();
   for (let i = 0; i < SCHEDULES; i++) {
     const seed = (SEED + i) % SEEDS;
