@@ -104,9 +104,11 @@ function damageKey(path: string, idBytes: string): void {
   // Deno's encoding of ["plants", id], and the start of the value behind it.
   const key = Uint8Array.fromHex(`02706c616e74730016${idBytes}ff10`);
   const text = new TextDecoder("latin1");
-  const at = text.decode(bytes).indexOf(text.decode(key));
-  assert.ok(at > 0, "the key is in the file");
-  bytes[at] = 0x03;
+  const content = text.decode(bytes);
+  // Pages that were split have old copies in their free space.
+  const places = content.matchAll(new RegExp(text.decode(key), "gs")).toArray();
+  assert.ok(places.length > 0, "the key is in the file");
+  for (const { index } of places) bytes[index] = 0x03;
   Deno.writeFileSync(path, bytes);
 }
 
@@ -116,13 +118,24 @@ Deno.test("exportPlants() writes the plants behind a key whose damage ends a lis
   const plants = newPlants(range(1n, 6_000));
   await makeStore(path, plants);
   damageKey(path, "1388");
-  assert.deepEqual(await exportFrom(path), {
-    result: 1,
-    stdout: linesOf([
+  const { result, stdout, stderr } = await exportFrom(path);
+  // How many keys behind the damaged one cannot be found depends on its place in
+  // its page, which has fewer than 60.
+  const [, before = ""] =
+    /^ids after 4999 before (\d+) cannot be read: the database is corrupt, /
+      .exec(stderr) ?? [];
+  const missing = Number(before) - 5_000;
+  assert.ok(missing >= 1 && missing < 60, stderr);
+  assert.ok(
+    stderr.endsWith(`\n${plants.length - missing} exported, 0 skipped`),
+    stderr,
+  );
+  assert.equal(
+    stdout,
+    linesOf([
       ...plants.slice(0, 4_999),
-      ...plants.slice(5_000).reverse(),
+      ...plants.slice(4_999 + missing).reverse(),
     ]),
-    stderr:
-      "ids after 4999 before 5001 cannot be read: the database is corrupt, or its disk fails: restart once; if it stays, follow Restore in deploy/accidents/README.md\n5999 exported, 0 skipped",
-  });
+  );
+  assert.equal(result, 1);
 });
