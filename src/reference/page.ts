@@ -81,8 +81,8 @@ const LIMITS: readonly Limit[] = [
     "at most 64 KiB and 128 lines. Beyond that, the request gets a 400 or 431 without a body, or no reply; the nginx of the handbook sends error 40000",
   ],
   [
-    "A create with `Connection: Upgrade` and an `Upgrade` header",
-    "not supported: a 400 without a body. Over http, Java's HttpClient sends these to ask for HTTP/2, unless it has `version(HTTP_1_1)`",
+    "`Connection: Upgrade`",
+    "not supported in a create: with an `Upgrade` header beside it, the reply is a 400 without a body. Over http, Java's HttpClient sends both to ask for HTTP/2, unless it has `version(HTTP_1_1)`",
   ],
   [
     "Connections",
