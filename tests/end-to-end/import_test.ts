@@ -9,7 +9,6 @@ import {
 } from "../support/program.ts";
 import { type Random, withSeed } from "../support/random.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-
 import { eventually, inParallel } from "../support/waiting.ts";
 
 /** Texts that are easy to break. */

@@ -10,7 +10,6 @@ import {
 } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-
 import { eventually } from "../support/waiting.ts";
 import { request, Wire } from "../support/wire.ts";
 
