@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { exportPlants } from "../../src/commands/export.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
-import { execute } from "../support/accidents.ts";
+import { makeUndecodable } from "../support/accidents.ts";
 import { capture } from "../support/console.ts";
 import { makeStore, newPlants, range, toJson } from "../support/plants.ts";
 import { fileAt } from "../support/stores.ts";
@@ -16,14 +16,6 @@ function exportFrom(path: string, ids: readonly bigint[] = []) {
 /** Returns plants as an export writes them. */
 function linesOf(plants: readonly NewPlant[]): string {
   return plants.map((plant) => `${toJson(plant)}\n`).join("");
-}
-
-/** Gives some values of a store an encoding that Deno cannot decode. */
-function makeUndecodable(path: string, ids: readonly bigint[]): void {
-  for (const id of ids) {
-    const key = `(SELECT k FROM kv ORDER BY k LIMIT 1 OFFSET ${id - 1n})`;
-    execute(path, `UPDATE kv SET v_encoding = 9 WHERE k = ${key}`);
-  }
 }
 
 Deno.test("exportPlants() writes all plants in the order of ids, and nothing else", async () => {
@@ -41,7 +33,7 @@ Deno.test("exportPlants() writes the plants of some ids, once each, and names id
   const path = directory.file("plants.db");
   const plants = newPlants([1n, 2n, 3n]);
   await makeStore(path, plants);
-  makeUndecodable(path, [2n]);
+  await makeUndecodable(path, [2n]);
   assert.deepEqual(await exportFrom(path, [3n, 1n, 3n]), {
     result: 0,
     stdout: linesOf([3n, 1n].flatMap((id) => newPlants([id]))),
@@ -87,7 +79,7 @@ Deno.test("exportPlants() continues backwards after damage, and names the ids be
   ) {
     const plants = newPlants(range(1n, 5));
     await makeStore(path, plants);
-    makeUndecodable(path, damaged);
+    await makeUndecodable(path, damaged);
     assert.deepEqual(await exportFrom(path), {
       result: 1,
       stdout: linesOf(newPlants(exported)),

@@ -7,7 +7,7 @@ import { removePlant } from "../../src/store/plants.ts";
 import { noAnswer } from "../../src/store/store_error.ts";
 import { capture } from "../support/console.ts";
 import { entriesIn, makeStore, newPlants } from "../support/plants.ts";
-import { fileAt, isStoreError, LOCKED } from "../support/stores.ts";
+import { closing, fileAt, isStoreError, LOCKED } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** Creates a store with the plants 1 to 3, and returns its location. */
@@ -26,6 +26,7 @@ Deno.test("removePlants() removes the plants of ids from an open store, and fail
   const path = directory.file("plants.db");
   const location = await makeThree(path);
   const { store } = await openStore(location, true);
+  using _open = closing(store);
   for (
     const [ids, status, stderr, left] of [
       [[1n, 1n, 0n], 1, "id 0: no such plant\n1 plant removed", [2n, 3n]],
@@ -36,7 +37,6 @@ Deno.test("removePlants() removes the plants of ids from an open store, and fail
     assert.deepEqual(printed, { result: status, stdout: "", stderr });
     assert.deepEqual(await idsOf(path), left);
   }
-  store.close();
 });
 
 for (

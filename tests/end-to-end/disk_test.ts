@@ -1,7 +1,7 @@
 /** A full disk, and a damaged store. */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
-import { overwrite, PAGE_BYTES } from "../support/accidents.ts";
+import { destroyPage, pagesOf } from "../support/accidents.ts";
 import { isStored, Ledger, send } from "../support/ledger.ts";
 import { isMissing } from "../support/needs.ts";
 import { makeStore, range } from "../support/plants.ts";
@@ -13,7 +13,6 @@ import {
   untilReady,
 } from "../support/program.ts";
 import { SmallDisk, TemporaryDirectory } from "../support/temporary.ts";
-
 import { inParallel } from "../support/waiting.ts";
 
 /** Eight of these fill a page. */
@@ -69,8 +68,9 @@ Deno.test("a service that meets corruption answers every create with 503 from th
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   await makeStore(store, range(1n, 1_000).map((id) => ({ id, plant: LARGE })));
-  // A page with plants, which the start does not read.
-  overwrite(store, 100 * PAGE_BYTES, PAGE_BYTES);
+  // In the middle of the plants: the start reads the first and the last ones.
+  const pages = pagesOf(store, "kv");
+  destroyPage(store, pages[Math.floor(pages.length / 2)] ?? assert.fail());
   const damaged = directory.names();
   await using program = await Program.start(store);
   const create = (id: bigint) =>

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { INDEX_LEAF, overwrite, PAGE_BYTES } from "../support/accidents.ts";
+import { destroyPage, INDEX_LEAF, PAGE_BYTES } from "../support/accidents.ts";
 import { Ledger } from "../support/ledger.ts";
 import {
   makeStore,
@@ -17,7 +17,6 @@ import {
   STACK,
 } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-
 import { inParallel } from "../support/waiting.ts";
 
 Deno.test("export ends without a message when its reader closes the pipe", async () => {
@@ -74,19 +73,20 @@ Deno.test("export of a store with a destroyed page misses at most the plants of 
   const bytes = Deno.readFileSync(store);
   const copy = directory.file("copy.db");
   const latin1 = new TextDecoder("latin1");
-  for (let offset = 0; offset < bytes.length; offset += PAGE_BYTES) {
+  for (let number = 1; number <= bytes.length / PAGE_BYTES; number++) {
     Deno.copyFileSync(store, copy);
-    overwrite(copy, offset, PAGE_BYTES);
+    destroyPage(copy, number);
     const { status, stdout, stderr } = await runProgram(
       ["export", "--kv", copy],
     );
-    const page = `page ${offset / PAGE_BYTES}, status ${status}: ${stderr}`;
+    const page = `page ${number}, status ${status}: ${stderr}`;
     assert.ok(status <= 2 && (status === 0) === (stderr === ""), page);
     assert.doesNotMatch(stderr, STACK);
     const exported = new Set(stdout.split("\n").slice(0, -1));
     assert.ok(exported.isSubsetOf(lines), page);
     const missing = lines.difference(exported);
     if (status === 0) assert.equal(missing.size, 0, page);
+    const offset = (number - 1) * PAGE_BYTES;
     const text = latin1.decode(bytes.subarray(offset, offset + PAGE_BYTES));
     const own = new Set(text.match(NAME));
     // Without some others, the store cannot be opened, or no plant be found.

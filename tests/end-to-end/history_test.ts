@@ -15,7 +15,7 @@ import { Ledger } from "../support/ledger.ts";
 import { isMissing } from "../support/needs.ts";
 import { LONGEST_PLANTS, SIMILAR_PLANTS } from "../support/plants.ts";
 import { numberFromEnv, Random, seedOfRun } from "../support/random.ts";
-import { fileAt, serverAt } from "../support/stores.ts";
+import { closing, fileAt, serverAt } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { pause, settleAll } from "../support/waiting.ts";
 
@@ -229,18 +229,14 @@ async function removePlants(
   over: AbortSignal,
 ): Promise<void> {
   const random = new Random(seed + 1 + CLIENTS);
-  const open = await openExistingStore(store);
-  try {
-    while (!over.aborted) {
-      const id = drawUsedId(random, ledger.events);
-      const removal = ledger.removes(id);
-      const answer = await removePlant(open, id)
-        .then((wasThere) => wasThere ? 200 : ABSENT, () => 0);
-      ledger.answered(removal, answer);
-      await pause(random.int(...REMOVAL_PAUSE_MS));
-    }
-  } finally {
-    open.close();
+  using open = closing(await openExistingStore(store));
+  while (!over.aborted) {
+    const id = drawUsedId(random, ledger.events);
+    const removal = ledger.removes(id);
+    const answer = await removePlant(open, id)
+      .then((wasThere) => wasThere ? 200 : ABSENT, () => 0);
+    ledger.answered(removal, answer);
+    await pause(random.int(...REMOVAL_PAUSE_MS));
   }
 }
 

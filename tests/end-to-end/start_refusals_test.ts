@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { STORE_OPEN_MS_MAX } from "../../src/store/open.ts";
-import { execute, overwrite, PAGE_BYTES } from "../support/accidents.ts";
+import { destroyPage, execute, pagesOf } from "../support/accidents.ts";
 import type { Ended } from "../support/background.ts";
 import { KV_ENV } from "../support/kv_server.ts";
 import { isMissing } from "../support/needs.ts";
@@ -153,7 +153,10 @@ Deno.test("a start with a corrupt store fails with one line and status 2", async
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   await makeStore(store, newPlants(range(1n, 1_000)));
-  overwrite(store, PAGE_BYTES, PAGE_BYTES);
+  // Deno reads this table first when it opens a store.
+  for (const page of pagesOf(store, "migration_state")) {
+    destroyPage(store, page);
+  }
   const corrupt = /: the database is corrupt, .*: restart once; /;
   assertOneLine(await startOn(store), 2, corrupt);
   assert.deepEqual(directory.names(), ["plants.db"]);

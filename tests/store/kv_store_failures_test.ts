@@ -27,37 +27,44 @@ import {
   toStoreError,
 } from "../../src/store/store_error.ts";
 import {
-  execute,
-  overwrite,
+  destroyPage,
+  makeUndecodable,
   PAGE_BYTES,
+  pagesOf,
   StoreLock,
 } from "../support/accidents.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { makeStore, newPlants, range, WHOLE } from "../support/plants.ts";
-import { fileAt, isStoreError, LOCKED, TestStore } from "../support/stores.ts";
+import {
+  closing,
+  fileAt,
+  isStoreError,
+  LOCKED,
+  TestStore,
+} from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { inTime } from "../support/waiting.ts";
 
 /**
- * Opens a store in a file, and reports its first operation that meets the lock of
+ * Opens a store in a file that reports each operation that meets the lock of
  * another process.
  */
 async function openReportingLock(
   path: string,
-): Promise<{ store: KvStore; metLock: Promise<void> }> {
-  const { promise: metLock, resolve } = Promise.withResolvers<void>();
+  meetsLock: () => void,
+): Promise<KvStore & Disposable> {
   const connection = await connectTo(fileAt(path));
   const store = new KvStore({
     ...connection,
     recognize(thrown) {
       const error = connection.recognize(thrown);
-      if (error.kind === "locked") resolve();
+      if (error.kind === "locked") meetsLock();
       return error;
     },
   });
   // Deno may write after the opening; its first operation waits for that.
   await store.probe();
-  return { store, metLock };
+  return closing(store);
 }
 
 Deno.test("commit() and probe() meet the lock of another process at once, and write nothing", async () => {
@@ -107,13 +114,13 @@ for (
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
     await makeStore(path);
-    const { store, metLock } = await openReportingLock(path);
+    const met = Promise.withResolvers<void>();
+    using store = await openReportingLock(path, met.resolve);
     const lock = new StoreLock(path);
     const waiting = operate(store);
-    await inTime(metLock, () => "it meets the lock");
+    await inTime(met.promise, () => "it meets the lock");
     lock[Symbol.dispose]();
     assert.equal(await waiting, result);
-    store.close();
   });
 }
 
@@ -177,6 +184,26 @@ async function listed(store: KvStore, reverse = false) {
 const PLANTS = range(1n, 300)
   .map((id) => ({ id, plant: { name: `Monstera ${id}`.padEnd(300) } }));
 
+/** Returns the keys of a store as SQLite has them, in hexadecimal, in order. */
+function keysIn(path: string): string[] {
+  using database = new DatabaseSync(path);
+  const rows = database.prepare("SELECT hex(k) AS k FROM kv ORDER BY k").all();
+  return rows.map(({ k }) => String(k));
+}
+
+/** Returns the indices of keys whose values SQLite itself cannot read. */
+function unreadableOf(keys: readonly string[], path: string): number[] {
+  using database = new DatabaseSync(path);
+  const select = database.prepare("SELECT v FROM kv WHERE k = unhex(?)");
+  return keys.flatMap((key, i) => {
+    try {
+      return select.get(key) === undefined ? [i] : [];
+    } catch {
+      return [i];
+    }
+  });
+}
+
 /**
  * Makes a store of these plants, and damages each page in turn; yields the ids on
  * it, which SQLite itself cannot read any more.
@@ -184,24 +211,13 @@ const PLANTS = range(1n, 300)
 async function* damagedPages(path: string): AsyncGenerator<bigint[]> {
   await makeStore(path, PLANTS);
   const content = Deno.readFileSync(path);
-  using intact = new DatabaseSync(path, { readOnly: true });
-  const keys = intact.prepare("SELECT k FROM kv ORDER BY k").all();
-  intact.close();
-  // Deno reads the pages before these when it opens a store.
-  for (let page = 10; page < content.length / PAGE_BYTES; page++) {
+  const keys = keysIn(path);
+  // Deno reads the root, which is the first one, when it opens a store.
+  for (const page of pagesOf(path, "kv").slice(1)) {
     Deno.writeFileSync(path, content);
-    overwrite(path, page * PAGE_BYTES, PAGE_BYTES);
-    using database = new DatabaseSync(path);
-    const select = database.prepare("SELECT v FROM kv WHERE k = ?");
-    const damaged = PLANTS.filter((_, i) => {
-      try {
-        return select.get(keys[i]?.k ?? null) === undefined;
-      } catch {
-        return true;
-      }
-    });
-    database.close();
-    yield damaged.map(({ id }) => id);
+    destroyPage(path, page);
+    const unreadable = unreadableOf(keys, path);
+    yield PLANTS.filter((_, i) => unreadable.includes(i)).map(({ id }) => id);
   }
 }
 
@@ -212,10 +228,9 @@ Deno.test("listPlants() has every plant that is not on a damaged page, forward u
   for await (const ids of damagedPages(path)) {
     if (ids.length === 0) continue;
     pages++;
-    const store = await openExistingStore(fileAt(path));
+    using store = closing(await openExistingStore(fileAt(path)));
     const before = await listed(store);
     const after = await listed(store, true);
-    store.close();
     assert.deepEqual([before.error, after.error], ["corrupt", "corrupt"]);
     const from = before.plants.length;
     const to = PLANTS.length - after.plants.length;
@@ -241,12 +256,11 @@ Deno.test("listPlants() ends if a page is in the place of another one, so that t
     });
     content.copy(content, to, from, from + PAGE_BYTES);
     Deno.writeFileSync(path, content);
-    const store = await openExistingStore(fileAt(path));
+    using store = closing(await openExistingStore(fileAt(path)));
     const pages = listPlants(store, undefined, reverse);
     await assert.rejects(async () => {
       for (let i = 0; i < 10; i++) await pages.next();
     }, isStoreError("corrupt"));
-    store.close();
     Deno.removeSync(path);
   }
 });
@@ -355,10 +369,10 @@ for (const name of ["commit", "read", "remove", "get"] as const) {
     for await (const ids of damagedPages(path)) {
       if (ids.includes(150n) && ids.length < 20) break;
     }
-    const { store } = await openStore(fileAt(path), true);
+    const opened = await openStore(fileAt(path), true);
+    using store = closing(opened.store);
     assert.equal(await store.commit(newPlants([2_000n])), "committed");
     await assertEnds(store, name, 150n, "corrupt");
-    store.close();
   });
 }
 
@@ -408,9 +422,9 @@ Deno.test("a value that cannot be decoded occupies its id, ends a listing, and c
   const path = directory.file("plants.db");
   const plants = newPlants([1n, 2n, 3n, 4n, 100n]);
   await makeStore(path, plants);
-  const third = "SELECT k FROM kv ORDER BY k LIMIT 1 OFFSET 2";
-  execute(path, `UPDATE kv SET v_encoding = 9 WHERE k = (${third})`);
-  const { store } = await openStore(fileAt(path), true);
+  await makeUndecodable(path, [3n]);
+  const opened = await openStore(fileAt(path), true);
+  using store = closing(opened.store);
   const values = new Map<bigint, Plant | null>(
     plants.map(({ id, plant }) => [id, id === 3n ? null : plant]),
   );
@@ -435,5 +449,4 @@ Deno.test("a value that cannot be decoded occupies its id, ends a listing, and c
   assert.equal(await removePlant(store, 3n), true);
   assert.equal(await removePlant(store, 3n), false);
   assert.equal(await store.commit(newPlants([3n])), "committed");
-  store.close();
 });

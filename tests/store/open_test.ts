@@ -17,13 +17,20 @@ import {
 import { listPlants } from "../../src/store/plants.ts";
 import { corrupt } from "../../src/store/store_error.ts";
 import {
+  destroyPage,
   execute,
-  overwrite,
-  PAGE_BYTES,
+  pagesOf,
+  QUEUE_INDEX,
   StoreLock,
 } from "../support/accidents.ts";
 import { FIRST_TABLE, makeStore, newPlants } from "../support/plants.ts";
-import { fileAt, isStoreError, LOCKED, serverAt } from "../support/stores.ts";
+import {
+  closing,
+  fileAt,
+  isStoreError,
+  LOCKED,
+  serverAt,
+} from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 const PLANTS = newPlants([1n]);
@@ -47,12 +54,8 @@ function failingFirst(...errors: Error[]) {
 
 /** Opens a store to read everything in it. */
 async function plantsIn(path: string) {
-  const store = await openExistingStore(fileAt(path));
-  try {
-    return (await Array.fromAsync(listPlants(store))).flat();
-  } finally {
-    store.close();
-  }
+  using store = closing(await openExistingStore(fileAt(path)));
+  return (await Array.fromAsync(listPlants(store))).flat();
 }
 
 Deno.test("openStore() creates a store in a missing or an empty file, readable only by its user", async () => {
@@ -61,10 +64,12 @@ Deno.test("openStore() creates a store in a missing or an empty file, readable o
     const path = directory.file("plants.db");
     if (isEmpty) Deno.createSync(path).close();
     for (const isNew of [true, false]) {
-      const opened = await openStore(fileAt(path), true);
-      assert.equal(opened.isNew, isNew);
-      await opened.store.commit(PLANTS);
-      opened.store.close();
+      {
+        const opened = await openStore(fileAt(path), true);
+        using store = closing(opened.store);
+        assert.equal(opened.isNew, isNew);
+        await store.commit(PLANTS);
+      }
       assert.deepEqual(directory.names(), ["plants.db"]);
       assert.deepEqual(await plantsIn(path), PLANTS);
       assert.deepEqual(directory.names(), ["plants.db"]);
@@ -118,8 +123,8 @@ Deno.test("openStore() opens a store on a KV Connect server whether or not it ma
   const connect = () => connectTo(fileAt(path));
   for (const mayCreate of [true, false]) {
     const opened = await openStore(location, mayCreate, { connect });
+    using _store = closing(opened.store);
     assert.equal(opened.isNew, false);
-    opened.store.close();
   }
 });
 
@@ -127,9 +132,9 @@ Deno.test("openStore() reports a store as new if a lock delays its first connect
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const connect = failingFirst(LOCKED);
-  const { store, isNew } = await openStore(fileAt(path), true, { connect });
-  assert.equal(isNew, true);
-  store.close();
+  const opened = await openStore(fileAt(path), true, { connect });
+  using _store = closing(opened.store);
+  assert.equal(opened.isNew, true);
 });
 
 Deno.test("a store opens as soon as another process releases the lock", async () => {
@@ -141,9 +146,8 @@ Deno.test("a store opens as soon as another process releases the lock", async ()
     const opening = open(fileAt(path));
     const early = await Promise.race([opening, sleep(200, "waits")]);
     lock[Symbol.dispose]();
-    const store = await opening;
+    using _store = closing(await opening);
     assert.equal(early, "waits");
-    store.close();
   }
 });
 
@@ -196,13 +200,14 @@ Deno.test("a store opens if one read fails, but not if it is damaged", async () 
   await makeStore(path, PLANTS);
   for (const open of OPEN) {
     const once = failingFirst(corrupt());
-    (await open(fileAt(path), { connect: once })).close();
+    {
+      using _store = closing(await open(fileAt(path), { connect: once }));
+    }
     const twice = failingFirst(corrupt(), corrupt());
     const opening = open(fileAt(path), { connect: twice });
     await assert.rejects(opening, isStoreError("corrupt"));
   }
-  // A page that Deno reads when it opens a store.
-  overwrite(path, 5 * PAGE_BYTES, PAGE_BYTES);
+  for (const page of pagesOf(path, QUEUE_INDEX)) destroyPage(path, page);
   for (const open of OPEN) {
     await assert.rejects(open(fileAt(path)), isStoreError("corrupt"));
   }
@@ -241,7 +246,9 @@ Deno.test("a store opens that was killed while a journal was beside it, which is
         Deno.copyFileSync(path + suffix, killed + suffix);
       }
     }
-    (await open(fileAt(killed))).close();
+    {
+      using _store = closing(await open(fileAt(killed)));
+    }
     assert.deepEqual(await plantsIn(killed), PLANTS);
     assert.deepEqual(directory.names(), ["killed.db", "plants.db"]);
   }

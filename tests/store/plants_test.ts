@@ -11,6 +11,7 @@ import {
 import { isMissing } from "../support/needs.ts";
 import { entriesOf, newPlants, range, WHOLE } from "../support/plants.ts";
 import {
+  closing,
   commitAll,
   fileAt,
   isStoreError,
@@ -208,23 +209,25 @@ for (const { where, tools, open } of STORES) {
 async function openInterrupted(
   location: StoreLocation,
   interrupt: () => Promise<void>,
-): Promise<KvStore> {
+): Promise<KvStore & Disposable> {
   const connection = await connectTo(location);
   const { kv } = connection;
-  return new KvStore({
-    ...connection,
-    kv: {
-      atomic: () => kv.atomic(),
-      close: () => kv.close(),
-      async get(key: Deno.KvKey) {
-        const entry = await kv.get(key);
-        await interrupt();
-        return entry;
+  return closing(
+    new KvStore({
+      ...connection,
+      kv: {
+        atomic: () => kv.atomic(),
+        close: () => kv.close(),
+        async get(key: Deno.KvKey) {
+          const entry = await kv.get(key);
+          await interrupt();
+          return entry;
+        },
+        getMany: kv.getMany.bind(kv),
+        list: kv.list.bind(kv),
       },
-      getMany: kv.getMany.bind(kv),
-      list: kv.list.bind(kv),
-    },
-  });
+    }),
+  );
 }
 
 /** What another program does to a plant while it is removed. */
@@ -241,13 +244,12 @@ for (const [what, change] of CHANGES) {
     using kv = await opened.openKv();
     await opened.store.commit(newPlants([1n]));
     let isChanged = false;
-    const other = await openInterrupted(opened.location, async () => {
+    using other = await openInterrupted(opened.location, async () => {
       if (!isChanged) await change(kv, key);
       isChanged = true;
     });
     assert.equal(await removePlant(other, 1n), what === "replaced");
     assert.deepEqual(await entriesOf(kv), []);
-    other.close();
   });
 
   Deno.test({
@@ -258,14 +260,13 @@ for (const [what, change] of CHANGES) {
       await using opened = await TestStore.onServer();
       using kv = await opened.openKv();
       await opened.store.commit(newPlants([1n]));
-      const other = await openInterrupted(opened.location, async () => {
+      using other = await openInterrupted(opened.location, async () => {
         await change(kv, key);
       });
       const changed = isStoreError("other", "another client has changed it");
       await assert.rejects(removePlant(other, 1n), changed);
       const kept = what === "replaced" ? [[key, WHOLE]] : [];
       assert.deepEqual(await entriesOf(kv), kept);
-      other.close();
     },
   });
 }
@@ -274,8 +275,7 @@ Deno.test("removePlant() fails if the store does not answer in time", async () =
   await using opened = await TestStore.inFile();
   const { path } = opened;
   const silence = () => new Promise<never>(() => {});
-  const store = await openInterrupted(fileAt(path), silence);
+  using store = await openInterrupted(fileAt(path), silence);
   const expected = isStoreError("no answer", "no answer within 0.3 s");
   await assert.rejects(removePlant(store, 1n, 300), expected);
-  store.close();
 });

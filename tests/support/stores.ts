@@ -29,6 +29,11 @@ export function serverAt(url: string): StoreSetting {
 /** The error of an operation that met the lock of another process. */
 export const LOCKED: StoreError = toStoreError("database is locked");
 
+/** Returns a store that `using` closes. */
+export function closing(store: KvStore): KvStore & Disposable {
+  return Object.assign(store, { [Symbol.dispose]: () => store.close() });
+}
+
 /** A new store, open, in a file or on a KV Connect server. */
 export class TestStore implements AsyncDisposable {
   private constructor(
@@ -59,7 +64,7 @@ export class TestStore implements AsyncDisposable {
     const directory = resources.use(new TemporaryDirectory());
     const location = await place(directory, resources);
     const { store } = await openStore(location, true);
-    resources.defer(() => store.close());
+    resources.use(closing(store));
     return new TestStore(store, location, resources.move());
   }
 

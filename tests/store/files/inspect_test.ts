@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
 import { inspect, lstatOrUndefined } from "../../../src/store/files/inspect.ts";
 import type { StoreErrorKind } from "../../../src/store/store_error.ts";
-import { execute, overwrite, PAGE_BYTES } from "../../support/accidents.ts";
+import {
+  destroyPage,
+  execute,
+  overwrite,
+  pagesOf,
+  QUEUE_INDEX,
+} from "../../support/accidents.ts";
 import { FIRST_TABLE, makeStore } from "../../support/plants.ts";
 import { replaced } from "../../support/replaced.ts";
 import { isStoreError } from "../../support/stores.ts";
@@ -25,9 +31,11 @@ function sql(statements: string): Make {
   return (path) => execute(path, statements);
 }
 
-/** Overwrites a page. */
-function destroy(page: number): Make {
-  return (path) => overwrite(path, (page - 1) * PAGE_BYTES, PAGE_BYTES);
+/** Destroys a table or an index. */
+function destroy(name: string): Make {
+  return (path) => {
+    for (const page of pagesOf(path, name)) destroyPage(path, page);
+  };
 }
 
 /** Makes something, and the log of a killed service beside it. */
@@ -93,10 +101,12 @@ const REFUSED: readonly [
   }],
   ["corrupt", CORRUPT, {
     "a damaged table of tables": aStore((it) => overwrite(it, 1_024)),
-    // Deno reads what is in these pages, and panics.
-    "a damaged queue": aStore(destroy(6)),
-    "a damaged queue of running messages": aStore(destroy(8)),
-    "a damaged index of expirations": aStore(destroy(9)),
+    // Deno reads these when it opens a store, and panics.
+    "a damaged queue": aStore(destroy(QUEUE_INDEX)),
+    "a damaged queue of running messages": aStore(
+      destroy("sqlite_autoindex_queue_running_1"),
+    ),
+    "a damaged index of expirations": aStore(destroy("kv_expiration_ms_idx")),
     "an expiration of another type": aStore(
       sql("UPDATE kv SET expiration_ms = 'text'"),
     ),
@@ -171,7 +181,9 @@ for (const [what, found, make] of ACCEPTED) {
     assert.deepEqual(directory.names(), names);
     if (found === "nothing") return;
     // Deno completes the start of a store.
-    (await Deno.openKv(path)).close();
+    {
+      using _kv = await Deno.openKv(path);
+    }
     assert.equal(inspect(path), "store");
   });
 }
@@ -190,7 +202,9 @@ Deno.test("inspect() accepts a store whose first start was killed, and its log, 
   assert.ok(log.length > 0);
   assert.equal(inspect(killed), "empty");
   assert.deepEqual(Deno.readFileSync(`${killed}-wal`), log);
-  (await Deno.openKv(killed)).close();
+  {
+    using _kv = await Deno.openKv(killed);
+  }
   assert.equal(inspect(killed), "store");
 });
 
