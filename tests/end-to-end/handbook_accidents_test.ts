@@ -102,7 +102,15 @@ Deno.test({
     const isReading = "[ -e /var/lib/plant-store/current.new ]";
     for (
       const [commands, why] of [
-        [interrupted("plants-restore", isReading), /nothing has changed, and /],
+        [
+          interrupted("plants-restore", isReading),
+          /nothing has changed, except /,
+        ],
+        [
+          `plants-restore & until ${isReading}; do sleep 0.02; done
+          plants remove 3; wait $!`,
+          /^plants: a restore or a move runs: wait for it$/m,
+        ],
         [
           `plants-restore & until ${isReading}; do sleep 0.02; done
           kill -KILL $!; wait $!; systemctl stop 'plants-*'`,
@@ -337,14 +345,19 @@ Deno.test({
       block("An earlier state", 0, "accidents/"),
     );
     const [file = ""] = /^plants-.*$/m.exec(listed) ?? [];
-    const restore = block("An earlier state", 1, "accidents/");
-    // As it is printed, it does not stop the service.
-    const printed = await machine.run(restore);
-    assert.match(printed.stderr, /FILE.*: No such file/);
-    await machine.succeed("systemctl is-active plant-store");
-    const restored = await machine.succeed(
-      restore.replace("/FILE", `/${file}`),
+    const printed = block("An earlier state", 2, "accidents/");
+    const restore = printed.replace("/FILE", `/${file}`);
+    // Before the service is stopped, after it, and after the restore.
+    const refused =
+      /^plants-restore: nothing has changed: the running service has the store in .*\/current\/plants\.db, .*: systemctl stop plant-store\n$/;
+    assert.match((await machine.run(restore)).stderr, refused);
+    const unchanged = await machine.run(
+      block("An earlier state", 1, "accidents/"),
+      printed,
     );
+    assert.match(unchanged.stderr, /FILE.*: No such file/);
+    const restored = await machine.succeed(restore);
+    assert.match((await machine.run(restore)).stderr, refused);
     assert.match(restored, / are left out, .* come back$/m);
     assert.equal((await machine.run("plants export 5")).status, 1);
     await machine.succeed("plants export 6");
@@ -429,17 +442,17 @@ Deno.test({
     );
     assert.match(whole, /^the service has the whole store again$/m);
     await machine.assertHasAll();
-    // The page says which directory the store is after a power cut.
+    // The command that is printed after a power cut puts the store back.
     const cut = await machine.run(
       "systemctl stop plant-store; cd /var/lib/plant-store",
       "mv current current.old-2026-01-01-053000; mkdir current.new",
       RESTORE,
+      "plants-restore /var/lib/plant-store-backups/*",
     );
-    assert.match(cut.stderr, /there is no store at KV_PATH /);
-    await machine.succeed(
-      "mv /var/lib/plant-store/current{.old-*,}",
-      RESTORE,
-    );
+    const [back = "", ...others] = cut.stderr.match(/(?<=: )mv -T [^;]*/g) ??
+      [];
+    assert.deepEqual(others, [back]);
+    await machine.succeed(back, RESTORE);
     await machine.assertHasAll();
   },
 });

@@ -7,6 +7,9 @@ import {
   GET,
   IN_VERSION,
   Machine,
+  mount,
+  MOVE,
+  RESTORE,
 } from "../support/machine.ts";
 import { isMissing } from "../support/needs.ts";
 import { blocksIn, read } from "../support/readme.ts";
@@ -183,6 +186,20 @@ Deno.test({
       machine.ledger.forgetSince(events);
       await machine.assertHasAll();
     }
+    // It has the store open, and a restore and a move do not wait for it.
+    const moved = await machine.succeed(
+      "systemctl is-active plant-store-litestream",
+      RESTORE,
+      mount("/mnt"),
+      MOVE,
+    );
+    const path = /^write (.*\.db) into \/etc\/litestream\.yml, and run: (.*)$/m;
+    const [, store = "", restart = ""] = path.exec(moved) ?? [];
+    await machine.succeed(
+      `sed -i 's|path: .*plants.db|path: ${store}|' /etc/litestream.yml`,
+      `rm -r /var/lib/plant-store-litestream/*; ${restart}`,
+      "until ls /var/lib/plant-store-litestream/ltx/0/*; do sleep 0.2; done",
+    );
     await machine.assertHasAll();
   },
 });
