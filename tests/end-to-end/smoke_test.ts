@@ -66,7 +66,9 @@ Deno.test("check, openapi, --version and --help print without a store, and an un
       env: { ACCESS_TOKEN: TOKEN, HOST: "::1" },
     });
   const { stdout, stderr, status } = await run("check");
-  assert.deepEqual([stderr, status], ["", 0]);
+  // The program may be compiled with an older Deno, as that of the gate.
+  assert.match(stderr, /^(warning: Deno \S+ is older than .*\n)?$/);
+  assert.equal(status, 0);
   assert.match(stdout, /^listens on ::1 \(HOST\)\n/);
   assert.ok(!stdout.includes(TOKEN), stdout);
   const description = descriptionText("http://[::1]:8000");
