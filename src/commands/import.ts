@@ -40,7 +40,7 @@ interface ImportStore extends Store {
 }
 
 /** What tests replace. */
-interface ImportOptions {
+export interface ImportOptions {
   readonly clock?: Clock;
   readonly open?: (
     location: StoreSetting,

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { exportPlants } from "../../src/commands/export.ts";
-import { importPlants, LINE_BYTES_MAX } from "../../src/commands/import.ts";
+import {
+  type ImportOptions,
+  importPlants,
+  LINE_BYTES_MAX,
+} from "../../src/commands/import.ts";
 import { BODY_BYTES_MAX, COMMIT_MS_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
@@ -27,7 +31,7 @@ import { settled } from "../support/waiting.ts";
 function importBytes(
   store: string,
   bytes: string,
-  options?: Parameters<typeof importPlants>[2],
+  options?: ImportOptions,
 ) {
   const file = `${store}.in`;
   Deno.writeFileSync(file, Buffer.from(bytes, "latin1"));

@@ -1,9 +1,9 @@
 /** The alerts of Prometheus. */
 import assert from "node:assert/strict";
-import { isMissing } from "../support/needs.ts";
+import { isMissing, pathOf } from "../support/needs.ts";
 import { read, ROOT } from "../support/readme.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { PROMTOOL, runTool } from "../support/tools.ts";
+import { runTool } from "../support/tools.ts";
 
 const ALERTS = "src/deploy/prometheus/alerts.yml";
 
@@ -63,8 +63,8 @@ Deno.test({
         tests,
       }),
     );
-    await runTool(PROMTOOL, ["check", "rules", rules]);
-    await runTool(PROMTOOL, ["test", "rules", file]);
+    await runTool(pathOf("PROMTOOL"), ["check", "rules", rules]);
+    await runTool(pathOf("PROMTOOL"), ["test", "rules", file]);
   },
 });
 

@@ -1,12 +1,10 @@
 /** The reference page in Chromium. */
 import assert from "node:assert/strict";
 import { Browser, type Tab } from "../support/browser.ts";
-import { isMissing } from "../support/needs.ts";
+import { isMissing, pathOf } from "../support/needs.ts";
 import { Program, replyStatus, TOKEN } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
-
-const AXE_CORE = Deno.env.get("AXE_CORE") ?? "";
 
 const WIDTHS = [1280, 390];
 const COLOR_SCHEMES = ["light", "dark"];
@@ -378,7 +376,7 @@ Deno.test({
   async fn() {
     await using page = await OpenPage.open();
     const { tab } = page;
-    await tab.evaluate(Deno.readTextFileSync(AXE_CORE));
+    await tab.evaluate(Deno.readTextFileSync(pathOf("AXE_CORE")));
     for (const width of WIDTHS) {
       for (const colorScheme of COLOR_SCHEMES) {
         await tab.emulate(width, colorScheme);

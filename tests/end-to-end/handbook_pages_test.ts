@@ -1,6 +1,6 @@
 /** https and the pages beside the handbook, on a Debian with systemd. */
 import assert from "node:assert/strict";
-import { DENOKV, KV_ENV } from "../support/kv_server.ts";
+import { KV_ENV } from "../support/kv_server.ts";
 import {
   BACK_UP,
   block,
@@ -11,7 +11,7 @@ import {
   MOVE,
   RESTORE,
 } from "../support/machine.ts";
-import { isMissing } from "../support/needs.ts";
+import { isMissing, pathOf } from "../support/needs.ts";
 import { blocksIn, read } from "../support/readme.ts";
 import { makeCertificate } from "../support/tools.ts";
 
@@ -163,8 +163,7 @@ Deno.test({
   ignore: isMissing("MACHINE", "LITESTREAM"),
   async fn() {
     await using machine = await Machine.deploy();
-    const binary = Deno.env.get("LITESTREAM") ?? "";
-    Deno.copyFileSync(binary, machine.media.file("litestream"));
+    Deno.copyFileSync(pathOf("LITESTREAM"), machine.media.file("litestream"));
     const installed = await machine.succeed(
       `${IN_VERSION}; cp /media/litestream .`,
       block("Plant Store with", 0, "litestream/"),
@@ -210,7 +209,7 @@ Deno.test({
   ignore: isMissing("MACHINE", "DENOKV"),
   async fn() {
     await using machine = await Machine.deploy();
-    Deno.copyFileSync(DENOKV, machine.media.file("denokv"));
+    Deno.copyFileSync(pathOf("DENOKV"), machine.media.file("denokv"));
     const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
     const name = block("Move from a file", 0, "kv-connect/")
       .replace(/read .*$/m, `DENO_KV_ACCESS_TOKEN=${token}`);

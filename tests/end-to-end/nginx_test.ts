@@ -7,16 +7,13 @@ import { createDuring, Instance } from "../support/instances.ts";
 import { KV_ENV, KvServer } from "../support/kv_server.ts";
 import { Ledger } from "../support/ledger.ts";
 import { block } from "../support/machine.ts";
-import { isMissing } from "../support/needs.ts";
+import { isMissing, pathOf } from "../support/needs.ts";
 import { post, Program, replyStatus, runProgram } from "../support/program.ts";
 import { read } from "../support/readme.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { freePort, listens, makeCertificate } from "../support/tools.ts";
 import { eventually } from "../support/waiting.ts";
-
-/** The path of nginx. */
-const NGINX = Deno.env.get("NGINX") ?? "";
 
 /** What the configuration needs around it, and what a test must not share. */
 const SURROUNDINGS = `daemon off;
@@ -43,7 +40,7 @@ class Nginx extends BackgroundProcess {
   private constructor(port: number, directory: TemporaryDirectory) {
     const args = ["-c", directory.file("nginx.conf")];
     // nginx itself uses the variable NGINX.
-    super(NGINX, { args, clearEnv: true });
+    super(pathOf("NGINX"), { args, clearEnv: true });
     this.origin = `https://127.0.0.1:${port}`;
     this.#directory = directory;
   }

@@ -13,7 +13,7 @@ function setUp() {
 }
 
 async function assertRefused(
-  outcome: ReturnType<BodyReader["read"]>,
+  outcome: Promise<Uint8Array | ApiError>,
   name: ErrorName,
 ): Promise<void> {
   const refusal = await outcome;

@@ -40,15 +40,27 @@ class ProbedStore extends FakeStore {
   }
 }
 
-function setUpHealth() {
+/** The health of a store, and what a test does to it. */
+interface HealthParts {
+  readonly store: ProbedStore;
+  readonly clock: FakeClock;
+  /** The reports that no assertion has removed yet. */
+  readonly reports: (StoreError | undefined)[];
+  readonly health: StoreHealth;
+  /** Starts a probe that ends after a time; with an error, it fails. */
+  readonly probe: (
+    error?: StoreError,
+    ms?: number,
+  ) => Promise<StoreError | undefined>;
+}
+
+function setUpHealth(): HealthParts {
   const store = new ProbedStore();
   const clock = new FakeClock();
   clock.now = 10_000;
-  /** The reports that no assertion has removed yet. */
   const reports: (StoreError | undefined)[] = [];
   const report = (it: StoreError | undefined) => void reports.push(it);
   const health = new StoreHealth(store, report, clock.read);
-  /** Starts a probe that ends after a time; with an error, it fails. */
   async function probe(error?: StoreError, ms = 0) {
     const probed = health.probe();
     clock.now += ms;
@@ -194,7 +206,7 @@ Deno.test("probe() reports a lock that stays for PROBE_MS", async () => {
 });
 
 /** Something that happens to a store. */
-type Step = (parts: ReturnType<typeof setUpHealth>) => unknown;
+type Step = (parts: HealthParts) => unknown;
 
 /** Each way to find that a store fails, and each that shows that it works. */
 const FAILURES: readonly Step[] = [

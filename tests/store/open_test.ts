@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { DatabaseSync } from "node:sqlite";
-import { setTimeout as sleep } from "node:timers/promises";
 import { WatchedFiles } from "../../src/store/files/watch.ts";
 import type { Connection } from "../../src/store/kv_store.ts";
 import {
@@ -32,6 +31,7 @@ import {
   serverAt,
 } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
+import { pause } from "../support/waiting.ts";
 
 const PLANTS = newPlants([1n]);
 
@@ -144,7 +144,7 @@ Deno.test("a store opens as soon as another process releases the lock", async ()
   for (const open of OPEN) {
     const lock = new StoreLock(path);
     const opening = open(fileAt(path));
-    const early = await Promise.race([opening, sleep(200, "waits")]);
+    const early = await Promise.race([opening, pause(200, "waits")]);
     lock[Symbol.dispose]();
     using _store = closing(await opening);
     assert.equal(early, "waits");

@@ -1,11 +1,9 @@
 /** A real Chromium. */
 import assert from "node:assert/strict";
 import { BackgroundProcess } from "./background.ts";
+import { pathOf } from "./needs.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { inTime, WAIT_MS_MAX } from "./waiting.ts";
-
-/** The path of Chromium. */
-const CHROMIUM = Deno.env.get("CHROMIUM") ?? "";
 
 /** Time limit for a command of the browser, generous for busy machines. */
 const COMMAND_MS_MAX = 20_000;
@@ -28,7 +26,7 @@ function memberAt(value: unknown, ...path: readonly string[]): unknown {
 /** A headless Chromium, driven over the DevTools protocol. */
 export class Browser implements AsyncDisposable {
   readonly #profile = new TemporaryDirectory();
-  readonly #process = new BackgroundProcess(CHROMIUM, {
+  readonly #process = new BackgroundProcess(pathOf("CHROMIUM"), {
     args: [
       "--headless",
       "--no-sandbox",

@@ -1,8 +1,6 @@
 import { BackgroundProcess } from "./background.ts";
+import { pathOf } from "./needs.ts";
 import { freePort, listens } from "./tools.ts";
-
-/** The path of denokv, a KV Connect server. */
-export const DENOKV = Deno.env.get("DENOKV") ?? "";
 
 const KV_TOKEN = "a-token-for-tests";
 
@@ -44,7 +42,7 @@ export class KvServer implements AsyncDisposable {
 
   async restart(): Promise<void> {
     const address = `127.0.0.1:${this.port}`;
-    this.#running = new BackgroundProcess(DENOKV, {
+    this.#running = new BackgroundProcess(pathOf("DENOKV"), {
       args: [
         "--sqlite-path",
         this.#file,

@@ -9,9 +9,23 @@ import { canMount } from "./temporary.ts";
 /** Whether a machine has a tool, and what is tested with it. */
 type Tool = readonly [isThere: () => boolean, tests: string];
 
+/** A variable with the path of a tool. */
+type PathVariable =
+  | "AXE_CORE"
+  | "CHROMIUM"
+  | "DENOKV"
+  | "LITESTREAM"
+  | "NGINX"
+  | "PROMTOOL";
+
+/** Returns the path of a tool, or an empty text without it. */
+export function pathOf(tool: PathVariable): string {
+  return Deno.env.get(tool) ?? "";
+}
+
 /** A tool whose path is in a variable. */
-function inVariable(name: string): () => boolean {
-  return () => (Deno.env.get(name) ?? "") !== "";
+function atPath(tool: PathVariable): () => boolean {
+  return () => pathOf(tool) !== "";
 }
 
 /** A tool with which a command of the shell succeeds within a minute. */
@@ -41,20 +55,23 @@ export const NSPAWN: readonly string[] = [
 const BASE_IMAGE = "gcr.io/distroless/cc-debian12:nonroot";
 
 const TOOLS = {
-  DENOKV: [inVariable("DENOKV"), "a store on a KV Connect server"],
-  LITESTREAM: [inVariable("LITESTREAM"), "a store that Litestream copies"],
-  NGINX: [inVariable("NGINX"), "nginx in front of the service"],
-  CHROMIUM: [inVariable("CHROMIUM"), "the API reference in a browser"],
-  AXE_CORE: [inVariable("AXE_CORE"), "the accessibility of the API reference"],
+  DENOKV: [atPath("DENOKV"), "a store on a KV Connect server"],
+  LITESTREAM: [atPath("LITESTREAM"), "a store that Litestream copies"],
+  NGINX: [atPath("NGINX"), "nginx in front of the service"],
+  CHROMIUM: [atPath("CHROMIUM"), "the API reference in a browser"],
+  AXE_CORE: [atPath("AXE_CORE"), "the accessibility of the API reference"],
   MACHINE: [
     byCommand(`systemd-nspawn ${NSPAWN.join(" ")} true`),
     "the commands of the handbook, on a Debian with systemd",
   ],
   PROMTOOL: [
-    inVariable("PROMTOOL"),
+    atPath("PROMTOOL"),
     "metrics and alerts as Prometheus reads them",
   ],
-  GATE: [inVariable("GATE"), "memory under load, on an idle machine"],
+  GATE: [
+    () => (Deno.env.get("GATE") ?? "") !== "",
+    "memory under load, on an idle machine",
+  ],
   Linux: [
     () => Deno.build.os === "linux",
     "the open files of lost stores, and full devices",

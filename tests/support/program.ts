@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
-import tasks from "../../deno.json" with { type: "json" };
+import project from "../../deno.json" with { type: "json" };
 import { BackgroundProcess, type Ended } from "./background.ts";
+import { ROOT } from "./readme.ts";
 import { eventually, WAIT_MS_MAX } from "./waiting.ts";
 
 /** The token that a program under test accepts by default. */
 export const TOKEN = "test-token";
-
-/** The root of the project. */
-const PROJECT = new URL("../../", import.meta.url).pathname;
 
 /** The compiled binary to test, if the environment names one. */
 const BINARY = Deno.env.get("PLANT_STORE");
@@ -38,7 +36,7 @@ export interface ServiceOptions extends ProgramOptions {
 
 /** Returns what `deno task serve` runs: environment, flags and main.ts. */
 function startCommand(): { env: Record<string, string>; args: string[] } {
-  const words = tasks.tasks.serve.command.split(" ");
+  const words = project.tasks.serve.command.split(" ");
   const deno = words.indexOf("deno");
   const env = words.slice(0, deno).map((word) => {
     const equals = word.indexOf("=");
@@ -46,7 +44,7 @@ function startCommand(): { env: Record<string, string>; args: string[] } {
   });
   return {
     env: Object.fromEntries(env),
-    args: words.slice(deno + 1).with(-1, `${PROJECT}main.ts`),
+    args: words.slice(deno + 1).with(-1, `${ROOT.pathname}main.ts`),
   };
 }
 

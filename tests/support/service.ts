@@ -71,12 +71,18 @@ class RawRequest extends Request {
   }
 }
 
+/** The body of a request. */
+export type RequestBody =
+  | string
+  | Uint8Array
+  | ReadableStream<Uint8Array<ArrayBuffer>>;
+
 /**
  * Returns a request, by default a create, as the runtime passes it on. A stream as its body has no
  * Content-Length, unless the headers give one.
  */
 export function newRequest(
-  body: string | Uint8Array | ReadableStream<Uint8Array<ArrayBuffer>>,
+  body: RequestBody,
   { target = "/plants", method = "POST", headers }: RequestOptions = {},
   arrived = () => {},
 ): Request {
@@ -143,7 +149,7 @@ export class TestService {
 
   /** Sends a create and reads the reply. */
   async create(
-    body: Parameters<typeof newRequest>[0],
+    body: RequestBody,
     options?: RequestOptions,
   ): Promise<Reply> {
     const request = newRequest(body, options, () => {

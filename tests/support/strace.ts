@@ -88,21 +88,23 @@ export function parseTrace(file: string, begin = 0): Call[] {
 /** Returns a call; nothing for lines about signals and ends. */
 function parseCall(line: Line): Call[] {
   const strings = line.text.matchAll(STRING).map(([, it = ""]) => it).toArray();
-  const text = line.text.replace(STRING, '""').replace(/(?:\\x..)+/g, toText);
+  const text = line.text
+    .replace(STRING, '""')
+    .replace(/(?:\\x..)+/g, unescapeText);
   const [, name, args = "", result = ""] = CALL.exec(text) ?? [];
   if (name === undefined) return [];
   const [, opened = "/"] = /<([^>]*)>/.exec(args) ?? [];
   const isAboutOpened = strings.length === 0 || /write|send/.test(name);
-  const paths = (isAboutOpened ? [""] : strings.map(toText))
+  const paths = (isAboutOpened ? [""] : strings.map(unescapeText))
     .map((it) => resolve(opened, it));
-  const data = toBytes(strings.join(""));
+  const data = unescapeBytes(strings.join(""));
   return [{ ...line, text, name, args, paths, data, result }];
 }
 
-function toBytes(escaped: string): Uint8Array<ArrayBuffer> {
+function unescapeBytes(escaped: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.fromHex(escaped.replaceAll("\\x", ""));
 }
 
-function toText(escaped: string): string {
-  return new TextDecoder().decode(toBytes(escaped));
+function unescapeText(escaped: string): string {
+  return new TextDecoder().decode(unescapeBytes(escaped));
 }

@@ -3,9 +3,6 @@ import { BackgroundProcess } from "./background.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 import { eventually } from "./waiting.ts";
 
-/** The path of promtool. */
-export const PROMTOOL = Deno.env.get("PROMTOOL") ?? "";
-
 /** The range of ports to choose from. */
 const PORT_MIN = 20_000;
 const PORTS = 10_000;

@@ -75,7 +75,7 @@ export function chunked(body: string | Uint8Array, size: number): Uint8Array {
 /** A TCP connection, which can send anything. */
 export class Wire implements Disposable {
   readonly #connection: Deno.TcpConn;
-  readonly #timeout: ReturnType<typeof setTimeout>;
+  readonly #timeout: NodeJS.Timeout;
   #received: Uint8Array = new Uint8Array();
 
   private constructor(connection: Deno.TcpConn) {

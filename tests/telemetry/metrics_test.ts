@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import process from "node:process";
-import config from "../../deno.json" with { type: "json" };
+import project from "../../deno.json" with { type: "json" };
 import { type Gauges, Metrics } from "../../src/telemetry/metrics.ts";
-import { isMissing } from "../support/needs.ts";
+import { isMissing, pathOf } from "../support/needs.ts";
 import { replaced } from "../support/replaced.ts";
-import { PROMTOOL, runTool } from "../support/tools.ts";
+import { runTool } from "../support/tools.ts";
 
 const IDLE: Gauges = {
   createsRunning: 0,
@@ -75,7 +75,7 @@ Deno.test("Metrics.text() shows the version, the memory and the start time of th
   const values = valuesOf(metrics.text(IDLE));
   const bytes = values["process_resident_memory_bytes"] ?? 0;
   assert.ok(bytes > 1e7 && bytes < 1e10, `${bytes} bytes`);
-  const versions = `version="${config.version}",deno="${Deno.version.deno}"`;
+  const versions = `version="${project.version}",deno="${Deno.version.deno}"`;
   assert.equal(values[`plant_store_build_info{${versions}}`], 1);
 });
 
@@ -84,7 +84,7 @@ Deno.test({
   ignore: isMissing("PROMTOOL"),
   async fn() {
     const checkMetrics = (input: string) =>
-      runTool(PROMTOOL, ["check", "metrics"], { input });
+      runTool(pathOf("PROMTOOL"), ["check", "metrics"], { input });
     const metrics = new Metrics();
     assert.equal(await checkMetrics(metrics.text(IDLE)), "");
     metrics.request("POST", 200);

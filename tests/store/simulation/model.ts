@@ -25,7 +25,7 @@ interface WaitingCreate extends NewPlant {
 /** One instance of the service, seen as a black box. */
 export class InstanceModel {
   readonly #world: World;
-  readonly #expect: World["expect"];
+  readonly #expect: (holds: boolean, otherwise: string) => void;
   readonly #waiting = new Set<WaitingCreate>();
   readonly #operations = new Set<StoreOperation>();
   /** When an operation with an id last failed. */

@@ -5,7 +5,28 @@ import { Random } from "../../support/random.ts";
 import { VirtualTime } from "./virtual_time.ts";
 
 /** How a schedule is drawn. */
-function drawShape(random: Random) {
+interface Shape {
+  readonly instances: number;
+  readonly plantsMax: number;
+  readonly inFlightMax: number;
+  readonly ids: number;
+  readonly plants: readonly Plant[];
+  readonly creates: number;
+  /** Share of operations that fail or are late. */
+  readonly trouble: number;
+  /** Share of operations that never end. */
+  readonly silence: number;
+  /** Share of creates that are sent together with the one before. */
+  readonly burst: number;
+  /** Share of creates that repeat one that was sent before. */
+  readonly repeats: number;
+  /** Share of creates whose id another program writes, too. */
+  readonly others: number;
+  /** How often an instance is killed and started again. */
+  readonly restarts: number;
+}
+
+function drawShape(random: Random): Shape {
   const crowd = random.chance(0.25);
   return {
     instances: random.pick([1, 2]),
@@ -14,17 +35,11 @@ function drawShape(random: Random) {
     ids: crowd ? random.int(20, 60) : random.int(1, 6),
     plants: random.pick([SIMILAR_PLANTS, SIMILAR_PLANTS, LONGEST_PLANTS]),
     creates: crowd ? random.int(40, 80) : random.int(5, 40),
-    /** Share of operations that fail or are late. */
     trouble: random.pick([0, 0.2, 0.5, 0.9]),
-    /** Share of operations that never end. */
     silence: random.pick([0, 0, 0.02, 0.1]),
-    /** Share of creates that are sent together with the one before. */
     burst: crowd ? 0.95 : random.pick([0.2, 0.6, 0.9]),
-    /** Share of creates that repeat one that was sent before. */
     repeats: random.pick([0, 0.3, 0.6]),
-    /** Share of creates whose id another program writes, too. */
     others: random.pick([0, 0, 0.1, 0.3]),
-    /** How often an instance is killed and started again. */
     restarts: random.pick([0, 0, 1, 4]),
   };
 }
@@ -32,7 +47,7 @@ function drawShape(random: Random) {
 /** What all clients and instances of a schedule share. */
 export class World {
   readonly random: Random;
-  readonly shape: ReturnType<typeof drawShape>;
+  readonly shape: Shape;
   readonly time = new VirtualTime();
   /** What is on disk; `null` for the value of another program. */
   readonly file = new Map<bigint, Plant | null>();
