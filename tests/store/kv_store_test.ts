@@ -36,9 +36,7 @@ for (const { where, tools, open } of STORES) {
       store.verifyFiles();
     },
   });
-}
 
-for (const { where, tools, open } of STORES) {
   Deno.test({
     name: `commit() writes nothing if one id exists, ${where}`,
     ignore: isMissing(...tools),
@@ -59,9 +57,7 @@ for (const { where, tools, open } of STORES) {
       }
     },
   });
-}
 
-for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `commit() accepts the most plants that COMMIT_CHARS_MAX allows, the largest and as many as possible, ${where}`,
@@ -81,9 +77,7 @@ for (const { where, tools, open } of STORES) {
       }
     },
   });
-}
 
-for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `read() finds ids in sequences, longer than one listing, with gaps, at both ends and far apart, ${where}`,
@@ -130,9 +124,7 @@ for (const { where, tools, open } of STORES) {
       }
     },
   });
-}
 
-for (const { where, tools, open } of STORES) {
   Deno.test({
     name: `probe() leaves nothing behind, ${where}`,
     ignore: isMissing(...tools),

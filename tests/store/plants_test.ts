@@ -72,9 +72,7 @@ for (const { where, tools, open } of STORES) {
       }
     },
   });
-}
 
-for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `listPlants() has pages of PAGE_KEYS plants until one is shorter, ${where}`,
@@ -98,9 +96,7 @@ for (const { where, tools, open } of STORES) {
       }
     },
   });
-}
 
-for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `read() and listPlants() skip keys of other programs, but have ids whose values are no plants, ${where}`,
@@ -135,9 +131,7 @@ for (const { where, tools, open } of STORES) {
       assert.deepEqual(await list(store, undefined, true), plants.toReversed());
     },
   });
-}
 
-for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `listPlants() has a plant whose id many keys of another program share, in both directions, ${where}`,
@@ -155,9 +149,7 @@ for (const { where, tools, open } of STORES) {
       assert.deepEqual(await list(store, undefined, true), plants.toReversed());
     },
   });
-}
 
-for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `removePlant() deletes the plant of an id, and nothing else, ${where}`,
@@ -182,9 +174,7 @@ for (const { where, tools, open } of STORES) {
       assert.equal(await store.commit(newPlants([2n])), "committed");
     },
   });
-}
 
-for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
       `removePlant() at the same time by several callers counts each plant once, ${where}`,
