@@ -277,6 +277,8 @@ Deno.test({
             stderr,
             /^plants-restore: nothing has changed: .* \/var\/lib\/plant-store\/current\/plants\.db[ :].* correct KV_PATH.*\n$/,
           );
+          if (stop === "true") continue;
+          assert.match(stderr, /: mv \S+\/current \S+\/current\.unused-\S+;/);
         }
         assert.equal(await machine.succeed(look), before);
         await machine.succeed(`cp right ${env}`, APPLY);
@@ -588,6 +590,12 @@ Deno.test({
     const usage = block("`disk is full`", 0, "accidents/");
     assert.match(await machine.succeed(usage), /100% [^]*current$/m);
     await reports(machine, "rm full", /the store has recovered/);
+    const noRoom = await machine.run(IN_STORE, fill, RESTORE);
+    assert.match(
+      noRoom.stderr,
+      /(No space left|disk is full)[^]*: the old store cannot be read, /,
+    );
+    await machine.succeed(IN_STORE, "rm full", RESTART);
     const stop = "systemctl stop plant-store";
     await reports(
       machine,
