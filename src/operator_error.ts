@@ -1,25 +1,16 @@
 import { messageWithoutPath } from "./text.ts";
 
-const {
-  FilesystemLoop,
-  IsADirectory,
-  NotADirectory,
-  NotCapable,
-  NotFound,
-  PermissionDenied,
-} = Deno.errors;
-
 /**
  * Errors of a file that last until an operator acts. `NotCapable` is one of them: a
  * missing permission of Deno must be added to its command line.
  */
 const LASTING = [
-  FilesystemLoop,
-  IsADirectory,
-  NotADirectory,
-  NotCapable,
-  NotFound,
-  PermissionDenied,
+  Deno.errors.FilesystemLoop,
+  Deno.errors.IsADirectory,
+  Deno.errors.NotADirectory,
+  Deno.errors.NotCapable,
+  Deno.errors.NotFound,
+  Deno.errors.PermissionDenied,
 ];
 
 /** Exit status if the command line or the configuration must change. */

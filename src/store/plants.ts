@@ -52,7 +52,7 @@ export async function* listPlants(
   let before = ID_MAX + 1n;
   let [start, end] = [keyOf(after + 1n), keyOf(before)];
   let limit = PAGE_KEYS;
-  let lastBefore: Deno.KvKey | undefined;
+  let previousLast: Deno.KvKey | undefined;
   for (;;) {
     let page: readonly Deno.KvEntry<unknown>[];
     try {
@@ -85,8 +85,8 @@ export async function* listPlants(
     const last = page.at(-1)?.key;
     if (last === undefined || page.length < limit) return;
     // At damage, a longer key might be listed again, and so on for ever.
-    if (isDeepStrictEqual(last, lastBefore)) throw corrupt();
-    lastBefore = last;
+    if (isDeepStrictEqual(last, previousLast)) throw corrupt();
+    previousLast = last;
     if (reverse) end = last;
     else start = [...last, FIRST_PART];
   }
