@@ -503,7 +503,26 @@ Deno.test({
         '{"id":42,"name":"Ficus"}\n{"id":-7,"name":"Fern"}\n',
       );
     }
-    // A mistyped id, and no id.
+    // A restore begins while the editor is open, and the text is not lost.
+    await machine.succeed(
+      `cat > /root/editor <<'END'
+sed -i s/Ficus/Monstera/ $1
+setsid flock /run/plants.lock sleep 3 < /dev/null &> /dev/null &
+until ! flock -n /run/plants.lock true; do sleep 0.1; done
+END`,
+    );
+    const waits = await edited("bash /root/editor");
+    assert.match(
+      waits.stderr,
+      /^plants-correct: plant 42 has not changed: a restore or a move runs: wait for it\nyour text is in /m,
+    );
+    assert.equal(
+      await machine.succeed(
+        "flock /run/plants.lock rm /root/plant-42.*.json",
+        "plants export 42",
+      ),
+      '{"id":42,"name":"Ficus"}\n',
+    );
     const mistyped = await machine.run("EDITOR=true plants-correct 43");
     assert.match(mistyped.stderr, /^id 43: no such plant$/m);
     assert.equal((await machine.run("plants-correct")).status, 2);
