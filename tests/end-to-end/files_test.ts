@@ -139,16 +139,21 @@ Deno.test({
     const store = firstDirectory.file("plants.db");
     const points = killPoints(first.calls, store);
     assert.notEqual(points.length, 0);
+    let kills = 0;
     await inParallel(points, async (kill) => {
       using directory = new TemporaryDirectory();
       const store = directory.file("plants.db");
       const ledger = new Ledger();
-      const { signal, stderr } = await startFirst(directory, kill);
-      assert.equal(signal, "SIGKILL", `${kill}: ${stderr}`);
+      const ended = await startFirst(directory, kill);
+      // The threads share the calls differently in each run, so that a thread may
+      // end before the call that would kill it.
+      if (ended.signal === "SIGKILL") kills++;
+      else assertSucceeded(ended);
       await using program = await Program.start(store);
       await ledger.store(program, newPlants([1n]));
       assertSucceeded(await program.stop());
       await ledger.assertFile(store);
     }, 2);
+    assert.ok(kills > points.length / 2, `${kills} of ${points.length} kills`);
   },
 });
