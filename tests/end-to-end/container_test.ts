@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { BackgroundProcess, type Ended } from "../support/background.ts";
 import { createDuring } from "../support/instances.ts";
 import { Ledger } from "../support/ledger.ts";
-import { block } from "../support/machine.ts";
+import { CONTAINER } from "../support/handbook.ts";
 import { isMissing } from "../support/needs.ts";
 import { type Target, TOKEN } from "../support/program.ts";
 import { ROOT } from "../support/readme.ts";
@@ -26,13 +26,6 @@ const PLACE = `set -e; cd $0; mkdir storage system version
     --storage-opt additionalimagestore=$images \\"\\$@\\"" > /usr/local/bin/docker
   chmod 755 /usr/local/bin/docker; mount -t tmpfs tmpfs /run
   cp -r $1/src/deploy $2 version; echo made >&2; exec sleep infinity`;
-
-const INSTALL = block("Deploy", 0, "container/");
-const CREATE = block("Deploy", 1, "container/");
-const SERVE = block("Deploy", 2, "container/");
-const BACK_UP = block("Back up", 0, "container/");
-const RESTORE = block("Restore", 0, "container/");
-const RESTORE_BACKUP = block("Restore", 1, "container/");
 
 /** A server whose services run in containers. */
 class Server implements AsyncDisposable {
@@ -77,17 +70,20 @@ class Server implements AsyncDisposable {
       await this.run("docker rm -f plant-store");
     });
     await this.succeed(
-      INSTALL,
+      CONTAINER.INSTALL,
       `sed -i s/PORT=.*/PORT=${this.#port}/ /etc/plant-store/env`,
       `echo ${TOKEN} > /etc/plant-store/token`,
       // Replaces neither.
-      INSTALL,
+      CONTAINER.INSTALL,
     );
     // There is no store to start with.
-    assert.match(await this.fail(SERVE), /plants\.db: no such file: /);
-    const created = await this.succeed(CREATE);
+    assert.match(
+      await this.fail(CONTAINER.SERVE),
+      /plants\.db: no such file: /,
+    );
+    const created = await this.succeed(CONTAINER.CREATE_STORE);
     assert.match(created, /^created a new store in \/var\/lib\/plant-store\//m);
-    assert.match(await this.succeed(SERVE), /^ready$/m);
+    assert.match(await this.succeed(CONTAINER.SERVE), /^ready$/m);
   }
 
   /** Runs commands in one shell of root, in the directory of the version. */
@@ -145,7 +141,7 @@ Deno.test({
   async fn() {
     await using server = await Server.deploy();
     server.ledger.sends({ id: -1n, plant: { name: "Monstera" } });
-    const first = block("Deploy", 3, "container/").replace(
+    const first = CONTAINER.CREATE_PLANT.replace(
       '"id": 1',
       '"id": -1',
     );
@@ -155,23 +151,26 @@ Deno.test({
     assert.match(reply, /^HTTP\/1\.1 200 OK$/m);
     await createDuring([server.target], server.ledger, async () => {
       await server.acknowledges(100);
-      assert.match(await server.succeed(BACK_UP), /-rw------- .*\.jsonl\.gz$/m);
+      assert.match(
+        await server.succeed(CONTAINER.BACK_UP),
+        /-rw------- .*\.jsonl\.gz$/m,
+      );
       // The second day: nothing that is pasted again changes the store.
       assert.match(
-        await server.succeed(CREATE),
+        await server.succeed(CONTAINER.CREATE_STORE),
         /^\/var\/lib\/.*\.jsonl\.gz$/m,
       );
       await server.succeed(
-        block("Upgrade", 0, "container/"),
-        block("Upgrade", 1, "container/"),
-        block("Upgrade", 2, "container/"),
+        CONTAINER.BACK_UP_BEFORE,
+        CONTAINER.UPGRADE,
+        CONTAINER.READ_EVERY_PLANT,
         `[ "$(cat /etc/plant-store/token)" = ${TOKEN} ]`,
       );
       await server.acknowledges(100);
       // A setting that is wrong stops nothing.
       const env = "/etc/plant-store/env";
       await server.succeed(`cp ${env} /etc/env; echo LOG_FORMAT=x >> ${env}`);
-      assert.match(await server.fail(SERVE), /LOG_FORMAT/);
+      assert.match(await server.fail(CONTAINER.SERVE), /LOG_FORMAT/);
       await server.acknowledges(100);
       await server.succeed(`cp /etc/env ${env}`);
       // Only an import reads what is pasted after a command.
@@ -188,12 +187,12 @@ Deno.test({
       assert.match(corrected, /^corrected$/m);
       // The moved store is on a disk of its own.
       const last = await server.succeed(
-        block("Another machine", 0, "container/"),
+        CONTAINER.STOP_FOR_GOOD,
       );
       await server.succeed(
         "mv /var/lib/plant-store /var/lib/old; mkdir /var/lib/plant-store",
         "mount -t tmpfs tmpfs /var/lib/plant-store",
-        block("Another machine", 1, "container/")
+        CONTAINER.RESTORE_ELSEWHERE
           .replace("FILE", /plants-[\d-]+\.jsonl\.gz/.exec(last)?.[0] ?? ""),
       );
       await server.acknowledges(100);
@@ -205,7 +204,7 @@ Deno.test({
       `openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \
         -subj /CN=localhost -keyout key -out crt`,
       "! plants check",
-      block("Read the handbook", 0, "container/"),
+      CONTAINER.SET_OWNER,
       "plants check",
     );
     assert.match(checked, /^serves https with the certificate in /m);
@@ -213,7 +212,10 @@ Deno.test({
     await server.succeed(
       "docker rm -f plant-store; umount /var/lib/plant-store",
     );
-    assert.match(await server.fail(SERVE), /plants\.db: no such file: /);
+    assert.match(
+      await server.fail(CONTAINER.SERVE),
+      /plants\.db: no such file: /,
+    );
   },
 });
 
@@ -225,28 +227,37 @@ Deno.test({
     await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
       await server.acknowledges(100);
-      await server.succeed(BACK_UP);
+      await server.succeed(CONTAINER.BACK_UP);
       await server.acknowledges(100);
       await server.succeed("rm -r /var/lib/plant-store/*");
       await server.reports("the store fails");
-      assert.match(await server.fail(SERVE), /plants\.db: no such file: /);
-      assert.match(await server.succeed(CREATE), /^\/var\/lib\//);
-      const restored = await server.succeed(RESTORE);
+      assert.match(
+        await server.fail(CONTAINER.SERVE),
+        /plants\.db: no such file: /,
+      );
+      assert.match(
+        await server.succeed(CONTAINER.CREATE_STORE),
+        /^\/var\/lib\//,
+      );
+      const restored = await server.succeed(CONTAINER.RESTORE);
       assert.match(restored, /^the service has the whole store again$/m);
       await server.acknowledges(100);
       // Pasted twice.
       assert.match(
-        await server.succeed(RESTORE),
+        await server.succeed(CONTAINER.RESTORE),
         /^the service has the new store$/m,
       );
       await server.acknowledges(100);
       // Files that were moved are only named.
       const moved = await server.fail(
         "cd /var/lib/plant-store; mv current moved",
-        RESTORE,
+        CONTAINER.RESTORE,
       );
       assert.match(moved, /nothing has changed: .* \S+\/moved\/plants\.db /);
-      await server.succeed("cd /var/lib/plant-store; mv moved current", SERVE);
+      await server.succeed(
+        "cd /var/lib/plant-store; mv moved current",
+        CONTAINER.SERVE,
+      );
       await server.acknowledges(100);
     });
     await server.assertHasAll();
@@ -261,7 +272,7 @@ Deno.test({
     await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
       await server.acknowledges(200);
-      await server.succeed(BACK_UP);
+      await server.succeed(CONTAINER.BACK_UP);
       await server.acknowledges(200);
       await server.succeed(
         "docker stop plant-store; cd /var/lib/plant-store/current",
@@ -270,9 +281,9 @@ Deno.test({
         "dd if=/dev/urandom of=plants.db bs=4096 count=1 seek=$((at / 4096)) conv=notrunc",
         "docker start plant-store",
       );
-      assert.match(await server.fail(BACK_UP), /corrupt/);
+      assert.match(await server.fail(CONTAINER.BACK_UP), /corrupt/);
       const killed = await server.fail(
-        `${RESTORE.trim()} & until [ -d /var/lib/plant-store/current.new ]; do sleep 0.1; done`,
+        `${CONTAINER.RESTORE.trim()} & until [ -d /var/lib/plant-store/current.new ]; do sleep 0.1; done`,
         "! docker restart plant-store; ! plants serve; ! plants remove 1",
         "kill $!; wait $!",
       );
@@ -284,7 +295,7 @@ Deno.test({
       ) {
         assert.match(killed, refusal);
       }
-      const restored = await server.succeed(RESTORE);
+      const restored = await server.succeed(CONTAINER.RESTORE);
       assert.match(
         restored,
         /a part of the old store is damaged, .* from the backup, /,
@@ -292,10 +303,12 @@ Deno.test({
       await server.acknowledges(100);
       const [, old = ""] = /the older stores: rm -r (.*)$/m.exec(restored) ??
         [];
-      const log = block("Accidents", 0, "container/");
-      const ready = block("Accidents", 1, "container/");
       assert.match(
-        await server.succeed(`rm -r ${old}`, log, ready),
+        await server.succeed(
+          `rm -r ${old}`,
+          CONTAINER.READ_LOG,
+          CONTAINER.PROBE,
+        ),
         /^ready$/m,
       );
     });
@@ -314,17 +327,20 @@ Deno.test({
     });
     // By reflex, the container is restarted. It starts again and again.
     await server.succeed(
-      BACK_UP,
+      CONTAINER.BACK_UP,
       "rm -r /var/lib/plant-store/*; docker restart plant-store",
     );
     for (const _ of [1, 2, 3]) {
       assert.match(
-        await server.fail(RESTORE),
+        await server.fail(CONTAINER.RESTORE),
         /^plants-restore: nothing has changed: there is no store at .*plants\.db; the last start had it there, /,
       );
     }
     // Not even the directory above it is left.
-    await server.succeed("rm -r /var/lib/plant-store", RESTORE_BACKUP);
+    await server.succeed(
+      "rm -r /var/lib/plant-store",
+      CONTAINER.RESTORE_BACKUP,
+    );
     await server.assertHasAll();
     const owner = await server.succeed(
       "stat -c '%u %a' /var/lib/plant-store",
@@ -334,7 +350,7 @@ Deno.test({
     const misspelt = await server.fail(
       "docker rm -f plant-store",
       "echo KV_PATH=/var/lib/plant-store/curent/plants.db >> /etc/plant-store/env",
-      RESTORE_BACKUP,
+      CONTAINER.RESTORE_BACKUP,
     );
     assert.match(
       misspelt,
@@ -342,7 +358,7 @@ Deno.test({
     );
     await server.succeed(
       "sed -i /KV_PATH/d /etc/plant-store/env; ! ls /var/lib/plant-store/curent",
-      SERVE,
+      CONTAINER.SERVE,
     );
     await server.assertHasAll();
   },

@@ -1,14 +1,8 @@
 /** The ways back of the handbook, run as they are printed, on a Debian with systemd. */
 import assert from "node:assert/strict";
 import { INDEX_LEAF, overwrite, PAGE_BYTES } from "../support/accidents.ts";
-import {
-  APPLY,
-  BACK_UP,
-  block,
-  interrupted,
-  Machine,
-  RESTORE,
-} from "../support/machine.ts";
+import { ACCIDENTS, HANDBOOK } from "../support/handbook.ts";
+import { interrupted, Machine } from "../support/machine.ts";
 import { isMissing } from "../support/needs.ts";
 import { type Random, withSeed } from "../support/random.ts";
 
@@ -18,8 +12,6 @@ const IN_STORE = "cd /var/lib/plant-store/current";
 const FORGET_STARTS = "systemctl reset-failed plant-store";
 
 const RESTART = `${FORGET_STARTS}; systemctl restart plant-store`;
-
-const HEALTHY = block("Accidents", 1, "accidents/");
 
 /** Holds SQLite's lock on the database, as another program. */
 const LOCK =
@@ -60,16 +52,16 @@ Deno.test({
     await withSeed(async (random) => {
       await machine.acknowledges(500);
       const { events, acknowledged } = machine.ledger;
-      await machine.succeed(BACK_UP);
+      await machine.succeed(HANDBOOK.BACK_UP);
       await machine.acknowledges(500);
       await machine.succeed(
         `systemctl stop plant-store; ${IN_STORE}; cp plants.db /media`,
       );
       const lost = destroyPage(machine.media.file("plants.db"), random);
       await machine.succeed(`${IN_STORE}; cat /media/plants.db > plants.db`);
-      const { stdout } = await machine.run(block("`corrupt`", 0, "accidents/"));
+      const { stdout } = await machine.run(ACCIDENTS.RESTART_AND_READ);
       assert.doesNotMatch(stdout, /complete/);
-      const restored = await machine.succeed(RESTORE);
+      const restored = await machine.succeed(ACCIDENTS.RESTORE);
       assert.match(restored, / cannot be read: the database is corrupt/);
       assert.match(restored, /the service has the new store/);
       const creates = [...acknowledged.values()];
@@ -95,7 +87,7 @@ Deno.test({
     await machine.succeed(
       `echo '{"id":3,"name":"Fern"}' | plants import -`,
       `echo '{"id":4,"name":"Fern"}' | plants import -`,
-      BACK_UP,
+      HANDBOOK.BACK_UP,
       "plants remove 4; plants remove 3",
       `echo '{"id":3,"name":"Ficus"}' | plants import -`,
     );
@@ -131,7 +123,7 @@ Deno.test({
     }
     // By reflex, once and again.
     for (const _ of [1, 2]) {
-      const restored = await machine.succeed(RESTORE);
+      const restored = await machine.succeed(ACCIDENTS.RESTORE);
       assert.match(
         restored,
         /^reading the old store, .*current\/plants\.db, /m,
@@ -144,7 +136,7 @@ Deno.test({
     // It can be read without any backup.
     const restored = await machine.succeed(
       "rm /var/lib/plant-store-backups/*",
-      RESTORE,
+      ACCIDENTS.RESTORE,
     );
     const [old = ""] = /^.*rm -r (.*)$/m.exec(restored)?.slice(1) ?? [];
     const left = await machine.succeed(
@@ -181,7 +173,7 @@ Deno.test({
     }
     await machine.succeed(
       `${plants} | plants import -`,
-      BACK_UP,
+      HANDBOOK.BACK_UP,
       // Removed outside of the part that will be damaged, and inside.
       "plants remove -- 1; plants remove -- 998 1002",
       // It is stored again, after a command that is refused.
@@ -193,7 +185,7 @@ Deno.test({
       "cut=plants-$(date +%F-%H%M%S).jsonl.gz; head -c -4 $good > $cut",
     );
     await destroyPageOf(machine, "Monstera 1000");
-    const restored = await machine.succeed(RESTORE);
+    const restored = await machine.succeed(ACCIDENTS.RESTORE);
     const [, after, before] =
       /^ids after (\d+) before (\d+) cannot be read: /m.exec(restored) ?? [];
     assert.match(restored, /in the future: .*plants-2999-01-01-053000/);
@@ -211,7 +203,7 @@ Deno.test({
     await destroyPageOf(machine, "Monstera 1000");
     const alone = await machine.succeed(
       "rm /var/lib/plant-store-backups/*",
-      RESTORE,
+      ACCIDENTS.RESTORE,
     );
     assert.match(alone, /there is no good backup, /);
     await machine.succeed(
@@ -228,7 +220,7 @@ Deno.test({
   async fn() {
     await using machine = await Machine.deploy();
     const { events } = machine.ledger;
-    await machine.succeed(BACK_UP);
+    await machine.succeed(HANDBOOK.BACK_UP);
     await machine.acknowledges(10);
     await machine.run(
       `systemctl stop plant-store; ${IN_STORE}`,
@@ -238,7 +230,7 @@ Deno.test({
     // By reflex, once and again.
     let command = "";
     for (const _ of [1, 2]) {
-      const { stderr } = await machine.run(RESTORE);
+      const { stderr } = await machine.run(ACCIDENTS.RESTORE);
       [, command = ""] = /only this works: (plants-restore .*gz)$/m
         .exec(stderr) ?? [];
       assert.match(command, /^plants-restore \S+$/);
@@ -257,7 +249,7 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    await machine.succeed(BACK_UP);
+    await machine.succeed(HANDBOOK.BACK_UP);
     const env = "/etc/plant-store.env";
     const file = "/var/lib/plant-store-backups/*";
     const look = "find /var/lib/plant-store ! -name '*-wal' ! -name '*-shm'";
@@ -270,7 +262,13 @@ Deno.test({
           look,
         );
         // Each of them by reflex, once and again.
-        for (const restore of [RESTORE, RESTORE, `plants-restore ${file}`]) {
+        for (
+          const restore of [
+            ACCIDENTS.RESTORE,
+            ACCIDENTS.RESTORE,
+            `plants-restore ${file}`,
+          ]
+        ) {
           const { status, stderr } = await machine.run(restore);
           assert.equal(status, 1);
           assert.match(
@@ -281,7 +279,7 @@ Deno.test({
           assert.match(stderr, /: mv \S+\/current \S+\/current\.unused-\S+;/);
         }
         assert.equal(await machine.succeed(look), before);
-        await machine.succeed(`cp right ${env}`, APPLY);
+        await machine.succeed(`cp right ${env}`, HANDBOOK.APPLY_SETTINGS);
         await machine.assertHasAll();
       }
     }
@@ -295,13 +293,13 @@ Deno.test({
   async fn() {
     await using machine = await Machine.deploy();
     const { events } = machine.ledger;
-    await machine.succeed(BACK_UP);
+    await machine.succeed(HANDBOOK.BACK_UP);
     await machine.acknowledges(10);
     await machine.succeed(
       "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
     );
     for (const _ of [1, 2]) {
-      const { stderr } = await machine.run(RESTORE);
+      const { stderr } = await machine.run(ACCIDENTS.RESTORE);
       assert.match(
         stderr,
         /^plants-restore: nothing has changed: there is no store at KV_PATH .*plants\.db; the last start had it there, .*\n$/,
@@ -309,20 +307,19 @@ Deno.test({
     }
     await machine.succeed("! ls /var/lib/plant-store/current");
     const shown = await machine.succeed(
-      block("`no such file`", 0, "accidents/"),
+      ACCIDENTS.FIND_STORE,
     );
     assert.match(shown, /\d+ The plants are stored in .*plants\.db$/m);
-    const alone = block("`no such file`", 1, "accidents/");
     const future = await machine.run(
       "cd /var/lib/plant-store-backups; cp * plants-2999-01-01-053000.jsonl.gz",
-      alone,
+      ACCIDENTS.RESTORE_BACKUP,
       "rm plants-2999*",
     );
     assert.match(
       future.stderr,
       /is in the future: .*\n.*: nothing has changed: /,
     );
-    const restored = await machine.succeed(alone);
+    const restored = await machine.succeed(ACCIDENTS.RESTORE_BACKUP);
     assert.match(restored, /^there is no old store at /m);
     assert.match(restored, /^the service has the new store$/m);
     machine.ledger.forgetSince(events);
@@ -338,24 +335,23 @@ Deno.test({
     const { events } = machine.ledger;
     await machine.succeed(
       `echo '{"id":6,"name":"Fern"}' | plants import -`,
-      BACK_UP,
+      HANDBOOK.BACK_UP,
       "plants remove 6",
       `echo '{"id":5,"name":"Fern"}' | plants import -`,
     );
     await machine.acknowledges(100);
     const listed = await machine.succeed(
-      block("An earlier state", 0, "accidents/"),
+      ACCIDENTS.LIST_BACKUPS,
     );
     const [file = ""] = /^plants-.*$/m.exec(listed) ?? [];
-    const printed = block("An earlier state", 2, "accidents/");
-    const restore = printed.replace("/FILE", `/${file}`);
+    const restore = ACCIDENTS.RESTORE_FILE.replace("/FILE", `/${file}`);
     // Before the service is stopped, after it, and after the restore.
     const refused =
       /^plants-restore: nothing has changed: the running service has the store in .*\/current\/plants\.db, .*: systemctl stop plant-store\n$/;
     assert.match((await machine.run(restore)).stderr, refused);
     const unchanged = await machine.run(
-      block("An earlier state", 1, "accidents/"),
-      printed,
+      ACCIDENTS.STOP,
+      ACCIDENTS.RESTORE_FILE,
     );
     assert.match(unchanged.stderr, /FILE.*: No such file/);
     const restored = await machine.succeed(restore);
@@ -365,7 +361,7 @@ Deno.test({
     await machine.succeed("plants export 6");
     // The plants that came later are brought in again from the old store.
     const [old = ""] = /rm -r (.*)$/m.exec(restored)?.slice(1) ?? [];
-    const add = block("Add the plants").replace("OLD", old);
+    const add = HANDBOOK.ADD_PLANTS.replace("OLD", old);
     const added = await machine.succeed(add, "plants remove -- 5 6");
     assert.match(added, /^\d{3,} created, [^]*^2 plants removed$/m);
     machine.ledger.forgetSince(events);
@@ -394,9 +390,9 @@ Deno.test({
     ) {
       await machine.acknowledges(100);
       await reports(machine, accident, lost);
-      const copied = await machine.succeed(FORGET_STARTS, RESTORE);
+      const copied = await machine.succeed(FORGET_STARTS, ACCIDENTS.RESTORE);
       assert.match(copied, /^the service has the whole store again$/m);
-      await machine.succeed(HEALTHY);
+      await machine.succeed(ACCIDENTS.PROBE);
       await machine.assertHasAll();
     }
     await machine.assertHasAll();
@@ -409,11 +405,11 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    await machine.succeed(BACK_UP);
+    await machine.succeed(HANDBOOK.BACK_UP);
     await machine.acknowledges(100);
     const lost = /the store fails: /;
     await reports(machine, "mv plants.db plants.db.bak", lost);
-    const renamed = await machine.run(RESTORE);
+    const renamed = await machine.run(ACCIDENTS.RESTORE);
     assert.match(
       renamed.stderr,
       /^plants-restore: nothing has changed: .* do NOT stop it: .*\/plants\.db\.bak .*\n$/,
@@ -426,14 +422,14 @@ Deno.test({
     const full = await machine.run(
       "mkdir /var/lib/plant-store/current",
       "mount -t tmpfs -o size=8k none /var/lib/plant-store/current",
-      RESTORE,
+      ACCIDENTS.RESTORE,
     );
     assert.match(full.stderr, /is a mount point/);
     const noRoom = await machine.run(
       "cd /var/lib/plant-store; umount current; rmdir current",
       "install() { :; }; mount -t tmpfs -o size=8k,mode=777 none /media",
       "mkdir /media/current; ln -s /media/current current",
-      RESTORE,
+      ACCIDENTS.RESTORE,
     );
     assert.match(noRoom.stderr, /No space left[^]*do NOT stop the service, /);
     await machine.succeed("systemctl is-active plant-store");
@@ -448,13 +444,13 @@ Deno.test({
     const cut = await machine.run(
       "systemctl stop plant-store; cd /var/lib/plant-store",
       "mv current current.old-2026-01-01-053000; mkdir current.new",
-      RESTORE,
+      ACCIDENTS.RESTORE,
       "plants-restore /var/lib/plant-store-backups/*",
     );
     const [back = "", ...others] = cut.stderr.match(/(?<=: )mv -T [^;]*/g) ??
       [];
     assert.deepEqual(others, [back]);
-    await machine.succeed(back, RESTORE);
+    await machine.succeed(back, ACCIDENTS.RESTORE);
     await machine.assertHasAll();
   },
 });
@@ -470,10 +466,10 @@ Deno.test({
         "head -c 100K /dev/urandom | dd of=plants.db bs=4K seek=1 conv=notrunc",
       ]
     ) {
-      await machine.succeed("systemctl stop plant-store", BACK_UP);
+      await machine.succeed("systemctl stop plant-store", HANDBOOK.BACK_UP);
       const { status } = await machine.run(IN_STORE, accident, RESTART);
       assert.equal(status, 1);
-      const { stderr } = await machine.run(RESTORE);
+      const { stderr } = await machine.run(ACCIDENTS.RESTORE);
       const [, command] = /only this works: (.*)$/m.exec(stderr) ?? [];
       if (command !== undefined) await machine.succeed(command);
       await machine.assertHasAll();
@@ -488,13 +484,13 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    await machine.succeed(BACK_UP);
+    await machine.succeed(HANDBOOK.BACK_UP);
     await machine.acknowledges(100);
-    await machine.run(block("`corrupt`", 1, "accidents/"));
+    await machine.run(ACCIDENTS.FIND_DISK_ERRORS);
     await machine.succeed(
-      block("`corrupt`", 2, "accidents/"),
+      ACCIDENTS.SAVE,
       "mkdir /disk; mount --bind /disk /var/lib/plant-store",
-      block("`corrupt`", 3, "accidents/"),
+      ACCIDENTS.RESTORE_SAVED,
     );
     await machine.assertHasAll();
   },
@@ -521,18 +517,18 @@ Deno.test({
     await using machine = await Machine.deploy();
     await storeValue(machine);
     await machine.succeed(RESTART, "! systemctl start plant-store-backup");
-    const problems = block("Accidents", 0, "accidents/");
     assert.match(
-      await machine.succeed(problems),
+      await machine.succeed(ACCIDENTS.READ_JOURNAL),
       /id 6: not a plant of this service/,
     );
-    const remove = block("`not a plant", 0, "accidents/");
-    const saved = await machine.succeed(remove.replace("ID", "6"));
+    const saved = await machine.succeed(
+      ACCIDENTS.REMOVE_VALUE.replace("ID", "6"),
+    );
     assert.match(saved, /^saved$/m);
     await machine.assertHasAll();
     // It is no damage: a restore leaves it out, and needs no backup.
     await storeValue(machine);
-    const restored = await machine.succeed(RESTORE);
+    const restored = await machine.succeed(ACCIDENTS.RESTORE);
     assert.match(restored, /^id 6: not a plant of this service$/m);
     assert.doesNotMatch(restored, /damaged/);
     await machine.assertHasAll();
@@ -545,17 +541,19 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    await machine.succeed(BACK_UP);
+    await machine.succeed(HANDBOOK.BACK_UP);
     await reports(
       machine,
       `chown -R root: /var/lib/plant-store/current; ${RESTART}`,
       /Permission denied/,
     );
     // A backup alone would lose plants, so a restore stops.
-    const unreadable = await machine.run(RESTORE);
+    const unreadable = await machine.run(ACCIDENTS.RESTORE);
     assert.match(unreadable.stderr, /: the old store cannot be read, /);
-    const repair = block("`cannot be written`", 0, "accidents/");
-    assert.match(await machine.succeed(FORGET_STARTS, repair), /^ready$/m);
+    assert.match(
+      await machine.succeed(FORGET_STARTS, ACCIDENTS.SET_OWNER),
+      /^ready$/m,
+    );
     await reports(
       machine,
       "sed -i s/PORT=8000/PORT=9090/ /etc/plant-store.env; systemctl start prometheus; sleep 2; " +
@@ -563,7 +561,7 @@ Deno.test({
       /cannot listen on 127.0.0.1 port 9090: /,
     );
     const look = await machine.succeed(
-      block("`cannot listen`", 0, "accidents/"),
+      ACCIDENTS.FIND_LISTENER,
     );
     assert.match(look, /^PORT=9090\n[^]*:9090 .*"prometheus"/m);
     await machine.succeed(
@@ -587,10 +585,12 @@ Deno.test({
       "systemctl start plant-store",
     );
     await reports(machine, fill, /the store fails: .*disk is full/);
-    const usage = block("`disk is full`", 0, "accidents/");
-    assert.match(await machine.succeed(usage), /100% [^]*current$/m);
+    assert.match(
+      await machine.succeed(ACCIDENTS.FIND_LARGE_FILES),
+      /100% [^]*current$/m,
+    );
     await reports(machine, "rm full", /the store has recovered/);
-    const noRoom = await machine.run(IN_STORE, fill, RESTORE);
+    const noRoom = await machine.run(IN_STORE, fill, ACCIDENTS.RESTORE);
     assert.match(
       noRoom.stderr,
       /(No space left|disk is full)[^]*: the old store cannot be read, /,
@@ -606,8 +606,7 @@ Deno.test({
     await machine.assertHasAll();
 
     await reports(machine, `${stop}; ${LOCK} ${RESTART}`, /has locked it/);
-    const users = block("`locked`", 0, "accidents/");
-    assert.match(await machine.succeed(users), /root .* perl$/m);
+    assert.match(await machine.succeed(ACCIDENTS.FIND_USERS), /root .* perl$/m);
     await reports(machine, "pkill perl", / listens on /);
     await machine.assertHasAll();
   },

@@ -2,17 +2,16 @@
 import assert from "node:assert/strict";
 import { KV_ENV } from "../support/kv_server.ts";
 import {
-  BACK_UP,
-  block,
-  GET,
-  IN_VERSION,
-  Machine,
-  mount,
-  MOVE,
-  RESTORE,
-} from "../support/machine.ts";
+  ACCIDENTS,
+  CONTAINER,
+  HANDBOOK,
+  KV_CONNECT,
+  LITESTREAM,
+  PROMETHEUS,
+} from "../support/handbook.ts";
+import { IN_VERSION, Machine, mount } from "../support/machine.ts";
 import { isMissing, pathOf } from "../support/needs.ts";
-import { blocksIn, read } from "../support/readme.ts";
+import { blocksIn, filesIn, read } from "../support/readme.ts";
 import { makeCertificate } from "../support/tools.ts";
 
 /** Makes a certificate and its key, `path.crt` and `path.key`. */
@@ -38,7 +37,7 @@ Deno.test({
     const started = await machine.succeed(
       "sed -i 's/^#BASE_URL/BASE_URL/' /etc/plant-store.env",
       IN_VERSION,
-      block("With nginx"),
+      HANDBOOK.SERVE_WITH_NGINX,
     );
     assert.match(started, /^ready$/m);
     machine.service = await machine.connect(443, cert);
@@ -46,7 +45,7 @@ Deno.test({
     const tried = await machine.succeed(
       "echo 127.0.0.1 plants.example.com >> /etc/hosts",
       "export CURL_CA_BUNDLE=/media/tls.crt",
-      block("With nginx", 1),
+      HANDBOOK.TRY_NGINX,
     );
     assert.match(tried, /^HTTP\/1.1 200 OK\r$/m);
     const insecure = await machine.succeed(
@@ -74,7 +73,7 @@ Deno.test({
         `mkdir -p ${live}; cp /media/tls.crt ${live}/fullchain.pem`,
         `install -m 600 /media/tls.key ${live}/privkey.pem`,
       );
-      const started = await machine.succeed(block("Without nginx"));
+      const started = await machine.succeed(HANDBOOK.COPY_CERTIFICATE);
       assert.match(started, /^ready$/m);
       machine.service = await machine.connect(
         8000,
@@ -105,7 +104,7 @@ Deno.test({
     const { events } = machine.ledger;
     const copies = "/var/backups/plant-store";
     await machine.succeed(
-      BACK_UP,
+      HANDBOOK.BACK_UP,
       // Both machines are this one.
       "printf '#!/bin/sh\\nshift; exec sh -c \"$*\"\\n' > /usr/local/bin/ssh",
       "chmod 755 /usr/local/bin/ssh",
@@ -113,7 +112,7 @@ Deno.test({
       `mkdir -p ${copies}/plant-store-backups`,
       `touch ${copies}/plant-store-backups/plants-2020-01-01-0000{10..99}.jsonl.gz`,
       `mkdir -p /etc/cron.d; ${IN_VERSION}/deploy`,
-      block("Back up", 1),
+      HANDBOOK.COPY_BACKUPS,
       "cat /etc/cron.d/plant-store; cd /root",
       "systemctl disable --now plant-store plant-store-backup.timer",
       "rm -r /var/lib/plant-store* /etc/plant-store* /etc/systemd/system/plant-store* /usr/local/bin/plant*",
@@ -125,11 +124,11 @@ Deno.test({
     assert.match(kept, /^plants-2020-01-01-000011/);
     assert.equal(kept.match(/^plants-/gm)?.length, 90);
     const restored = await machine.succeed(
-      GET,
+      HANDBOOK.GET,
       IN_VERSION,
-      block("A new machine", 0, "accidents/"),
+      ACCIDENTS.RESTORE_MACHINE,
       "systemctl is-active plant-store-backup.timer",
-      BACK_UP,
+      HANDBOOK.BACK_UP,
     );
     assert.match(restored, /the service has the new store[^]*^active$/m);
     machine.ledger.forgetSince(events);
@@ -145,11 +144,11 @@ Deno.test({
     const query = "127.0.0.1:9090/api/v1/query?query=plant_store_up";
     const checked = await machine.succeed(
       IN_VERSION,
-      block("Plant Store with", 0, "prometheus/"),
+      PROMETHEUS.COPY_TOKEN_AND_ALERTS,
       "cd /etc/prometheus; sed -i '/^rule_files:/a\\  - plant-store.yml' prometheus.yml",
       "sed -i 's/scrape_interval: 15s/scrape_interval: 1s/' prometheus.yml",
       "sed 's/^/  /' /root/plant-store-2*/deploy/prometheus/scrape.yml >> prometheus.yml",
-      block("Plant Store with", 1, "prometheus/"),
+      PROMETHEUS.CHECK_AND_RESTART,
       `until curl -s '${query}' | grep '"1"'; do sleep 0.1; done`,
     );
     assert.match(checked, /SUCCESS: \d+ rules found/);
@@ -166,7 +165,7 @@ Deno.test({
     Deno.copyFileSync(pathOf("LITESTREAM"), machine.media.file("litestream"));
     const installed = await machine.succeed(
       `${IN_VERSION}; cp /media/litestream .`,
-      block("Plant Store with", 0, "litestream/"),
+      LITESTREAM.INSTALL,
     );
     assert.match(installed, /^active$/m);
     for (let round = 1; round <= 2; round++) {
@@ -180,7 +179,7 @@ Deno.test({
       // The stop copies what is left.
       await machine.succeed(
         "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
-        block("Restore the copy", 0, "litestream/"),
+        LITESTREAM.RESTORE,
       );
       machine.ledger.forgetSince(events);
       await machine.assertHasAll();
@@ -188,9 +187,9 @@ Deno.test({
     // It has the store open, and a restore and a move do not wait for it.
     const moved = await machine.succeed(
       "systemctl is-active plant-store-litestream",
-      RESTORE,
+      ACCIDENTS.RESTORE,
       mount("/mnt"),
-      MOVE,
+      HANDBOOK.MOVE_STORE,
     );
     const path = /^write (.*\.db) into \/etc\/litestream\.yml, and run: (.*)$/m;
     const [, store = "", restart = ""] = path.exec(moved) ?? [];
@@ -211,9 +210,9 @@ Deno.test({
     await using machine = await Machine.deploy();
     Deno.copyFileSync(pathOf("DENOKV"), machine.media.file("denokv"));
     const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
-    const name = block("Move from a file", 0, "kv-connect/")
+    const name = KV_CONNECT.NAME_SERVER
       .replace(/read .*$/m, `DENO_KV_ACCESS_TOKEN=${token}`);
-    const copy = name + block("Move from a file", 1, "kv-connect/");
+    const copy = name + KV_CONNECT.COPY;
     // Without a server, nothing changes.
     const { stdout, stderr } = await machine.run(copy);
     assert.doesNotMatch(stdout, /copied/);
@@ -223,46 +222,37 @@ Deno.test({
       `./denokv --sqlite-path kv.db serve --addr 10.0.0.1:4512 --access-token ${token} >&- 2>&- &`,
       "until curl -s 10.0.0.1:4512; do sleep 0.1; done",
       copy,
-      block("Move from a file", 2, "kv-connect/"),
+      KV_CONNECT.USE_SERVER,
       "rm -r /var/lib/plant-store/current",
     );
     assert.match(moved, /^copied$[^]*^ready$/m);
     await machine.acknowledges(100);
     const { size } = machine.ledger.acknowledged;
     const count = "zcat /var/lib/plant-store-backups/* | wc -l";
-    const counted = await machine.succeed(BACK_UP, count);
+    const counted = await machine.succeed(HANDBOOK.BACK_UP, count);
     assert.ok(Number(/^\d+$/m.exec(counted)) >= size);
     await machine.assertHasAll();
   },
 });
 
-const PAGES = [
-  "",
-  "accidents/",
-  "container/",
-  "kv-connect/",
-  "litestream/",
-  "prometheus/",
-];
-
-Deno.test("tests name every block of the handbook and of its pages", () => {
-  const calls = [
-    "support/machine.ts",
-    "end-to-end/handbook_test.ts",
-    "end-to-end/handbook_accidents_test.ts",
-    "end-to-end/handbook_pages_test.ts",
-    "end-to-end/container_test.ts",
-    "end-to-end/nginx_test.ts",
-  ].flatMap((file) => [
-    ...read(`tests/${file}`)
-      .matchAll(/\bblock\(\s*"([^"]+)"(?:, (\d))?(?:, "([^"]+)")?,?\s*\)/g),
-  ]);
-  const missing = PAGES.flatMap((page) =>
-    blocksIn(`src/deploy/${page}README.md`).filter(({ heading, index }) =>
-      !calls.some(([, start = "", at = "0", of = ""]) =>
-        of === page && heading.startsWith(start) && Number(at) === index
-      )
-    ).map(({ heading, index }) => `block ${index} below ${page} ${heading}`)
-  );
-  assert.deepEqual(missing, []);
-});
+for (
+  const [page, of, blocks] of [
+    ["README.md", "HANDBOOK", HANDBOOK],
+    ["accidents/README.md", "ACCIDENTS", ACCIDENTS],
+    ["container/README.md", "CONTAINER", CONTAINER],
+    ["kv-connect/README.md", "KV_CONNECT", KV_CONNECT],
+    ["litestream/README.md", "LITESTREAM", LITESTREAM],
+    ["prometheus/README.md", "PROMETHEUS", PROMETHEUS],
+  ] as const
+) {
+  Deno.test(`every block of deploy/${page} has a name, and a test runs it`, () => {
+    const printed = blocksIn(`src/deploy/${page}`).map(({ text }) => text);
+    assert.deepEqual(Object.values(blocks).sort(), printed.sort());
+    const paths = [...filesIn("tests/end-to-end/"), "tests/support/machine.ts"];
+    const tests = paths.map(read).join("");
+    for (const name of Object.keys(blocks)) {
+      const use = new RegExp(`\\b${of}\\.${name}\\b`);
+      assert.match(tests, use, `no test runs ${of}.${name}`);
+    }
+  });
+}

@@ -1,20 +1,13 @@
 /** The blocks of the handbook, run as they are printed, on a Debian with systemd. */
 import assert from "node:assert/strict";
 import { send } from "../support/ledger.ts";
+import { ACCIDENTS, HANDBOOK } from "../support/handbook.ts";
 import {
-  APPLY,
-  BACK_UP,
-  block,
   DEPLOY,
-  GET,
   IN_VERSION,
-  INSTALL,
   interrupted,
   Machine,
   mount,
-  MOVE,
-  RESTORE,
-  UPGRADE,
 } from "../support/machine.ts";
 import { isMissing } from "../support/needs.ts";
 import { TOKEN } from "../support/program.ts";
@@ -45,20 +38,20 @@ Deno.test({
       "systemctl kill -s KILL plant-store",
       "until plants healthcheck; do sleep 0.2; done",
     );
-    const problems = await machine.succeed(block("Accidents", 0, "accidents/"));
+    const problems = await machine.succeed(ACCIDENTS.READ_JOURNAL);
     assert.match(problems, /plant-store\.service: .*code=killed/);
     // The settings of a version before KV_CREATE.
     const upgraded = await machine.succeed(
       "sed -i /^KV_CREATE/d /etc/plant-store.env",
       IN_VERSION,
-      INSTALL,
+      HANDBOOK.INSTALL,
       "echo KV_CREATE=no >> /etc/plant-store.env",
     );
     assert.match(upgraded, /^add the line KV_CREATE=no to [^]*^installed$/m);
     const tampered = await machine.run(
       "echo >> plant-store-x86*",
-      GET,
-      INSTALL,
+      HANDBOOK.GET,
+      HANDBOOK.INSTALL,
     );
     assert.match(tampered.stderr, /checksum did NOT match/);
     await machine.assertHasAll();
@@ -71,10 +64,10 @@ Deno.test({
   async fn() {
     await using machine = await Machine.deploy();
     machine.ledger.sends({ id: 1n, plant: { name: "Monstera" } });
-    const created = await machine.succeed(block("5. Create"));
+    const created = await machine.succeed(HANDBOOK.CREATE_PLANT);
     assert.match(created, /^HTTP\/1.1 200 OK\r$[^]*{"name":"Monstera"}/m);
     await machine.succeed("plants remove -- 1");
-    const commands = await machine.succeed(block("The command"));
+    const commands = await machine.succeed(HANDBOOK.LIST_REMOVALS);
     assert.match(commands, / - plants remove -- 1\.$/m);
     await machine.assertHasAll();
   },
@@ -129,18 +122,17 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const create = block("3. Create the store");
     const listed = await machine.succeed(
-      BACK_UP,
+      HANDBOOK.BACK_UP,
       "systemctl stop plant-store; mv /var/lib/plant-store/current away",
-      create,
+      HANDBOOK.CREATE_STORE,
       "! ls /var/lib/plant-store/current",
       "mv away /var/lib/plant-store/current; systemctl start plant-store",
     );
     assert.match(listed, /-backups\/plants-[\d-]+\.jsonl\.gz$/m);
     const pid = await machine.succeed(PID);
     const wrong = "sed -i s/plants.db/plant.db/ /etc/plant-store.env";
-    const applied = await machine.run(wrong, APPLY);
+    const applied = await machine.run(wrong, HANDBOOK.APPLY_SETTINGS);
     assert.equal(applied.status, 2);
     assert.match(applied.stderr, /plant\.db: no such file: /);
     assert.equal(await machine.succeed(PID), pid);
@@ -149,14 +141,16 @@ Deno.test({
     await machine.reports(/plant\.db: no such file: /, length);
     const errors = "journalctl -u plant-store -p err -o cat";
     assert.match(await machine.succeed(errors), /: no such file: /);
-    const look = block("`no such file`", 0, "accidents/");
-    assert.match(await machine.succeed(look), /plant\.db$[^]* plants\.db$/m);
+    assert.match(
+      await machine.succeed(ACCIDENTS.FIND_STORE),
+      /plant\.db$[^]* plants\.db$/m,
+    );
     await machine.succeed("! ls /var/lib/plant-store/current/plant.db");
     // A start that is refused is not repeated.
     const state = "systemctl show -P SubState plant-store";
     assert.equal(await machine.succeed("sleep 1", state), "failed\n");
     const right = "sed -i s/plant.db/plants.db/ /etc/plant-store.env";
-    await machine.succeed(right, APPLY);
+    await machine.succeed(right, HANDBOOK.APPLY_SETTINGS);
     for (
       const [setting, why] of [
         [
@@ -169,7 +163,7 @@ Deno.test({
     ) {
       const { status, stderr } = await machine.run(
         `cp /etc/plant-store.env before; echo '${setting}' >> /etc/plant-store.env`,
-        APPLY,
+        HANDBOOK.APPLY_SETTINGS,
         "status=$?; cp before /etc/plant-store.env; exit $status",
       );
       assert.equal(status, 2);
@@ -185,7 +179,7 @@ Deno.test({
   async fn() {
     await using machine = await Machine.deploy();
     const inOld = /; the store is in \/var\/lib\/plant-store\/current/;
-    const unmounted = await machine.run(MOVE);
+    const unmounted = await machine.run(HANDBOOK.MOVE_STORE);
     assert.match(unmounted.stderr, /no disk is mounted at \/mnt; .*current$/m);
     const hidden = await machine.run(
       "mkdir /disk; mount -t tmpfs none /disk",
@@ -197,21 +191,21 @@ Deno.test({
       assert.equal(status, 1);
       assert.match(stderr, /name a new directory on another disk|no disk is/);
     }
-    const small = await machine.run(mount("/mnt", "40k"), MOVE);
+    const small = await machine.run(mount("/mnt", "40k"), HANDBOOK.MOVE_STORE);
     assert.match(
       small.stderr,
       /nothing has moved: the store is in .*current$/m,
     );
     await machine.succeed("umount /mnt; sed -i '$d' /etc/fstab", mount("/mnt"));
-    const there = await machine.run("mkdir /mnt/plants", MOVE);
+    const there = await machine.run("mkdir /mnt/plants", HANDBOOK.MOVE_STORE);
     assert.match(there.stderr, inOld);
     await machine.succeed("rmdir /mnt/plants");
     // A command would write into the old store while it is copied.
     const running = await machine.run(
       "mkfifo pipe; plants import - < pipe & exec 8> pipe",
       "until systemctl is-active -q 'plants-*'; do sleep 0.02; done",
-      MOVE,
-      RESTORE,
+      HANDBOOK.MOVE_STORE,
+      ACCIDENTS.RESTORE,
       "exec 8>&-; wait",
     );
     assert.equal(
@@ -220,7 +214,7 @@ Deno.test({
     );
     const open = await machine.run(
       "systemd-run --quiet --unit=other -p StandardInput=file:/var/lib/plant-store/current/plants.db sleep 600",
-      RESTORE,
+      ACCIDENTS.RESTORE,
       "systemctl stop other",
     );
     assert.match(open.stderr, /another process has the store open, /);
@@ -256,7 +250,7 @@ Deno.test({
       ]
     ) {
       const disk = directory.slice(0, directory.lastIndexOf("/"));
-      const command = MOVE.replace("/mnt/plants", directory);
+      const command = HANDBOOK.MOVE_STORE.replace("/mnt/plants", directory);
       const { stdout: moved } = await machine.run(
         directory.startsWith("/var") ? "true" : mount(disk),
         command,
@@ -270,10 +264,10 @@ Deno.test({
       await machine.succeed(
         "! ls -d /{mnt,disk}/plants /var/lib/plant-store/current 2>&- | grep -v " +
           `'^${directory}$'`,
-        BACK_UP,
+        HANDBOOK.BACK_UP,
         `rm -r ${old}`,
       );
-      const restored = await machine.succeed(RESTORE);
+      const restored = await machine.succeed(ACCIDENTS.RESTORE);
       assert.ok(restored.includes(`rm -r ${directory}.old-`));
       await machine.succeed(`rm -r ${directory}.old-*`);
       await machine.assertHasAll();
@@ -292,16 +286,21 @@ Deno.test({
     await machine.succeed(
       "echo '/disk /mnt none bind 0 0' >> /etc/fstab",
       disk,
-      MOVE,
+      HANDBOOK.MOVE_STORE,
       "sed -i '$d' /etc/fstab; systemctl daemon-reload",
     );
     // A running service has its store open on a disk that is no longer there.
-    const open = await machine.run(BACK_UP, "umount -l /mnt", RESTORE, RESTORE);
+    const open = await machine.run(
+      HANDBOOK.BACK_UP,
+      "umount -l /mnt",
+      ACCIDENTS.RESTORE,
+      ACCIDENTS.RESTORE,
+    );
     assert.match(
       open.stderr,
       /^(plants-restore: nothing has changed: .* than \/mnt\/plants\/plants\.db, so do NOT stop it: .* unmounted\n){2}$/m,
     );
-    await machine.succeed("! ls /mnt/plants", disk, APPLY);
+    await machine.succeed("! ls /mnt/plants", disk, HANDBOOK.APPLY_SETTINGS);
     const failed = await machine.succeed(
       "systemctl stop plant-store; umount /mnt",
       "! systemctl start plant-store && journalctl -u plant-store -n 9",
@@ -309,7 +308,7 @@ Deno.test({
     assert.match(failed, /plants\.db: no such file: /);
     // Restored by reflex, once and again.
     for (const _ of [1, 2]) {
-      const reflex = await machine.run(BACK_UP, RESTORE);
+      const reflex = await machine.run(HANDBOOK.BACK_UP, ACCIDENTS.RESTORE);
       assert.match(
         reflex.stderr,
         /nothing has changed: there is no store at KV_PATH .* \/mnt\/plants\/plants\.db; /,
@@ -321,8 +320,8 @@ Deno.test({
       "! systemctl start plant-store",
     );
     const problems = await machine.succeed(
-      block("Accidents", 0, "accidents/"),
-      block("`Dependency failed`", 0, "accidents/"),
+      ACCIDENTS.READ_JOURNAL,
+      ACCIDENTS.FIND_DISK,
     );
     assert.match(problems, /Dependency failed for [^]*mnt\.mount/);
     await machine.succeed(
@@ -341,43 +340,44 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const add = block("Tokens");
-    const load = block("Tokens", 1);
     const status =
       `curl -s -o /dev/null -w '%{http_code}\n' 127.0.0.1:8000/metrics \\
     -H "Authorization: Bearer $token"`;
     // An editor has left an empty line, and no end of the last line.
     const added = await machine.succeed(
       `printf '\\n${TOKEN}' > /etc/plant-store.token`,
-      add,
-      load,
+      HANDBOOK.ADD_TOKEN,
+      HANDBOOK.LOAD_TOKENS,
       "token=$(tail -n 1 /etc/plant-store.token)",
       status,
     );
     assert.match(added, /: reloaded 2 tokens from [^]*^200$/m);
     machine.ledger.sends({ id: 1n, plant: { name: "Monstera" } });
-    const created = await machine.succeed(block("5. Create"));
+    const created = await machine.succeed(HANDBOOK.CREATE_PLANT);
     assert.match(created, /^HTTP\/1.1 200 OK\r$/m);
     const invalid = await machine.run(
       "echo a token >> /etc/plant-store.token",
-      load,
+      HANDBOOK.LOAD_TOKENS,
     );
     assert.match(invalid.stderr, /expected 1 to 100 tokens /);
     await machine.acknowledges(10);
     const deleted = await machine.succeed(
       "token=$(sed -n 3p /etc/plant-store.token)",
       "sed -i 3,4d /etc/plant-store.token",
-      load,
+      HANDBOOK.LOAD_TOKENS,
       status,
       // Pasted twice.
-      add + add + load,
+      HANDBOOK.ADD_TOKEN + HANDBOOK.ADD_TOKEN + HANDBOOK.LOAD_TOKENS,
       "stat -c '%a %U:%G' /etc/plant-store.token",
     );
     assert.match(
       deleted,
       /: reloaded 1 token from [^]*^401$[^]*: reloaded 3 tokens [^]*^640 root:plant-store$/m,
     );
-    await machine.succeed("sed -i '3,$d' /etc/plant-store.token", load);
+    await machine.succeed(
+      "sed -i '3,$d' /etc/plant-store.token",
+      HANDBOOK.LOAD_TOKENS,
+    );
     await machine.assertHasAll();
   },
 });
@@ -392,13 +392,13 @@ Deno.test({
       `${IN_VERSION}; mkdir -p /root/new; cp -r * /root/new; cd /root/new`;
     const upgraded = await machine.succeed(
       `${version}; echo '# newer' >> plant-store`,
-      BACK_UP,
-      UPGRADE,
+      HANDBOOK.BACK_UP,
+      HANDBOOK.UPGRADE,
       "tail -n 1 /usr/local/bin/plant-store",
       IN_VERSION,
-      UPGRADE,
+      HANDBOOK.UPGRADE,
       "cmp plant-store /usr/local/bin/plant-store",
-      block("Upgrade", 2),
+      HANDBOOK.READ_EVERY_PLANT,
     );
     assert.match(
       upgraded,
@@ -407,11 +407,11 @@ Deno.test({
     const pid = await machine.succeed(PID);
     const broken = await machine.run(
       `${version}; echo exit 1 > plant-store`,
-      UPGRADE,
+      HANDBOOK.UPGRADE,
     );
     assert.equal(broken.status, 1);
     const setting = `echo PORT=x >> /etc/plant-store.env; ${IN_VERSION}`;
-    const invalid = await machine.run(setting, UPGRADE);
+    const invalid = await machine.run(setting, HANDBOOK.UPGRADE);
     assert.equal(invalid.status, 2);
     assert.equal(await machine.succeed(PID), pid);
     await machine.succeed("sed -i '$d' /etc/plant-store.env");
@@ -427,18 +427,18 @@ Deno.test({
     await using machine = await Machine.deploy();
     const inBackups = "cd /var/lib/plant-store-backups";
     await machine.succeed(
-      BACK_UP,
+      HANDBOOK.BACK_UP,
       inBackups,
       "for n in $(seq 10 39); do touch plants-2020-01-01-0000$n.jsonl.gz; done",
       "touch other.gz; chown plant-store: *",
     );
     const { size } = machine.ledger.acknowledged;
-    const listed = await machine.succeed("sleep 1", block("Back up"));
+    const listed = await machine.succeed("sleep 1", HANDBOOK.LIST_BACKUPS);
     assert.match(listed, /plants-\d{4}-\d\d-\d\d-\d{6}\.jsonl\.gz$/m);
     const names = await machine.succeed(inBackups, "ls");
     assert.equal(names.match(/^plants-/gm)?.length, 30);
     assert.match(names, /^other\.gz\nplants-2020-01-01-000012/);
-    const tried = await machine.succeed(block("Back up", 2));
+    const tried = await machine.succeed(HANDBOOK.COUNT_PLANTS);
     assert.ok(Number(tried) >= size);
 
     await machine.succeed(
@@ -449,8 +449,10 @@ Deno.test({
       `! systemctl start plant-store-backup`,
       "systemctl is-failed plant-store-backup && ls | cmp - /root/before",
     );
-    const problems = block("Accidents", 0, "accidents/");
-    assert.match(await machine.succeed(problems), /No space left on device/);
+    assert.match(
+      await machine.succeed(ACCIDENTS.READ_JOURNAL),
+      /No space left on device/,
+    );
     await machine.assertHasAll();
   },
 });
@@ -461,9 +463,8 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const correct = block("Correct");
     const edited = (script: string) =>
-      machine.run(`export EDITOR="${script}"; ${correct}`);
+      machine.run(`export EDITOR="${script}"; ${HANDBOOK.CORRECT}`);
     const old = { id: 42n, plant: { name: "Ficus" } };
     await machine.succeed(
       `echo '{"id":42,"name":"Ficus"}' | plants import -`,
@@ -531,7 +532,7 @@ END`,
     await edited("sed -i s/Ficus.*/Draft/");
     const corrected = await machine.run(
       "export KV_PATH=/none KV_CREATE=no EDITOR='sed -i s/Ficus/Monstera/'",
-      correct,
+      HANDBOOK.CORRECT,
       "cat /root/plant-42.*.json; rm /root/plant-42.*.json",
       "ls /tmp/tmp.*",
     );
@@ -551,7 +552,7 @@ END`,
       .exec(failed.stderr) ?? [];
     await machine.succeed(`${command}; rm /root/plant-42.*.json`);
     assert.match(await machine.succeed("plants export 42"), /Fern/);
-    await machine.succeed(block("Correct", 1));
+    await machine.succeed(HANDBOOK.REMOVE);
     await machine.succeed("! plants export 42; plants remove -- -7");
     await machine.assertHasAll();
   },

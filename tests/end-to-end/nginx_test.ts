@@ -6,7 +6,7 @@ import { BackgroundProcess } from "../support/background.ts";
 import { createDuring, Instance } from "../support/instances.ts";
 import { KV_ENV, KvServer } from "../support/kv_server.ts";
 import { Ledger } from "../support/ledger.ts";
-import { block } from "../support/machine.ts";
+import { KV_CONNECT } from "../support/handbook.ts";
 import { isMissing, pathOf } from "../support/needs.ts";
 import { post, Program, replyStatus, runProgram } from "../support/program.ts";
 import { read } from "../support/readme.ts";
@@ -112,10 +112,10 @@ Deno.test({
     await using first = await Instance.start(server.url, KV_ENV);
     await using second = await Instance.start(server.url, KV_ENV);
     const machines = [first, second];
-    const addition = block("Restart without", 0, "kv-connect/");
     await using nginx = await Nginx.start(
       machines.map(({ port }) => port),
-      (text) => text.replace("location / {\n", (line) => line + addition),
+      (text) =>
+        text.replace("location / {\n", (line) => line + KV_CONNECT.NGINX_LINES),
     );
     using clients = new DisposableStack();
     const targets = Array.from({ length: 16 }, () => ({

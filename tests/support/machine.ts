@@ -3,41 +3,21 @@ import assert from "node:assert/strict";
 import { basename } from "node:path";
 import project from "../../deno.json" with { type: "json" };
 import { BackgroundProcess, type Ended } from "./background.ts";
+import { HANDBOOK } from "./handbook.ts";
 import { Ledger } from "./ledger.ts";
 import { NSPAWN } from "./needs.ts";
 import { STACK, type Target, TOKEN } from "./program.ts";
-import { blocksIn, ROOT } from "./readme.ts";
+import { ROOT } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { freePort } from "./tools.ts";
 import { eventually, pause } from "./waiting.ts";
 
-/**
- * Returns a block of the handbook, or of a page beside it.
- * @param heading the start of its heading
- * @param index its place below that
- */
-export function block(heading: string, index = 0, page = ""): string {
-  const found = blocksIn(`src/deploy/${page}README.md`).find((it) =>
-    it.heading.startsWith(heading) && it.index === index
-  );
-  assert.ok(found !== undefined, `no block ${index} below ${heading}`);
-  return found.text;
-}
-
 /** The directory of the version that was unpacked last. */
 export const IN_VERSION = 'cd "$(ls -d /root/plant-store-2* | tail -n 1)"';
 
-/** Steps of the handbook that several tests take. */
-export const GET = block("1. Get the program");
-export const INSTALL = block("2. Install it");
-export const START = block("4. Start it");
-export const DEPLOY = GET + INSTALL + block("3. Create the store") + START;
-export const APPLY = block("Settings");
-export const UPGRADE = block("Upgrade", 1);
-export const RESTORE = block("Restore", 0, "accidents/");
-export const BACK_UP = block("Upgrade");
-
-export const MOVE = block("Move the store");
+/** The steps of the handbook that make a running service. */
+export const DEPLOY = HANDBOOK.GET + HANDBOOK.INSTALL + HANDBOOK.CREATE_STORE +
+  HANDBOOK.START;
 
 /** Mounts a disk, with a line in /etc/fstab. */
 export function mount(path: string, size = "64m"): string {

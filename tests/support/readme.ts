@@ -19,8 +19,6 @@ export function filesIn(folder: string): string[] {
 /** A block of commands in a document. */
 interface Block {
   readonly heading: string;
-  /** Its place among the blocks below the heading. */
-  readonly index: number;
   /** As it is printed. */
   readonly text: string;
 }
@@ -30,6 +28,6 @@ export function blocksIn(path: string): Block[] {
   return read(path).split(/^#+ /m).flatMap((section) => {
     const [heading = ""] = section.split("\n", 1);
     const texts = section.match(/(?<=\n\n)( {4}.*\n)+/g) ?? [];
-    return texts.map((text, index) => ({ heading, index, text }));
+    return texts.map((text) => ({ heading, text }));
   });
 }

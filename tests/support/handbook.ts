@@ -1,0 +1,116 @@
+/** The blocks of commands in the handbook and the pages beside it, each by a name. */
+import assert from "node:assert/strict";
+import { blocksIn } from "./readme.ts";
+
+/** Returns a function that finds a block of a page. */
+function blocksOf(page: string) {
+  const blocks = blocksIn(page);
+  /**
+   * Returns the only block that fits.
+   * @param heading the start of the heading above it
+   * @param words words that it has, and no other block below the heading
+   */
+  return (heading: string, words = ""): string => {
+    const [found, ...others] = blocks.filter((it) =>
+      it.heading.startsWith(heading) && it.text.includes(words)
+    );
+    const what = `with "${words}" below "${heading}" in ${page}`;
+    assert.ok(found !== undefined, `no block ${what}`);
+    assert.deepEqual(others, [], `more than one block ${what}`);
+    return found.text;
+  };
+}
+
+const handbook = blocksOf("src/deploy/README.md");
+
+export const HANDBOOK = {
+  GET: handbook("1. Get the program"),
+  INSTALL: handbook("2. Install it"),
+  CREATE_STORE: handbook("3. Create the store"),
+  START: handbook("4. Start it"),
+  CREATE_PLANT: handbook("5. Create the first plant"),
+  LIST_REMOVALS: handbook("The command `plants`"),
+  SERVE_WITH_NGINX: handbook("With nginx", "nginx -t"),
+  TRY_NGINX: handbook("With nginx", "curl"),
+  COPY_CERTIFICATE: handbook("Without nginx"),
+  APPLY_SETTINGS: handbook("Settings"),
+  MOVE_STORE: handbook("Move the store"),
+  ADD_TOKEN: handbook("Tokens", "openssl rand"),
+  LOAD_TOKENS: handbook("Tokens", "systemctl reload"),
+  BACK_UP: handbook("Upgrade", "plant-store-backup"),
+  UPGRADE: handbook("Upgrade", "deploy/install"),
+  READ_EVERY_PLANT: handbook("Upgrade", "plants export"),
+  LIST_BACKUPS: handbook("Back up", "ls -l"),
+  COPY_BACKUPS: handbook("Back up", "copy-backups"),
+  COUNT_PLANTS: handbook("Back up", "zcat"),
+  CORRECT: handbook("Correct", "plants-correct"),
+  REMOVE: handbook("Correct", "plants remove"),
+  ADD_PLANTS: handbook("Add the plants"),
+};
+
+const accidents = blocksOf("src/deploy/accidents/README.md");
+
+export const ACCIDENTS = {
+  READ_JOURNAL: accidents("Accidents", "journalctl"),
+  PROBE: accidents("Accidents", "healthcheck"),
+  RESTORE: accidents("Restore"),
+  LIST_BACKUPS: accidents("An earlier state", "ls"),
+  STOP: accidents("An earlier state", "systemctl stop"),
+  RESTORE_FILE: accidents("An earlier state", "plants-restore"),
+  RESTORE_MACHINE: accidents("A new machine"),
+  FIND_STORE: accidents("`no such file`", "KV_PATH"),
+  RESTORE_BACKUP: accidents("`no such file`", "plants-restore"),
+  FIND_DISK: accidents("`Dependency failed`"),
+  RESTART_AND_READ: accidents("`corrupt`", "systemctl restart"),
+  FIND_DISK_ERRORS: accidents("`corrupt`", "dmesg"),
+  SAVE: accidents("`corrupt`", 'plants export > "/mnt/saved'),
+  RESTORE_SAVED: accidents("`corrupt`", "plants-restore"),
+  FIND_LARGE_FILES: accidents("`disk is full`"),
+  FIND_USERS: accidents("`locked`"),
+  SET_OWNER: accidents("`cannot be written`"),
+  REMOVE_VALUE: accidents("`not a plant"),
+  FIND_LISTENER: accidents("`cannot listen`"),
+};
+
+const container = blocksOf("src/deploy/container/README.md");
+
+export const CONTAINER = {
+  INSTALL: container("Deploy", "deploy/container/install"),
+  CREATE_STORE: container("Deploy", "plants import"),
+  SERVE: container("Deploy", "plants serve"),
+  CREATE_PLANT: container("Deploy", "curl"),
+  SET_OWNER: container("Read the handbook"),
+  BACK_UP_BEFORE: container("Upgrade", "plants-backup"),
+  UPGRADE: container("Upgrade", "deploy/container/install"),
+  READ_EVERY_PLANT: container("Upgrade", "plants export"),
+  BACK_UP: container("Back up"),
+  STOP_FOR_GOOD: container("Another machine", "docker rm"),
+  RESTORE_ELSEWHERE: container("Another machine", "plants-restore"),
+  READ_LOG: container("Accidents", "docker logs"),
+  PROBE: container("Accidents", "healthcheck"),
+  RESTORE: container("Restore", "plants-restore\n"),
+  RESTORE_BACKUP: container("Restore", 'plants-restore "'),
+};
+
+const kvConnect = blocksOf("src/deploy/kv-connect/README.md");
+
+export const KV_CONNECT = {
+  NAME_SERVER: kvConnect("Move from a file", "read -rsp"),
+  COPY: kvConnect("Move from a file", "plants export"),
+  USE_SERVER: kvConnect("Move from a file", "plants check"),
+  NGINX_LINES: kvConnect("Restart without"),
+};
+
+const litestream = blocksOf("src/deploy/litestream/README.md");
+
+export const LITESTREAM = {
+  INSTALL: litestream("Plant Store with"),
+  RESTORE: litestream("Restore the copy"),
+};
+
+const prometheus = blocksOf("src/deploy/prometheus/README.md");
+
+export const PROMETHEUS = {
+  COPY_TOKEN_AND_ALERTS: prometheus("Plant Store with", "install"),
+  CHECK_AND_RESTART: prometheus("Plant Store with", "promtool"),
+};
