@@ -40,10 +40,16 @@ Deno.test("an import and an export beside a service that creates lose nothing, a
   await using program = await Program.start(store);
   let isOver = false;
   // On both sides of the imported plants.
-  const ids = range(1n, 50_000).map((id) => id % 2n === 0n ? -id : id + 5_000n);
-  const load = inParallel(newPlants(ids), async (newPlant) => {
-    if (!isOver) await ledger.send(program, newPlant);
-  }, 16);
+  function* endless() {
+    for (let id = 1n; !isOver; id++) {
+      yield* newPlants([id % 2n === 0n ? -id : id + 5_000n]);
+    }
+  }
+  const load = inParallel(
+    endless(),
+    (newPlant) => ledger.send(program, newPlant),
+    16,
+  );
   const lines = range(1n, 5_000)
     .map((id) => toJson({ id, plant: { name: `Imported ${id}` } }));
   const file = writeLines(directory.file("in"), lines);

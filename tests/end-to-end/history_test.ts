@@ -29,8 +29,9 @@ const CLIENTS = 24;
 const EVENTS_PER_STEP = 100;
 const STEPS_IN_USE = 4;
 
-/** Creates of each client after the last accident. */
+/** Creates of each client, and removals, after the last accident. */
 const LAST_CREATES = 20;
+const LAST_REMOVALS = 20;
 
 /** How long a client waits for a reply. */
 const PATIENCE_MS = [50, 500, 30_000, 30_000, 30_000] as const;
@@ -230,7 +231,7 @@ async function removePlants(
 ): Promise<void> {
   const random = new Random(seed + 1 + CLIENTS);
   using open = closing(await openExistingStore(store));
-  while (!over.aborted) {
+  for (let last = 0; last < LAST_REMOVALS; last += over.aborted ? 1 : 0) {
     const id = drawUsedId(random, ledger.events);
     const removal = ledger.removes(id);
     const answer = await removePlant(open, id)
