@@ -15,13 +15,13 @@ const STARTED: StartReport = {
 /** Returns what a service with its store in /srv/plants.db prints. */
 function banner(
   format: LogFormat,
-  started: Partial<StartReport> = {},
+  started: StartReport = STARTED,
 ): readonly string[] {
   const printed: string[] = [];
   const print = (text: string) => void printed.push(text);
   const config = readConfig({ kv: "/srv/plants.db", "log-format": format });
   const log = new Log(format, print);
-  printBanner(log, config, { ...STARTED, ...started }, print);
+  printBanner(log, config, started, print);
   return printed;
 }
 
@@ -32,7 +32,7 @@ const GENERATED =
   "No token is configured, so this run accepts ACCESS_TOKEN=0123";
 
 /** A first start, and a start with a token and a store. */
-const FIRST = { isNewStore: true, generatedToken: "0123" };
+const FIRST = { ...STARTED, isNewStore: true, generatedToken: "0123" };
 
 /** Returns the sample call as a terminal shows it. */
 function sample(baseUrl: string, token?: string): string {
@@ -50,7 +50,10 @@ Deno.test("printBanner() prints the address, the store, a generated token and th
 
 Deno.test("printBanner() shows no configured token, and calls the base URL", () => {
   const baseUrl = "https://plants.example/api";
-  const [first, second, call, ...others] = banner("text", { baseUrl });
+  const [first, second, call, ...others] = banner("text", {
+    ...STARTED,
+    baseUrl,
+  });
   assert.deepEqual([first, second, ...others], [LISTENS, STORED]);
   const where = "with an accepted token in ACCESS_TOKEN";
   const reference = `API reference: ${baseUrl}/\n`;
@@ -81,7 +84,7 @@ Deno.test("printBanner() writes entries with levels to a log for programs, and n
 Deno.test("printBanner() ends with the warnings, in every format", () => {
   const address = "http://10.0.0.1:8000";
   for (const format of LOG_FORMATS) {
-    const [warning = "", ...others] = banner(format, { address })
+    const [warning = "", ...others] = banner(format, { ...STARTED, address })
       .slice(format === "text" ? 3 : 2);
     assert.match(warning, /Z warning: |"level":"warning"|^<4>/);
     assert.match(warning, /http:\/\/10\.0\.0\.1:8000 is not https, so tokens /);

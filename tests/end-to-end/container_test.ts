@@ -1,15 +1,18 @@
 /** The page about containers: its blocks, and what a tired operator does to them. */
 import assert from "node:assert/strict";
-import { BackgroundProcess, type Ended } from "../support/background.ts";
+import {
+  BackgroundProcess,
+  type Ended,
+  outputOf,
+} from "../support/background.ts";
 import { createDuring } from "../support/instances.ts";
 import { Ledger } from "../support/ledger.ts";
-import { CONTAINER } from "../support/handbook.ts";
+import { CONTAINER, olderStores } from "../support/handbook.ts";
 import { isMissing } from "../support/needs.ts";
-import { type Target, TOKEN } from "../support/program.ts";
+import { BINARY, type Target, TOKEN } from "../support/program.ts";
 import { ROOT } from "../support/readme.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { freePort } from "../support/tools.ts";
-import { eventually } from "../support/waiting.ts";
 
 /**
  * Makes a place for root whose changes to the system and whose containers are its
@@ -48,7 +51,7 @@ class Server implements AsyncDisposable {
         PLACE,
         this.#path,
         ROOT.pathname,
-        Deno.env.get("PLANT_STORE") ?? "",
+        BINARY ?? "",
       ],
     }),
   );
@@ -98,9 +101,7 @@ class Server implements AsyncDisposable {
 
   /** Runs commands, of which the last one succeeds; returns what they print. */
   async succeed(...commands: readonly string[]): Promise<string> {
-    const { status, stdout, stderr } = await this.run(...commands);
-    assert.equal(status, 0, `${commands.join("\n")}\n${stdout}${stderr}`);
-    return stdout + stderr;
+    return outputOf(await this.run(...commands), commands.join("\n"));
   }
 
   /** Runs commands, of which the last one fails; returns what they print. */
@@ -108,13 +109,6 @@ class Server implements AsyncDisposable {
     const { status, stdout, stderr } = await this.run(...commands);
     assert.notEqual(status, 0, `${commands.join("\n")}\n${stdout}${stderr}`);
     return stdout + stderr;
-  }
-
-  /** Waits until the clients have so many more acknowledged plants. */
-  async acknowledges(count: number): Promise<void> {
-    const { acknowledged } = this.ledger;
-    const enough = acknowledged.size + count;
-    await eventually(() => acknowledged.size >= enough);
   }
 
   /** Waits until the log reports something. */
@@ -150,7 +144,7 @@ Deno.test({
     );
     assert.match(reply, /^HTTP\/1\.1 200 OK$/m);
     await createDuring([server.target], server.ledger, async () => {
-      await server.acknowledges(100);
+      await server.ledger.acknowledges(100);
       assert.match(
         await server.succeed(CONTAINER.BACK_UP),
         /-rw------- .*\.jsonl\.gz$/m,
@@ -166,12 +160,12 @@ Deno.test({
         CONTAINER.READ_EVERY_PLANT,
         `[ "$(cat /etc/plant-store/token)" = ${TOKEN} ]`,
       );
-      await server.acknowledges(100);
+      await server.ledger.acknowledges(100);
       // A setting that is wrong stops nothing.
       const env = "/etc/plant-store/env";
       await server.succeed(`cp ${env} /etc/env; echo LOG_FORMAT=x >> ${env}`);
       assert.match(await server.fail(CONTAINER.SERVE), /LOG_FORMAT/);
-      await server.acknowledges(100);
+      await server.ledger.acknowledges(100);
       await server.succeed(`cp /etc/env ${env}`);
       // Only an import reads what is pasted after a command.
       assert.match(
@@ -195,7 +189,7 @@ Deno.test({
         CONTAINER.RESTORE_ELSEWHERE
           .replace("FILE", /plants-[\d-]+\.jsonl\.gz/.exec(last)?.[0] ?? ""),
       );
-      await server.acknowledges(100);
+      await server.ledger.acknowledges(100);
     });
     await server.assertHasAll();
     // Files of https that only root can read, until their owner is set.
@@ -226,9 +220,9 @@ Deno.test({
   async fn() {
     await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
-      await server.acknowledges(100);
+      await server.ledger.acknowledges(100);
       await server.succeed(CONTAINER.BACK_UP);
-      await server.acknowledges(100);
+      await server.ledger.acknowledges(100);
       await server.succeed("rm -r /var/lib/plant-store/*");
       await server.reports("the store fails");
       assert.match(
@@ -241,13 +235,13 @@ Deno.test({
       );
       const restored = await server.succeed(CONTAINER.RESTORE);
       assert.match(restored, /^the service has the whole store again$/m);
-      await server.acknowledges(100);
+      await server.ledger.acknowledges(100);
       // Pasted twice.
       assert.match(
         await server.succeed(CONTAINER.RESTORE),
         /^the service has the new store$/m,
       );
-      await server.acknowledges(100);
+      await server.ledger.acknowledges(100);
       // Files that were moved are only named.
       const moved = await server.fail(
         "cd /var/lib/plant-store; mv current moved",
@@ -258,7 +252,7 @@ Deno.test({
         "cd /var/lib/plant-store; mv moved current",
         CONTAINER.SERVE,
       );
-      await server.acknowledges(100);
+      await server.ledger.acknowledges(100);
     });
     await server.assertHasAll();
   },
@@ -271,9 +265,9 @@ Deno.test({
   async fn() {
     await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
-      await server.acknowledges(200);
+      await server.ledger.acknowledges(200);
       await server.succeed(CONTAINER.BACK_UP);
-      await server.acknowledges(200);
+      await server.ledger.acknowledges(200);
       await server.succeed(
         "docker stop plant-store; cd /var/lib/plant-store/current",
         // The last one: the root of the tree has copies that SQLite no longer uses.
@@ -300,12 +294,10 @@ Deno.test({
         restored,
         /a part of the old store is damaged, .* from the backup, /,
       );
-      await server.acknowledges(100);
-      const [, old = ""] = /the older stores: rm -r (.*)$/m.exec(restored) ??
-        [];
+      await server.ledger.acknowledges(100);
       assert.match(
         await server.succeed(
-          `rm -r ${old}`,
+          `rm -r ${olderStores(restored)}`,
           CONTAINER.READ_LOG,
           CONTAINER.PROBE,
         ),
@@ -323,7 +315,7 @@ Deno.test({
   async fn() {
     await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
-      await server.acknowledges(200);
+      await server.ledger.acknowledges(200);
     });
     // By reflex, the container is restarted. It starts again and again.
     await server.succeed(

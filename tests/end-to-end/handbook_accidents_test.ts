@@ -1,10 +1,11 @@
 /** The ways back of the handbook, run as they are printed, on a Debian with systemd. */
 import assert from "node:assert/strict";
-import { INDEX_LEAF, overwrite, PAGE_BYTES } from "../support/accidents.ts";
-import { ACCIDENTS, HANDBOOK } from "../support/handbook.ts";
+import { destroyPage, type Leaf, leavesOf } from "../support/accidents.ts";
+import { ACCIDENTS, HANDBOOK, olderStores } from "../support/handbook.ts";
 import { interrupted, Machine } from "../support/machine.ts";
 import { isMissing } from "../support/needs.ts";
-import { type Random, withSeed } from "../support/random.ts";
+import { occurrences } from "../support/program.ts";
+import { withSeed } from "../support/random.ts";
 
 const IN_STORE = "cd /var/lib/plant-store/current";
 
@@ -29,17 +30,18 @@ async function reports(
   await machine.reports(message, length);
 }
 
-/** Overwrites a random page with plants; returns what was on it. */
-function destroyPage(path: string, random: Random): string {
-  const bytes = Deno.readFileSync(path);
-  const latin1 = new TextDecoder("latin1");
-  const pages = Array.from({ length: bytes.length / PAGE_BYTES }, (_, i) => {
-    const offset = i * PAGE_BYTES;
-    const content = bytes.subarray(offset, offset + PAGE_BYTES);
-    return { offset, type: content[0], text: latin1.decode(content) };
-  }).filter(({ type, text }) => type === INDEX_LEAF && text.includes("Ficus"));
-  const { offset, text } = random.pick(pages);
-  overwrite(path, offset, PAGE_BYTES);
+/** Stops the service, and overwrites a page of its store; returns what was on it. */
+async function damage(
+  machine: Machine,
+  choose: (leaves: readonly Leaf[]) => Leaf | undefined,
+): Promise<string> {
+  await machine.succeed(
+    `systemctl stop plant-store; ${IN_STORE}; cp plants.db /media`,
+  );
+  const path = machine.media.file("plants.db");
+  const { page, text } = choose(leavesOf(path)) ?? assert.fail();
+  destroyPage(path, page);
+  await machine.succeed(`${IN_STORE}; cat /media/plants.db > plants.db`);
   return text;
 }
 
@@ -50,15 +52,15 @@ Deno.test({
   async fn() {
     await using machine = await Machine.deploy();
     await withSeed(async (random) => {
-      await machine.acknowledges(500);
+      await machine.ledger.acknowledges(500);
       const { events, acknowledged } = machine.ledger;
       await machine.succeed(HANDBOOK.BACK_UP);
-      await machine.acknowledges(500);
-      await machine.succeed(
-        `systemctl stop plant-store; ${IN_STORE}; cp plants.db /media`,
+      await machine.ledger.acknowledges(500);
+      const lost = await damage(
+        machine,
+        (leaves) =>
+          random.pick(leaves.filter(({ text }) => text.includes("Ficus"))),
       );
-      const lost = destroyPage(machine.media.file("plants.db"), random);
-      await machine.succeed(`${IN_STORE}; cat /media/plants.db > plants.db`);
       const { stdout } = await machine.run(ACCIDENTS.RESTART_AND_READ);
       assert.doesNotMatch(stdout, /complete/);
       const restored = await machine.succeed(ACCIDENTS.RESTORE);
@@ -105,12 +107,6 @@ Deno.test({
         ],
         [
           `plants-restore & until ${isReading}; do sleep 0.02; done
-          kill -KILL $!; wait $!; systemctl stop 'plants-*'`,
-          /^/,
-        ],
-        [
-          `rm -rf /var/lib/plant-store/current.new
-          plants-restore & until ${isReading}; do sleep 0.02; done
           until systemctl start plant-store; do sleep 0.1; done; wait $!`,
           /was started meanwhile, /,
         ],
@@ -121,6 +117,14 @@ Deno.test({
       await machine.succeed("systemctl start plant-store");
       await machine.assertHasAll();
     }
+    const killed = await machine.run(
+      FORGET_STARTS,
+      `plants-restore & until ${isReading}; do sleep 0.02; done
+      kill -KILL $!; wait $!; systemctl stop 'plants-*'`,
+    );
+    assert.doesNotMatch(killed.stdout, /the service has the new store/);
+    await machine.succeed("systemctl start plant-store");
+    await machine.assertHasAll();
     // By reflex, once and again.
     for (const _ of [1, 2]) {
       const restored = await machine.succeed(ACCIDENTS.RESTORE);
@@ -138,9 +142,8 @@ Deno.test({
       "rm /var/lib/plant-store-backups/*",
       ACCIDENTS.RESTORE,
     );
-    const [old = ""] = /^.*rm -r (.*)$/m.exec(restored)?.slice(1) ?? [];
     const left = await machine.succeed(
-      `rm -r ${old}`,
+      `rm -r ${olderStores(restored)}`,
       "find /var/lib/plant-store -name '*.db*' -o -name '*.new'",
     );
     assert.match(left, /^(.*\/current\/plants\.db(-wal|-shm)?\n)+$/);
@@ -148,17 +151,11 @@ Deno.test({
   },
 });
 
-/** Overwrites the page of the store that has a name. */
-async function destroyPageOf(machine: Machine, name: string): Promise<void> {
-  await machine.succeed(
-    `systemctl stop plant-store; ${IN_STORE}; cp plants.db /media`,
-  );
-  const path = machine.media.file("plants.db");
-  const text = new TextDecoder("latin1").decode(Deno.readFileSync(path));
-  const at = text.indexOf(name);
-  assert.notEqual(at, -1);
-  overwrite(path, at - at % PAGE_BYTES, PAGE_BYTES);
-  await machine.succeed(`${IN_STORE}; cat /media/plants.db > plants.db`);
+/** Returns the page that has the most of the plants 998 to 1002. */
+function leafAround1000(leaves: readonly Leaf[]): Leaf | undefined {
+  const count = ({ text }: Leaf) =>
+    occurrences(text, /Monstera (998|999|1000|1001|1002)\b/g);
+  return leaves.toSorted((a, b) => count(b) - count(a))[0];
 }
 
 Deno.test({
@@ -180,11 +177,11 @@ Deno.test({
       "plants remove -- 999; plants remove -- 999 -5",
       `echo '{"id":999,"name":"Monstera 999"}' | plants import -`,
       // A clock was wrong, and a newer backup is cut: only its checksum is missing.
-      "cd /var/lib/plant-store-backups; good=$(ls); sleep 1",
-      "cp $good plants-2999-01-01-053000.jsonl.gz",
-      "cut=plants-$(date +%F-%H%M%S).jsonl.gz; head -c -4 $good > $cut",
+      "cd /var/lib/plant-store-backups; last=$(ls)",
+      "good=plants-2020-01-01-053000.jsonl.gz; mv $last $good",
+      "cp $good plants-2999-01-01-053000.jsonl.gz; head -c -4 $good > $last",
     );
-    await destroyPageOf(machine, "Monstera 1000");
+    await damage(machine, leafAround1000);
     const restored = await machine.succeed(ACCIDENTS.RESTORE);
     const [, after, before] =
       /^ids after (\d+) before (\d+) cannot be read: /m.exec(restored) ?? [];
@@ -192,7 +189,7 @@ Deno.test({
     assert.match(restored, /unexpected end of file/);
     // How many plants a page has depends on the commits of the import.
     assert.deepEqual(
-      restored.match(/^{.*}$/gm),
+      restored.match(/^{.*}$/gm) ?? [],
       [998, 999, 1002]
         .filter((id) => id > Number(after) && id < Number(before))
         .map((id) => `{"id":${id},"name":"Monstera ${id}"}`),
@@ -200,7 +197,7 @@ Deno.test({
     assert.equal((await machine.run("plants export 1")).status, 1);
     await machine.succeed("plants export 999 1000 1001");
     // Without any backup, what can be read is restored.
-    await destroyPageOf(machine, "Monstera 1000");
+    await damage(machine, leafAround1000);
     const alone = await machine.succeed(
       "rm /var/lib/plant-store-backups/*",
       ACCIDENTS.RESTORE,
@@ -221,7 +218,7 @@ Deno.test({
     await using machine = await Machine.deploy();
     const { events } = machine.ledger;
     await machine.succeed(HANDBOOK.BACK_UP);
-    await machine.acknowledges(10);
+    await machine.ledger.acknowledges(10);
     await machine.run(
       `systemctl stop plant-store; ${IN_STORE}`,
       "dd if=/dev/zero of=plants.db bs=4K count=1 conv=notrunc",
@@ -294,7 +291,7 @@ Deno.test({
     await using machine = await Machine.deploy();
     const { events } = machine.ledger;
     await machine.succeed(HANDBOOK.BACK_UP);
-    await machine.acknowledges(10);
+    await machine.ledger.acknowledges(10);
     await machine.succeed(
       "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
     );
@@ -339,7 +336,7 @@ Deno.test({
       "plants remove 6",
       `echo '{"id":5,"name":"Fern"}' | plants import -`,
     );
-    await machine.acknowledges(100);
+    await machine.ledger.acknowledges(100);
     const listed = await machine.succeed(
       ACCIDENTS.LIST_BACKUPS,
     );
@@ -360,8 +357,7 @@ Deno.test({
     assert.equal((await machine.run("plants export 5")).status, 1);
     await machine.succeed("plants export 6");
     // The plants that came later are brought in again from the old store.
-    const [old = ""] = /rm -r (.*)$/m.exec(restored)?.slice(1) ?? [];
-    const add = HANDBOOK.ADD_PLANTS.replace("OLD", old);
+    const add = HANDBOOK.ADD_PLANTS.replace("OLD", olderStores(restored));
     const added = await machine.succeed(add, "plants remove -- 5 6");
     assert.match(added, /^\d{3,} created, [^]*^2 plants removed$/m);
     machine.ledger.forgetSince(events);
@@ -388,7 +384,7 @@ Deno.test({
         "rm -r /var/lib/plant-store",
       ]
     ) {
-      await machine.acknowledges(100);
+      await machine.ledger.acknowledges(100);
       await reports(machine, accident, lost);
       const copied = await machine.succeed(FORGET_STARTS, ACCIDENTS.RESTORE);
       assert.match(copied, /^the service has the whole store again$/m);
@@ -406,7 +402,7 @@ Deno.test({
   async fn() {
     await using machine = await Machine.deploy();
     await machine.succeed(HANDBOOK.BACK_UP);
-    await machine.acknowledges(100);
+    await machine.ledger.acknowledges(100);
     const lost = /the store fails: /;
     await reports(machine, "mv plants.db plants.db.bak", lost);
     const renamed = await machine.run(ACCIDENTS.RESTORE);
@@ -485,7 +481,7 @@ Deno.test({
   async fn() {
     await using machine = await Machine.deploy();
     await machine.succeed(HANDBOOK.BACK_UP);
-    await machine.acknowledges(100);
+    await machine.ledger.acknowledges(100);
     await machine.run(ACCIDENTS.FIND_DISK_ERRORS);
     await machine.succeed(
       ACCIDENTS.SAVE,
@@ -502,9 +498,10 @@ async function storeValue(machine: Machine): Promise<void> {
     "systemctl stop plant-store",
     "cp /var/lib/plant-store/current/plants.db /media; chmod 666 /media/plants.db",
   );
-  using kv = await Deno.openKv(machine.media.file("plants.db"));
-  await kv.set(["plants", 6n], new Uint8Array([1]));
-  kv.close();
+  {
+    using kv = await Deno.openKv(machine.media.file("plants.db"));
+    await kv.set(["plants", 6n], new Uint8Array([1]));
+  }
   await machine.succeed(
     "cat /media/plants.db > /var/lib/plant-store/current/plants.db",
   );
@@ -556,8 +553,8 @@ Deno.test({
     );
     await reports(
       machine,
-      "sed -i s/PORT=8000/PORT=9090/ /etc/plant-store.env; systemctl start prometheus; sleep 2; " +
-        RESTART,
+      "sed -i s/PORT=8000/PORT=9090/ /etc/plant-store.env; systemctl start prometheus; " +
+        `until curl -s 127.0.0.1:9090; do sleep 0.1; done; ${RESTART}`,
       /cannot listen on 127.0.0.1 port 9090: /,
     );
     const look = await machine.succeed(

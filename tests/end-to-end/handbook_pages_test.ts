@@ -41,7 +41,7 @@ Deno.test({
     );
     assert.match(started, /^ready$/m);
     machine.service = await machine.connect(443, cert);
-    await machine.acknowledges(100);
+    await machine.ledger.acknowledges(100);
     const tried = await machine.succeed(
       "echo 127.0.0.1 plants.example.com >> /etc/hosts",
       "export CURL_CA_BUNDLE=/media/tls.crt",
@@ -79,7 +79,7 @@ Deno.test({
         8000,
         Deno.readTextFileSync(cert),
       );
-      await machine.acknowledges(100);
+      await machine.ledger.acknowledges(100);
     };
     await machine.succeed(
       "sed -i 's/^#TLS/TLS/; s/^HOST=.*/HOST=0.0.0.0/' /etc/plant-store.env",
@@ -174,7 +174,7 @@ Deno.test({
         "last() { ls /var/lib/plant-store-litestream/ltx/0 | tail -n 1; }",
         'before=$(last); while [ "$(last)" = "$before" ]; do sleep 0.2; done',
       );
-      await machine.acknowledges(100);
+      await machine.ledger.acknowledges(100);
       const { events } = machine.ledger;
       // The stop copies what is left.
       await machine.succeed(
@@ -226,7 +226,7 @@ Deno.test({
       "rm -r /var/lib/plant-store/current",
     );
     assert.match(moved, /^copied$[^]*^ready$/m);
-    await machine.acknowledges(100);
+    await machine.ledger.acknowledges(100);
     const { size } = machine.ledger.acknowledged;
     const count = "zcat /var/lib/plant-store-backups/* | wc -l";
     const counted = await machine.succeed(HANDBOOK.BACK_UP, count);

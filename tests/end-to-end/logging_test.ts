@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import {
   assertSucceeded,
+  BINARY,
   Program,
   replyStatus,
   TOKEN,
@@ -92,7 +93,7 @@ Deno.addSignalListener("SIGUSR2", () => {
 Deno.test({
   name: "a programmer error is logged whole and does not end the service",
   // Deno loads a module before main.ts, a compiled program does not.
-  ignore: Deno.env.has("PLANT_STORE"),
+  ignore: BINARY !== undefined,
   async fn() {
     using directory = new TemporaryDirectory();
     const store = directory.file("plants.db");

@@ -89,7 +89,7 @@ async function flood(
     assert.ok(running <= REQUESTS_RUNNING_MAX, `${running} were running`);
     return running + answers.length === REQUESTS;
   });
-  lock[Symbol.dispose]();
+  lock.release();
   await replies;
   assert.ok(answers.includes(BUSY), "none was refused");
   const kinds = new Set(answers);

@@ -41,7 +41,7 @@ Deno.test({
     );
     await assert.rejects(Wire.connect(port), Deno.errors.ConnectionRefused);
     assert.equal(program.stderr, "");
-    lock[Symbol.dispose]();
+    lock.release();
     await program.printed(/listens on/);
     const ready = fetch(`http://127.0.0.1:${port}/readyz`);
     assert.equal(await replyStatus(ready), 200);

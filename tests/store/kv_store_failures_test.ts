@@ -116,10 +116,10 @@ for (
     await makeStore(path);
     const met = Promise.withResolvers<void>();
     using store = await openReportingLock(path, met.resolve);
-    const lock = new StoreLock(path);
+    using lock = new StoreLock(path);
     const waiting = operate(store);
     await inTime(met.promise, () => "it meets the lock");
-    lock[Symbol.dispose]();
+    lock.release();
     assert.equal(await waiting, result);
   });
 }

@@ -142,10 +142,10 @@ Deno.test("a store opens as soon as another process releases the lock", async ()
   const path = directory.file("plants.db");
   await makeStore(path, PLANTS);
   for (const open of OPEN) {
-    const lock = new StoreLock(path);
+    using lock = new StoreLock(path);
     const opening = open(fileAt(path));
     const early = await Promise.race([opening, pause(200, "waits")]);
-    lock[Symbol.dispose]();
+    lock.release();
     using _store = closing(await opening);
     assert.equal(early, "waits");
   }

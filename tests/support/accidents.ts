@@ -55,7 +55,29 @@ export function destroyPage(path: string, page: number): void {
 export const QUEUE_INDEX = "sqlite_autoindex_queue_1";
 
 /** The type of a page with keys and values, in the SQLite file format. */
-export const INDEX_LEAF = 0x0a;
+const INDEX_LEAF = 0x0a;
+
+/** A page with keys and values. */
+export interface Leaf {
+  /** Counted from 1. */
+  readonly page: number;
+  /** Its bytes as characters. */
+  readonly text: string;
+}
+
+/** Returns the pages of a store that have keys and values. */
+export function leavesOf(path: string): Leaf[] {
+  const bytes = Deno.readFileSync(path);
+  const latin1 = new TextDecoder("latin1");
+  const leaves: Leaf[] = [];
+  for (let offset = 0; offset < bytes.length; offset += PAGE_BYTES) {
+    const content = bytes.subarray(offset, offset + PAGE_BYTES);
+    if (content[0] !== INDEX_LEAF) continue;
+    const page = offset / PAGE_BYTES + 1;
+    leaves.push({ page, text: latin1.decode(content) });
+  }
+  return leaves;
+}
 
 /** The write lock of a store, held until it is disposed of. */
 export class StoreLock implements Disposable {
@@ -67,7 +89,12 @@ export class StoreLock implements Disposable {
     this.#database.exec("PRAGMA busy_timeout = 10000; BEGIN IMMEDIATE");
   }
 
-  [Symbol.dispose](): void {
+  /** Releases the lock before the end of its block. */
+  release(): void {
     if (this.#database.isOpen) this.#database.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.release();
   }
 }

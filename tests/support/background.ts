@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { inTime } from "./waiting.ts";
 
 /** The outcome of a process that has ended. */
@@ -6,6 +7,15 @@ export interface Ended {
   readonly signal: Deno.Signal | null;
   readonly stdout: string;
   readonly stderr: string;
+}
+
+/** Returns what a process has printed; it must have succeeded. */
+export function outputOf(
+  { status, stdout, stderr }: Ended,
+  what: string,
+): string {
+  assert.equal(status, 0, `${what}\n${stdout}${stderr}`);
+  return stdout + stderr;
 }
 
 /** A process in the background, whose output is collected. */

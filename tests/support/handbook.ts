@@ -114,3 +114,10 @@ export const PROMETHEUS = {
   COPY_TOKEN_AND_ALERTS: prometheus("Plant Store with", "install"),
   CHECK_AND_RESTART: prometheus("Plant Store with", "promtool"),
 };
+
+/** Returns the older stores whose deletion is printed by a restore or a move. */
+export function olderStores(printed: string): string {
+  const [, stores] = /\brm -r (.*)$/m.exec(printed) ?? [];
+  assert.ok(stores !== undefined, `no older store in: ${printed}`);
+  return stores;
+}

@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { basename } from "node:path";
 import project from "../../deno.json" with { type: "json" };
-import { BackgroundProcess, type Ended } from "./background.ts";
+import { BackgroundProcess, type Ended, outputOf } from "./background.ts";
 import { HANDBOOK } from "./handbook.ts";
 import { Ledger } from "./ledger.ts";
 import { NSPAWN } from "./needs.ts";
-import { STACK, type Target, TOKEN } from "./program.ts";
+import { BINARY, STACK, type Target, TOKEN } from "./program.ts";
 import { ROOT } from "./readme.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { freePort } from "./tools.ts";
@@ -44,7 +44,7 @@ const RELEASE = `tar=plant-store-x86_64-linux.tar.gz
 /** Returns a script that runs the program: the binary, or `deno task serve`. */
 function programScript(): string {
   const [variables, run = ""] = project.tasks.serve.command.split(" deno ");
-  const args = Deno.env.has("PLANT_STORE")
+  const args = BINARY !== undefined
     ? ""
     : run.replace("main.ts", `${PROGRAM}/main.ts`);
   return `#!/bin/sh\nexport ${variables}\nexec /opt/program ${args} "$@"\n`;
@@ -90,7 +90,7 @@ export class Machine implements AsyncDisposable {
     await machine.succeed(RELEASE, DEPLOY, token, reload, stop);
     await machine.reports(/^reloaded 1 token /m);
     machine.#startClients();
-    await machine.acknowledges(100);
+    await machine.ledger.acknowledges(100);
     parts.move();
     return machine;
   }
@@ -127,17 +127,8 @@ export class Machine implements AsyncDisposable {
 
   /** Runs commands, of which the last one succeeds; returns what they print. */
   async succeed(...commands: string[]): Promise<string> {
-    const { status, stdout, stderr } = await this.run(...commands);
-    const output = stdout + stderr + this.journal;
-    assert.equal(status, 0, `${commands.join("\n")}\n${output}`);
-    return stdout + stderr;
-  }
-
-  /** Waits until the clients have so many more acknowledged plants. */
-  async acknowledges(count: number): Promise<void> {
-    const { acknowledged } = this.ledger;
-    const enough = acknowledged.size + count;
-    await eventually(() => acknowledged.size >= enough);
+    const ended = await this.run(...commands);
+    return outputOf(ended, `${commands.join("\n")}\n${this.journal}`);
   }
 
   /** Waits for something in the journal. */
@@ -191,7 +182,7 @@ export class Machine implements AsyncDisposable {
     this.#parts.defer(async () => {
       await new BackgroundProcess("sh", { args: remove }).ended();
     });
-    const program = Deno.env.get("PLANT_STORE") ?? Deno.execPath();
+    const program = BINARY ?? Deno.execPath();
     const script = this.media.file("plant-store");
     Deno.writeTextFileSync(script, programScript(), { mode: 0o755 });
     const process = this.#parts.use(

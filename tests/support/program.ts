@@ -8,7 +8,7 @@ import { eventually, WAIT_MS_MAX } from "./waiting.ts";
 export const TOKEN = "test-token";
 
 /** The compiled binary to test, if the environment names one. */
-const BINARY = Deno.env.get("PLANT_STORE");
+export const BINARY = Deno.env.get("PLANT_STORE");
 
 /** The address that a service listens on, and the end of its banner. */
 const BANNER =

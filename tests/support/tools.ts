@@ -1,5 +1,4 @@
-import assert from "node:assert/strict";
-import { BackgroundProcess } from "./background.ts";
+import { BackgroundProcess, outputOf } from "./background.ts";
 import type { TemporaryDirectory } from "./temporary.ts";
 import { eventually } from "./waiting.ts";
 
@@ -26,10 +25,7 @@ export async function runTool(
   });
   const ending = running.ended();
   await new Blob([input]).stream().pipeTo(running.process.stdin);
-  const { status, stdout, stderr } = await ending;
-  const text = stdout + stderr;
-  assert.equal(status, 0, `${command} ${args.join(" ")}: ${text}`);
-  return text;
+  return outputOf(await ending, `${command} ${args.join(" ")}`);
 }
 
 /** Makes a self-signed certificate with openssl, and its key. */
