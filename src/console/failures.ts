@@ -23,7 +23,7 @@ function adviceFor(
     "foreign WAL":
       `do not stop a service that still runs, which may have it open, see ${ACCIDENTS}`,
     "elsewhere": "unset the variables of Deno that begin with DENO_KV",
-    "corrupt": `restart once; if it stays, follow Restore in ${ACCIDENTS}`,
+    "corrupt": `before you restart anything, see ${ACCIDENTS}`,
     "newer format": "run the plant-store that stored them",
     "lost":
       `do not restart the service before the files are put back or copied, see ${ACCIDENTS}`,

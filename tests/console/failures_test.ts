@@ -23,7 +23,7 @@ for (
     [
       "corrupt",
       FILE,
-      /^x: restart once; if it stays, follow Restore in deploy\/accidents\/README\.md$/,
+      /^x: before you restart anything, see deploy\/accidents\/README\.md$/,
     ],
     [
       "lost",

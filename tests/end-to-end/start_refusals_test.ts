@@ -157,7 +157,8 @@ Deno.test("a start with a corrupt store fails with one line and status 2", async
   for (const page of pagesOf(store, "migration_state")) {
     destroyPage(store, page);
   }
-  const corrupt = /: the database is corrupt, .*: restart once; /;
+  const corrupt =
+    /: the database is corrupt, .*: before you restart anything, /;
   assertOneLine(await startOn(store), 2, corrupt);
   assert.deepEqual(directory.names(), ["plants.db"]);
 });
