@@ -284,7 +284,7 @@ Deno.test({
       for (
         const refusal of [
           /^plants: a restore, a start of the service or a command of plants runs/m,
-          /^plants: a restore or a start of the service runs: wait for it$/m,
+          /^plants: a restore, a move or a start of the service runs: wait for it$/m,
         ]
       ) {
         assert.match(killed, refusal);
@@ -325,7 +325,7 @@ Deno.test({
     for (const _ of [1, 2, 3]) {
       assert.match(
         await server.fail(CONTAINER.RESTORE),
-        /^plants-restore: nothing has changed: there is no store at .*plants\.db; the last start had it there, /,
+        /^plants-restore: nothing has changed: there is no store at .*plants\.db; the last start had it in \/var\/lib\/plant-store\/current\/plants\.db: see /,
       );
     }
     // Not even the directory above it is left.
@@ -346,7 +346,7 @@ Deno.test({
     );
     assert.match(
       misspelt,
-      /^plants-restore: nothing has changed: .* there is one at \/var\/lib\/plant-store\/current\/plants\.db: correct KV_PATH /m,
+      /^plants-restore: nothing has changed: .* there is one here: \/var\/lib\/plant-store\/current\/plants\.db\. Correct KV_PATH/m,
     );
     await server.succeed(
       "sed -i /KV_PATH/d /etc/plant-store/env; ! ls /var/lib/plant-store/curent",
