@@ -268,7 +268,16 @@ Deno.test({
       );
       const restored = await machine.succeed(ACCIDENTS.RESTORE);
       assert.ok(restored.includes(`rm -r ${directory}.old-`));
+      const files = await machine.succeed(HANDBOOK.LIST_STORES);
+      assert.ok(files.includes(`\n${directory}.old-`));
       await machine.succeed(`rm -r ${directory}.old-*`);
+      const left = await machine.succeed(HANDBOOK.LIST_STORES);
+      assert.match(left, /^(\S+\/plants\.db(-wal|-shm)?\n)+$/);
+      assert.ok(
+        left.split("\n").every((it) =>
+          it === "" || it.startsWith(`${directory}/`)
+        ),
+      );
       await machine.assertHasAll();
     }
     await machine.succeed("! ls /etc/systemd/system/plant-.service.d/*");
@@ -514,7 +523,7 @@ END`,
     const waits = await edited("bash /root/editor");
     assert.match(
       waits.stderr,
-      /^plants-correct: plant 42 has not changed: a restore or a move runs: wait for it\nyour text is in /m,
+      /^plants-correct: plant 42 has not changed: a restore, a move or a start of the service runs: wait for it\nyour text is in /m,
     );
     assert.equal(
       await machine.succeed(
@@ -523,6 +532,19 @@ END`,
       ),
       '{"id":42,"name":"Ficus"}\n',
     );
+    // Ctrl-C in the editor, after the text was changed.
+    await machine.succeed(
+      "echo 'sed -i s/Ficus/Monstera/ $1; touch editing; exec sleep 600' > /root/editor",
+    );
+    const cancelled = await machine.run(
+      'export EDITOR="bash /root/editor"',
+      interrupted("plants-correct 42", "[ -e /root/editing ]"),
+    );
+    assert.match(
+      cancelled.stderr,
+      /^plants-correct: plant 42 has not changed: it was interrupted\nyour text is in \/root\/plant-42\.\w+\.json\n$/,
+    );
+    await machine.succeed("rm /root/plant-42.*.json");
     const mistyped = await machine.run("EDITOR=true plants-correct 43");
     assert.match(mistyped.stderr, /^id 43: no such plant$/m);
     assert.equal((await machine.run("plants-correct")).status, 2);

@@ -45,6 +45,7 @@ export const HANDBOOK = {
   COUNT_PLANTS: handbook("Back up", "zcat"),
   CORRECT: handbook("Correct", "plants-correct"),
   REMOVE: handbook("Correct", "plants remove"),
+  LIST_STORES: handbook("Correct", "find /"),
   ADD_PLANTS: handbook("Add the plants"),
 };
 
