@@ -115,7 +115,6 @@ Deno.test({
       await machine.assertHasAll();
     }
     const killed = await machine.run(
-      FORGET_STARTS,
       `plants-restore & until ${isReading}; do sleep 0.02; done
       kill -KILL $!; wait $!; systemctl stop 'plants-*'`,
     );
