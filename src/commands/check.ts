@@ -11,6 +11,9 @@ import { countOf } from "../text.ts";
  * it: it inspects the store without opening it, and takes a free port of the host
  * for a moment instead of the configured one. It prints what `serve` would do, a
  * line for each setting that applies, without secrets, and warnings on stderr.
+ *
+ * It cannot know whether a missing store can be created: it would have to create
+ * something.
  * @returns the exit status
  * @throws {OperatorError} if `serve` would refuse the configuration
  * @throws {ListenError} if the host or the certificate cannot be used

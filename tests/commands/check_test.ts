@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { check } from "../../src/commands/check.ts";
 import { ALL_SETTINGS } from "../../src/config/settings.ts";
+import type { Ended } from "../support/background.ts";
 import { capture } from "../support/console.ts";
 import { isMissing } from "../support/needs.ts";
 import { makeStore, newPlants } from "../support/plants.ts";
 import {
   assertOneLine,
+  assertSucceeded,
   Program,
   replyStatus,
   runProgram,
@@ -237,6 +239,41 @@ Deno.test("check refuses a path of the store as a start does, and changes no fil
     assert.deepEqual(await runProgram(["check", "--kv", kv]), start);
   }
   assert.deepEqual(directory.names(), ["text"]);
+});
+
+Deno.test({
+  name:
+    "check refuses a store whose directory cannot be written as a start does, but not beside a killed service, whose store opens",
+  ignore: isMissing("setpriv"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    // Without this capability, root obeys the modes of files as every user does.
+    const shell = 'exec setpriv --bounding-set=-dac_override "$0" "$@"';
+    function run(...args: readonly string[]): Promise<Ended> {
+      return runProgram([...args, "--kv", store], { shell });
+    }
+    await makeStore(store, newPlants([1n]));
+    Deno.chmodSync(directory.path, 0o555);
+    const start = await run("--port", "0");
+    assertOneLine(start, 2, /: it or its directory cannot be written: /);
+    assert.deepEqual(await run("check"), start);
+    assert.deepEqual(directory.names(), ["plants.db"]);
+
+    Deno.chmodSync(directory.path, 0o755);
+    {
+      await using program = await Program.start(store);
+      assert.equal(
+        await replyStatus(program.create('{"id":2,"name":"a"}')),
+        200,
+      );
+      await program.stop("SIGKILL");
+    }
+    Deno.chmodSync(directory.path, 0o555);
+    assertSucceeded(await run("check"));
+    await using program = await Program.start(store, { shell });
+    assert.equal(await replyStatus(program.create('{"id":3,"name":"a"}')), 200);
+  },
 });
 
 Deno.test("check beside a running service changes nothing", async () => {

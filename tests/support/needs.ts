@@ -86,6 +86,10 @@ const TOOLS = {
   mount: [canMount, "full disks"],
   openssl: [byCommand("openssl version"), "https"],
   python3: [byCommand("python3 --version"), "the sample in Python"],
+  setpriv: [
+    byCommand("setpriv --bounding-set=-dac_override true"),
+    "a directory that cannot be written",
+  ],
   script: [
     byCommand("script -qec 'test -t 2' /dev/null"),
     "progress and signals on a terminal",

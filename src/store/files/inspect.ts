@@ -151,8 +151,11 @@ function inspectTables(path: string, isAlone: boolean): PathContent {
     }
   } catch (error) {
     const converted = toStoreError(error);
-    // Opening the store reports other errors, such as a lock.
-    if (["path", "corrupt"].includes(converted.kind)) throw converted;
+    // A read-only connection is denied, too, if a journal must be rolled back. Opening
+    // the store reports other errors, such as a lock.
+    const isRefused = ["path", "corrupt"].includes(converted.kind) ||
+      (isAlone && converted.kind === "denied");
+    if (isRefused) throw converted;
   }
   return "store";
 }
