@@ -7,6 +7,7 @@ import {
   showProgress,
   writeStdout,
 } from "../console/output.ts";
+import { ID_MAX } from "../limits.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant, type Plant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
@@ -16,7 +17,7 @@ import { corrupt, isDamage, type StoreError } from "../store/store_error.ts";
 
 /**
  * Writes plants to stdout, one NewPlant per line: those of some ids, or all in
- * the order of ids. Behind damage, the order is the reverse.
+ * the order of ids. Plants after damage follow in descending order.
  * @returns the exit status: 1 if an id or an entry of the store has no plant, or
  * if plants cannot be read
  * @throws {StoreError} also when a part of the plants is written
@@ -36,36 +37,42 @@ export async function exportPlants(
   const isPiped = !Deno.stdout.isTerminal();
   let exported = 0;
   let skipped = 0;
-  let damage = "";
-  const pages: AsyncGenerator<readonly IdEntry[]> = selected.size > 0
-    ? readEach(store, selected)
-    : listAll(store, (which, error) => {
-      damage = `${which} cannot be read: ${explain(error, location)}`;
-    });
-  try {
-    for await (const page of pages) {
-      let lines = "";
-      for (const { id, plant } of page) {
-        if (plant) {
-          lines += `${formatNewPlant({ id, plant })}\n`;
-          exported++;
-        } else {
-          const problem = plant === null
-            ? "not a plant of this service"
-            : "no such plant";
-          printLine(`id ${id}: ${problem}`);
-          skipped++;
-        }
+
+  async function writePage(page: readonly IdEntry[]): Promise<void> {
+    let lines = "";
+    for (const { id, plant } of page) {
+      if (plant) {
+        lines += `${formatNewPlant({ id, plant })}\n`;
+        exported++;
+      } else {
+        const problem = plant === null
+          ? "not a plant of this service"
+          : "no such plant";
+        printLine(`id ${id}: ${problem}`);
+        skipped++;
       }
-      await writeStdout(lines);
-      if (isPiped) showProgress(exported, startMs, SYSTEM_CLOCK());
+    }
+    await writeStdout(lines);
+    if (isPiped) showProgress(exported, startMs, SYSTEM_CLOCK());
+  }
+
+  let damage: Damage | undefined;
+  try {
+    if (selected.size === 0) damage = await writeAll(store, writePage);
+    else {
+      for (const id of selected) {
+        await writePage([{ id, plant: await getPlant(store, id) }]);
+      }
     }
   } finally {
     eraseProgress();
     store.close();
   }
-  if (damage !== "") printLine(damage);
-  if (skipped === 0 && damage === "") return 0;
+  if (damage !== undefined) {
+    const why = explain(damage.error, location);
+    printLine(`${damage.ids} cannot be read: ${why}`);
+  }
+  if (skipped === 0 && damage === undefined) return 0;
   printLine(`${exported} exported, ${skipped} skipped`);
   return EXIT_FAILURE;
 }
@@ -76,41 +83,62 @@ interface IdEntry {
   readonly plant: Plant | null | undefined;
 }
 
-/**
- * Lists all plants. At damage it continues with the last plant, and back to the
- * damage, as the dump of SQLite does.
- * @param damaged called at the end with the ids that cannot be read: `for await`
- * discards what a generator returns
- */
-async function* listAll(
-  store: KvStore,
-  damaged: (which: string, error: StoreError) => void,
-): AsyncGenerator<readonly PlantEntry[]> {
-  // Read first: a damaged key can end a listing as if no plant followed.
-  const highestId = await highestIdOf(store);
-  const { error, lastId: from } = yield* untilDamage(listPlants(store));
-  const isCut = error === undefined && highestId !== undefined &&
-    (from === undefined || from < highestId);
-  if (error === undefined && !isCut) return;
-  const backward = listPlants(store, from, true);
-  const { lastId: to } = yield* untilDamage(backward);
-  // Not cut by damage: an operator has removed the last plants meanwhile.
-  if (isCut && to === undefined) return;
-  const after = from === undefined ? "" : ` after ${from}`;
-  const before = to === undefined ? "" : ` before ${to}`;
-  damaged(`ids${after}${before}`, error ?? corrupt());
+type PageWriter = (page: readonly IdEntry[]) => Promise<void>;
+
+/** What cannot be read. */
+interface Damage {
+  /** Such as "ids after 1 before 3". */
+  readonly ids: string;
+  readonly error: StoreError;
 }
 
-/** Returns the highest id; `undefined` if there is none, or it cannot be read. */
-async function highestIdOf(store: KvStore): Promise<bigint | undefined> {
+/**
+ * Writes all plants. At damage it continues with the last plant, and back to the
+ * damage, as the dump of SQLite does.
+ * @returns the damage, if there is any
+ */
+async function writeAll(
+  store: KvStore,
+  writePage: PageWriter,
+): Promise<Damage | undefined> {
+  // Read first: a damaged key can end a listing as if no plant followed.
+  const highestId = await findHighestId(store);
+  const forward = await writeListing(listPlants(store), writePage);
+  const isComplete = forward.error === undefined &&
+    (highestId === undefined || isAtLeast(forward.lastId, highestId));
+  if (isComplete) return undefined;
+
+  const rest = listPlants(store, forward.lastId, true);
+  const backward = await writeListing(rest, writePage);
+  const error = forward.error ?? backward.error;
+  // Without an error and a further plant, nothing is missing: an operator has removed
+  // the last plants meanwhile.
+  if (error === undefined && backward.lastId === undefined) return undefined;
+  const after = forward.lastId === undefined ? "" : ` after ${forward.lastId}`;
+  const before = backward.lastId === undefined
+    ? ""
+    : ` before ${backward.lastId}`;
+  return { ids: `ids${after}${before}`, error: error ?? corrupt() };
+}
+
+/**
+ * Finds the highest id.
+ * @returns the highest possible one if damage hides it, `undefined` if there is none
+ */
+async function findHighestId(store: KvStore): Promise<bigint | undefined> {
   try {
     for await (const [highest] of listPlants(store, undefined, true)) {
       return highest?.id;
     }
   } catch (error) {
     if (!isDamage(error)) throw error;
+    return ID_MAX;
   }
   return undefined;
+}
+
+function isAtLeast(id: bigint | undefined, minimum: bigint): boolean {
+  return id !== undefined && id >= minimum;
 }
 
 /** How a listing has ended. */
@@ -121,14 +149,15 @@ interface ListingEnd {
   readonly error: StoreError | undefined;
 }
 
-/** Passes a listing on, and returns how it has ended. */
-async function* untilDamage(
+/** Writes a listing to its end, or to the damage in it. */
+async function writeListing(
   pages: AsyncIterable<readonly PlantEntry[]>,
-): AsyncGenerator<readonly PlantEntry[], ListingEnd> {
+  writePage: PageWriter,
+): Promise<ListingEnd> {
   let lastId: bigint | undefined;
   try {
     for await (const page of pages) {
-      yield page;
+      await writePage(page);
       lastId = page.at(-1)?.id ?? lastId;
     }
   } catch (error) {
@@ -136,12 +165,4 @@ async function* untilDamage(
     return { lastId, error };
   }
   return { lastId, error: undefined };
-}
-
-/** Reads ids one by one; a plant is `undefined` if there is none. */
-async function* readEach(
-  store: KvStore,
-  ids: ReadonlySet<bigint>,
-): AsyncGenerator<readonly IdEntry[]> {
-  for (const id of ids) yield [{ id, plant: await getPlant(store, id) }];
 }

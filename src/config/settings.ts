@@ -105,7 +105,7 @@ const SETTINGS = {
     placeholder: "URL",
     help:
       "address for clients, if different, such as https://plants.example; all paths begin with its path",
-    expected: "an http or https URL without a user and a query",
+    expected: "an http or https URL without a user, a query or a fragment",
     parse: parseBaseUrl,
   },
   tlsCert: {

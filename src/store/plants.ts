@@ -51,9 +51,11 @@ export async function* listPlants(
 ): AsyncGenerator<readonly PlantEntry[]> {
   let before = ID_MAX + 1n;
   let [start, end] = [keyOf(after + 1n), keyOf(before)];
-  let limit = PAGE_KEYS;
+  /** Keys to read one by one, because a page with them could not be read. */
+  let singles = 0;
   let previousLast: Deno.KvKey | undefined;
   for (;;) {
+    const limit = singles > 0 ? 1 : PAGE_KEYS;
     let page: readonly Deno.KvEntry<unknown>[];
     try {
       const range = { start, end };
@@ -63,10 +65,12 @@ export async function* listPlants(
       page = await withTimeout(READ_MS_MAX, reading);
     } catch (error) {
       if (limit === 1 || !isDamage(error)) throw error;
-      // Read what is before the damage, key by key.
-      limit = 1;
+      // The keys before the damage can be read. So can the whole page if only one read
+      // has failed.
+      singles = PAGE_KEYS;
       continue;
     }
+    if (singles > 0) singles--;
     const plants: PlantEntry[] = [];
     for (const { key, value } of page) {
       // Other programs may store longer keys.

@@ -5,6 +5,7 @@ import type { NewPlant } from "../../src/plant/plant.ts";
 import { makeUndecodable } from "../support/accidents.ts";
 import { capture } from "../support/console.ts";
 import { makeStore, newPlants, range, toJson } from "../support/plants.ts";
+import { replaced } from "../support/replaced.ts";
 import { fileAt } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
@@ -130,4 +131,38 @@ Deno.test("exportPlants() writes the plants behind a key whose damage ends a lis
     ]),
   );
   assert.equal(result, 1);
+});
+
+Deno.test("exportPlants() reports plants that neither direction has reached, if a listing ends early without an error", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const plants = newPlants(range(1n, 3));
+  await makeStore(path, plants);
+  const { list } = Deno.Kv.prototype;
+  // The first reverse listing is that of the highest id.
+  for (const reverseOk of [0, 1]) {
+    let reversed = 0;
+    using _ = replaced(
+      Deno.Kv.prototype,
+      "list",
+      function <T>(
+        this: Deno.Kv,
+        range: Deno.KvListSelector,
+        options: Deno.KvListOptions = {},
+      ): Deno.KvListIterator<T> {
+        const isRead = !options.reverse || reversed++ < reverseOk;
+        if (!isRead) throw new Error("database disk image is malformed");
+        // Forward, the first plant seems to be the last one.
+        const limit = options.reverse ? {} : { limit: 1 };
+        return list.bind(this)<T>(range, { ...options, ...limit });
+      },
+    );
+    const { result, stdout, stderr } = await exportFrom(path);
+    assert.equal(result, 1);
+    assert.equal(stdout, linesOf(plants.slice(0, 1)));
+    assert.match(
+      stderr,
+      /^ids after 1 cannot be read: the database is corrupt, .*\n1 exported, 0 skipped$/,
+    );
+  }
 });

@@ -145,7 +145,7 @@ const ROWS: readonly Row[] = [
       `http://:${SECRET}@a`,
       "httpsx://a",
     ],
-    expected: "an http or https URL without a user and a query",
+    expected: "an http or https URL without a user, a query or a fragment",
   },
   {
     flag: "log-format",

@@ -17,6 +17,7 @@ import {
 import {
   getPlant,
   listPlants,
+  PAGE_KEYS,
   type PlantEntry,
   removePlant,
 } from "../../src/store/plants.ts";
@@ -240,6 +241,30 @@ Deno.test("listPlants() has every plant that is not on a damaged page, forward u
     assert.ok(missing.every(({ id }) => ids.includes(id)), `${ids}`);
   }
   assert.ok(pages > 20, `${pages} pages`);
+});
+
+Deno.test("listPlants() reads whole pages again after a read that failed once", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const plants = newPlants(range(1n, 10 * PAGE_KEYS));
+  await makeStore(path, plants);
+  const connection = await connectTo(fileAt(path));
+  let reads = 0;
+  using store = closing(
+    new KvStore({
+      ...connection,
+      kv: new Proxy(connection.kv, {
+        get(kv, name) {
+          const member = Reflect.get(kv, name);
+          if (name === "list" && ++reads === 1) throw corrupt();
+          return typeof member === "function" ? member.bind(kv) : member;
+        },
+      }),
+    }),
+  );
+  assert.deepEqual(await listed(store), { plants });
+  // The failed one, a page of single keys, and pages up to an empty one.
+  assert.equal(reads, 1 + PAGE_KEYS + 10);
 });
 
 Deno.test("listPlants() ends if a page is in the place of another one, so that the ids run in a circle", async () => {
