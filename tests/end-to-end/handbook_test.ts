@@ -48,6 +48,20 @@ Deno.test({
       "echo KV_CREATE=no >> /etc/plant-store.env",
     );
     assert.match(upgraded, /^add the line KV_CREATE=no to [^]*^installed$/m);
+    // A minimal Debian has no openssl. The second run finds no empty token.
+    const minimal = await machine.run(
+      IN_VERSION,
+      "mv /etc/plant-store.token /usr/bin/openssl /media",
+      HANDBOOK.INSTALL,
+      HANDBOOK.INSTALL,
+      "ls /etc/plant-store.*; mv /media/openssl /usr/bin",
+      "mv /media/plant-store.token /etc",
+    );
+    assert.match(minimal.stderr, /^(.*openssl: command not found\n){2}$/);
+    assert.equal(
+      minimal.stdout.match(/^\/etc\/.*$/gm)?.join(),
+      "/etc/plant-store.env",
+    );
     const tampered = await machine.run(
       "echo >> plant-store-x86*",
       HANDBOOK.GET,
