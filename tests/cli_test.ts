@@ -11,6 +11,7 @@ async function run(
   args: readonly string[],
   variables: Readonly<Record<string, string>> = {},
 ) {
+  // The environment of the tests may have variables of the program.
   using _ = replaced(Deno.env, "get", (name) => variables[name]);
   return await capture(() => main(args));
 }
@@ -34,6 +35,7 @@ Deno.test("main() prints the commands, the settings and the exit statuses with -
 });
 
 Deno.test("main() logs an unexpected error with its stack and returns 1", async () => {
+  // Any function of the runtime, since the program has no such error of its own.
   using _ = replaced(URL, "parse", () => {
     throw new RangeError("a bug");
   });

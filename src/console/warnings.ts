@@ -17,13 +17,14 @@ interface Warning {
 /**
  * Returns what a start and `check` warn of.
  * @param address the bound address as a URL
+ * @param deno the version of Deno
  */
 export function warningsOf(
   { baseUrl, tls }: Config,
   address: string,
+  deno = Deno.version.deno,
 ): readonly Warning[] {
   const warnings: Warning[] = [];
-  const { deno } = Deno.version;
   if (deno.localeCompare(DENO_OLDEST, "en", { numeric: true }) < 0) {
     warnings.push({
       event: "old Deno",

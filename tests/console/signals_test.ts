@@ -4,7 +4,10 @@ import { EXIT_FAILURE } from "../../src/operator_error.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { replaced } from "../support/replaced.ts";
 
-/** A process whose signals, terminal and end are those of a test. */
+/**
+ * A process whose signals, terminal and end are those of a test: real ones would
+ * reach the test itself.
+ */
 class FakeProcess implements Disposable {
   readonly clock = new FakeClock();
   /** The status that it has ended with. */

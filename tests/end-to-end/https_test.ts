@@ -7,7 +7,11 @@ import {
   TOKEN,
 } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { makeCertificate, runTool } from "../support/tools.ts";
+import {
+  expireCertificate,
+  makeCertificate,
+  runTool,
+} from "../support/tools.ts";
 
 const PLANT = '{"id":1,"name":"Monstera"}';
 
@@ -75,8 +79,7 @@ Deno.test({
     using directory = new TemporaryDirectory();
     const store = directory.file("plants.db");
     const { cert, key } = await makeCertificate(directory, "plants");
-    const sign = ["x509", "-in", cert, "-signkey", key, "-days"];
-    await runTool("openssl", [...sign, "-1", "-out", cert]);
+    await expireCertificate({ cert, key });
     const env = { TLS_CERT: cert, TLS_KEY: key };
     await using program = await Program.start(store, { env });
     await program.printed(

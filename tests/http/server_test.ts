@@ -95,6 +95,7 @@ Deno.test("tryToListen() throws an error that is not transient if a permission i
   const message = "Permission denied (os error 13)";
   const denied = new Deno.errors.PermissionDenied(message);
   const thrown = Object.assign(denied, { code: "EACCES" });
+  // Root may listen on every port.
   using _ = replaced(Deno, "listen", () => {
     throw thrown;
   });

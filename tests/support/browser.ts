@@ -5,8 +5,8 @@ import { pathOf } from "./needs.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { inTime, WAIT_MS_MAX } from "./waiting.ts";
 
-/** Time limit for a command of the browser, generous for busy machines. */
-const COMMAND_MS_MAX = 20_000;
+/** Time for the browser to stop its own processes, also on a busy machine. */
+const STOP_MS_MAX = 20_000;
 
 const DEVTOOLS_HOST = /^DevTools listening on ws:\/\/([^/]+)/m;
 
@@ -69,7 +69,7 @@ export class Browser implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     // It stops its own processes, which use the profile.
     const kill = () => this.#process.process.kill("SIGKILL");
-    const timer = setTimeout(kill, COMMAND_MS_MAX);
+    const timer = setTimeout(kill, STOP_MS_MAX);
     await this.#process.stop();
     clearTimeout(timer);
     this.#profile[Symbol.dispose]();
@@ -103,9 +103,7 @@ export class Tab implements AsyncDisposable {
     const reply = Promise.withResolvers<unknown>();
     this.#replies.set(id, reply);
     this.#socket.send(JSON.stringify({ id, method, params }));
-    const error = new Error(`no reply to ${method}`);
-    const timer = setTimeout(() => reply.reject(error), COMMAND_MS_MAX);
-    return await reply.promise.finally(() => clearTimeout(timer));
+    return await inTime(reply.promise, () => `a reply to ${method}`);
   }
 
   /** Opens a page, and waits until it is loaded. */

@@ -18,6 +18,7 @@ export async function capture<Result>(
   const decoder = new TextDecoder();
   const lines: string[] = [];
   let stdout = "";
+  // A command writes to the streams of its process, and to no others.
   using _stdout = replaced(Deno.stdout, "write", (bytes) => {
     const accepted = bytes.subarray(0, WRITE_BYTES_MAX);
     stdout += decoder.decode(accepted, { stream: true });

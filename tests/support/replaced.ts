@@ -1,4 +1,7 @@
-/** Replaces a member of an object until it is disposed of. */
+/**
+ * Replaces a member of a global object until it is disposed of, for what a test
+ * cannot cause or pass in any other way.
+ */
 export function replaced<Target, Name extends keyof Target>(
   target: Target,
   name: Name,

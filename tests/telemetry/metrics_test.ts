@@ -65,6 +65,7 @@ Deno.test("Metrics.text() shows the version, the memory and the start time of th
   const metrics = new Metrics();
   const nowMs = Date.now();
   for (const correctedMs of [0, 1e9]) {
+    // A correction changes the clock of the system alone.
     using _ = replaced(Date, "now", () => nowMs + correctedMs);
     const { process_start_time_seconds: start = 0 } = valuesOf(
       metrics.text(IDLE),

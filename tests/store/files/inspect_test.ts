@@ -213,6 +213,7 @@ Deno.test("inspect() ignores a file that another process deletes meanwhile", asy
   const path = directory.file("plants.db");
   await makeStore(path);
   const { openSync } = Deno;
+  // The only moment between the look at a file and its opening.
   using _ = replaced(Deno, "openSync", (file, options) => {
     Deno.removeSync(file);
     return openSync(file, options);
