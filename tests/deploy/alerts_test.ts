@@ -25,8 +25,10 @@ plant_store_commit_duration_seconds_bucket{le="0.5"} | 0+100x4320
 plant_store_commit_duration_seconds_bucket{le="+Inf"} | 0+100x4320
 node_systemd_unit_state{name="plant-store-backup.service",state="failed"} | 0x4320 | 1x4320 | PlantStoreBackupFailed
 node_systemd_timer_last_trigger_seconds{name="plant-store-backup.timer"} | 0x1440 86400x1440 172800x1440 | 0x4320 | PlantStoreBackupOld
-node_filesystem_avail_bytes{mountpoint="/var/lib"} | 11x4320 | 9x4320 | PlantStoreDiskNearlyFull
-node_filesystem_size_bytes{mountpoint="/var/lib"} | 100x4320
+node_filesystem_avail_bytes{fstype="ext4",mountpoint="/mnt"} | 11x4320 | 9x4320 | PlantStoreDiskNearlyFull
+node_filesystem_size_bytes{fstype="ext4",mountpoint="/mnt"} | 100x4320
+node_filesystem_avail_bytes{fstype="tmpfs",mountpoint="/tmp"} | 9x4320
+node_filesystem_size_bytes{fstype="tmpfs",mountpoint="/tmp"} | 100x4320
 `.trim().split("\n").map((line) => line.split(" | "));
 
 const FIRED = SERIES.flatMap(([, , , alert]) => alert ?? []);

@@ -617,7 +617,10 @@ Deno.test({
     await machine.assertHasAll();
 
     await reports(machine, `${stop}; ${LOCK} ${RESTART}`, /has locked it/);
-    assert.match(await machine.succeed(ACCIDENTS.FIND_USERS), /root .* perl$/m);
+    assert.match(
+      await machine.succeed(ACCIDENTS.FIND_USERS),
+      /^ *\d+ .* perl /m,
+    );
     await reports(machine, "pkill perl", / listens on /);
     await machine.assertHasAll();
   },

@@ -73,16 +73,29 @@ Deno.test({
 });
 
 Deno.test({
-  name: "the first plant is created, and the journal has its removal",
+  name:
+    "the first plant is created, and the journal has its removal, after which no copy is left",
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
     machine.ledger.sends({ id: 1n, plant: { name: "Monstera" } });
     const created = await machine.succeed(HANDBOOK.CREATE_PLANT);
     assert.match(created, /^HTTP\/1.1 200 OK\r$[^]*{"name":"Monstera"}/m);
-    await machine.succeed("plants remove -- 1");
+    await machine.succeed(HANDBOOK.BACK_UP, "plants remove -- 1");
     const commands = await machine.succeed(HANDBOOK.LIST_REMOVALS);
     assert.match(commands, / - plants remove -- 1\.$/m);
+    const restored = await machine.succeed(ACCIDENTS.RESTORE);
+    const [old = ""] = /rm -r (.*)$/m.exec(restored)?.slice(1) ?? [];
+    const left = await machine.succeed(
+      HANDBOOK.BACK_UP,
+      // Pasted twice.
+      HANDBOOK.DELETE_OLDER_BACKUPS + HANDBOOK.DELETE_OLDER_BACKUPS,
+      `rm -r ${old}`,
+      "zgrep -c Ficus /var/lib/plant-store-backups/*",
+      "! zgrep Monstera /var/lib/plant-store-backups/*",
+      "! grep -r Monstera /var/lib/plant-store",
+    );
+    assert.match(left, /^removed [^]*^\d{3,}$/m);
     await machine.assertHasAll();
   },
 });

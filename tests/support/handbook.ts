@@ -45,7 +45,8 @@ export const HANDBOOK = {
   COUNT_PLANTS: handbook("Back up", "zcat"),
   CORRECT: handbook("Correct", "plants-correct"),
   REMOVE: handbook("Correct", "plants remove"),
-  LIST_STORES: handbook("Correct", "find /"),
+  DELETE_OLDER_BACKUPS: handbook("Delete every copy", "xargs"),
+  LIST_STORES: handbook("Delete every copy", "find /"),
   ADD_PLANTS: handbook("Add the plants"),
 };
 
@@ -64,8 +65,8 @@ export const ACCIDENTS = {
   FIND_DISK: accidents("`Dependency failed`"),
   RESTART_AND_READ: accidents("`corrupt`", "systemctl restart"),
   FIND_DISK_ERRORS: accidents("`corrupt`", "dmesg"),
-  SAVE: accidents("`corrupt`", 'plants export > "/mnt/saved'),
-  RESTORE_SAVED: accidents("`corrupt`", "plants-restore"),
+  SAVE: accidents("A disk that fails", "plants export"),
+  RESTORE_SAVED: accidents("A disk that fails", "plants-restore"),
   FIND_LARGE_FILES: accidents("`disk is full`"),
   FIND_USERS: accidents("`locked`"),
   SET_OWNER: accidents("`cannot be written`"),
@@ -112,8 +113,8 @@ export const LITESTREAM = {
 const prometheus = blocksOf("src/deploy/prometheus/README.md");
 
 export const PROMETHEUS = {
-  COPY_TOKEN_AND_ALERTS: prometheus("Plant Store with", "install"),
-  CHECK_AND_RESTART: prometheus("Plant Store with", "promtool"),
+  COPY_TOKEN_AND_ALERTS: prometheus("Prometheus", "install"),
+  CHECK_AND_RESTART: prometheus("Prometheus", "promtool"),
 };
 
 /** Returns the older stores whose deletion is printed by a restore or a move. */
