@@ -24,7 +24,7 @@ interface Command {
   readonly min?: number;
   readonly max?: number;
   readonly help: string;
-  /** Whether it writes a log. Its failure is then a log entry, too. */
+  /** Whether it writes a log. Its failure is then reported in the format of the log. */
   readonly hasLog?: true;
   /** Returns the exit status. */
   readonly run: (
@@ -98,6 +98,7 @@ export async function main(args: readonly string[]): Promise<number> {
   try {
     const { help, version, flags, positionals } = parseCommandLine(args);
     const [name = DEFAULT_COMMAND, ...operands] = positionals;
+    // The help does not list this command: it is what people try without the help.
     if (help || name === "help") {
       await writeStdout(helpText());
       return 0;
@@ -125,16 +126,11 @@ interface CommandLine {
   readonly positionals: readonly string[];
 }
 
-/** Every flag, as `parseArgs()` takes them. */
-const FLAGS = {
-  ...Object.fromEntries(
-    ALL_SETTINGS.map(({ flag }) => flag)
-      .filter((flag) => flag !== undefined)
-      .map((flag) => [flag, { type: "string" }] as const),
-  ),
-  help: { type: "boolean", short: "h" },
-  version: { type: "boolean" },
-} as const;
+/** The flags of the settings, as `parseArgs()` takes them. */
+const SETTING_FLAGS: Record<string, { readonly type: "string" }> = {};
+for (const { flag } of ALL_SETTINGS) {
+  if (flag !== undefined) SETTING_FLAGS[flag] = { type: "string" };
+}
 
 /** Splits a command line. @throws {OperatorError} */
 function parseCommandLine(args: readonly string[]): CommandLine {
@@ -145,7 +141,11 @@ function parseCommandLine(args: readonly string[]): CommandLine {
   try {
     const { values, positionals } = parseArgs({
       args: [...args],
-      options: FLAGS,
+      options: {
+        ...SETTING_FLAGS,
+        help: { type: "boolean", short: "h" },
+        version: { type: "boolean" },
+      },
       allowPositionals: true,
     });
     const { help = false, version = false, ...flags } = values;
@@ -187,7 +187,10 @@ async function runCommand(
   }
 }
 
-/** Converts an error that the settings explain; returns any other one. */
+/**
+ * Converts an error that the settings explain; returns any other one. The command has
+ * read these settings before it failed, so reading them again succeeds.
+ */
 function withAdvice(error: unknown, settings: Settings): unknown {
   if (error instanceof StoreError) return storeFailure(settings.store(), error);
   if (error instanceof ListenError) return listenFailure(settings, error);

@@ -5,7 +5,7 @@
 
 /**
  * Maximum size of a request body. Its plant fits Deno KV's limit of 65,536 bytes a
- * value: V8 stores a name with at most two bytes for each of its bytes in the body.
+ * value: V8 stores at most two bytes for a byte of the name in the body.
  * The JSON around the name takes at least 18 bytes of the body, which leaves 36 bytes
  * of the value for what V8 stores around the name. The configuration of nginx in
  * src/deploy/ repeats this maximum.

@@ -6,7 +6,6 @@ import { RequestHandler } from "./http/handler.ts";
 import { Committer } from "./store/committer.ts";
 import { type HealthListener, StoreHealth } from "./store/health.ts";
 import type { Store } from "./store/kv_store.ts";
-import { pauseForLock } from "./store/retry.ts";
 import type { Log } from "./telemetry/log.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 
@@ -37,7 +36,7 @@ export class Service {
   constructor(
     store: Store,
     { tokens, log, baseUrl, onHealthChange }: ServiceConfig,
-    { clock = SYSTEM_CLOCK, pause = pauseForLock }: ServiceOptions = {},
+    { clock = SYSTEM_CLOCK, pause }: ServiceOptions = {},
   ) {
     const metrics = new Metrics();
     const health = new StoreHealth(store, onHealthChange, clock);

@@ -82,7 +82,8 @@ export async function importPlants(
   const startMs = clock();
   let settledMs = startMs;
   const sweeping = setInterval(() => {
-    // A slow store may take any time while it makes progress.
+    // A slow store may take any time while it makes progress. Otherwise the creates
+    // that have waited too long fail, and the import ends.
     if (clock() - settledMs >= COMMIT_MS_MAX) committer.expire();
   }, SWEEP_MS);
 
@@ -220,7 +221,7 @@ function parseLine(bytes: Uint8Array): NewPlant | string | undefined {
     const { message, position } = parsed;
     return position ? `column ${position.column}: ${message}` : message;
   }
-  // The plant of a shorter line fits: the line itself is such a body.
+  // A line of at most BODY_BYTES_MAX is itself a body, so its plant fits.
   if (json.length > BODY_BYTES_MAX && !fitsBody(parsed.plant)) {
     return `expected a plant that fits a body of ${BODY_BYTES_MAX} bytes`;
   }

@@ -163,7 +163,7 @@ interface Address {
   readonly baseUrl: string | undefined;
 }
 
-/** Where plants are stored, for messages with the names of its settings. */
+/** The location of the store, with the names of its settings for messages. */
 export type StoreSetting = StoreLocation & {
   /** The flag or variable of the location. */
   readonly setting: string;
@@ -232,7 +232,8 @@ export class Settings {
       "DENO_KV_DB_MODE",
       "DENO_KV_PATH_PREFIX",
     );
-    const store = this.#orDefault(SETTINGS.kv);
+    // A path or a URL.
+    const store: string | URL = this.#orDefault(SETTINGS.kv);
     const names = {
       setting: this.nameOf("kv"),
       createSetting: this.nameOf("kvCreate"),
@@ -331,8 +332,8 @@ export class Settings {
   }
 
   /**
-   * Refuses variables that make Deno do something else than configured. Their values
-   * do not matter, unless they are empty: what Deno accepts there can change.
+   * Refuses variables that make Deno do something else than configured. Any value but
+   * an empty one is refused, because a later Deno can give effect to more of them.
    * @throws {OperatorError}
    */
   #refuse(effect: string, ...variables: readonly string[]): void {
@@ -356,9 +357,9 @@ export class Settings {
   }
 
   #textOf(
-    { flag = "", variable, refusesEmpty }: Setting,
+    { flag, variable, refusesEmpty }: Setting,
   ): SettingText | undefined {
-    const ofFlag = this.#flags[flag];
+    const ofFlag = flag === undefined ? undefined : this.#flags[flag];
     if (ofFlag !== undefined) return { name: `--${flag}`, text: ofFlag };
     const text = this.#variable(variable);
     if (text === undefined || (text === "" && !refusesEmpty)) return undefined;

@@ -77,8 +77,9 @@ export class RequestHandler {
         needsToken: true,
         answer: (request) => this.#createPlant(request),
       },
-      "": page,
       "/": page,
+      // If the base URL has a path, such as /api, this page is at /api and at /api/.
+      "": page,
       "/openapi.json": {
         ...READ,
         answer: () => reply(description, "application/json"),
@@ -130,7 +131,7 @@ export class RequestHandler {
   /** Checks what every path checks first: host, path, method and token. */
   #route(request: Request): Answer | Promise<Answer> {
     const host = request.headers.get("host") ?? "";
-    // The URL of a request contains it as it is, so it could change the path.
+    // The URL of a request contains the host unchanged, so it could change the path.
     if (!HOST.test(host)) return new ApiError("badHost", shorten(host));
     const path = pathOf(request);
     // Nearly every path is found as it is.

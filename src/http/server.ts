@@ -57,10 +57,10 @@ interface Handler {
 }
 
 /** A server that is listening. */
-export interface Server<Service extends Handler = Handler> {
+export interface Server<H extends Handler = Handler> {
   /** The bound address as a URL. */
   readonly address: string;
-  readonly service: Service;
+  readonly service: H;
   /**
    * Stops listening. Resolves when all requests are answered, or at once if the
    * runtime has already stopped listening.
@@ -76,13 +76,13 @@ export interface Server<Service extends Handler = Handler> {
  * before, another process could take it.
  * @throws {ListenError}
  */
-export function listen<Service extends Handler>(
+export function listen<H extends Handler>(
   { host, port, tls }: ListenAddress,
   log: Log,
-  createService: (address: string) => Service,
-): Server<Service> {
+  createService: (address: string) => H,
+): Server<H> {
   const options = { hostname: host, port, ...tls, onListen() {} };
-  // `service` is set below, and no request arrives before, because nothing waits.
+  // `service` is set below. No request arrives before: there is no `await` in between.
   const start = () => Deno.serve(options, (request) => service.handle(request));
   let server: Deno.HttpServer<Deno.NetAddr>;
   try {

@@ -78,9 +78,9 @@ function toInteger(source: string): string | undefined {
   const significant = digits.slice(from, to);
 
   // The zeros after the significant digits: a negative number of them means that
-  // some of these digits are a fraction. An exponent too long for an exact double
-  // exceeds the length of any text, so rounding it, even to infinity, does not
-  // change the result.
+  // some of these digits are a fraction. Number() rounds a large exponent, even to
+  // infinity. Such an exponent exceeds the length of any text by far, so the result is
+  // the same.
   const trailingZeros = digits.length - to;
   const zeros = trailingZeros - fraction.length + Number(exponent);
   const isFraction = zeros < 0;
@@ -186,8 +186,8 @@ export function countChars({ name, tag = "" }: Plant): number {
 }
 
 /**
- * Returns a stored value as a plant, or `null` if it is not one, since another
- * program stored it.
+ * Returns a stored value as a plant, or `null` if it is not one: another program may
+ * have stored it.
  */
 export function toPlant(value: unknown): Plant | null {
   if (typeof value !== "object" || value === null) return null;

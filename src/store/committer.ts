@@ -106,13 +106,13 @@ export class Committer {
   /**
    * Starts commits for the queue. While a create depends on a commit in flight, the
    * next commit starts only with a full batch, because a commit has a high fixed
-   * cost. Once all creates of a commit have expired, nothing waits for it any more:
-   * it may never end. Only the number of plants counts: large plants that fill a
+   * cost. A commit whose creates have all expired no longer delays the next one: it
+   * may never end. Only the number of plants counts: large plants that fill a
    * batch earlier wait all the same.
    */
   #startCommits(): void {
-    const { plantsMax, inFlightMax } = this.#store.commitBounds;
-    while (this.#queue.size > 0 && this.#inFlight.size < inFlightMax) {
+    const { plantsMax } = this.#store.commitBounds;
+    while (this.#queue.size > 0 && this.#hasRoom()) {
       const isFull = this.#queue.size >= plantsMax;
       if (!isFull && this.#isPendingInFlight()) return;
       this.#process(this.#takeBatch());
@@ -131,6 +131,11 @@ export class Committer {
       if (batch.length === this.#store.commitBounds.plantsMax) break;
     }
     return batch;
+  }
+
+  /** Whether a further commit may be in flight. */
+  #hasRoom(): boolean {
+    return this.#inFlight.size < this.#store.commitBounds.inFlightMax;
   }
 
   /** Whether a create depends on a commit in flight. */
@@ -233,13 +238,11 @@ export class Committer {
       // Another write of this id may be queued by now.
       if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
     }
-    // If the maximum of commits is in flight, and the creates of all of them have
-    // expired, no commit can start. This is a failure even while no create arrives.
-    const { inFlightMax } = this.#store.commitBounds;
-    const isStalled = this.#inFlight.size === inFlightMax &&
-      !this.#isPendingInFlight();
+    // Commits that may never end leave no room for others. This is a failure even while
+    // no create arrives.
+    const isStalled = !this.#hasRoom() && !this.#isPendingInFlight();
     if (expired.length === 0 && !isStalled) return;
-    // The queue may have waited for a commit whose creates have just expired.
+    // The creates that have expired no longer delay the next commit.
     this.#startCommits();
     this.#listener.commitFailed(this.#lock ?? noAnswer(COMMIT_MS_MAX));
   }

@@ -28,8 +28,8 @@ const PLANTS = "plants";
 const READ_KEYS_MAX = 10;
 
 /**
- * Keys that a listing fetches at once: Deno KV's limit. A run of 100 ids has at most
- * 397 between its first and its last one.
+ * Keys that a listing fetches at once: Deno KV's limit. A run of 100 ids spans at most
+ * 397 ids.
  */
 export const LIST_KEYS_MAX = 1_000;
 
@@ -70,7 +70,7 @@ export async function readPlants(
     // One by one, so that a value that cannot be decoded hides no other.
     await Promise.all(ids.map(async (id) => {
       const entry = await readEntry(kv, id);
-      if (entry === undefined) plants.set(id, null);
+      if (entry === "undecodable") plants.set(id, null);
       else if (entry.versionstamp !== null) {
         plants.set(id, toPlant(entry.value));
       }
@@ -80,18 +80,17 @@ export async function readPlants(
 }
 
 /**
- * Reads the entry of one id.
- * @returns `undefined` if there is a value that cannot be decoded
+ * Reads the entry of one id, or that its value cannot be decoded.
  * @throws the error of Deno KV
  */
 export async function readEntry(
   kv: DenoKv,
   id: bigint,
-): Promise<Deno.KvEntryMaybe<unknown> | undefined> {
+): Promise<Deno.KvEntryMaybe<unknown> | "undecodable"> {
   try {
     return await kv.get(keyOf(id));
   } catch (error) {
-    if (isUndecodable(error)) return undefined;
+    if (isUndecodable(error)) return "undecodable";
     throw error;
   }
 }

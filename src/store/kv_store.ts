@@ -82,9 +82,9 @@ export const ALWAYS: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
  * | `verifyFiles`   | not ended, files |                 |
  * | `runUnverified` |                  |                 |
  *
- * `not ended`: a store that was found lost or corrupt has ended. Every operation
- * that verifies this fails from then on, even one that is running, and even if the files are put
- * back: they lack what was written meanwhile.
+ * `not ended`: a store that was found lost or corrupt has ended. From then on, every
+ * operation that verifies this fails, also one that is running. Putting the files back
+ * does not help: they lack what was written meanwhile.
  *
  * `file`: the database is in its place. SQLite writes to a deleted file without an
  * error, so this is verified after each operation. `files`: the files beside the
@@ -110,7 +110,7 @@ export class KvStore implements Store {
   }
 
   get databaseBytes(): number | undefined {
-    return this.#connection.files?.bytes;
+    return this.#connection.files?.databaseBytes;
   }
 
   async commit(plants: readonly NewPlant[]): Promise<"committed" | "exists"> {

@@ -10,12 +10,7 @@ import {
 import { WatchedFiles } from "./files/watch.ts";
 import { type CommitBounds, type Connection, KvStore } from "./kv_store.ts";
 import { retryWhileLocked } from "./retry.ts";
-import {
-  isDamage,
-  StoreError,
-  type StoreErrorKind,
-  toStoreError,
-} from "./store_error.ts";
+import { isDamage, StoreError, toStoreError } from "./store_error.ts";
 
 /** The variable with the token of a KV Connect server: Deno's own. */
 export const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
@@ -50,7 +45,7 @@ export const COMMITS_FILE: CommitBounds = { plantsMax: 100, inFlightMax: 2 };
  */
 const COMMITS_SERVER: CommitBounds = { plantsMax: 10, inFlightMax: 16 };
 
-/** Time for the store to open and to accept a first write, apart from its WAL. */
+/** Time for the store to open and to accept a write, besides the time to copy its WAL. */
 export const STORE_OPEN_MS_MAX = 9_000;
 
 /**
@@ -94,8 +89,7 @@ export async function openStore(
   options?: OpenOptions,
 ): Promise<{ readonly store: KvStore; readonly isNew: boolean }> {
   function prepare(path: string): PathContent {
-    const content = inspect(path);
-    if (!mayCreate) requireStore(content, "no store");
+    const content = inspectStore(path, mayCreate ? "create" : "no store");
     if (content === "nothing") createFile(path);
     return content;
   }
@@ -120,8 +114,7 @@ export function wouldCreateStore(
 ): boolean {
   if (kind === "server") return false;
   try {
-    const content = inspect(name);
-    if (!mayCreate) requireStore(content, "no store");
+    const content = inspectStore(name, mayCreate ? "create" : "no store");
     if (content === "nothing" && !Deno.statSync(dirname(name)).isDirectory) {
       // The same message as that of a start.
       throw new StoreError("path", "Not a directory (os error 20)");
@@ -140,11 +133,6 @@ export async function openExistingStore(
   location: StoreLocation,
   options?: OpenOptions,
 ): Promise<KvStore> {
-  function prepare(path: string): PathContent {
-    const content = inspect(path);
-    requireStore(content, "path");
-    return content;
-  }
   // This read waits until Deno has set up the store, for which it needs the lock.
   // Damage is ignored here, because the listing reports it.
   async function readOnce(store: KvStore): Promise<void> {
@@ -154,14 +142,28 @@ export async function openExistingStore(
       if (!isDamage(error)) throw error;
     }
   }
-  const { store } = await open(location, prepare, readOnce, options);
+  const { store } = await open(
+    location,
+    (path) => inspectStore(path, "path"),
+    readOnce,
+    options,
+  );
   return store;
 }
 
-/** Refuses a path without a store. @throws {StoreError} of a kind */
-function requireStore(content: PathContent, kind: StoreErrorKind): void {
-  if (content === "nothing") throw new StoreError(kind, "no such file");
-  if (content === "empty") throw new StoreError(kind, "it is empty");
+/**
+ * Inspects the path of a file.
+ * @param ifMissing what follows without a store: it may be created, or an error of
+ * this kind
+ */
+function inspectStore(
+  path: string,
+  ifMissing: "create" | "no store" | "path",
+): PathContent {
+  const content = inspect(path);
+  if (content === "store" || ifMissing === "create") return content;
+  const problem = content === "nothing" ? "no such file" : "it is empty";
+  throw new StoreError(ifMissing, problem);
 }
 
 /**

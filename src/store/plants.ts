@@ -88,7 +88,7 @@ export async function* listPlants(
     yield plants;
     const last = page.at(-1)?.key;
     if (last === undefined || page.length < limit) return;
-    // At damage, a longer key might be listed again, and so on for ever.
+    // Damage can make Deno list the same key again: this loop would not end.
     if (isDeepStrictEqual(last, previousLast)) throw corrupt();
     previousLast = last;
     if (reverse) end = last;
@@ -110,11 +110,12 @@ export function removePlant(
   return retryWhileLocked(timeoutMs, async () => {
     for (;;) {
       const entry = await store.run((kv) => readEntry(kv, id));
-      if (entry?.versionstamp === null) return false;
+      if (entry !== "undecodable" && entry.versionstamp === null) return false;
       // As a check, an entry requires that it has not changed. A value that cannot be
       // decoded has no known version, so it is removed whatever it is by now.
+      const check = entry === "undecodable" ? ALWAYS : entry;
       const { ok } = await store.run((kv) =>
-        kv.atomic().check(entry ?? ALWAYS).delete(keyOf(id)).commit()
+        kv.atomic().check(check).delete(keyOf(id)).commit()
       );
       if (ok) return true;
       // The change may be this very removal.

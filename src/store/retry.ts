@@ -5,7 +5,7 @@ import { isOfKind, noAnswer } from "./store_error.ts";
 /** Maximum pause before a retry: about one commit of the process with the lock. */
 export const LOCK_RETRY_MS_MAX = 20;
 
-/** Time for the last pause and try before a time limit, also on a busy machine. */
+/** The last try starts at least this long before the time limit. */
 const LAST_TRY_MS = 200;
 
 /**

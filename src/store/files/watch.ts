@@ -13,7 +13,7 @@ export class WatchedFiles {
   /** The files beside the database, by path. */
   readonly #sidecars: ReadonlyMap<string, Deno.FileInfo | undefined>;
   /** Size of the database when it was last verified. */
-  bytes = 0;
+  databaseBytes = 0;
 
   /**
    * @param path of a database that has just been opened
@@ -38,13 +38,13 @@ export class WatchedFiles {
     const found = lstatOrUndefined(this.#path);
     if (found === undefined) throw lost("it was deleted or moved");
     if (!isSameFile(found, this.#database)) throw lost("it was replaced");
-    this.bytes = found.size;
+    this.databaseBytes = found.size;
   }
 
   /**
-   * Verifies all files as {@link verifyDatabase}. Too expensive after each commit:
-   * since Linux 6.13, reading the times of the write-ahead log makes its next write update
-   * them, and each commit took a third longer.
+   * Verifies all files as {@link verifyDatabase}. This is too expensive after each
+   * commit: since Linux 6.13, the next write of the write-ahead log updates its times
+   * if they have been read. Each commit took a third longer.
    */
   verifyAll(): void {
     this.verifyDatabase();

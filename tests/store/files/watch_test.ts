@@ -20,7 +20,7 @@ Deno.test("WatchedFiles finds that a database was deleted, replaced, or moved wi
   const { kv, files } = await openFiles(path);
   using _ = kv;
   files.verifyAll();
-  assert.equal(files.bytes, Deno.statSync(path).size);
+  assert.equal(files.databaseBytes, Deno.statSync(path).size);
   await makeStore(`${path}.other`);
   Deno.renameSync(path, `${path}.away`);
   assert.throws(() => files.verifyDatabase(), DELETED);
