@@ -245,7 +245,7 @@ Deno.test("handle() refuses a Host that is no host with 40004 on every path, and
   assert.deepEqual(service.stored(), []);
 });
 
-Deno.test("handle() accepts percent-encodings of either case in a path, and quotes an unknown path as it is", async () => {
+Deno.test("handle() accepts percent-encodings of either case in a path", async () => {
   for (const given of ["/ü", "/%C3%BC", "/%c3%bC"]) {
     const { href } = new URL(given, BASE_URL);
     const service = new TestService(href);
@@ -254,10 +254,16 @@ Deno.test("handle() accepts percent-encodings of either case in a path, and quot
       assert.equal(live.text, OK, `${given} ${prefix}`);
       const target = `${prefix}/plants`;
       assert.equal((await service.create(VALID, { target })).status, 200);
-      const message = `path not found: ${prefix}/%c3: ${adviceFor(href)}`;
-      const unknown = await service.get(`${prefix}/%c3`);
-      assertRefusal(unknown, { error: 40401, message });
     }
+  }
+});
+
+Deno.test("handle() quotes an unknown path as it is", async () => {
+  const { href } = new URL("/ü", BASE_URL);
+  const service = new TestService(href);
+  for (const path of ["/%C3%BC/%c3", "/%c3%bc/%c3", "/%C3%bc/%C3"]) {
+    const message = `path not found: ${path}: ${adviceFor(href)}`;
+    assertRefusal(await service.get(path), { error: 40401, message });
   }
 });
 

@@ -43,10 +43,15 @@ Deno.test("every described member of a plant is parsed, compared, read and forma
   }
 });
 
-Deno.test("countChars() counts every member, and toPlant() refuses one that is not valid Unicode", () => {
+Deno.test("countChars() counts every member", () => {
   assert.equal(countChars({ name: "" }), 0);
   for (const name of PLANT_MEMBERS) {
     assert.equal(countChars({ name: "", [name]: "🌵" }), 2, name);
+  }
+});
+
+Deno.test("toPlant() returns null for a member that is not valid Unicode", () => {
+  for (const name of PLANT_MEMBERS) {
     assert.equal(toPlant({ ...WHOLE, [name]: "🌵\udf35" }), null, name);
   }
 });
