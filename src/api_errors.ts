@@ -42,7 +42,7 @@ export const STOP_RETRY_MS = 10_000;
 
 /**
  * The `Retry-After` of a busy service, the shortest that the header can state. The
- * requests that are running take less: see `REQUESTS_RUNNING_MAX`.
+ * creates that are running take less: see `CREATES_RUNNING_MAX`.
  */
 const BUSY_RETRY_MS = 1_000;
 

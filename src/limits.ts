@@ -13,13 +13,13 @@
 export const BODY_BYTES_MAX = 32 * 1024;
 
 /**
- * Maximum POST requests that are running, from the header to the reply. Their bodies
+ * Maximum creates that are running, from the header to the reply. Their bodies
  * take at most 128 MiB, and the process at most 1 GiB. Bodies that were refused come on
  * top: see http/body.ts. Two cores complete so many creates in a fifth of a second.
  * A lower bound would refuse clients that all start at once, and those that wait
  * while a disk pauses.
  */
-export const REQUESTS_RUNNING_MAX = 4_096;
+export const CREATES_RUNNING_MAX = 4_096;
 
 /**
  * Time for a body to arrive: 32 KiB at the speed of a slow modem. The

@@ -45,7 +45,7 @@ export class Service {
       store,
       {
         committed(startMs) {
-          metrics.commit((clock() - startMs) / 1000);
+          metrics.observeCommit((clock() - startMs) / 1000);
           health.committed(startMs);
         },
         commitFailed: (error) => health.commitFailed(error),

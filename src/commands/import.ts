@@ -8,6 +8,7 @@ import {
   EXIT_FAILURE,
   fileFailure,
 } from "../operator_error.ts";
+import { CR, LF, SPACE, TAB } from "../plant/json.ts";
 import {
   formatNewPlant,
   InvalidText,
@@ -159,11 +160,6 @@ function openInput(path: string): ReadableStream<Uint8Array> {
     throw fileFailure(`cannot read ${path}`, error);
   }
 }
-
-const TAB = 0x09;
-const LF = 0x0a;
-const CR = 0x0d;
-const SPACE = 0x20;
 
 /**
  * Reads the lines of a file, without their LF. Ends at a line above

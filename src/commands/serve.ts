@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Settings, StoreSetting } from "../config/settings.ts";
-import { printBanner } from "../console/banner.ts";
+import { reportStart } from "../console/start_report.ts";
 import { explain } from "../console/failures.ts";
 import { stopSignal } from "../console/signals.ts";
 import { AcceptedTokens } from "../http/auth.ts";
@@ -61,7 +61,7 @@ export async function serve(settings: Settings): Promise<number> {
       }));
     const { address, service } = server;
     const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
-    printBanner(log, config, {
+    reportStart(log, config, {
       address,
       baseUrl: baseUrlFor(address),
       isNewStore: isNew,

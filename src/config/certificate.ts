@@ -4,7 +4,7 @@ import { X509Certificate } from "node:crypto";
 const FIRST = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/;
 
 /** Returns why clients refuse a certificate at a time, `undefined` if it is valid. */
-export function explainValidity(
+export function explainInvalidity(
   pem: string,
   nowMs: number,
 ): string | undefined {

@@ -20,7 +20,7 @@ function adviceFor(
       `in ${setting}, and that its disk is mounted, and see ${ACCIDENTS}`,
     "denied":
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
-    "foreign WAL":
+    "foreign log":
       `do not stop a service that still runs, which may have it open, see ${ACCIDENTS}`,
     "elsewhere": "unset the variables of Deno that begin with DENO_KV",
     "corrupt": `before you restart anything, see ${ACCIDENTS}`,

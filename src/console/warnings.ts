@@ -1,4 +1,4 @@
-import { explainValidity } from "../config/certificate.ts";
+import { explainInvalidity } from "../config/certificate.ts";
 import type { Config } from "../config/settings.ts";
 
 /** A host that is this machine, as `URL` normalizes it. */
@@ -43,7 +43,7 @@ export function warningsOf(
         "and TLS_KEY, or the https address of a proxy as BASE_URL",
     });
   }
-  const invalid = explainValidity(tls?.cert ?? "", Date.now());
+  const invalid = explainInvalidity(tls?.cert ?? "", Date.now());
   if (invalid !== undefined) {
     warnings.push({ event: "certificate", message: invalid });
   }

@@ -1,18 +1,18 @@
-import { REQUESTS_RUNNING_MAX } from "../limits.ts";
+import { CREATES_RUNNING_MAX } from "../limits.ts";
 
 /**
- * The door of the service, the one place that bounds load: it admits a POST request
- * or refuses it, counts the requests until they leave, and drains when the service
- * stops.
+ * The door of the service, the one place that bounds load: it admits a create or
+ * refuses it, counts the creates until they leave, and drains when the service stops.
+ * Every POST request counts as a create, because its checks come later.
  */
 export class Door {
-  #requests = 0;
-  /** Set when the service stops; resolves when no request is inside. */
+  #creates = 0;
+  /** Set when the service stops; resolves when no create is inside. */
   #drained: PromiseWithResolvers<void> | undefined;
 
-  /** The POST requests that are running, from their headers to their replies. */
-  get requests(): number {
-    return this.#requests;
+  /** The creates that are running, from their headers to their replies. */
+  get creates(): number {
+    return this.#creates;
   }
 
   /** Whether the service stops, so that no create may reach the store. */
@@ -21,25 +21,25 @@ export class Door {
   }
 
   /**
-   * Admits a POST request, which must {@link leave}. A draining service admits it, too:
+   * Admits a create, which must {@link leave}. A draining service admits it, too:
    * the handler refuses it after the checks that come first, such as the token.
    * @returns false if the service is busy
    */
   enter(): boolean {
-    if (this.#requests === REQUESTS_RUNNING_MAX) return false;
-    this.#requests++;
+    if (this.#creates === CREATES_RUNNING_MAX) return false;
+    this.#creates++;
     return true;
   }
 
-  /** Counts a request that has its reply. */
+  /** Counts a create that has its reply. */
   leave(): void {
-    this.#requests--;
-    if (this.#requests === 0) this.#drained?.resolve();
+    this.#creates--;
+    if (this.#creates === 0) this.#drained?.resolve();
   }
 
-  /** Resolves when every running request has left. */
+  /** Resolves when every running create has left. */
   async drain(): Promise<void> {
     this.#drained = Promise.withResolvers();
-    if (this.#requests > 0) await this.#drained.promise;
+    if (this.#creates > 0) await this.#drained.promise;
   }
 }

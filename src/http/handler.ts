@@ -98,15 +98,15 @@ export class RequestHandler {
   }
 
   /**
-   * Answers a request of `http/server.ts`. Every POST request must be admitted by
-   * the door. A busy service refuses it before it checks anything else. If a refusal
+   * Answers a request of `http/server.ts`. The door must admit every POST request as a
+   * create. A busy service refuses it before it checks anything else. If a refusal
    * cost as much as a create, an overloaded service would do little else.
    */
   async handle(request: Request): Promise<Response> {
     const { clock, door, log, metrics } = this.#parts;
     const isPost = request.method === "POST";
     if (isPost && !door.enter()) {
-      metrics.request("POST", BUSY.status);
+      metrics.countRequest("POST", BUSY.status);
       return BUSY.clone();
     }
     const startMs = clock();
@@ -119,9 +119,9 @@ export class RequestHandler {
     } finally {
       if (isPost) door.leave();
     }
-    metrics.request(request.method, response.status);
+    metrics.countRequest(request.method, response.status);
     if (isPost) {
-      metrics.admittedPost((clock() - startMs) / 1000);
+      metrics.observePost((clock() - startMs) / 1000);
       return response;
     }
     response.headers.set("Cache-Control", "no-store");
@@ -174,7 +174,7 @@ export class RequestHandler {
     const newPlant = parseNewPlant(bytes);
     if (newPlant instanceof InvalidText) return toApiError(newPlant);
     const outcome = await committer.create(newPlant);
-    metrics.create(outcome);
+    metrics.countCreate(outcome);
     switch (outcome) {
       case "stored":
       case "replayed":
@@ -197,7 +197,7 @@ export class RequestHandler {
   #sendMetrics(): Response {
     const { door, health, metrics, store } = this.#parts;
     const text = metrics.text({
-      createsRunning: door.requests,
+      createsRunning: door.creates,
       isStoreHealthy: health.error === undefined,
       databaseBytes: store.databaseBytes,
     });

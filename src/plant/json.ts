@@ -45,10 +45,11 @@ interface Members {
   readonly members: ReadonlyMap<string, Member>;
 }
 
-const TAB = 0x09;
-const LF = 0x0a;
-const CR = 0x0d;
-const SPACE = 0x20;
+/** The white space of JSON (RFC 8259, section 2). */
+export const TAB = 0x09;
+export const LF = 0x0a;
+export const CR = 0x0d;
+export const SPACE = 0x20;
 
 // Patterns for `#match`: sticky, so they match at one offset only.
 const DIGITS = /[0-9]+/y;

@@ -10,9 +10,9 @@ import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
   COMMIT_MS_MAX,
+  CREATES_RUNNING_MAX,
   ID_RANGE,
   JSON_DEPTH_MAX,
-  REQUESTS_RUNNING_MAX,
 } from "../limits.ts";
 import {
   API_VERSION,
@@ -73,7 +73,7 @@ const LIMITS: readonly Limit[] = [
   ["Time to store a plant", `${COMMIT_MS_MAX / 1000} s`, storeFailed],
   [
     "Creates running at one time",
-    REQUESTS_RUNNING_MAX.toLocaleString("en"),
+    CREATES_RUNNING_MAX.toLocaleString("en"),
     busy,
   ],
   [
@@ -82,7 +82,7 @@ const LIMITS: readonly Limit[] = [
   ],
   [
     "`Connection: Upgrade`",
-    "not supported in a create: with an `Upgrade` header beside it, the reply is a 400 without a body. Over http, Java's HttpClient sends both to ask for HTTP/2, unless it has `version(HTTP_1_1)`",
+    "not supported in a create: with an `Upgrade` header beside it, the reply is a 400 without a body. Clients that ask for HTTP/2 over http send both: see Samples",
   ],
   [
     "Connections",

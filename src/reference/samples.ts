@@ -1,4 +1,4 @@
-/** Sample creates, for the page and the banner. */
+/** Sample creates, for the page and the report of a start. */
 import python from "./samples/create.py" with { type: "text" };
 import typescript from "./samples/create.ts" with { type: "text" };
 

@@ -27,7 +27,7 @@ const KINDS = {
   /** A file or a directory cannot be read or written. */
   "denied": {},
   /** The write-ahead log beside the file belongs to another database, or to none. */
-  "foreign WAL": {},
+  "foreign log": {},
   /** Deno has opened another store in place of the file. */
   "elsewhere": {},
   /**

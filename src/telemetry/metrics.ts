@@ -14,7 +14,7 @@ const SECONDS = [
 
 /** Values of the other parts of the service at a scrape. */
 export interface Gauges {
-  /** Admitted POST requests without a reply. */
+  /** Creates that the door has admitted, without a reply. */
   readonly createsRunning: number;
   readonly isStoreHealthy: boolean;
   /** Size of the database file, of a store in a file. */
@@ -92,7 +92,7 @@ export class Metrics {
   };
 
   /** Counts an answered request. */
-  request(method: string, status: number): void {
+  countRequest(method: string, status: number): void {
     const counts = this.#requests.get(method) ?? this.#unknown;
     counts.set(status, (counts.get(status) ?? 0) + 1);
   }
@@ -102,17 +102,17 @@ export class Metrics {
    * service and GET requests are left out: they are fast and would make the latency
    * of creates look better than it is.
    */
-  admittedPost(seconds: number): void {
+  observePost(seconds: number): void {
     this.#postSeconds.observe(seconds);
   }
 
   /** Counts a create by its outcome. */
-  create(outcome: Outcome): void {
+  countCreate(outcome: Outcome): void {
     this.#creates[outcome]++;
   }
 
-  /** Counts a successful commit. */
-  commit(seconds: number): void {
+  /** Observes the time of a successful commit. */
+  observeCommit(seconds: number): void {
     this.#commitSeconds.observe(seconds);
   }
 

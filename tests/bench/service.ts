@@ -1,4 +1,4 @@
-import { REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
+import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { BackgroundProcess } from "../support/background.ts";
 import { TOKEN } from "../support/program.ts";
 import { eventually } from "../support/waiting.ts";
@@ -47,11 +47,11 @@ export class Service extends BackgroundProcess {
     using running = new DisposableStack();
     if (load.refusals === "busy") {
       await this.#untilRunning(0);
-      for (let i = 0; i < REQUESTS_RUNNING_MAX; i++) {
+      for (let i = 0; i < CREATES_RUNNING_MAX; i++) {
         const wire = await Wire.connect(Number(new URL(this.#url).port));
         await running.use(wire).send(INCOMPLETE);
       }
-      await this.#untilRunning(REQUESTS_RUNNING_MAX);
+      await this.#untilRunning(CREATES_RUNNING_MAX);
     }
     const process = `/proc/${this.process.pid}`;
     // The first thread of the process runs JavaScript.

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
-import { explainValidity } from "../../src/config/certificate.ts";
+import { explainInvalidity } from "../../src/config/certificate.ts";
 import { isMissing } from "../support/needs.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { makeCertificate, runTool } from "../support/tools.ts";
 
 Deno.test({
   name:
-    "explainValidity() compares the dates of the first certificate, after a key and text, with a time",
+    "explainInvalidity() compares the dates of the first certificate, after a key and text, with a time",
   ignore: isMissing("openssl"),
   async fn() {
     using directory = new TemporaryDirectory();
@@ -25,26 +25,26 @@ Deno.test({
     const other = await makeCertificate(directory, "other");
     const pem = [key, cert, other.cert]
       .map((file) => `localKeyID: 01\n${Deno.readTextFileSync(file)}`).join("");
-    assert.equal(explainValidity(pem, from), undefined);
-    assert.equal(explainValidity(pem, to), undefined);
+    assert.equal(explainInvalidity(pem, from), undefined);
+    assert.equal(explainInvalidity(pem, to), undefined);
     const day = (ms: number) => new Date(ms).toISOString().slice(0, 10);
     const refused = "so clients refuse it";
     assert.equal(
-      explainValidity(pem, from - 1),
+      explainInvalidity(pem, from - 1),
       `the certificate is not valid before ${day(from)}, ${refused}`,
     );
     assert.equal(
-      explainValidity(pem, to + 1),
+      explainInvalidity(pem, to + 1),
       `the certificate expired on ${day(to)}, ${refused}`,
     );
   },
 });
 
-Deno.test("explainValidity() returns nothing for a text without a readable certificate", () => {
+Deno.test("explainInvalidity() returns nothing for a text without a readable certificate", () => {
   const [begin, end] = ["BEGIN", "END"].map((it) =>
     `-----${it} CERTIFICATE-----`
   );
   for (const pem of ["", "x", `${begin}\nAAAA\n${end}\n`]) {
-    assert.equal(explainValidity(pem, 0), undefined);
+    assert.equal(explainInvalidity(pem, 0), undefined);
   }
 });

@@ -16,7 +16,7 @@ for (
       /^x: the store must be there, because --kv-create is no: check the path in KV_PATH, and that its disk is mounted, and see deploy\/accidents\/README\.md$/,
     ],
     [
-      "foreign WAL",
+      "foreign log",
       FILE,
       /^x: do not stop a service that still runs, .*see deploy\/accidents\/README\.md$/,
     ],

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
-import { REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
+import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import { StoreLock } from "../support/accidents.ts";
 import { BackgroundProcess } from "../support/background.ts";
@@ -86,7 +86,7 @@ async function flood(
   );
   await eventually(async () => {
     const running = await program.metric(RUNNING);
-    assert.ok(running <= REQUESTS_RUNNING_MAX, `${running} were running`);
+    assert.ok(running <= CREATES_RUNNING_MAX, `${running} were running`);
     return running + answers.length === REQUESTS;
   });
   lock.release();
@@ -99,7 +99,7 @@ async function flood(
 
 Deno.test({
   name:
-    "creates beyond REQUESTS_RUNNING_MAX are refused with 50302, and the others take a bounded memory and leave nothing in it",
+    "creates beyond CREATES_RUNNING_MAX are refused with 50302, and the others take a bounded memory and leave nothing in it",
   ignore: isMissing("GATE"),
   async fn() {
     using directory = new TemporaryDirectory();

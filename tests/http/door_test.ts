@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { Door } from "../../src/http/door.ts";
-import { REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
+import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { settled } from "../support/waiting.ts";
 
-Deno.test("enter() admits REQUESTS_RUNNING_MAX POST requests, and one more for each that leaves", () => {
+Deno.test("enter() admits CREATES_RUNNING_MAX POST requests, and one more for each that leaves", () => {
   const door = new Door();
-  for (let i = 0; i < REQUESTS_RUNNING_MAX; i++) assert.ok(door.enter());
+  for (let i = 0; i < CREATES_RUNNING_MAX; i++) assert.ok(door.enter());
   for (let i = 0; i < 2; i++) assert.ok(!door.enter());
-  assert.equal(door.requests, REQUESTS_RUNNING_MAX);
+  assert.equal(door.creates, CREATES_RUNNING_MAX);
   door.leave();
   assert.ok(door.enter());
   assert.ok(!door.enter());

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BODY_MS_MAX, REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
+import { BODY_MS_MAX, CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { ROUTES, TestService, VALID } from "../support/service.ts";
 
@@ -12,14 +12,14 @@ async function assertRunning(
   assert.match(text, new RegExp(`_creates_running ${running}\n`));
 }
 
-Deno.test("handle() accepts REQUESTS_RUNNING_MAX POST requests, whatever they wait for, and refuses the next one with 50302", async () => {
+Deno.test("handle() accepts CREATES_RUNNING_MAX POST requests, whatever they wait for, and refuses the next one with 50302", async () => {
   const service = new TestService();
   service.store.pause();
   const bodies = [1, 2, 3].map((id) => `{"id":${id},"name":"Fern"}`);
   const waiting = bodies.map((body) => service.create(body));
-  const arriving = service.startCreates(REQUESTS_RUNNING_MAX - waiting.length);
+  const arriving = service.startCreates(CREATES_RUNNING_MAX - waiting.length);
   await service.bodiesArrived(waiting.length);
-  await assertRunning(service, REQUESTS_RUNNING_MAX);
+  await assertRunning(service, CREATES_RUNNING_MAX);
   assertRefusal(await service.create(VALID), { error: 50302 });
 
   // As many places are free as requests were answered.
@@ -40,7 +40,7 @@ Deno.test("handle() accepts REQUESTS_RUNNING_MAX POST requests, whatever they wa
 Deno.test("handle() accepts creates while any number of other requests are running", async () => {
   const service = new TestService();
   service.store.pause();
-  const length = 2 * REQUESTS_RUNNING_MAX;
+  const length = 2 * CREATES_RUNNING_MAX;
   const probes = Array.from({ length }, () => service.get("/readyz"));
   const created = service.create(VALID);
   await service.bodiesArrived(1);

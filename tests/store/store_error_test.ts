@@ -128,7 +128,7 @@ Deno.test("a StoreError has the properties of its kind", () => {
     ["path"],
     ["no store"],
     ["denied"],
-    ["foreign WAL"],
+    ["foreign log"],
     ["elsewhere"],
     ["corrupt", "endsStore", "isDamage"],
     ["newer format", "isDamage"],

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { AcceptedTokens } from "../../src/http/auth.ts";
-import { REQUESTS_RUNNING_MAX } from "../../src/limits.ts";
+import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { Service } from "../../src/service.ts";
 import { Log } from "../../src/telemetry/log.ts";
 import { FakeClock } from "./fake_clock.ts";
@@ -187,7 +187,7 @@ export class TestService {
 
   /** Sends as many creates as the service accepts, so that it refuses others. */
   becomeBusy(): void {
-    this.startCreates(REQUESTS_RUNNING_MAX);
+    this.startCreates(CREATES_RUNNING_MAX);
   }
 
   /** Returns everything that is stored. */

@@ -22,9 +22,11 @@ function valuesOf(text: string): Record<string, number> {
 
 Deno.test("Metrics.request() counts requests by method and status, and those of other methods together", () => {
   const metrics = new Metrics();
-  for (const status of [409, 409, 418, 503]) metrics.request("POST", status);
+  for (const status of [409, 409, 418, 503]) {
+    metrics.countRequest("POST", status);
+  }
   const others = ["GET", "HEAD", "get", "FOO", "constructor", "unknown"];
-  for (const method of others) metrics.request(method, 200);
+  for (const method of others) metrics.countRequest(method, 200);
   const text = metrics.text(IDLE);
   const counts = text.matchAll(
     /_requests_total\{code="(\d+)",method="(\w+)"\} (\d+)$/gm,
@@ -50,7 +52,7 @@ Deno.test("Metrics.request() counts requests by method and status, and those of 
 
 Deno.test("Metrics.commit() counts a value on a bound in the bucket of that bound", () => {
   const metrics = new Metrics();
-  for (const seconds of [0.001, 0.0011, 11]) metrics.commit(seconds);
+  for (const seconds of [0.001, 0.0011, 11]) metrics.observeCommit(seconds);
   const values = valuesOf(metrics.text(IDLE));
   const of = (name: string) =>
     values[`plant_store_commit_duration_seconds_${name}`];
@@ -88,11 +90,11 @@ Deno.test({
       runTool(pathOf("PROMTOOL"), ["check", "metrics"], { input });
     const metrics = new Metrics();
     assert.equal(await checkMetrics(metrics.text(IDLE)), "");
-    metrics.request("POST", 200);
-    metrics.admittedPost(0.00123);
-    metrics.request("GET", 200);
-    metrics.create("stored");
-    metrics.commit(0.0019);
+    metrics.countRequest("POST", 200);
+    metrics.observePost(0.00123);
+    metrics.countRequest("GET", 200);
+    metrics.countCreate("stored");
+    metrics.observeCommit(0.0019);
     const text = metrics.text({ ...IDLE, databaseBytes: 4096 });
     assert.equal(await checkMetrics(text), "");
     await assert.rejects(checkMetrics(`${text}x x\n`));

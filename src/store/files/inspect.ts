@@ -82,10 +82,10 @@ export function inspect(path: string): PathContent {
   if (wal !== undefined && wal.size > 0) {
     // An open or killed store is in WAL mode.
     const isItsWal = database?.isFile && isInWalMode(path);
-    if (!isItsWal) throw foreignWal(path + WAL_SUFFIX);
+    if (!isItsWal) throw foreignLog(path + WAL_SUFFIX);
   }
   if (database === undefined) {
-    if (journal !== undefined) throw foreignWal(path + JOURNAL_SUFFIX);
+    if (journal !== undefined) throw foreignLog(path + JOURNAL_SUFFIX);
     return "nothing";
   }
   // Deno would wait for ever on a pipe. SQLite takes a file of one byte for an empty
@@ -116,9 +116,9 @@ function examine(file: string): Deno.FileInfo | undefined {
   }
 }
 
-function foreignWal(file: string): StoreError {
+function foreignLog(file: string): StoreError {
   return new StoreError(
-    "foreign WAL",
+    "foreign log",
     `${file} belongs to another database, or to one that is gone`,
   );
 }

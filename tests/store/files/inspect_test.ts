@@ -90,13 +90,13 @@ const REFUSED: readonly [
   ["path", /^Too many levels of symbolic links .*: \S+plants\.db$/, {
     "a link to itself": (path) => Deno.symlinkSync("plants.db", path),
   }],
-  ["foreign WAL", FOREIGN, {
+  ["foreign log", FOREIGN, {
     "a log without a database": beside(nothing),
     "the log of a database that is empty now": beside(anEmptyFile),
     "a log beside a store that is not in WAL mode": beside(aStore(withoutWal)),
     "a log beside a pipe": beside(aPipe),
   }],
-  ["foreign WAL", /plants\.db-journal belongs to another database/, {
+  ["foreign log", /plants\.db-journal belongs to another database/, {
     "a journal without a database": (path) => anEmptyFile(`${path}-journal`),
   }],
   ["corrupt", CORRUPT, {

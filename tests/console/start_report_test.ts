@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
-import { printBanner, type StartReport } from "../../src/console/banner.ts";
+import {
+  reportStart,
+  type StartReport,
+} from "../../src/console/start_report.ts";
 import { curlSample } from "../../src/reference/samples.ts";
 import { Log, LOG_FORMATS, type LogFormat } from "../../src/telemetry/log.ts";
 import { VERSION } from "../../src/version.ts";
@@ -21,7 +24,7 @@ function banner(
   const print = (text: string) => void printed.push(text);
   const config = readConfig({ kv: "/srv/plants.db", "log-format": format });
   const log = new Log(format, print);
-  printBanner(log, config, started, print);
+  reportStart(log, config, started, print);
   return printed;
 }
 
@@ -39,7 +42,7 @@ function sample(baseUrl: string, token?: string): string {
   return `\n\n  ${curlSample(baseUrl, token).replaceAll("\n", "\n  ")}\n\n`;
 }
 
-Deno.test("printBanner() prints the address, the store, a generated token and the sample call to people", () => {
+Deno.test("reportStart() prints the address, the store, a generated token and the sample call to people", () => {
   const [call = "", ...lines] = banner("text", FIRST).toReversed();
   assert.deepEqual(lines.toReversed(), [LISTENS, CREATED, GENERATED]);
   const { baseUrl } = STARTED;
@@ -48,7 +51,7 @@ Deno.test("printBanner() prints the address, the store, a generated token and th
   assert.equal(call, `\nCreate a plant:${curl}${reference}`);
 });
 
-Deno.test("printBanner() shows no configured token, and calls the base URL", () => {
+Deno.test("reportStart() shows no configured token, and calls the base URL", () => {
   const baseUrl = "https://plants.example/api";
   const [first, second, call, ...others] = banner("text", {
     ...STARTED,
@@ -61,7 +64,7 @@ Deno.test("printBanner() shows no configured token, and calls the base URL", () 
   assert.equal(call, `\nCreate a plant, ${where}:${curl}${reference}`);
 });
 
-Deno.test("printBanner() writes entries with levels to a log for programs, and no call", () => {
+Deno.test("reportStart() writes entries with levels to a log for programs, and no call", () => {
   assert.deepEqual(banner("journal"), [`<6>${LISTENS}`, `<6>${STORED}`]);
   const first = [`<6>${LISTENS}`, `<4>${CREATED}`, `<4>${GENERATED}`];
   assert.deepEqual(banner("journal", FIRST), first);
@@ -81,7 +84,7 @@ Deno.test("printBanner() writes entries with levels to a log for programs, and n
   ]);
 });
 
-Deno.test("printBanner() ends with the warnings, in every format", () => {
+Deno.test("reportStart() ends with the warnings, in every format", () => {
   const address = "http://10.0.0.1:8000";
   for (const format of LOG_FORMATS) {
     const [warning = "", ...others] = banner(format, { ...STARTED, address })

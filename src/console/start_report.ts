@@ -20,7 +20,7 @@ export interface StartReport {
  * Reports a start: to people as plain lines and a sample call, to programs as
  * entries of the log. Warns of what may be a mistake.
  */
-export function printBanner(
+export function reportStart(
   log: Log,
   config: Config,
   { address, baseUrl, isNewStore, generatedToken }: StartReport,
