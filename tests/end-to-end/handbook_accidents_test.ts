@@ -560,6 +560,13 @@ Deno.test({
       ACCIDENTS.FIND_LISTENER,
     );
     assert.match(look, /^PORT=9090\n[^]*:9090 .*"prometheus"/m);
+    // A restore by reflex is complete, and says that the start is another problem.
+    const restored = await machine.run(ACCIDENTS.RESTORE);
+    assert.match(
+      restored.stderr,
+      /has the new store, but the service does not start: do not restore it again, /,
+    );
+    assert.doesNotMatch(restored.stderr, /nothing has changed/);
     await machine.succeed(
       "sed -i s/PORT=9090/PORT=8000/ /etc/plant-store.env",
       RESTART,
