@@ -24,7 +24,6 @@ export function reportStart(
   log: Log,
   config: Config,
   { address, baseUrl, isNewStore, generatedToken }: StartReport,
-  print: (text: string) => void = writeStderr,
 ): void {
   const isForPeople = config.logFormat === "text";
   function announce(
@@ -33,7 +32,7 @@ export function reportStart(
     message: string,
     fields?: LogFields,
   ): void {
-    if (isForPeople) print(toLine(message));
+    if (isForPeople) writeStderr(toLine(message));
     else log[level](event, message, fields);
   }
   const store = config.store.name;
@@ -59,7 +58,7 @@ export function reportStart(
       ? ", with an accepted token in ACCESS_TOKEN"
       : "";
     const curl = curlSample(baseUrl, generatedToken);
-    print(`
+    writeStderr(`
 Create a plant${which}:
 
   ${curl.replaceAll("\n", "\n  ")}

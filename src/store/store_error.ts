@@ -26,7 +26,7 @@ const KINDS = {
   "no store": {},
   /** A file or a directory cannot be read or written. */
   "denied": {},
-  /** The write-ahead log beside the file belongs to another database, or to none. */
+  /** A log of SQLite beside the file belongs to another database, or to none. */
   "foreign log": {},
   /** Deno has opened another store in place of the file. */
   "elsewhere": {},

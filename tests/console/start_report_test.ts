@@ -6,6 +6,7 @@ import {
 import { curlSample } from "../../src/reference/samples.ts";
 import { Log, LOG_FORMATS, type LogFormat } from "../../src/telemetry/log.ts";
 import { VERSION } from "../../src/version.ts";
+import { replaced } from "../support/replaced.ts";
 import { readConfig } from "../support/settings.ts";
 
 const STARTED: StartReport = {
@@ -16,15 +17,14 @@ const STARTED: StartReport = {
 };
 
 /** Returns what a service with its store in /srv/plants.db prints. */
-function banner(
+function reported(
   format: LogFormat,
   started: StartReport = STARTED,
 ): readonly string[] {
   const printed: string[] = [];
-  const print = (text: string) => void printed.push(text);
+  using _ = replaced(console, "error", (text) => void printed.push(text));
   const config = readConfig({ kv: "/srv/plants.db", "log-format": format });
-  const log = new Log(format, print);
-  reportStart(log, config, started, print);
+  reportStart(new Log(format), config, started);
   return printed;
 }
 
@@ -43,7 +43,7 @@ function sample(baseUrl: string, token?: string): string {
 }
 
 Deno.test("reportStart() prints the address, the store, a generated token and the sample call to people", () => {
-  const [call = "", ...lines] = banner("text", FIRST).toReversed();
+  const [call = "", ...lines] = reported("text", FIRST).toReversed();
   assert.deepEqual(lines.toReversed(), [LISTENS, CREATED, GENERATED]);
   const { baseUrl } = STARTED;
   const reference = `API reference: ${baseUrl}/\n`;
@@ -53,7 +53,7 @@ Deno.test("reportStart() prints the address, the store, a generated token and th
 
 Deno.test("reportStart() shows no configured token, and calls the base URL", () => {
   const baseUrl = "https://plants.example/api";
-  const [first, second, call, ...others] = banner("text", {
+  const [first, second, call, ...others] = reported("text", {
     ...STARTED,
     baseUrl,
   });
@@ -65,10 +65,10 @@ Deno.test("reportStart() shows no configured token, and calls the base URL", () 
 });
 
 Deno.test("reportStart() writes entries with levels to a log for programs, and no call", () => {
-  assert.deepEqual(banner("journal"), [`<6>${LISTENS}`, `<6>${STORED}`]);
+  assert.deepEqual(reported("journal"), [`<6>${LISTENS}`, `<6>${STORED}`]);
   const first = [`<6>${LISTENS}`, `<4>${CREATED}`, `<4>${GENERATED}`];
-  assert.deepEqual(banner("journal", FIRST), first);
-  const entries = banner("json", FIRST).map((line) => {
+  assert.deepEqual(reported("journal", FIRST), first);
+  const entries = reported("json", FIRST).map((line) => {
     const { time: _time, ...entry } = JSON.parse(line);
     return entry;
   });
@@ -87,7 +87,7 @@ Deno.test("reportStart() writes entries with levels to a log for programs, and n
 Deno.test("reportStart() ends with the warnings, in every format", () => {
   const address = "http://10.0.0.1:8000";
   for (const format of LOG_FORMATS) {
-    const [warning = "", ...others] = banner(format, { ...STARTED, address })
+    const [warning = "", ...others] = reported(format, { ...STARTED, address })
       .slice(format === "text" ? 3 : 2);
     assert.match(warning, /Z warning: |"level":"warning"|^<4>/);
     assert.match(warning, /http:\/\/10\.0\.0\.1:8000 is not https, so tokens /);
