@@ -163,11 +163,22 @@ Deno.test({
   async fn() {
     await using machine = await Machine.deploy();
     Deno.copyFileSync(pathOf("LITESTREAM"), machine.media.file("litestream"));
-    const installed = await machine.succeed(
+    // Nobody has written where the copy goes.
+    const forgotten = await machine.run(
       `${IN_VERSION}; cp /media/litestream .`,
       LITESTREAM.INSTALL,
+      LITESTREAM.START,
     );
-    assert.match(installed, /^active$/m);
+    assert.match(forgotten.stderr, /WHERE-THE-COPY-GOES/);
+    assert.doesNotMatch(forgotten.stdout, /active/);
+    const place = "file:///var/lib/plant-store-litestream";
+    const started = await machine.succeed(
+      IN_VERSION,
+      `sed -i 's|WHERE-THE-COPY-GOES|${place}|' deploy/litestream/litestream.yml`,
+      LITESTREAM.INSTALL,
+      LITESTREAM.START,
+    );
+    assert.match(started, /\/plants\.db +file$[^]*^active$/m);
     for (let round = 1; round <= 2; round++) {
       await machine.succeed(
         "systemctl kill -s KILL plant-store plant-store-litestream",

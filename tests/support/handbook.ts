@@ -106,7 +106,8 @@ export const KV_CONNECT = {
 const litestream = blocksOf("src/deploy/litestream/README.md");
 
 export const LITESTREAM = {
-  INSTALL: litestream("Plant Store with"),
+  INSTALL: litestream("Plant Store with", "install -m 755"),
+  START: litestream("Plant Store with", "systemctl"),
   RESTORE: litestream("Restore the copy"),
 };
 
