@@ -224,7 +224,16 @@ Deno.test({
     const name = KV_CONNECT.NAME_SERVER
       .replace(/read .*$/m, `DENO_KV_ACCESS_TOKEN=${token}`);
     const copy = name + KV_CONNECT.COPY;
-    // Without a server, nothing changes.
+    // In another shell, and without a server, nothing changes.
+    const env =
+      "sha256sum /etc/plant-store.env; systemctl show -P MainPID plant-store";
+    const before = await machine.succeed(env);
+    for (const block of [KV_CONNECT.COPY, KV_CONNECT.USE_SERVER]) {
+      const other = await machine.run(block);
+      assert.match(other.stderr, /KV: parameter null or not set/);
+      assert.doesNotMatch(other.stdout, /copied|ready/);
+    }
+    assert.equal(await machine.succeed(env), before);
     const { stdout, stderr } = await machine.run(copy);
     assert.doesNotMatch(stdout, /copied/);
     assert.match(stderr, /http:\/\/10\.0\.0\.1:4512/);
