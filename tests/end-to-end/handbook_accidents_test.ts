@@ -531,55 +531,59 @@ Deno.test({
 });
 
 Deno.test({
-  name:
-    "a store whose owner was changed, and a port that is taken, are reported and repaired",
+  name: "what another program has changed or taken is reported, and repaired",
   ignore: isMissing("MACHINE"),
-  async fn() {
+  async fn(t) {
     await using machine = await Machine.deploy();
-    await machine.succeed(HANDBOOK.BACK_UP);
-    await reports(
-      machine,
-      `chown -R root: /var/lib/plant-store/current; ${RESTART}`,
-      /Permission denied/,
-    );
-    // A backup alone would lose plants, so a restore stops.
-    const unreadable = await machine.run(ACCIDENTS.RESTORE);
-    assert.match(
-      unreadable.stderr,
-      /: the old store cannot be read: fix what /,
-    );
-    assert.doesNotMatch(unreadable.stderr, /is lost/);
-    assert.match(await machine.succeed(ACCIDENTS.SET_OWNER), /^ready$/m);
-    await reports(
-      machine,
-      "sed -i s/PORT=8000/PORT=9090/ /etc/plant-store.env; systemctl start prometheus; " +
-        `until curl -s 127.0.0.1:9090; do sleep 0.1; done; ${RESTART}`,
-      /cannot listen on 127.0.0.1 port 9090: /,
-    );
-    const look = await machine.succeed(
-      ACCIDENTS.FIND_LISTENER,
-    );
-    assert.match(look, /^PORT=9090\n[^]*:9090 .*"prometheus"/m);
-    // A restore by reflex is complete, and says that the start is another problem.
-    const restored = await machine.run(ACCIDENTS.RESTORE);
-    assert.match(
-      restored.stderr,
-      /has the new store, but the service does not start: do not restore it again, /,
-    );
-    assert.doesNotMatch(restored.stderr, /nothing has changed/);
-    await machine.succeed(
-      "sed -i s/PORT=9090/PORT=8000/ /etc/plant-store.env",
-      RESTART,
-    );
-    await machine.assertHasAll();
+    await t.step("the owner of the store", async () => {
+      await machine.succeed(HANDBOOK.BACK_UP);
+      await reports(
+        machine,
+        `chown -R root: /var/lib/plant-store/current; ${RESTART}`,
+        /Permission denied/,
+      );
+      // A backup alone would lose plants, so a restore stops.
+      const unreadable = await machine.run(ACCIDENTS.RESTORE);
+      assert.match(
+        unreadable.stderr,
+        /: the old store cannot be read: fix what /,
+      );
+      assert.doesNotMatch(unreadable.stderr, /is lost/);
+      assert.match(await machine.succeed(ACCIDENTS.SET_OWNER), /^ready$/m);
+      await machine.assertHasAll();
+    });
+    await t.step("the port", async () => {
+      await reports(
+        machine,
+        "sed -i s/PORT=8000/PORT=9090/ /etc/plant-store.env; systemctl start prometheus; " +
+          `until curl -s 127.0.0.1:9090; do sleep 0.1; done; ${RESTART}`,
+        /cannot listen on 127.0.0.1 port 9090: /,
+      );
+      const look = await machine.succeed(
+        ACCIDENTS.FIND_LISTENER,
+      );
+      assert.match(look, /^PORT=9090\n[^]*:9090 .*"prometheus"/m);
+      // A restore by reflex is complete, and says that the start is another problem.
+      const restored = await machine.run(ACCIDENTS.RESTORE);
+      assert.match(
+        restored.stderr,
+        /has the new store, but the service does not start: do not restore it again, /,
+      );
+      assert.doesNotMatch(restored.stderr, /nothing has changed/);
+      await machine.succeed(
+        "sed -i s/PORT=9090/PORT=8000/ /etc/plant-store.env",
+        RESTART,
+      );
+      await machine.assertHasAll();
+    });
   },
 });
 
 Deno.test({
   name:
-    "the service recovers from a full disk, and a start waits for room, and for a lock",
+    "the service recovers from a full disk and from the lock of another process",
   ignore: isMissing("MACHINE"),
-  async fn() {
+  async fn(t) {
     await using machine = await Machine.deploy();
     const fill = "! dd if=/dev/zero of=full";
     await machine.succeed(
@@ -587,48 +591,55 @@ Deno.test({
       "mount -t tmpfs -o size=8m none plant-store; cp -aT /root/store plant-store",
       "systemctl start plant-store",
     );
-    await reports(machine, fill, /the store fails: .*disk is full/);
-    assert.match(
-      await machine.succeed(ACCIDENTS.FIND_LARGE_FILES),
-      /100% [^]*current$/m,
-    );
-    await reports(machine, "rm full", /the store has recovered/);
-    const noRoom = await machine.run(IN_STORE, fill, ACCIDENTS.RESTORE);
-    assert.match(
-      noRoom.stderr,
-      /^plants-restore: nothing has changed: it needs \d+ MB .*, which has 0 MB: make room, and run it again$/m,
-    );
-    await machine.succeed("systemctl is-active plant-store");
-    // The restart empties the log.
-    await machine.succeed(IN_STORE, "rm full", RESTART);
-    // The disk is filled while the store is read.
-    const filled = await machine.run(
-      IN_STORE,
-      `plants() { ${fill}; command plants "$@"; }`,
-      "export -f plants",
-      ACCIDENTS.RESTORE,
-    );
-    assert.match(
-      filled.stderr,
-      /(No space left|disk is full)[^]*: the old store cannot be read: fix what /,
-    );
-    assert.doesNotMatch(filled.stderr, /is lost/);
-    await machine.succeed(IN_STORE, "rm full", RESTART);
     const stop = "systemctl stop plant-store";
-    await reports(
-      machine,
-      `${stop}; ${fill}; rm -f plants.db-shm; ${RESTART}`,
-      /the disk is full/,
-    );
-    await reports(machine, "rm full", / listens on /);
-    await machine.assertHasAll();
-
-    await reports(machine, `${stop}; ${LOCK} ${RESTART}`, /has locked it/);
-    assert.match(
-      await machine.succeed(ACCIDENTS.FIND_USERS),
-      /^ *\d+ .* perl /m,
-    );
-    await reports(machine, "pkill perl", / listens on /);
-    await machine.assertHasAll();
+    await t.step("creates fail until there is room", async () => {
+      await reports(machine, fill, /the store fails: .*disk is full/);
+      assert.match(
+        await machine.succeed(ACCIDENTS.FIND_LARGE_FILES),
+        /100% [^]*current$/m,
+      );
+      await reports(machine, "rm full", /the store has recovered/);
+    });
+    await t.step("a restore needs room", async () => {
+      const noRoom = await machine.run(IN_STORE, fill, ACCIDENTS.RESTORE);
+      assert.match(
+        noRoom.stderr,
+        /^plants-restore: nothing has changed: it needs \d+ MB .*, which has 0 MB: make room, and run it again$/m,
+      );
+      await machine.succeed("systemctl is-active plant-store");
+      // The restart empties the log.
+      await machine.succeed(IN_STORE, "rm full", RESTART);
+      // The disk is filled while the store is read.
+      const filled = await machine.run(
+        IN_STORE,
+        `plants() { ${fill}; command plants "$@"; }`,
+        "export -f plants",
+        ACCIDENTS.RESTORE,
+      );
+      assert.match(
+        filled.stderr,
+        /(No space left|disk is full)[^]*: the old store cannot be read: fix what /,
+      );
+      assert.doesNotMatch(filled.stderr, /is lost/);
+      await machine.succeed(IN_STORE, "rm full", RESTART);
+    });
+    await t.step("a start waits for room", async () => {
+      await reports(
+        machine,
+        `${stop}; ${fill}; rm -f plants.db-shm; ${RESTART}`,
+        /the disk is full/,
+      );
+      await reports(machine, "rm full", / listens on /);
+      await machine.assertHasAll();
+    });
+    await t.step("a start waits for the lock of another process", async () => {
+      await reports(machine, `${stop}; ${LOCK} ${RESTART}`, /has locked it/);
+      assert.match(
+        await machine.succeed(ACCIDENTS.FIND_USERS),
+        /^ *\d+ .* perl /m,
+      );
+      await reports(machine, "pkill perl", / listens on /);
+      await machine.assertHasAll();
+    });
   },
 });

@@ -85,12 +85,11 @@ Deno.test({
     const commands = await machine.succeed(HANDBOOK.LIST_REMOVALS);
     assert.match(commands, / - plants remove -- 1\.$/m);
     const restored = await machine.succeed(ACCIDENTS.RESTORE);
-    const [old = ""] = /rm -r (.*)$/m.exec(restored)?.slice(1) ?? [];
     const left = await machine.succeed(
       HANDBOOK.BACK_UP,
       // Pasted twice.
       HANDBOOK.DELETE_OLDER_BACKUPS + HANDBOOK.DELETE_OLDER_BACKUPS,
-      `rm -r ${old}`,
+      `rm -r ${olderStores(restored)}`,
       "zgrep -c Ficus /var/lib/plant-store-backups/*",
       "! zgrep Monstera /var/lib/plant-store-backups/*",
       "! grep -r Monstera /var/lib/plant-store",
