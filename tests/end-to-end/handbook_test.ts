@@ -495,110 +495,134 @@ Deno.test({
   name:
     "a plant is corrected while the service runs, and nothing that is written in the editor loses it or the text",
   ignore: isMissing("MACHINE"),
-  async fn() {
+  async fn(t) {
     await using machine = await Machine.deploy();
     const edited = (script: string) =>
       machine.run(`export EDITOR="${script}"; ${HANDBOOK.CORRECT}`);
-    const old = { id: 42n, plant: { name: "Ficus" } };
     await machine.succeed(
       `echo '{"id":42,"name":"Ficus"}' | plants import -`,
       `echo '{"id":-7,"name":"Fern"}' | plants import -`,
     );
-    const noText = "! ls /root/plant-42.*.json";
-    for (
-      const [script, why] of [
-        ["true", /is empty, or the same as before/],
-        ["false", /the editor has failed: false/],
-        ["truncate -s 0", /is empty, or the same as before/],
-        ["sed -i s/,/,\\\\x20/", /the same plant as before/],
-      ] as const
-    ) {
-      const { status, stderr } = await edited(script);
-      assert.equal(status, 1, script);
-      assert.match(stderr, /^plants-correct: plant 42 has not changed: .*\n$/);
-      assert.match(stderr, why);
-      await machine.succeed(noText);
-    }
-    for (
-      const [script, why] of [
-        ["sed -i s/}//", /column 24: /],
-        ["sed -i s/42/43/", /expected one plant with the id 42, got: .*43/],
-        ["sed -i p;s/42/43/", /expected one plant with the id 42, got: /],
-      ] as const
-    ) {
-      const { status, stderr } = await edited(script);
-      assert.equal(status, 1, script);
-      assert.match(stderr, why, script);
-      assert.doesNotMatch(stderr, /new store/);
-      assert.match(stderr, /^your text is in \/root\/plant-42\.\w+\.json$/m);
-      await machine.succeed("rm /root/plant-42.*.json");
-      const stored = await machine.succeed("plants export -- 42 -7");
-      assert.equal(
-        stored,
-        '{"id":42,"name":"Ficus"}\n{"id":-7,"name":"Fern"}\n',
-      );
-    }
-    // A restore begins while the editor is open, and the text is not lost.
-    await machine.succeed(
-      `mkfifo /root/release; cat > /root/editor <<'END'
+    await t.step(
+      "an editor that fails or changes nothing leaves no text",
+      async () => {
+        for (
+          const [script, why] of [
+            ["true", /is empty, or the same as before/],
+            ["false", /the editor has failed: false/],
+            ["truncate -s 0", /is empty, or the same as before/],
+            ["sed -i s/,/,\\\\x20/", /the same plant as before/],
+          ] as const
+        ) {
+          const { status, stderr } = await edited(script);
+          assert.equal(status, 1, script);
+          assert.match(
+            stderr,
+            /^plants-correct: plant 42 has not changed: .*\n$/,
+          );
+          assert.match(stderr, why);
+          await machine.succeed("! ls /root/plant-42.*.json");
+        }
+      },
+    );
+    await t.step("a text that is not the plant stays in a file", async () => {
+      for (
+        const [script, why] of [
+          ["sed -i s/}//", /column 24: /],
+          ["sed -i s/42/43/", /expected one plant with the id 42, got: .*43/],
+          ["sed -i p;s/42/43/", /expected one plant with the id 42, got: /],
+        ] as const
+      ) {
+        const { status, stderr } = await edited(script);
+        assert.equal(status, 1, script);
+        assert.match(stderr, why, script);
+        assert.doesNotMatch(stderr, /new store/);
+        assert.match(stderr, /^your text is in \/root\/plant-42\.\w+\.json$/m);
+        await machine.succeed("rm /root/plant-42.*.json");
+        const stored = await machine.succeed("plants export -- 42 -7");
+        assert.equal(
+          stored,
+          '{"id":42,"name":"Ficus"}\n{"id":-7,"name":"Fern"}\n',
+        );
+      }
+    });
+    await t.step(
+      "the text stays if a restore begins while the editor is open",
+      async () => {
+        await machine.succeed(
+          `mkfifo /root/release; cat > /root/editor <<'END'
 sed -i s/Ficus/Monstera/ $1
 setsid flock /run/plants.lock cat /root/release < /dev/null &> /dev/null &
 until ! flock -n /run/plants.lock true; do sleep 0.1; done
 END`,
+        );
+        const waits = await edited("bash /root/editor");
+        assert.match(
+          waits.stderr,
+          /^plants-correct: plant 42 has not changed: a restore, a move or a start of the service runs: wait for it\nyour text is in /m,
+        );
+        assert.equal(
+          await machine.succeed(
+            "echo > /root/release; flock /run/plants.lock rm /root/plant-42.*.json",
+            "plants export 42",
+          ),
+          '{"id":42,"name":"Ficus"}\n',
+        );
+      },
     );
-    const waits = await edited("bash /root/editor");
-    assert.match(
-      waits.stderr,
-      /^plants-correct: plant 42 has not changed: a restore, a move or a start of the service runs: wait for it\nyour text is in /m,
-    );
-    assert.equal(
+    await t.step("the text stays after Ctrl-C in the editor", async () => {
       await machine.succeed(
-        "echo > /root/release; flock /run/plants.lock rm /root/plant-42.*.json",
-        "plants export 42",
-      ),
-      '{"id":42,"name":"Ficus"}\n',
+        "echo 'sed -i s/Ficus/Monstera/ $1; touch editing; exec sleep 600' > /root/editor",
+      );
+      const cancelled = await machine.run(
+        'export EDITOR="bash /root/editor"',
+        interrupted("plants-correct 42", "[ -e /root/editing ]"),
+      );
+      assert.match(
+        cancelled.stderr,
+        /^plants-correct: plant 42 has not changed: it was interrupted\nyour text is in \/root\/plant-42\.\w+\.json\n$/,
+      );
+      await machine.succeed("rm /root/plant-42.*.json");
+    });
+    await t.step("a wrong id is refused, and a missing one", async () => {
+      const mistyped = await machine.run("EDITOR=true plants-correct 43");
+      assert.match(mistyped.stderr, /^id 43: no such plant$/m);
+      assert.equal((await machine.run("plants-correct")).status, 2);
+    });
+    await t.step(
+      "a correction begins with the plant as it is stored",
+      async () => {
+        // The shell has variables of another service.
+        await edited("sed -i s/Ficus.*/Draft/");
+        const corrected = await machine.run(
+          "export KV_PATH=/none KV_CREATE=no EDITOR='sed -i s/Ficus/Monstera/'",
+          HANDBOOK.CORRECT,
+          "cat /root/plant-42.*.json; rm /root/plant-42.*.json",
+          "ls /tmp/tmp.*",
+        );
+        assert.match(corrected.stdout, /^corrected\n.*Draft\n$/);
+        assert.match(corrected.stderr, /No such file or directory\n$/);
+        const stored = await machine.succeed("plants export 42");
+        assert.equal(stored, '{"id":42,"name":"Monstera"}\n');
+        // A client repeats the create of the plant as it was.
+        const old = { id: 42n, plant: { name: "Ficus" } };
+        const { status } = await send(machine.service, old);
+        assert.equal(status, 409);
+      },
     );
-    // Ctrl-C in the editor, after the text was changed.
-    await machine.succeed(
-      "echo 'sed -i s/Ficus/Monstera/ $1; touch editing; exec sleep 600' > /root/editor",
+    await t.step(
+      "the command that is printed stores the text if the removal fails",
+      async () => {
+        await machine.succeed(
+          "echo 'sed -i s/Monstera/Fern/ $1; plants remove 42' > /root/editor",
+        );
+        const failed = await edited("sh /root/editor");
+        const [, command = ""] = /: run (plants import - < .*)$/m
+          .exec(failed.stderr) ?? [];
+        await machine.succeed(`${command}; rm /root/plant-42.*.json`);
+        assert.match(await machine.succeed("plants export 42"), /Fern/);
+      },
     );
-    const cancelled = await machine.run(
-      'export EDITOR="bash /root/editor"',
-      interrupted("plants-correct 42", "[ -e /root/editing ]"),
-    );
-    assert.match(
-      cancelled.stderr,
-      /^plants-correct: plant 42 has not changed: it was interrupted\nyour text is in \/root\/plant-42\.\w+\.json\n$/,
-    );
-    await machine.succeed("rm /root/plant-42.*.json");
-    const mistyped = await machine.run("EDITOR=true plants-correct 43");
-    assert.match(mistyped.stderr, /^id 43: no such plant$/m);
-    assert.equal((await machine.run("plants-correct")).status, 2);
-    // A text with a mistake is not opened again. The shell has variables of another
-    // service.
-    await edited("sed -i s/Ficus.*/Draft/");
-    const corrected = await machine.run(
-      "export KV_PATH=/none KV_CREATE=no EDITOR='sed -i s/Ficus/Monstera/'",
-      HANDBOOK.CORRECT,
-      "cat /root/plant-42.*.json; rm /root/plant-42.*.json",
-      "ls /tmp/tmp.*",
-    );
-    assert.match(corrected.stdout, /^corrected\n.*Draft\n$/);
-    assert.match(corrected.stderr, /No such file or directory\n$/);
-    const stored = await machine.succeed("plants export 42");
-    assert.equal(stored, '{"id":42,"name":"Monstera"}\n');
-    // A client repeats the create of the plant as it was.
-    const { status } = await send(machine.service, old);
-    assert.equal(status, 409);
-    // The removal fails here. The command that is printed stores the text.
-    await machine.succeed(
-      "echo 'sed -i s/Monstera/Fern/ $1; plants remove 42' > /root/editor",
-    );
-    const failed = await edited("sh /root/editor");
-    const [, command = ""] = /: run (plants import - < .*)$/m
-      .exec(failed.stderr) ?? [];
-    await machine.succeed(`${command}; rm /root/plant-42.*.json`);
-    assert.match(await machine.succeed("plants export 42"), /Fern/);
     await machine.succeed(HANDBOOK.REMOVE);
     await machine.succeed("! plants export 42; plants remove -- -7");
     await machine.assertHasAll();
