@@ -20,7 +20,7 @@ function valuesOf(text: string): Record<string, number> {
   );
 }
 
-Deno.test("Metrics.request() counts requests by method and status, and those of other methods together", () => {
+Deno.test("Metrics.countRequest() counts requests by method and status, and those of other methods together", () => {
   const metrics = new Metrics();
   for (const status of [409, 409, 418, 503]) {
     metrics.countRequest("POST", status);
@@ -50,7 +50,7 @@ Deno.test("Metrics.request() counts requests by method and status, and those of 
   ]);
 });
 
-Deno.test("Metrics.commit() counts a value on a bound in the bucket of that bound", () => {
+Deno.test("Metrics.observeCommit() counts a value on a bound in the bucket of that bound", () => {
   const metrics = new Metrics();
   for (const seconds of [0.001, 0.0011, 11]) metrics.observeCommit(seconds);
   const values = valuesOf(metrics.text(IDLE));
