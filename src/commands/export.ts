@@ -112,7 +112,7 @@ async function writeAll(
   const backward = await writeListing(rest, writePage);
   const error = forward.error ?? backward.error;
   // Without an error and a further plant, nothing is missing: an operator has removed
-  // the last plants meanwhile.
+  // the last plants meanwhile, or only the read of the highest id has failed.
   if (error === undefined && backward.lastId === undefined) return undefined;
   const after = forward.lastId === undefined ? "" : ` after ${forward.lastId}`;
   const before = backward.lastId === undefined
@@ -128,7 +128,8 @@ async function writeAll(
 async function findHighestId(store: KvStore): Promise<bigint | undefined> {
   try {
     for await (const [highest] of listPlants(store, undefined, true)) {
-      return highest?.id;
+      // A page of longer keys of other programs has no plant.
+      if (highest !== undefined) return highest.id;
     }
   } catch (error) {
     if (!isDamage(error)) throw error;

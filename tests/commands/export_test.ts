@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { exportPlants } from "../../src/commands/export.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
+import { PAGE_KEYS } from "../../src/store/plants.ts";
 import { makeUndecodable } from "../support/accidents.ts";
 import { capture } from "../support/console.ts";
 import { makeStore, newPlants, range, toJson } from "../support/plants.ts";
@@ -138,9 +139,16 @@ Deno.test("exportPlants() reports plants that neither direction has reached, if 
   const path = directory.file("plants.db");
   const plants = newPlants(range(1n, 3));
   await makeStore(path, plants);
+  {
+    // A page of another program's keys is behind the plants.
+    using kv = await Deno.openKv(path);
+    const notes = kv.atomic();
+    for (const i of range(1n, PAGE_KEYS)) notes.set(["plants", 3n, i], "note");
+    await notes.commit();
+  }
   const { list } = Deno.Kv.prototype;
-  // The first reverse listing is that of the highest id.
-  for (const reverseOk of [0, 1]) {
+  // The highest id is on the second page of a reverse listing.
+  for (const reverseOk of [0, 2]) {
     let reversed = 0;
     using _ = replaced(
       Deno.Kv.prototype,
