@@ -552,6 +552,19 @@ Deno.test({
       assert.match(await machine.succeed(ACCIDENTS.SET_OWNER), /^ready$/m);
       await machine.assertHasAll();
     });
+    await t.step("the owner of the tokens", async () => {
+      await reports(
+        machine,
+        `chown root: /etc/plant-store.token; ${RESTART}`,
+        /: cannot read \/etc\/plant-store\.token: Permission denied/,
+      );
+      const repaired = await machine.succeed(
+        ACCIDENTS.SET_OWNER_OF_FILES,
+        HANDBOOK.APPLY_SETTINGS,
+      );
+      assert.match(repaired, /^ready$/m);
+      await machine.assertHasAll();
+    });
     await t.step("the port", async () => {
       await reports(
         machine,

@@ -60,6 +60,7 @@ export const ACCIDENTS = {
   STOP: accidents("An earlier state", "systemctl stop"),
   RESTORE_FILE: accidents("An earlier state", "plants-restore"),
   RESTORE_MACHINE: accidents("A new machine"),
+  SET_OWNER_OF_FILES: accidents("`cannot read`"),
   FIND_STORE: accidents("`no such file`", "KV_PATH"),
   RESTORE_BACKUP: accidents("`no such file`", "plants-restore"),
   FIND_DISK: accidents("`Dependency failed`"),
