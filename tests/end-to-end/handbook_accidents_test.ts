@@ -80,7 +80,7 @@ Deno.test({
   name:
     "a store that can be read whole is restored from itself alone, and a restore that is interrupted changes nothing",
   ignore: isMissing("MACHINE"),
-  async fn() {
+  async fn(t) {
     await using machine = await Machine.deploy();
     machine.ledger.sends({ id: 3n, plant: { name: "Ficus" } });
     await machine.succeed(
@@ -91,59 +91,66 @@ Deno.test({
       `echo '{"id":3,"name":"Ficus"}' | plants import -`,
     );
     const isReading = "[ -e /var/lib/plant-store/current.new ]";
-    for (
-      const [commands, why] of [
-        [
-          interrupted("plants-restore", isReading),
-          /nothing has changed, except /,
-        ],
-        [
-          `plants-restore & until ${isReading}; do sleep 0.02; done
-          plants remove 3; wait $!`,
-          /^plants: a restore, a move or a start of the service runs: wait for it$/m,
-        ],
-        [
-          `plants-restore & until ${isReading}; do sleep 0.02; done
-          until systemctl start plant-store; do sleep 0.1; done; wait $!`,
-          /was started meanwhile, /,
-        ],
-      ] as const
-    ) {
-      const { stderr } = await machine.run(commands);
-      assert.match(stderr, why);
+    await t.step("a restore that is interrupted changes nothing", async () => {
+      for (
+        const [commands, why] of [
+          [
+            interrupted("plants-restore", isReading),
+            /nothing has changed, except /,
+          ],
+          [
+            `plants-restore & until ${isReading}; do sleep 0.02; done
+          kill -STOP $!; plants remove 3; kill -CONT $!; wait $!`,
+            /^plants: a restore, a move or a start of the service runs: wait for it$/m,
+          ],
+          [
+            `plants-restore & until ${isReading}; do sleep 0.02; done
+          kill -STOP $!; systemctl start plant-store; kill -CONT $!; wait $!`,
+            /was started meanwhile, /,
+          ],
+        ] as const
+      ) {
+        const { stderr } = await machine.run(commands);
+        assert.match(stderr, why);
+        await machine.succeed("systemctl start plant-store");
+        await machine.assertHasAll();
+      }
+      const killed = await machine.run(
+        `plants-restore & until ${isReading}; do sleep 0.02; done
+      kill -KILL $!; wait $!; systemctl stop 'plants-*'`,
+      );
+      assert.doesNotMatch(killed.stdout, /the service has the new store/);
       await machine.succeed("systemctl start plant-store");
       await machine.assertHasAll();
-    }
-    const killed = await machine.run(
-      `plants-restore & until ${isReading}; do sleep 0.02; done
-      kill -KILL $!; wait $!; systemctl stop 'plants-*'`,
+    });
+    await t.step(
+      "a restore by reflex, once and again, leaves the backup out",
+      async () => {
+        for (const _ of [1, 2]) {
+          const restored = await machine.succeed(ACCIDENTS.RESTORE);
+          assert.match(
+            restored,
+            /^reading the old store, .*current\/plants\.db, /m,
+          );
+          assert.doesNotMatch(restored, /backups|came back/);
+          assert.match(restored, /^the service has the new store$/m);
+          assert.equal((await machine.run("plants export 4")).status, 1);
+          await machine.assertHasAll();
+        }
+      },
     );
-    assert.doesNotMatch(killed.stdout, /the service has the new store/);
-    await machine.succeed("systemctl start plant-store");
-    await machine.assertHasAll();
-    // By reflex, once and again.
-    for (const _ of [1, 2]) {
-      const restored = await machine.succeed(ACCIDENTS.RESTORE);
-      assert.match(
-        restored,
-        /^reading the old store, .*current\/plants\.db, /m,
+    await t.step("a restore needs no backup", async () => {
+      const restored = await machine.succeed(
+        "rm /var/lib/plant-store-backups/*",
+        ACCIDENTS.RESTORE,
       );
-      assert.doesNotMatch(restored, /backups|came back/);
-      assert.match(restored, /^the service has the new store$/m);
-      assert.equal((await machine.run("plants export 4")).status, 1);
+      const left = await machine.succeed(
+        `rm -r ${olderStores(restored)}`,
+        "find /var/lib/plant-store -name '*.db*' -o -name '*.new'",
+      );
+      assert.match(left, /^(.*\/current\/plants\.db(-wal|-shm)?\n)+$/);
       await machine.assertHasAll();
-    }
-    // It can be read without any backup.
-    const restored = await machine.succeed(
-      "rm /var/lib/plant-store-backups/*",
-      ACCIDENTS.RESTORE,
-    );
-    const left = await machine.succeed(
-      `rm -r ${olderStores(restored)}`,
-      "find /var/lib/plant-store -name '*.db*' -o -name '*.new'",
-    );
-    assert.match(left, /^(.*\/current\/plants\.db(-wal|-shm)?\n)+$/);
-    await machine.assertHasAll();
+    });
   },
 });
 
@@ -394,58 +401,75 @@ Deno.test({
   name:
     "a restore stops no service that has the only copy, and a power cut in its last step loses nothing",
   ignore: isMissing("MACHINE"),
-  async fn() {
+  async fn(t) {
     await using machine = await Machine.deploy();
     await machine.succeed(HANDBOOK.BACK_UP);
     await machine.ledger.acknowledges(100);
     const lost = /the store fails: /;
-    await reports(machine, "mv plants.db plants.db.bak", lost);
-    const renamed = await machine.run(ACCIDENTS.RESTORE);
-    assert.match(
-      renamed.stderr,
-      /^plants-restore: nothing has changed: .* do NOT stop it: .*\/plants\.db\.bak .*\n$/,
+    await t.step("files that were moved are named", async () => {
+      await reports(machine, "mv plants.db plants.db.bak", lost);
+      const renamed = await machine.run(ACCIDENTS.RESTORE);
+      assert.match(
+        renamed.stderr,
+        /^plants-restore: nothing has changed: .* do NOT stop it: .*\/plants\.db\.bak .*\n$/,
+      );
+      await machine.succeed(IN_STORE, "mv plants.db.bak plants.db", RESTART);
+    });
+    await t.step(
+      "files that were deleted stay open while there is no room for copies",
+      async () => {
+        const { length } = machine.journal;
+        await machine.succeed("rm -r /var/lib/plant-store/current");
+        await machine.reports(lost, length);
+        const full = await machine.run(
+          "mkdir /var/lib/plant-store/current",
+          "mount -t tmpfs -o size=8k none /var/lib/plant-store/current",
+          ACCIDENTS.RESTORE,
+        );
+        assert.match(full.stderr, /is a mount point/);
+        const noRoom = await machine.run(
+          "cd /var/lib/plant-store; umount current; rmdir current",
+          "install() { :; }; mount -t tmpfs -o size=8k,mode=777 none /media",
+          "mkdir /media/current; ln -s /media/current current",
+          ACCIDENTS.RESTORE,
+        );
+        assert.match(
+          noRoom.stderr,
+          /No space left[^]*do NOT stop the service, /,
+        );
+        await machine.succeed("systemctl is-active plant-store");
+      },
     );
-    await machine.succeed(IN_STORE, "mv plants.db.bak plants.db", RESTART);
-    // There is no room for a copy.
-    const { length } = machine.journal;
-    await machine.succeed("rm -r /var/lib/plant-store/current");
-    await machine.reports(lost, length);
-    const full = await machine.run(
-      "mkdir /var/lib/plant-store/current",
-      "mount -t tmpfs -o size=8k none /var/lib/plant-store/current",
-      ACCIDENTS.RESTORE,
+    await t.step(
+      "with a backup, the open files are still the whole store",
+      async () => {
+        const whole = await machine.succeed(
+          "umount /media; rm /var/lib/plant-store/current",
+          `file=$(ls /var/lib/plant-store-backups/*); plants-restore $file`,
+        );
+        assert.match(whole, /^the service has the whole store again$/m);
+        await machine.assertHasAll();
+      },
     );
-    assert.match(full.stderr, /is a mount point/);
-    const noRoom = await machine.run(
-      "cd /var/lib/plant-store; umount current; rmdir current",
-      "install() { :; }; mount -t tmpfs -o size=8k,mode=777 none /media",
-      "mkdir /media/current; ln -s /media/current current",
-      ACCIDENTS.RESTORE,
+    await t.step(
+      "after a power cut in the last step, the old store is named, and goes back",
+      async () => {
+        const cut = await machine.run(
+          "systemctl stop plant-store; cd /var/lib/plant-store",
+          "mv current current.old-2026-01-01-053000; mkdir current.new",
+          ACCIDENTS.RESTORE,
+          "plants-restore /var/lib/plant-store-backups/*",
+        );
+        const isThere =
+          /^(.* there is one here: \/var\/lib\/plant-store\/current\.old-2026-01-01-053000\/plants\.db\. .* move the store back\..*\n){2}$/;
+        assert.match(cut.stderr, isThere);
+        await machine.succeed(
+          "cd /var/lib/plant-store; mv -T current.old-2026-01-01-053000 current",
+          ACCIDENTS.RESTORE,
+        );
+        await machine.assertHasAll();
+      },
     );
-    assert.match(noRoom.stderr, /No space left[^]*do NOT stop the service, /);
-    await machine.succeed("systemctl is-active plant-store");
-    // By reflex with a backup, the open files are still the whole store.
-    const whole = await machine.succeed(
-      "umount /media; rm /var/lib/plant-store/current",
-      `file=$(ls /var/lib/plant-store-backups/*); plants-restore $file`,
-    );
-    assert.match(whole, /^the service has the whole store again$/m);
-    await machine.assertHasAll();
-    // After a power cut in the last step, the old store is named, and goes back.
-    const cut = await machine.run(
-      "systemctl stop plant-store; cd /var/lib/plant-store",
-      "mv current current.old-2026-01-01-053000; mkdir current.new",
-      ACCIDENTS.RESTORE,
-      "plants-restore /var/lib/plant-store-backups/*",
-    );
-    const isThere =
-      /^(.* there is one here: \/var\/lib\/plant-store\/current\.old-2026-01-01-053000\/plants\.db\. .* move the store back\..*\n){2}$/;
-    assert.match(cut.stderr, isThere);
-    await machine.succeed(
-      "cd /var/lib/plant-store; mv -T current.old-2026-01-01-053000 current",
-      ACCIDENTS.RESTORE,
-    );
-    await machine.assertHasAll();
   },
 });
 

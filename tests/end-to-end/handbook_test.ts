@@ -202,61 +202,91 @@ Deno.test({
 Deno.test({
   name: "a move that cannot end changes nothing, and says where the store is",
   ignore: isMissing("MACHINE"),
-  async fn() {
+  async fn(t) {
     await using machine = await Machine.deploy();
-    const inOld = /; the store is in \/var\/lib\/plant-store\/current/;
-    const unmounted = await machine.run(HANDBOOK.MOVE_STORE);
-    assert.match(unmounted.stderr, /no disk is mounted at \/mnt; .*current$/m);
-    const hidden = await machine.run(
-      "mkdir /disk; mount -t tmpfs none /disk",
-      "plants-move /disk/plants",
+    await t.step("a wrong directory is refused", async () => {
+      const unmounted = await machine.run(HANDBOOK.MOVE_STORE);
+      assert.match(
+        unmounted.stderr,
+        /no disk is mounted at \/mnt; .*current$/m,
+      );
+      const hidden = await machine.run(
+        "mkdir /disk; mount -t tmpfs none /disk",
+        "plants-move /disk/plants",
+      );
+      assert.match(hidden.stderr, /fstab does not name \/disk; /);
+      for (const name of ["", "/", "plants", "/mnt", "/mnt/the plants"]) {
+        const { status, stderr } = await machine.run(`plants-move '${name}'`);
+        assert.equal(status, 1);
+        assert.match(stderr, /name a new directory on another disk|no disk is/);
+      }
+    });
+    await t.step(
+      "a disk is refused that is too small, or has the directory",
+      async () => {
+        const small = await machine.run(
+          mount("/mnt", "40k"),
+          HANDBOOK.MOVE_STORE,
+        );
+        assert.match(
+          small.stderr,
+          /nothing has moved: the store is in .*current$/m,
+        );
+        await machine.succeed(
+          "umount /mnt; sed -i '$d' /etc/fstab",
+          mount("/mnt"),
+        );
+        const there = await machine.run(
+          "mkdir /mnt/plants",
+          HANDBOOK.MOVE_STORE,
+        );
+        assert.match(
+          there.stderr,
+          /; the store is in \/var\/lib\/plant-store\/current/,
+        );
+        await machine.succeed("rmdir /mnt/plants");
+      },
     );
-    assert.match(hidden.stderr, /fstab does not name \/disk; /);
-    for (const name of ["", "/", "plants", "/mnt", "/mnt/the plants"]) {
-      const { status, stderr } = await machine.run(`plants-move '${name}'`);
-      assert.equal(status, 1);
-      assert.match(stderr, /name a new directory on another disk|no disk is/);
-    }
-    const small = await machine.run(mount("/mnt", "40k"), HANDBOOK.MOVE_STORE);
-    assert.match(
-      small.stderr,
-      /nothing has moved: the store is in .*current$/m,
+    await t.step(
+      "a move and a restore wait for other users of the store",
+      async () => {
+        // A command would write into the old store while it is copied.
+        const running = await machine.run(
+          "mkfifo pipe; plants import - < pipe & exec 8> pipe",
+          "until systemctl is-active -q 'plants-*'; do sleep 0.02; done",
+          HANDBOOK.MOVE_STORE,
+          ACCIDENTS.RESTORE,
+          "exec 8>&-; wait",
+        );
+        assert.equal(
+          running.stderr.match(/or a command of plants runs/g)?.length,
+          2,
+        );
+        const open = await machine.run(
+          "systemd-run --quiet --unit=other -p StandardInput=file:/var/lib/plant-store/current/plants.db sleep 600",
+          ACCIDENTS.RESTORE,
+          "systemctl stop other",
+        );
+        assert.match(open.stderr, /another process has the store open, /);
+        await machine.succeed("systemctl is-active plant-store");
+      },
     );
-    await machine.succeed("umount /mnt; sed -i '$d' /etc/fstab", mount("/mnt"));
-    const there = await machine.run("mkdir /mnt/plants", HANDBOOK.MOVE_STORE);
-    assert.match(there.stderr, inOld);
-    await machine.succeed("rmdir /mnt/plants");
-    // A command would write into the old store while it is copied.
-    const running = await machine.run(
-      "mkfifo pipe; plants import - < pipe & exec 8> pipe",
-      "until systemctl is-active -q 'plants-*'; do sleep 0.02; done",
-      HANDBOOK.MOVE_STORE,
-      ACCIDENTS.RESTORE,
-      "exec 8>&-; wait",
+    await t.step(
+      "the service goes on with the old store after Ctrl-C",
+      async () => {
+        const { stderr } = await machine.run(
+          "printf '#!/bin/sh\\ntouch /root/copying; sleep 600\\n' > /usr/local/bin/cp",
+          "chmod 755 /usr/local/bin/cp",
+          interrupted("plants-move /mnt/plants", "[ -e /root/copying ]"),
+          "rm /usr/local/bin/cp",
+        );
+        assert.match(stderr, /nothing has moved: the store is in .*current$/m);
+        await machine.succeed(
+          "systemctl is-active plant-store; rmdir /mnt/* || true",
+        );
+        assert.equal(await machine.succeed("ls /mnt"), "");
+      },
     );
-    assert.equal(
-      running.stderr.match(/or a command of plants runs/g)?.length,
-      2,
-    );
-    const open = await machine.run(
-      "systemd-run --quiet --unit=other -p StandardInput=file:/var/lib/plant-store/current/plants.db sleep 600",
-      ACCIDENTS.RESTORE,
-      "systemctl stop other",
-    );
-    assert.match(open.stderr, /another process has the store open, /);
-    await machine.succeed("systemctl is-active plant-store");
-    // Ctrl-C while the store is copied.
-    const { stderr } = await machine.run(
-      "printf '#!/bin/sh\\ntouch /root/copying; sleep 600\\n' > /usr/local/bin/cp",
-      "chmod 755 /usr/local/bin/cp",
-      interrupted("plants-move /mnt/plants", "[ -e /root/copying ]"),
-      "rm /usr/local/bin/cp",
-    );
-    assert.match(stderr, /nothing has moved: the store is in .*current$/m);
-    await machine.succeed(
-      "systemctl is-active plant-store; rmdir /mnt/* || true",
-    );
-    assert.equal(await machine.succeed("ls /mnt"), "");
     await machine.ledger.acknowledges(100);
     await machine.assertHasAll();
   },
