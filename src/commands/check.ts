@@ -12,8 +12,8 @@ import { countOf } from "../text.ts";
  * for a moment instead of the configured one. It prints what `serve` would do, a
  * line for each setting that applies, without secrets, and warnings on stderr.
  *
- * It cannot know whether a missing store can be created: it would have to create
- * something.
+ * Whether the directory of a missing store can be written shows only at a start,
+ * because `check` creates nothing.
  * @returns the exit status
  * @throws {OperatorError} if `serve` would refuse the configuration
  * @throws {ListenError} if the host or the certificate cannot be used

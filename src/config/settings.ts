@@ -333,7 +333,7 @@ export class Settings {
 
   /**
    * Refuses variables that make Deno do something else than configured. Any value but
-   * an empty one is refused, because a later Deno can give effect to more of them.
+   * an empty one is refused: in a later Deno, other values may have an effect.
    * @throws {OperatorError}
    */
   #refuse(effect: string, ...variables: readonly string[]): void {
