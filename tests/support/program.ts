@@ -28,7 +28,7 @@ export interface ProgramOptions {
 }
 
 /** How to start a service, beside its store. */
-export interface ServiceOptions extends ProgramOptions {
+interface ServiceOptions extends ProgramOptions {
   readonly flags?: readonly string[];
   /** A free one if absent. */
   readonly port?: number;

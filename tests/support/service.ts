@@ -72,7 +72,7 @@ class RawRequest extends Request {
 }
 
 /** The body of a request. */
-export type RequestBody =
+type RequestBody =
   | string
   | Uint8Array
   | ReadableStream<Uint8Array<ArrayBuffer>>;
