@@ -23,6 +23,12 @@ function memberAt(value: unknown, ...path: readonly string[]): unknown {
   );
 }
 
+/** An expression that waits until the page was painted for the first time. */
+const PAINTED = `new Promise((resolve) => {
+  new PerformanceObserver(() => resolve(true))
+    .observe({ type: "paint", buffered: true });
+})`;
+
 /** A headless Chromium, driven over the DevTools protocol. */
 export class Browser implements AsyncDisposable {
   readonly #profile = new TemporaryDirectory();
@@ -103,14 +109,19 @@ export class Tab implements AsyncDisposable {
     const reply = Promise.withResolvers<unknown>();
     this.#replies.set(id, reply);
     this.#socket.send(JSON.stringify({ id, method, params }));
-    return await inTime(reply.promise, () => `a reply to ${method}`);
+    return await inTime(
+      reply.promise,
+      () => `a reply to ${method} ${JSON.stringify(params)}`,
+    );
   }
 
-  /** Opens a page, and waits until it is loaded. */
+  /** Opens a page, and waits until it is loaded and accepts keys. */
   async open(url: string): Promise<void> {
     this.#loaded = Promise.withResolvers();
     await this.send("Page.navigate", { url });
     await inTime(this.#loaded.promise, () => `${url} is loaded`);
+    // Chromium drops keys until it has painted the page.
+    await this.evaluate(PAINTED);
   }
 
   /** Goes back to the page before, which the browser may have kept. */
