@@ -23,12 +23,6 @@ function memberAt(value: unknown, ...path: readonly string[]): unknown {
   );
 }
 
-/** An expression that waits until the page was painted for the first time. */
-const PAINTED = `new Promise((resolve) => {
-  new PerformanceObserver(() => resolve(true))
-    .observe({ type: "paint", buffered: true });
-})`;
-
 /** A headless Chromium, driven over the DevTools protocol. */
 export class Browser implements AsyncDisposable {
   readonly #profile = new TemporaryDirectory();
@@ -115,13 +109,11 @@ export class Tab implements AsyncDisposable {
     );
   }
 
-  /** Opens a page, and waits until it is loaded and accepts keys. */
+  /** Opens a page, and waits until it is loaded. */
   async open(url: string): Promise<void> {
     this.#loaded = Promise.withResolvers();
     await this.send("Page.navigate", { url });
     await inTime(this.#loaded.promise, () => `${url} is loaded`);
-    // Chromium drops keys until it has painted the page.
-    await this.evaluate(PAINTED);
   }
 
   /** Goes back to the page before, which the browser may have kept. */
