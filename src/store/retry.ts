@@ -5,7 +5,7 @@ import { isOfKind, noAnswer } from "./store_error.ts";
 /** Maximum pause before a retry: about one commit of the process with the lock. */
 export const LOCK_RETRY_MS_MAX = 20;
 
-/** The last try starts at least this long before the time limit. */
+/** A try that fails within this time before the limit is the last one. */
 const LAST_TRY_MS = 200;
 
 /**
@@ -39,23 +39,19 @@ export async function retryWhileLocked<T>(
   timeoutMs: number,
   operation: () => Promise<T>,
 ): Promise<T> {
-  let isLastTry = false;
-  // The last try starts before the limit, so that the error is the lock, which says
+  // The last try fails before the limit, so that the error is the lock, which says
   // more than "no answer".
-  const timer = setTimeout(() => isLastTry = true, timeoutMs - LAST_TRY_MS);
+  const lastTryMs = performance.now() + timeoutMs - LAST_TRY_MS;
   async function untilUnlocked(): Promise<T> {
     for (;;) {
       try {
         return await operation();
       } catch (error) {
+        const isLastTry = performance.now() >= lastTryMs;
         if (isLastTry || !isOfKind(error, "locked")) throw error;
         await pauseForLock();
       }
     }
   }
-  try {
-    return await withTimeout(timeoutMs, untilUnlocked());
-  } finally {
-    clearTimeout(timer);
-  }
+  return await withTimeout(timeoutMs, untilUnlocked());
 }
