@@ -43,6 +43,7 @@ Deno.test("the words in the journal are those of a text in the source, or of the
     "src/store/files/inspect.ts",
     "src/store/files/watch.ts",
     "src/store/retry.ts",
+    "src/deploy/plant-store-backup.service",
     "src/deploy/plant-store-ready",
   ].flatMap((path) => read(path).replace(COMMENT, "").match(LITERAL) ?? []);
   for (const word of HEADINGS.flatMap(wordsIn)) {

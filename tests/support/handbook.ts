@@ -73,6 +73,9 @@ export const ACCIDENTS = {
   SET_OWNER: accidents("`cannot be written`"),
   REMOVE_VALUE: accidents("`not a plant"),
   FIND_LISTENER: accidents("`cannot listen`"),
+  SHOW_TIMES: accidents("`is in the future`", "date"),
+  MOVE_BACKUP_AWAY: accidents("`is in the future`", "mv"),
+  BACK_UP: accidents("`is in the future`", "systemctl start"),
 };
 
 const container = blocksOf("src/deploy/container/README.md");
