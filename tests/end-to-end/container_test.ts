@@ -346,7 +346,7 @@ Deno.test({
     );
     assert.match(
       misspelt,
-      /^plants-restore: nothing has changed: .* there is one here: \/var\/lib\/plant-store\/current\/plants\.db\. Correct KV_PATH/m,
+      /^plants-restore: nothing has changed: .* there is one here: \/var\/lib\/plant-store\/current\/plants\.db .*Correct KV_PATH, or move the store back$/m,
     );
     await server.succeed(
       "sed -i /KV_PATH/d /etc/plant-store/env; ! ls /var/lib/plant-store/curent",
