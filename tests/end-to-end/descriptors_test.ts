@@ -70,9 +70,9 @@ for (const scheme of ["http", "https"] as const) {
         const from = program.stderr.length;
         const connections = await exhaust(program, bytes);
         const staying = connections.splice(0, STAYING);
+        await program.printed(/the runtime stopped listening: .+\n/, from);
         for (const connection of connections) connection.close();
         await eventually(create, isStored);
-        await program.printed(/the runtime stopped listening: .+\n/, from);
         await program.printed(/listening on https?:\S+ again\n/, from);
         for (const connection of staying) connection.close();
       }

@@ -53,12 +53,17 @@ Deno.test("an import and an export beside a service that creates lose nothing, a
   const lines = range(1n, 5_000)
     .map((id) => toJson({ id, plant: { name: `Imported ${id}` } }));
   const file = writeLines(directory.file("in"), lines);
-  assertSucceeded(await importFile(store, file));
-  await ledger.acknowledges(1_000);
-  const earlier = [...ledger.acknowledged.values()].map(toJson);
-  const exported = await exportLines(store);
-  isOver = true;
-  await load;
+  let earlier: string[] = [];
+  let exported: string[] = [];
+  try {
+    assertSucceeded(await importFile(store, file));
+    await ledger.acknowledges(1_000);
+    earlier = [...ledger.acknowledged.values()].map(toJson);
+    exported = await exportLines(store);
+  } finally {
+    isOver = true;
+    await load;
+  }
   const missing = new Set([...lines, ...earlier]).difference(new Set(exported));
   assert.equal(missing.size, 0);
   const found = exported.map((line) => BigInt(/-?\d+/.exec(line)?.[0] ?? ""));
