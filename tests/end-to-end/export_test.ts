@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { destroyPage, leavesOf, PAGE_BYTES } from "../support/accidents.ts";
+import { createDuring } from "../support/instances.ts";
 import { Ledger } from "../support/ledger.ts";
 import {
   makeStore,
@@ -17,7 +18,6 @@ import {
   STACK,
 } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { inParallel } from "../support/waiting.ts";
 
 Deno.test("export ends without a message when its reader closes the pipe", async () => {
   using directory = new TemporaryDirectory();
@@ -33,41 +33,30 @@ Deno.test("export ends without a message when its reader closes the pipe", async
   assert.equal(status, 0);
 });
 
+/** Returns ids below and above those of the imported plants. */
+function onBothSides(number: bigint): bigint {
+  return number % 2n === 0n ? -number : number + 5_000n;
+}
+
 Deno.test("an import and an export beside a service that creates lose nothing, and the export has every earlier plant, in order", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   const ledger = new Ledger();
   await using program = await Program.start(store);
-  let isOver = false;
-  // On both sides of the imported plants.
-  function* endless() {
-    for (let id = 1n; !isOver; id++) {
-      yield* newPlants([id % 2n === 0n ? -id : id + 5_000n]);
-    }
-  }
-  const load = inParallel(
-    endless(),
-    (newPlant) => ledger.send(program, newPlant),
-    16,
-  );
   const lines = range(1n, 5_000)
     .map((id) => toJson({ id, plant: { name: `Imported ${id}` } }));
   const file = writeLines(directory.file("in"), lines);
-  let earlier: string[] = [];
-  let exported: string[] = [];
-  try {
+  await createDuring([program], ledger, async () => {
     assertSucceeded(await importFile(store, file));
     await ledger.acknowledges(1_000);
-    earlier = [...ledger.acknowledged.values()].map(toJson);
-    exported = await exportLines(store);
-  } finally {
-    isOver = true;
-    await load;
-  }
-  const missing = new Set([...lines, ...earlier]).difference(new Set(exported));
-  assert.equal(missing.size, 0);
-  const found = exported.map((line) => BigInt(/-?\d+/.exec(line)?.[0] ?? ""));
-  assert.ok(found.every((id, i) => i === 0 || id > (found[i - 1] ?? 0n)));
+    const earlier = [...ledger.acknowledged.values()].map(toJson);
+    const exported = await exportLines(store);
+    const expected = new Set([...lines, ...earlier]);
+    const missing = expected.difference(new Set(exported));
+    assert.equal(missing.size, 0);
+    const ids = exported.map((line) => BigInt(/-?\d+/.exec(line)?.[0] ?? ""));
+    assert.ok(ids.every((id, i) => i === 0 || id > (ids[i - 1] ?? 0n)));
+  }, onBothSides);
   const creates = (await exportLines(store))
     .filter((line) => !line.includes("Imported"));
   ledger.assertLines(creates.join("\n"));

@@ -57,19 +57,24 @@ export class Instance implements AsyncDisposable {
 const CLIENTS = 8;
 const CLIENT_RETRY_MS = 20;
 
-/** Sends creates to each target in turn until an event is over. */
+/**
+ * Sends creates to each target in turn until an event is over.
+ * @param idOf returns the id of a create from its number: 1, 2 and so on
+ */
 export async function createDuring(
   targets: readonly Target[],
   ledger: Ledger,
   event: () => Promise<void>,
+  idOf = (number: bigint): bigint => number,
 ): Promise<void> {
   let isOver = false;
-  function* creates() {
-    for (let id = 1n; !isOver; id++) yield* newPlants([id]);
+  function* numbers() {
+    for (let number = 1n; !isOver; number++) yield number;
   }
-  const clients = inParallel(creates(), async (newPlant) => {
-    const target = targets[Number(newPlant.id) % targets.length];
-    assert.ok(target !== undefined);
+  const clients = inParallel(numbers(), async (number) => {
+    const target = targets[Number(number) % targets.length];
+    const [newPlant] = newPlants([idOf(number)]);
+    assert.ok(target !== undefined && newPlant !== undefined);
     const { status } = await ledger.send(target, newPlant);
     if (status !== 200) await pause(CLIENT_RETRY_MS);
   }, CLIENTS);
