@@ -85,16 +85,25 @@ Deno.test({
     const commands = await machine.succeed(HANDBOOK.LIST_REMOVALS);
     assert.match(commands, / - plants remove -- 1\.$/m);
     const restored = await machine.succeed(ACCIDENTS.RESTORE);
+    const names = "ls /var/lib/plant-store-backups";
+    const before = await machine.succeed(HANDBOOK.BACK_UP, names);
+    const unedited = await machine.run(HANDBOOK.DELETE_OTHER_BACKUPS, names);
+    assert.equal(before, `saved\n${unedited.stdout}`);
+    const name = before.trimEnd().split("\n").at(-1) ?? "";
+    const deletion = HANDBOOK.DELETE_OTHER_BACKUPS.replace("FILE", name);
     const left = await machine.succeed(
-      HANDBOOK.BACK_UP,
+      // A clock that was wrong has left a file that seems to be the newest.
+      "cd /var/lib/plant-store-backups; touch -d 2036-04-01 plants-2*",
+      `touch ${name}`,
       // Pasted twice.
-      HANDBOOK.DELETE_OLDER_BACKUPS + HANDBOOK.DELETE_OLDER_BACKUPS,
+      deletion + deletion,
+      `[ "$(${names})" = ${name} ]`,
       `rm -r ${olderStores(restored)}`,
       "zgrep -c Ficus /var/lib/plant-store-backups/*",
       "! zgrep Monstera /var/lib/plant-store-backups/*",
       "! grep -r Monstera /var/lib/plant-store",
     );
-    assert.match(left, /^removed [^]*^\d{3,}$/m);
+    assert.match(left, /^\.\/plants-[^]*^\d{3,}$/m);
     await machine.assertHasAll();
   },
 });
@@ -380,7 +389,7 @@ Deno.test({
     }
     // A disk that cannot be mounted.
     await machine.succeed(
-      "echo 'none /mnt tmpfs size=x 0 0' >> /etc/fstab; systemctl daemon-reload",
+      "echo 'none /mnt tmpfs size=x,nofail 0 0' >> /etc/fstab; systemctl daemon-reload",
       "! systemctl start plant-store",
     );
     const problems = await machine.succeed(
@@ -388,6 +397,14 @@ Deno.test({
       ACCIDENTS.FIND_DISK,
     );
     assert.match(problems, /Dependency failed for [^]*mnt\.mount/);
+    // A new store would be hidden as soon as the disk is there.
+    for (const restore of [ACCIDENTS.RESTORE, ACCIDENTS.RESTORE_BACKUP]) {
+      const { stderr } = await machine.run(restore);
+      assert.match(
+        stderr,
+        /^plants-restore: nothing has changed: .* it is not mounted: mount \/mnt\n$/,
+      );
+    }
     await machine.succeed(
       "! ls /mnt/plants; sed -i '/tmpfs size=x/c /disk /mnt none bind 0 0' /etc/fstab",
       "systemctl daemon-reload; systemctl reset-failed",

@@ -45,7 +45,7 @@ export const HANDBOOK = {
   COUNT_PLANTS: handbook("Back up", "zcat"),
   CORRECT: handbook("Correct", "plants-correct"),
   REMOVE: handbook("Correct", "plants remove"),
-  DELETE_OLDER_BACKUPS: handbook("Delete every copy", "xargs"),
+  DELETE_OTHER_BACKUPS: handbook("Delete every copy", "-delete"),
   LIST_STORES: handbook("Delete every copy", "find /"),
   ADD_PLANTS: handbook("Add the plants"),
 };
