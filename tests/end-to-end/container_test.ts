@@ -310,6 +310,25 @@ Deno.test({
 
 Deno.test({
   name:
+    "a restore of a file leaves out no plant of a container that is just starting",
+  ignore: isMissing("docker"),
+  async fn() {
+    await using server = await Server.deploy();
+    await createDuring([server.target], server.ledger, async () => {
+      await server.ledger.acknowledges(100);
+      await server.succeed(
+        "docker stop plant-store; plants export > file",
+        // A start that is still without a store, and creates before its stop.
+        "docker start plant-store; plants-restore file || plants serve",
+      );
+      await server.ledger.acknowledges(100);
+    });
+    await server.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
     "a restore replaces a store that is gone only when the operator asks again, and none whose path is misspelt",
   ignore: isMissing("docker"),
   async fn() {
