@@ -246,6 +246,8 @@ Deno.test({
       "rm -r /var/lib/plant-store/current",
     );
     assert.match(moved, /^copied$[^]*^ready$/m);
+    const again = await machine.run(copy);
+    assert.equal(again.stdout, "");
     await machine.ledger.acknowledges(100);
     const { size } = machine.ledger.acknowledged;
     const count = "zcat /var/lib/plant-store-backups/* | wc -l";
