@@ -11,6 +11,7 @@ import {
   Program,
   replyStatus,
   runProgram,
+  untilReady,
 } from "../support/program.ts";
 import { SECRET, settings } from "../support/settings.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
@@ -276,7 +277,7 @@ Deno.test("check beside a running service changes nothing", async () => {
   assert.ok(stdout.includes(`\nstores plants in ${store} (--kv)\n`), stdout);
   assert.deepEqual(files(), before);
   assert.equal(await replyStatus(program.create('{"id":2,"name":"b"}')), 200);
-  assert.equal((await program.get("/readyz")).status, 200);
+  await untilReady(program);
 });
 
 Deno.test("check() refuses a setting that a start would refuse, and prints nothing", async () => {

@@ -15,6 +15,10 @@ Deno.test("a start waits for a service that does not listen yet, and fails soon 
   using directory = new TemporaryDirectory();
   const program = directory.file("plant-store");
   const tries = directory.file("tries");
+  // The pauses between the tries take no time here.
+  Deno.writeTextFileSync(directory.file("sleep"), "#!/bin/sh\n", {
+    mode: 0o755,
+  });
   const PATH = `${directory.path}:/bin:/usr/bin`;
   const after = (script: string, MAINPID = `${Deno.pid}`): Promise<Ended> => {
     Deno.writeTextFileSync(program, `#!/bin/sh\n${script}\n`, { mode: 0o755 });

@@ -7,7 +7,7 @@ import { entriesIn } from "../support/plants.ts";
 import { Program, stopCleanly, TOKEN } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { eventually } from "../support/waiting.ts";
+import { eventually, inTime } from "../support/waiting.ts";
 import { chunked, exchange, request, Wire } from "../support/wire.ts";
 
 const VALID = '{"id":2,"name":"Fern"}';
@@ -81,7 +81,8 @@ Deno.test("an HTTP/2 client that resets its stream before the end of a body stor
       });
       stream.write(VALID);
       // The reply to a later request shows that the part has arrived.
-      await once(session.request({ ":path": "/livez" }).resume(), "end");
+      const later = session.request({ ":path": "/livez" }).resume();
+      await inTime(once(later, "end"), () => "a reply over HTTP/2");
       stream.close(i % 2 === 0 ? NGHTTP2_CANCEL : NGHTTP2_NO_ERROR);
       await eventually(
         () => program.metric(REFUSED),

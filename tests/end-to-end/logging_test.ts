@@ -23,7 +23,7 @@ Deno.test("the log has one line for each event, and none for an ordinary request
     await replyStatus(program.create(body));
   }
   await replyStatus(program.create(PLANT, "wrong"));
-  for (const path of ["/", "/nowhere", "/readyz", "/metrics", "/plants"]) {
+  for (const path of ["/", "/nowhere", "/livez", "/metrics", "/plants"]) {
     await replyStatus(program.get(path));
   }
   assert.equal(program.stderr.length, length);

@@ -39,20 +39,14 @@ export class BackgroundProcess implements AsyncDisposable {
 
   /**
    * Waits for output on stderr that matches a pattern; throws if the program
-   * ends first, or writes nothing for `WAIT_MS_MAX`.
+   * ends first, and after `WAIT_MS_MAX`.
    * @param from length of the earlier output to ignore
    */
-  async printed(pattern: RegExp, from = 0): Promise<RegExpExecArray> {
-    for (let hasEnded = false;;) {
-      const match = pattern.exec(this.stderr.slice(from));
-      if (match !== null) return match;
-      if (hasEnded) throw new Error(`no ${pattern} in: ${this.stderr}`);
-      const event = Promise.race([
-        this.#written.promise.then(() => false),
-        this.#ended.then(() => true),
-      ]);
-      hasEnded = await inTime(event, () => `${pattern} in: ${this.stderr}`);
-    }
+  printed(pattern: RegExp, from = 0): Promise<RegExpExecArray> {
+    return inTime(
+      this.#printed(pattern, from),
+      () => `${pattern} in: ${this.stderr}`,
+    );
   }
 
   /**
@@ -68,12 +62,16 @@ export class BackgroundProcess implements AsyncDisposable {
     }
   }
 
-  /** Waits for something that it causes; throws if it ends first. */
+  /**
+   * Waits for something that it causes; throws if it ends first, and after
+   * `WAIT_MS_MAX`.
+   */
   causes<T>(event: Promise<T>): Promise<T> {
     const early = this.#ended.then(({ stderr }) => {
       throw new Error(`it has ended: ${stderr}`);
     });
-    return Promise.race([event, early]);
+    const first = Promise.race([event, early]);
+    return inTime(first, () => `what it causes, after: ${this.stderr}`);
   }
 
   /** Sends a signal and waits until it ends. */
@@ -85,6 +83,18 @@ export class BackgroundProcess implements AsyncDisposable {
   /** Kills it. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.stop("SIGKILL");
+  }
+
+  async #printed(pattern: RegExp, from: number): Promise<RegExpExecArray> {
+    for (let hasEnded = false;;) {
+      const match = pattern.exec(this.stderr.slice(from));
+      if (match !== null) return match;
+      if (hasEnded) throw new Error(`no ${pattern} in: ${this.stderr}`);
+      hasEnded = await Promise.race([
+        this.#written.promise.then(() => false),
+        this.#ended.then(() => true),
+      ]);
+    }
   }
 
   async #collect(): Promise<Ended> {

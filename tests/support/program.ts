@@ -239,6 +239,18 @@ export async function untilReady(
   });
 }
 
+/**
+ * Asserts that a service has reported its store, and no state of it twice in a row.
+ * On a busy machine, a failing store may also give no answer for a while.
+ */
+export function assertStatesOnce({ stderr }: Program): void {
+  const states = stderr.match(/the store (fails: .*|has recovered)$/gm) ?? [];
+  assert.notEqual(states.length, 0);
+  for (const [i, state] of states.entries()) {
+    assert.notEqual(state, states[i - 1], stderr);
+  }
+}
+
 /** Counts the occurrences of a pattern in a text. */
 export function occurrences(text: string, pattern: RegExp): number {
   return [...text.matchAll(pattern)].length;
