@@ -138,13 +138,16 @@ Deno.test({
     const text = Deno.readTextFileSync(trace);
     const reads = occurrences(text, /^pread64\(/gm);
     assert.ok(reads > 3, `${reads} reads`);
+    const statuses = new Set<number>();
     for (let nth = 1; nth <= reads; nth += 3) {
       const ended = await start(`inject=pread64:error=EIO:when=${nth}`);
       assert.match(Deno.readTextFileSync(trace), /\(INJECTED\)$/m);
+      statuses.add(ended.status);
       if (ended.status !== 0) {
         assertOneLine(ended, 1, /disk (is full or )?fails$/m);
       }
     }
+    assert.deepEqual(statuses, new Set([0, 1]));
     assert.deepEqual(directory.names(), ["plants.db", "trace"]);
   },
 });

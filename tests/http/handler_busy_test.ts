@@ -20,21 +20,25 @@ Deno.test("handle() accepts CREATES_RUNNING_MAX POST requests, whatever they wai
   const arriving = service.startCreates(CREATES_RUNNING_MAX - waiting.length);
   await service.bodiesArrived(waiting.length);
   await assertRunning(service, CREATES_RUNNING_MAX);
-  assertRefusal(await service.create(VALID), { error: 50302 });
+  const refused = '{"id":4,"name":"Fern"}';
+  assertRefusal(await service.create(refused), { error: 50302 });
 
   // As many places are free as requests were answered.
   service.store.resume();
   for (const it of await Promise.all(waiting)) assert.equal(it.status, 200);
   assert.equal((await service.create(VALID)).status, 200);
   arriving.push(...service.startCreates(waiting.length));
-  assertRefusal(await service.create(VALID), { error: 50302 });
+  assertRefusal(await service.create(refused), { error: 50302 });
 
   service.sweepAfter(BODY_MS_MAX);
   for (const reply of await Promise.all(arriving)) {
     assertRefusal(reply, { error: 40801 });
   }
   await assertRunning(service, 0);
-  assert.equal(service.stored().length, waiting.length + 1);
+  assert.deepEqual(
+    service.stored().map(([[, id]]) => id),
+    [1n, 2n, 3n, 7n],
+  );
 });
 
 Deno.test("handle() accepts creates while any number of other requests are running", async () => {
@@ -60,6 +64,7 @@ Deno.test("handle() counts a refused create as a request by its status, neither 
   assert.match(text, /_requests_total\{code="503",method="post"\} 2\n/);
   assert.match(text, /_http_request_duration_seconds_count 0\n/);
   assert.doesNotMatch(text, /_creates_total\{.*\} [^0]/);
+  assert.deepEqual(service.stored(), []);
 });
 
 Deno.test("handle() answers every other method as before while the service is busy", async () => {

@@ -215,6 +215,7 @@ Deno.test("handle() quotes the start of a long Host, path, method and header", a
     const reply = await service.create(VALID, options);
     assertRefusal(reply, { error, message: new RegExp(` ${quoted}$`) });
   }
+  assert.deepEqual(service.stored(), []);
 });
 
 Deno.test("handle() routes by the path in the URL, whatever host precedes it", async () => {
@@ -287,11 +288,12 @@ Deno.test("handle() serves every path below the base URL and none outside", asyn
       }
     }
     const target = `${prefix}/plants`;
-    assert.equal((await service.create(VALID, { target })).status, 200);
     for (const outside of [`/x${target}`, `${target}/`]) {
       const reply = await service.create(VALID, { target: outside });
       const message = `path not found: ${outside}: ${advice}`;
       assertRefusal(reply, { error: 40401, message });
     }
+    assert.deepEqual(service.stored(), []);
+    assert.equal((await service.create(VALID, { target })).status, 200);
   }
 });
