@@ -2,7 +2,7 @@ import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { BackgroundProcess } from "../support/background.ts";
 import { TOKEN } from "../support/program.ts";
 import { eventually } from "../support/waiting.ts";
-import { request, Wire } from "../support/wire.ts";
+import { createBytes, Wire } from "../support/wire.ts";
 
 /** What a service is loaded with. */
 export interface Load {
@@ -24,7 +24,7 @@ type Printed = Record<
 >;
 
 /** A create whose body does not arrive. */
-const INCOMPLETE = request("", { headers: ["content-length: 1"] });
+const INCOMPLETE = createBytes("", { headers: ["content-length: 1"] });
 
 /** A running service. */
 export class Service extends BackgroundProcess {

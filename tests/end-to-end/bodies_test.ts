@@ -8,7 +8,7 @@ import { Program, stopCleanly, TOKEN } from "../support/program.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { eventually, inTime } from "../support/waiting.ts";
-import { chunked, exchange, request, Wire } from "../support/wire.ts";
+import { chunked, createBytes, exchange, Wire } from "../support/wire.ts";
 
 const VALID = '{"id":2,"name":"Fern"}';
 
@@ -19,7 +19,7 @@ const CHUNKED = { headers: ["transfer-encoding: chunked"] };
 
 /** Returns a create in chunks of a size. */
 function inChunks(body: string, size: number): Uint8Array {
-  return request(chunked(body, size), CHUNKED);
+  return createBytes(chunked(body, size), CHUNKED);
 }
 
 Deno.test("a body of the largest size in chunks that split characters is stored", async () => {
@@ -39,7 +39,7 @@ Deno.test("a body of the largest size in chunks that split characters is stored"
 
 /** Requests that end before their bodies do. */
 const PARTS = [
-  request(VALID, { headers: ["content-length: 23"] }),
+  createBytes(VALID, { headers: ["content-length: 23"] }),
   inChunks(VALID, 10).subarray(0, -5),
 ];
 
@@ -48,7 +48,7 @@ Deno.test("a client that disconnects before the end of its request stores nothin
   const store = directory.file("plants.db");
   await using program = await Program.start(store);
   const refused = await program.metric(REFUSED);
-  for (const bytes of [...PARTS, request(VALID).subarray(0, 40)]) {
+  for (const bytes of [...PARTS, createBytes(VALID).subarray(0, 40)]) {
     using wire = await Wire.connect(program.port);
     await wire.send(bytes);
   }
@@ -106,8 +106,8 @@ Deno.test("a client that sends a large body sees why it is refused", async () =>
   ) {
     for (
       const bytes of [
-        request(body, { without }),
-        request(chunked(body, 64 * 1024), { without, ...CHUNKED }),
+        createBytes(body, { without }),
+        createBytes(chunked(body, 64 * 1024), { without, ...CHUNKED }),
       ]
     ) assertRefusal(await exchange(program.port, bytes), { error });
   }
@@ -118,11 +118,11 @@ Deno.test("a client that sends a large body sees why it is refused", async () =>
 /** A part of a request, and the rest of it. */
 const SLOW: readonly (readonly [part: Uint8Array, rest: string])[] = [
   [
-    request(VALID.slice(0, 9), { headers: ["content-length: 22"] }),
+    createBytes(VALID.slice(0, 9), { headers: ["content-length: 22"] }),
     VALID.slice(9),
   ],
-  [request("", CHUNKED), `16\r\n${VALID}\r\n0\r\n\r\n`],
-  [request(`16\r\n${VALID}\r\n`, CHUNKED), "0\r\n\r\n"],
+  [createBytes("", CHUNKED), `16\r\n${VALID}\r\n0\r\n\r\n`],
+  [createBytes(`16\r\n${VALID}\r\n`, CHUNKED), "0\r\n\r\n"],
 ];
 
 Deno.test("a body that has not arrived within 10 s is refused with 40801, and its connection ends with the rest of it", async () => {

@@ -7,9 +7,9 @@ import { TemporaryDirectory } from "../support/temporary.ts";
 import {
   chunked,
   concatenate,
+  createBytes,
   type Differences,
   exchange,
-  request,
   Wire,
 } from "../support/wire.ts";
 
@@ -18,15 +18,15 @@ const VALID = '{"id":2,"name":"Fern"}';
 /** One refusal each before the body, of the body, and of its plant. */
 const REFUSED = [
   // The runtime must pass this path on as it is.
-  [40401, request(VALID, { line: "POST /x/../plants HTTP/1.1" })],
-  [40102, request(VALID, { headers: ["authorization: Bearer guess"] })],
-  [40002, request("{")],
+  [40401, createBytes(VALID, { line: "POST /x/../plants HTTP/1.1" })],
+  [40102, createBytes(VALID, { headers: ["authorization: Bearer guess"] })],
+  [40002, createBytes("{")],
   [
     40002,
-    request(chunked("{", 1), { headers: ["transfer-encoding: chunked"] }),
+    createBytes(chunked("{", 1), { headers: ["transfer-encoding: chunked"] }),
   ],
   // The first plant has this id.
-  [40901, request('{"id":200,"name":"Fern"}')],
+  [40901, createBytes('{"id":200,"name":"Fern"}')],
 ] as const;
 
 /** How creates differ from an ordinary one, and are stored all the same. */
@@ -45,7 +45,7 @@ Deno.test("requests that are sent at once on one connection get their replies in
   await using program = await Program.start(store);
   const creates = REFUSED.map(([error, refused], i) => {
     const id = 200n + BigInt(i);
-    const accepted = request(`{"id":${id},"name":"plant ${id}"}`);
+    const accepted = createBytes(`{"id":${id},"name":"plant ${id}"}`);
     return { id, name: `plant ${id}`, accepted, refused, error };
   });
   using wire = await Wire.connect(program.port);
@@ -73,7 +73,7 @@ Deno.test("a refusal before the body of its request announces that the connectio
     ] as const
   ) {
     using wire = await Wire.connect(program.port);
-    const bytes = request(VALID, differences);
+    const bytes = createBytes(VALID, differences);
     await wire.send(bytes.subarray(0, -VALID.length));
     const { status, headers } = await wire.reply() ?? {};
     assert.equal(status, expected);
@@ -99,13 +99,16 @@ Deno.test("a create that asks for an upgrade gets an empty 400 and is not stored
   const store = directory.file("plants.db");
   await using program = await Program.start(store);
   for (const headers of UPGRADES) {
-    const refused = await exchange(program.port, request(VALID, { headers }));
+    const refused = await exchange(
+      program.port,
+      createBytes(VALID, { headers }),
+    );
     // 200 would mean that Deno has changed: remove the sentences in the README.
     assert.equal(refused?.status, 400);
     assert.equal(refused.text, "");
   }
   const accepted = '{"id":3,"name":"Moss"}';
-  const reply = await exchange(program.port, request(accepted));
+  const reply = await exchange(program.port, createBytes(accepted));
   assert.equal(reply?.status, 200, reply?.text);
   await stopCleanly(program);
   const stored = await entriesIn(store);
@@ -123,12 +126,12 @@ Deno.test("a create with 128 lines of headers is stored, and one with 129 gets a
   );
   const reply = await exchange(
     program.port,
-    request(VALID, { headers: more }),
+    createBytes(VALID, { headers: more }),
   );
   assert.equal(reply?.status, 200, reply?.text);
   const refused = await exchange(
     program.port,
-    request('{"id":3,"name":"Moss"}', { headers: [...more, "x: y"] }),
+    createBytes('{"id":3,"name":"Moss"}', { headers: [...more, "x: y"] }),
   );
   assert.equal(refused?.status, 400);
   assert.equal(refused.text, "");
@@ -142,7 +145,7 @@ for (const [name, differences] of ACCEPTED) {
     using directory = new TemporaryDirectory();
     const store = directory.file("plants.db");
     await using program = await Program.start(store);
-    const reply = await exchange(program.port, request(VALID, differences));
+    const reply = await exchange(program.port, createBytes(VALID, differences));
     assert.equal(reply?.status, 200, reply?.text);
     assert.equal(reply.headers.get("content-type"), "application/json");
     assert.equal(reply.text, '{"name":"Fern"}');

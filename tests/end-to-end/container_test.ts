@@ -131,10 +131,10 @@ class Server implements AsyncDisposable {
 Deno.test({
   name:
     "a container is deployed, backed up, corrected, upgraded and moved, and loses nothing",
-  ignore: isMissing("docker"),
+  ignore: isMissing("container"),
   async fn() {
     await using server = await Server.deploy();
-    server.ledger.sends({ id: -1n, plant: { name: "Monstera" } });
+    server.ledger.mayStore({ id: -1n, plant: { name: "Monstera" } });
     const first = CONTAINER.CREATE_PLANT.replace(
       '"id": 1',
       '"id": -1',
@@ -173,7 +173,7 @@ Deno.test({
         /^read$/m,
       );
       // A correction, with the command of the handbook.
-      server.ledger.sends({ id: 0n, plant: { name: "Ficus" } });
+      server.ledger.mayStore({ id: 0n, plant: { name: "Ficus" } });
       const corrected = await server.succeed(
         `echo '{"id":0,"name":"Fern"}' | plants import -`,
         `HOME=/root EDITOR='sed -i s/Fern/Ficus/' plants-correct 0`,
@@ -216,7 +216,7 @@ Deno.test({
 Deno.test({
   name:
     "files that were deleted are copied back from the running container, and no reflex ends it before",
-  ignore: isMissing("docker"),
+  ignore: isMissing("container"),
   async fn() {
     await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
@@ -261,7 +261,7 @@ Deno.test({
 Deno.test({
   name:
     "a damaged store is restored with its backup, and an interrupted restore changes nothing",
-  ignore: isMissing("docker"),
+  ignore: isMissing("container"),
   async fn() {
     await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
@@ -311,7 +311,7 @@ Deno.test({
 Deno.test({
   name:
     "a restore of a file leaves out no plant of a container that is just starting",
-  ignore: isMissing("docker"),
+  ignore: isMissing("container"),
   async fn() {
     await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
@@ -330,7 +330,7 @@ Deno.test({
 Deno.test({
   name:
     "a restore replaces a store that is gone only when the operator asks again, and none whose path is misspelt",
-  ignore: isMissing("docker"),
+  ignore: isMissing("container"),
   async fn() {
     await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {

@@ -1,13 +1,13 @@
 /** A process without file descriptors: it continues, and listens again. */
 import assert from "node:assert/strict";
-import { isStored, send } from "../support/ledger.ts";
+import { isStored, sendCreate } from "../support/ledger.ts";
 import { isMissing } from "../support/needs.ts";
 import { WHOLE } from "../support/plants.ts";
 import { assertSucceeded, Program } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { makeCertificate } from "../support/tools.ts";
 import { eventually, inParallel } from "../support/waiting.ts";
-import { request } from "../support/wire.ts";
+import { createBytes } from "../support/wire.ts";
 
 /** Connections that stay open when the others end. */
 const STAYING = 5;
@@ -37,7 +37,7 @@ async function exhaust(
 
 /** Silent connections, and those in the middle of a body or of a handshake. */
 const PARTS = {
-  http: [new Uint8Array(), request("{}").subarray(0, -1)],
+  http: [new Uint8Array(), createBytes("{}").subarray(0, -1)],
   https: [Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00)],
 } as const;
 
@@ -63,7 +63,7 @@ for (const scheme of ["http", "https"] as const) {
         // A new connection: an old one does not prove that the service listens.
         using httpClient = Deno.createHttpClient({ caCerts });
         const target = { origin: program.origin, httpClient };
-        return await send(target, { id: 1n, plant: WHOLE });
+        return await sendCreate(target, { id: 1n, plant: WHOLE });
       };
       assert.ok(isStored(await create()));
       for (const bytes of PARTS[scheme]) {

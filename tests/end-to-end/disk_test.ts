@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { destroyPage, pagesOf } from "../support/accidents.ts";
-import { isStored, Ledger, send } from "../support/ledger.ts";
+import { isStored, Ledger, sendCreate } from "../support/ledger.ts";
 import { isMissing } from "../support/needs.ts";
 import { makeStore, range } from "../support/plants.ts";
 import {
@@ -72,7 +72,7 @@ Deno.test("a service that meets corruption answers every create with 503 from th
   const damaged = directory.names();
   await using program = await Program.start(store);
   const create = (id: bigint) =>
-    send(program, { id, plant: { name: "Monstera" } });
+    sendCreate(program, { id, plant: { name: "Monstera" } });
   assert.ok(isStored(await create(2_000n)));
   // The other ids are taken.
   for (const id of range(1n, 1_000)) {

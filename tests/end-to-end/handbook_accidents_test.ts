@@ -50,7 +50,7 @@ Deno.test({
     await using machine = await Machine.deploy();
     await withSeed(async (random) => {
       await machine.ledger.acknowledges(500);
-      const { events, acknowledged } = machine.ledger;
+      const { events: backup, acknowledged } = machine.ledger;
       await machine.succeed(HANDBOOK.BACK_UP);
       await machine.ledger.acknowledges(500);
       const lost = await damage(
@@ -67,10 +67,10 @@ Deno.test({
       const exported = await machine.succeed("plants export");
       const missing = creates.filter(({ id }) => !exported.includes(`:${id},`));
       for (const { id, plant, answeredAt } of missing) {
-        assert.ok(answeredAt > events, `${id} is not in the backup`);
+        assert.ok(answeredAt > backup, `${id} is not in the backup`);
         assert.ok(lost.includes(plant.name), `${id} was not in the lost page`);
       }
-      machine.ledger.forgetSince(events);
+      machine.ledger.forgetSince(backup);
     });
     await machine.assertHasAll();
   },
@@ -82,7 +82,7 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn(t) {
     await using machine = await Machine.deploy();
-    machine.ledger.sends({ id: 3n, plant: { name: "Ficus" } });
+    machine.ledger.mayStore({ id: 3n, plant: { name: "Ficus" } });
     await machine.succeed(
       `echo '{"id":3,"name":"Fern"}' | plants import -`,
       `echo '{"id":4,"name":"Fern"}' | plants import -`,
@@ -171,7 +171,7 @@ Deno.test({
     await using machine = await Machine.deploy();
     const plants = `seq 2000 | sed 's/.*/{"id":&,"name":"Monstera &"}/'`;
     for (let id = 1n; id <= 2_000n; id++) {
-      machine.ledger.sends({ id, plant: { name: `Monstera ${id}` } });
+      machine.ledger.mayStore({ id, plant: { name: `Monstera ${id}` } });
     }
     await machine.succeed(
       `${plants} | plants import -`,
@@ -221,7 +221,7 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const { events } = machine.ledger;
+    const backup = machine.ledger.events;
     await machine.succeed(HANDBOOK.BACK_UP);
     await machine.ledger.acknowledges(10);
     await machine.run(
@@ -240,7 +240,7 @@ Deno.test({
     }
     const restored = await machine.succeed(command);
     assert.match(restored, /^the service has the new store$/m);
-    machine.ledger.forgetSince(events);
+    machine.ledger.forgetSince(backup);
     await machine.assertHasAll();
   },
 });
@@ -327,7 +327,7 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const { events } = machine.ledger;
+    const backup = machine.ledger.events;
     await machine.succeed(HANDBOOK.BACK_UP);
     await machine.ledger.acknowledges(10);
     await machine.succeed(
@@ -362,7 +362,7 @@ Deno.test({
     const restored = await machine.succeed(ACCIDENTS.RESTORE_BACKUP);
     assert.match(restored, /^there is no old store at /m);
     assert.match(restored, /^the service has the new store$/m);
-    machine.ledger.forgetSince(events);
+    machine.ledger.forgetSince(backup);
     await machine.assertHasAll();
   },
 });
@@ -372,7 +372,7 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const { events } = machine.ledger;
+    const backup = machine.ledger.events;
     await machine.succeed(
       `echo '{"id":6,"name":"Fern"}' | plants import -`,
       HANDBOOK.BACK_UP,
@@ -403,7 +403,7 @@ Deno.test({
     const add = HANDBOOK.ADD_PLANTS.replace("OLD", olderStores(restored));
     const added = await machine.succeed(add, "plants remove -- 5 6");
     assert.match(added, /^\d{3,} created, [^]*^2 plants removed$/m);
-    machine.ledger.forgetSince(events);
+    machine.ledger.forgetSince(backup);
     await machine.assertHasAll();
   },
 });

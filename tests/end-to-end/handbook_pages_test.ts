@@ -101,7 +101,7 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const { events } = machine.ledger;
+    const backup = machine.ledger.events;
     const copies = "/var/backups/plant-store";
     await machine.succeed(
       HANDBOOK.BACK_UP,
@@ -131,7 +131,7 @@ Deno.test({
       HANDBOOK.BACK_UP,
     );
     assert.match(restored, /the service has the new store[^]*^active$/m);
-    machine.ledger.forgetSince(events);
+    machine.ledger.forgetSince(backup);
     await machine.assertHasAll();
   },
 });
@@ -186,13 +186,13 @@ Deno.test({
         'before=$(last); while [ "$(last)" = "$before" ]; do sleep 0.2; done',
       );
       await machine.ledger.acknowledges(100);
-      const { events } = machine.ledger;
+      const backup = machine.ledger.events;
       // The stop copies what is left.
       await machine.succeed(
         "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
         LITESTREAM.RESTORE,
       );
-      machine.ledger.forgetSince(events);
+      machine.ledger.forgetSince(backup);
       await machine.assertHasAll();
     }
     // It has the store open, and a restore and a move do not wait for it.

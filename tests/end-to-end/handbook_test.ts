@@ -1,6 +1,6 @@
 /** The blocks of the handbook, run as they are printed, on a Debian with systemd. */
 import assert from "node:assert/strict";
-import { send } from "../support/ledger.ts";
+import { sendCreate } from "../support/ledger.ts";
 import { ACCIDENTS, HANDBOOK, olderStores } from "../support/handbook.ts";
 import {
   DEPLOY,
@@ -78,7 +78,7 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    machine.ledger.sends({ id: 1n, plant: { name: "Monstera" } });
+    machine.ledger.mayStore({ id: 1n, plant: { name: "Monstera" } });
     const created = await machine.succeed(HANDBOOK.CREATE_PLANT);
     assert.match(created, /^HTTP\/1.1 200 OK\r$[^]*{"name":"Monstera"}/m);
     await machine.succeed(HANDBOOK.BACK_UP, "plants remove -- 1");
@@ -433,7 +433,7 @@ Deno.test({
       status,
     );
     assert.match(added, /: reloaded 2 tokens from [^]*^200$/m);
-    machine.ledger.sends({ id: 1n, plant: { name: "Monstera" } });
+    machine.ledger.mayStore({ id: 1n, plant: { name: "Monstera" } });
     const created = await machine.succeed(HANDBOOK.CREATE_PLANT);
     assert.match(created, /^HTTP\/1.1 200 OK\r$/m);
     const invalid = await machine.run(
@@ -653,7 +653,7 @@ END`,
         assert.equal(stored, '{"id":42,"name":"Monstera"}\n');
         // A client repeats the create of the plant as it was.
         const old = { id: 42n, plant: { name: "Ficus" } };
-        const { status } = await send(machine.service, old);
+        const { status } = await sendCreate(machine.service, old);
         assert.equal(status, 409);
       },
     );

@@ -9,13 +9,18 @@ import { eventually } from "../support/waiting.ts";
 
 /** What a start looks for before it opens the store, and which look it is. */
 const LOOKS: readonly (readonly [suffix: string, look: number])[] = [
+  // realPathOf(): is it a link to a file that is missing?
   ["", 1],
-  ["", 2],
-  ["", 3],
+  // openMsMax() has the size of the log.
   ["-wal", 1],
-  ["-wal", 2],
+  // inspect(): is it a log without its store?
   ["-journal", 1],
+  ["-wal", 2],
   ["-shm", 1],
+  // inspect(): is there a store?
+  ["", 2],
+  // WatchedFiles: which file is it?
+  ["", 3],
 ];
 
 for (const [suffix, look] of LOOKS) {

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { basename, dirname } from "node:path";
 import type { NewPlant } from "../../src/plant/plant.ts";
-import { isStored, send } from "../support/ledger.ts";
+import { isStored, sendCreate } from "../support/ledger.ts";
 import { isMissing } from "../support/needs.ts";
 import { toJson, writeLines } from "../support/plants.ts";
 import { assertSucceeded, Program, runProgram } from "../support/program.ts";
@@ -167,7 +167,7 @@ async function record(random: Random): Promise<Recording> {
     await inParallel(newPlants, async (newPlant) => {
       if (hasFailed) return;
       sent.set(`${newPlant.id}`, toJson(newPlant));
-      const answer = await send(program, newPlant);
+      const answer = await sendCreate(program, newPlant);
       if (!isStored(answer)) hasFailed = true;
     }, 24);
     await program.stop();

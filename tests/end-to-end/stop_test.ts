@@ -11,11 +11,11 @@ import {
 import { assertRefusal } from "../support/refusals.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { eventually } from "../support/waiting.ts";
-import { request, Wire } from "../support/wire.ts";
+import { createBytes, Wire } from "../support/wire.ts";
 
 const BODY = '{"id":7,"name":"Monstera"}';
 const IDLE = '{"id":1,"name":"idle"}';
-const HALF_BODY = request(BODY, { headers: ["content-length: 100"] });
+const HALF_BODY = createBytes(BODY, { headers: ["content-length: 100"] });
 
 /** Waits until creates are running. */
 async function untilRunning(program: Program, count: number): Promise<void> {
@@ -50,12 +50,12 @@ Deno.test("SIGTERM lets a running create finish, refuses a body that is arriving
   using arriving = await Wire.connect(port);
   await arriving.send(HALF_BODY);
   using idle = await Wire.connect(port);
-  await idle.send(request(IDLE));
+  await idle.send(createBytes(IDLE));
   assert.equal((await idle.reply())?.status, 200);
   using running = await Wire.connect(port);
   {
     using _lock = new StoreLock(store);
-    await running.send(request(BODY));
+    await running.send(createBytes(BODY));
     await untilRunning(program, 2);
     program.process.kill("SIGTERM");
     await program.printed(/SIGTERM: draining\n/);
@@ -100,7 +100,7 @@ Deno.test("a later signal ends a stop that is still waiting, with status 1", asy
   await using program = await Program.start(store);
   using running = await Wire.connect(program.port);
   using _lock = new StoreLock(store);
-  await running.send(request(BODY));
+  await running.send(createBytes(BODY));
   await untilRunning(program, 1);
   program.process.kill("SIGTERM");
   await program.printed(/draining/);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { ApiError, type ErrorName } from "../../src/api_errors.ts";
 import { BodyReader } from "../../src/http/body.ts";
 import { BODY_MS_MAX } from "../../src/limits.ts";
-import { requestOf, streamOf } from "../support/bodies.ts";
+import { bodyRequest, streamOf } from "../support/bodies.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 
 /** Returns a reader of bodies with a clock that the test sets. */
@@ -28,14 +28,14 @@ for (const length of [undefined, 100]) {
     const { clock, bodies } = setUp();
     const { stream, exhausted } = streamOf(["{"], "hangs");
     let isRefused = false;
-    const read = bodies.read(requestOf(stream, length))
+    const read = bodies.read(bodyRequest(stream, length))
       .finally(() => isRefused = true);
     await exhausted;
 
     clock.now += BODY_MS_MAX - 1;
     bodies.expire();
     // Another read passes through the same turns.
-    await bodies.read(requestOf(""));
+    await bodies.read(bodyRequest(""));
     assert.equal(isRefused, false);
     clock.now += 1;
     bodies.expire();
@@ -55,7 +55,7 @@ Deno.test("a body that trickles in does not extend its deadline", async () => {
     }(),
     "hangs",
   );
-  const read = bodies.read(requestOf(stream));
+  const read = bodies.read(bodyRequest(stream));
   await exhausted;
   clock.now += BODY_MS_MAX / 10;
   bodies.expire();
@@ -66,20 +66,20 @@ Deno.test("expire() and refuseAll() do not change a body that has arrived, nor l
   const { clock, bodies } = setUp();
   const encoder = new TextEncoder();
   const { stream, exhausted } = streamOf(["{}"]);
-  const read = bodies.read(requestOf(stream, 2));
+  const read = bodies.read(bodyRequest(stream, 2));
   await exhausted;
   assert.deepEqual(await read, encoder.encode("{}"));
   clock.now += BODY_MS_MAX;
   bodies.expire();
   bodies.refuseAll();
-  const later = await bodies.read(requestOf("[]", 2));
+  const later = await bodies.read(bodyRequest("[]", 2));
   assert.deepEqual(later, encoder.encode("[]"));
 });
 
 Deno.test("a refused body is not received any further", async () => {
   const { bodies } = setUp();
   const { stream, exhausted, send, cancelled } = streamOf(["{"], "hangs");
-  const read = bodies.read(requestOf(stream));
+  const read = bodies.read(bodyRequest(stream));
   await exhausted;
   bodies.refuseAll();
   await assertRefused(read, "shuttingDown");

@@ -27,7 +27,7 @@ const BASE_URL = "https://plants.example";
 const ADVICE =
   `create plants with POST ${BASE_URL}/plants; only the operator can read them`;
 
-const VALID: Draft = { body: '{"id":2,"name":"Fern"}' };
+const ACCEPTED: Draft = { body: '{"id":2,"name":"Fern"}' };
 
 const TAKEN = '{"id":1,"name":"Monstera"}';
 
@@ -104,7 +104,7 @@ const ROWS: readonly Row[] = [
   ...FAULTS.map(([error, message, addTo]): Row => [
     error,
     message,
-    (service) => send(service, addTo(VALID)),
+    (service) => send(service, addTo(ACCEPTED)),
   ]),
   [
     40801,
@@ -120,7 +120,7 @@ const ROWS: readonly Row[] = [
     /^internal error, logged as [0-9a-f-]{36}$/,
     (service) => {
       service.bug = new TypeError("a bug of this test");
-      return send(service, VALID);
+      return send(service, ACCEPTED);
     },
   ],
   [
@@ -128,7 +128,7 @@ const ROWS: readonly Row[] = [
     "the service is shutting down: send the same request again",
     async (service) => {
       await service.drain();
-      return await send(service, VALID);
+      return await send(service, ACCEPTED);
     },
   ],
   [
@@ -136,7 +136,7 @@ const ROWS: readonly Row[] = [
     "the service is busy: send the same request again",
     (service) => {
       service.becomeBusy();
-      return send(service, VALID);
+      return send(service, ACCEPTED);
     },
   ],
   [
@@ -144,7 +144,7 @@ const ROWS: readonly Row[] = [
     "the store failed or timed out, so the plant may or may not be stored: send the same request again",
     (service) => {
       service.store.problem = "out of order";
-      return send(service, VALID);
+      return send(service, ACCEPTED);
     },
   ],
   [
@@ -195,7 +195,7 @@ Deno.test("handle() refuses a request with several faults for the first one in t
   for (let combination = 1; combination < 2 ** FAULTS.length; combination++) {
     const faults = FAULTS.filter((_, i) => combination & 1 << i);
     const [[error = 0] = []] = faults;
-    let draft = VALID;
+    let draft = ACCEPTED;
     // An earlier fault replaces a later one in the same header.
     for (const [, , addTo] of faults.toReversed()) draft = addTo(draft);
     assertRefusal(await send(service, draft), { error });
@@ -211,7 +211,7 @@ Deno.test("handle() checks Host, path, method and token before it refuses a crea
   for (const [error, , addTo] of FAULTS) {
     const isEarlier = [40004, 40401, 40501, 40101, 40102].includes(error);
     const expected = { error: isEarlier ? error : 50301 };
-    assertRefusal(await send(service, addTo(VALID)), expected);
+    assertRefusal(await send(service, addTo(ACCEPTED)), expected);
   }
   assert.equal(service.stored().length, 1);
 });
@@ -220,8 +220,8 @@ Deno.test("handle() refuses every POST with 50302 while the service is busy, wha
   const service = new TestService(BASE_URL);
   service.becomeBusy();
   const drafts: Draft[] = [
-    VALID,
-    ...FAULTS.map(([, , addTo]) => ({ ...addTo(VALID), method: "POST" })),
+    ACCEPTED,
+    ...FAULTS.map(([, , addTo]) => ({ ...addTo(ACCEPTED), method: "POST" })),
     ...ROUTES.map(({ path }) => ({ target: path, body: "" })),
   ];
   for (const draft of drafts) {

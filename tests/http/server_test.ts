@@ -12,7 +12,7 @@ import { assertRefusal } from "../support/refusals.ts";
 import { replaced } from "../support/replaced.ts";
 import { TestService, TOKENS, VALID } from "../support/service.ts";
 import { inTime, settled } from "../support/waiting.ts";
-import { exchange, request } from "../support/wire.ts";
+import { createBytes, exchange } from "../support/wire.ts";
 
 /** Nothing is logged. */
 const LOG = new Log("text", assert.fail);
@@ -38,7 +38,10 @@ Deno.test("a Host with a zone is accepted on a socket, and one that is no host c
   // The zone of Python's urllib and of Node, and that of RFC 6874.
   for (const zone of ["%br-lan", "%25eth0~1"]) {
     const line = "GET /livez HTTP/1.1";
-    const bytes = request("", { line, headers: [`host: [fe80::1${zone}]`] });
+    const bytes = createBytes("", {
+      line,
+      headers: [`host: [fe80::1${zone}]`],
+    });
     const reply = await exchange(port, bytes);
     assert.equal(reply?.status, 200);
   }
@@ -48,7 +51,7 @@ Deno.test("a Host with a zone is accepted on a socket, and one that is no host c
       ["GET /x HTTP/1.1", "a/livez?"],
     ] as const
   ) {
-    const bytes = request(VALID, { line, headers: [`host: ${host}`] });
+    const bytes = createBytes(VALID, { line, headers: [`host: ${host}`] });
     assertRefusal(await exchange(port, bytes), refused);
   }
 

@@ -13,7 +13,11 @@ import { FakeStore } from "../support/fake_store.ts";
 import { LOCKED } from "../support/stores.ts";
 import { settled } from "../support/waiting.ts";
 
-// The simulation has more creates that expire, and more failures of a store.
+// Each create here runs at once up to its commit, which then waits, because the
+// store is paused: `await store.finishCommit()` lets the oldest one end, and everything
+// that follows from it happen. `store.operations` has the commits and
+// reads so far. What a commit contains is what this file is about, so it compares
+// them exactly. The simulation has more creates that expire, and more failures.
 
 const PLANT: Plant = { name: "Monstera" };
 
@@ -68,10 +72,11 @@ Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
     const batches = () => store.operations.map(([, ...ids]) => ids.length);
     for (let id = 0; id < 120; id++) create(id, { name: "a".repeat(chars) });
     assert.deepEqual(batches(), [1, count]);
-    await store.writeAll();
+    await store.finishCommits();
     assert.equal(Math.max(...batches()), count);
     assert.equal(store.plants.size, 120);
-    // None is queued any more, so the second one waits for more.
+    // The queue is empty, so the first of these starts a commit of its own, and the
+    // second one waits in the queue.
     create(120);
     create(121);
     assert.equal(store.pending.length, 1);
@@ -88,9 +93,9 @@ Deno.test("a commit beside another one starts only with a full batch", async () 
   create(7);
   assert.deepEqual(store.operations.slice(2), [["commit", 5n, 6n, 7n]]);
   create(8);
-  await store.write();
+  await store.finishCommit();
   assert.equal(store.operations.length, 3);
-  await store.writeAll();
+  await store.finishCommits();
   assert.deepEqual(store.operations.slice(3), [["commit", 8n]]);
 });
 
@@ -98,8 +103,8 @@ Deno.test("a commit beside another one, whose creates are answered in part, star
   const { store, create } = setUp({ plantsMax: 3, inFlightMax: 3 });
   store.plants.set(1n, PLANT);
   for (const id of [20, 1, 21]) create(id);
-  await store.write();
-  await store.write();
+  await store.finishCommit();
+  await store.finishCommit();
   create(22);
   const last = [["commit", 1n, 21n], ["read", 1n, 21n], ["commit", 21n]];
   assert.deepEqual(store.operations.slice(1), last);
@@ -109,7 +114,7 @@ Deno.test("creates of one id that wait for a commit to start are in that commit 
   const { store, create } = setUp();
   create(9);
   const creates = [create(1), create(1), create(1, { name: "Ficus" })];
-  await store.writeAll();
+  await store.finishCommits();
   assert.deepEqual(outcomesOf(creates), ["stored", "replayed", "conflict"]);
   assert.deepEqual(store.operations, [["commit", 9n], ["commit", 1n]]);
   assert.deepEqual(store.plants.get(1n), PLANT);
@@ -119,10 +124,10 @@ Deno.test("a create that arrives during the commit of its id is answered by a la
   const { store, create } = setUp();
   const first = create(1);
   const second = create(1);
-  await store.write();
+  await store.finishCommit();
   assert.deepEqual(outcomesOf([first, second]), ["stored", undefined]);
   store.plants.delete(1n);
-  await store.write();
+  await store.finishCommit();
   assert.equal(second.outcome, "stored");
   assert.deepEqual(store.plants.get(1n), PLANT);
 });
@@ -131,11 +136,11 @@ Deno.test("a batch reads before it commits if the last one had existing ids", as
   const { store, commits, create } = setUp();
   store.plants.set(1n, PLANT).set(2n, { name: "Ficus" }).set(4n, null);
   const creates = [1, 2, 3].map((id) => create(id));
-  await store.writeAll();
+  await store.finishCommits();
   for (const id of [4, 5, 6]) {
     creates.push(create(id));
     await settled();
-    await store.writeAll();
+    await store.finishCommits();
   }
   assert.deepEqual(
     outcomesOf(creates),
@@ -172,9 +177,9 @@ Deno.test("a programmer error is not reported as one of the store, and does not 
     unhandled.resolve(event.reason);
   }, { once: true });
   const creates = [create(1), create(2)];
-  await store.writeAll();
+  await store.finishCommits();
   assert.equal(await unhandled.promise, bug);
-  await store.writeAll();
+  await store.finishCommits();
   assert.deepEqual(outcomesOf(creates), ["stored", "stored"]);
   assert.equal(commits.length, 1);
 });
@@ -185,9 +190,9 @@ Deno.test("a commit is reported with its start, which is after the read before i
   create(1);
   create(2);
   clock.now = 1_000;
-  await store.write();
+  await store.finishCommit();
   clock.now = 1_250;
-  await store.write();
+  await store.finishCommit();
   assert.deepEqual(commits, [1_000]);
 });
 
@@ -195,9 +200,9 @@ Deno.test("a commit that meets a lock is repeated until the lock is released", a
   const { store, commits, errors, create } = setUp();
   const [first] = [create(1), create(2)];
   store.problem = "database is locked";
-  for (let tries = 0; tries < 3; tries++) await store.write();
+  for (let tries = 0; tries < 3; tries++) await store.finishCommit();
   store.problem = undefined;
-  await store.writeAll();
+  await store.finishCommits();
   assert.equal(first.outcome, "stored");
   assert.deepEqual(store.operations, [
     ...Array(4).fill(["commit", 1n]),
@@ -216,18 +221,18 @@ Deno.test("a commit that meets a lock is repeated until its creates expire, one 
   const second = create(2);
   clock.now = COMMIT_MS_MAX - 1;
   committer.expire();
-  await store.write();
+  await store.finishCommit();
   assert.deepEqual(errors.splice(0), []);
   clock.now = COMMIT_MS_MAX;
   committer.expire();
   assert.deepEqual(outcomesOf([first, second]), [undefined, undefined]);
-  await store.write();
+  await store.finishCommit();
   assert.deepEqual(outcomesOf([first, second]), ["failed", undefined]);
   assert.deepEqual(errors.splice(0), [LOCKED]);
-  await store.write();
+  await store.finishCommit();
   clock.now += 1_000;
   committer.expire();
-  await store.write();
+  await store.finishCommit();
   assert.equal(second.outcome, "failed");
   assert.deepEqual(errors.splice(0), [LOCKED]);
   assert.equal(store.pending.length, 0);
@@ -241,9 +246,9 @@ Deno.test("a commit without an answer is reported as such after one that met a l
   const { store, clock, errors, committer, create } = setUp();
   store.problem = "database is locked";
   const first = create(1);
-  await store.write();
+  await store.finishCommit();
   store.problem = undefined;
-  await store.write();
+  await store.finishCommit();
   assert.equal(first.outcome, "stored");
   create(2);
   clock.now += COMMIT_MS_MAX;
@@ -260,7 +265,7 @@ Deno.test("a commit whose creates have expired holds the queue back no longer", 
   clock.now = COMMIT_MS_MAX;
   committer.expire();
   assert.deepEqual(store.operations, [["commit", 1n], ["commit", 2n]]);
-  await store.writeAll();
+  await store.finishCommits();
   assert.deepEqual(outcomesOf([first, second]), ["failed", "stored"]);
 });
 
@@ -268,7 +273,7 @@ Deno.test("a read before a commit that meets a lock is repeated until its create
   const { store, clock, errors, committer, create } = setUp();
   store.plants.set(1n, PLANT);
   create(1);
-  await store.write();
+  await store.finishCommit();
   store.problem = "database is locked";
   const outcomes = [create(1), create(2)];
   await settled();

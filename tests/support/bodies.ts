@@ -50,7 +50,7 @@ export function streamOf(
 }
 
 /** Returns a request with a body, and a Content-Length if one is given. */
-export function requestOf(
+export function bodyRequest(
   body: BodyInit | null,
   contentLength?: number | string,
 ): Request {

@@ -20,7 +20,7 @@ export class FakeStore implements Store {
 
   constructor(readonly commitBounds: CommitBounds = COMMITS_FILE) {}
 
-  /** From now on commits wait for {@link write} or {@link resume}. */
+  /** From now on commits wait for {@link finishCommit} or {@link resume}. */
   pause(): this {
     this.#isPaused = true;
     return this;
@@ -28,14 +28,14 @@ export class FakeStore implements Store {
 
   resume(): void {
     this.#isPaused = false;
-    while (this.pending.length > 0) this.write();
+    while (this.pending.length > 0) this.finishCommit();
   }
 
   async commit(plants: readonly NewPlant[]): Promise<"committed" | "exists"> {
     this.operations.push(["commit", ...plants.map(({ id }) => id)]);
     const { promise, resolve } = Promise.withResolvers<void>();
     this.pending.push(resolve);
-    if (!this.#isPaused) this.write();
+    if (!this.#isPaused) this.finishCommit();
     await promise;
     this.#failIfTold();
     if (plants.some(({ id }) => this.plants.has(id))) return "exists";
@@ -61,7 +61,7 @@ export class FakeStore implements Store {
   verifyFiles(): void {}
 
   /** Carries out the oldest pending commit, and what waits for it. */
-  write(): Promise<void> {
+  finishCommit(): Promise<void> {
     const commit = this.pending.shift();
     assert.ok(commit !== undefined, "expected a commit, got none");
     commit();
@@ -69,8 +69,8 @@ export class FakeStore implements Store {
   }
 
   /** Carries out commits until none is pending. */
-  async writeAll(): Promise<void> {
-    while (this.pending.length > 0) await this.write();
+  async finishCommits(): Promise<void> {
+    while (this.pending.length > 0) await this.finishCommit();
   }
 
   #failIfTold(): void {

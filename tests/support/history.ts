@@ -90,15 +90,18 @@ export class History {
   /** Whether the store may carry out a create again while it has no reply. */
   repeatsCreates = false;
 
-  /** Records a create that is sent now, or the write of another program. */
-  sends({ id, plant }: NewPlant): Create {
+  /**
+   * Records that a plant may be stored from now on: by a create that is sent now, or
+   * by another program.
+   */
+  mayStore({ id, plant }: NewPlant): Create {
     const create = { id, plant, ...this.#sentNow() };
     this.sent.getOrInsertComputed(id, () => []).push(create);
     return create;
   }
 
-  /** Records a removal that starts now. */
-  removes(id: bigint): Operation {
+  /** Records that a plant may be removed from now on. */
+  mayRemove(id: bigint): Operation {
     const removal = { id, plant: undefined, ...this.#sentNow() };
     this.removals.getOrInsertComputed(id, () => []).push(removal);
     return removal;

@@ -40,10 +40,10 @@ function violationsOf(events: string, repeatsCreates = false): string[] {
     if (kind === "!") stored.set(ID, { name });
     else if (kind === "=") sent.get(name)?.(Number(event.slice(2)));
     else if (/\w/.test(name)) {
-      const create = history.sends({ id: ID, plant: { name } });
+      const create = history.mayStore({ id: ID, plant: { name } });
       sent.set(name, (answer) => history.answered(create, answer));
     } else {
-      const removal = history.removes(ID);
+      const removal = history.mayRemove(ID);
       sent.set(name, (answer) => history.answered(removal, answer));
     }
   }
@@ -97,8 +97,8 @@ function drawHistory(random: Random) {
       left--;
       const plant = { name: random.pick(["A", "B"]) };
       const operation = random.chance(0.4)
-        ? history.removes(ID)
-        : history.sends({ id: ID, plant });
+        ? history.mayRemove(ID)
+        : history.mayStore({ id: ID, plant });
       operations.push(operation);
       open.push(operation);
       continue;

@@ -20,8 +20,11 @@ export function isStored({ status }: Answer): boolean {
   return status === 200;
 }
 
-/** Sends a create and reads its reply; never rejects. */
-export async function send(
+/**
+ * Sends a create and reads its reply: status 0 if the connection is lost.
+ * @throws {assert.AssertionError} if the reply breaks the contract
+ */
+export async function sendCreate(
   target: Target,
   newPlant: NewPlant,
   signal?: AbortSignal,
@@ -54,8 +57,8 @@ export class Ledger extends History {
     newPlant: NewPlant,
     signal?: AbortSignal,
   ): Promise<Answer> {
-    const create = this.sends(newPlant);
-    const reply = await send(program, newPlant, signal);
+    const create = this.mayStore(newPlant);
+    const reply = await sendCreate(program, newPlant, signal);
     this.answered(create, reply.error ?? reply.status);
     return reply;
   }

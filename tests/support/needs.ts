@@ -51,7 +51,7 @@ export const NSPAWN: readonly string[] = [
   Deno.env.get("MACHINE") ?? "/nonexistent",
 ];
 
-/** The image that that of the service is built from. */
+/** The image from which the image of the service is built. */
 const BASE_IMAGE = "gcr.io/distroless/cc-debian12:nonroot";
 
 const TOOLS = {
@@ -76,7 +76,7 @@ const TOOLS = {
     () => Deno.build.os === "linux",
     "the open files of lost stores, and full devices",
   ],
-  docker: [
+  container: [
     byCommand(
       `test -x "$PLANT_STORE" && docker image inspect ${BASE_IMAGE}`,
     ),
@@ -130,7 +130,7 @@ async function main(): Promise<void> {
     await import(new URL(`../../${file}`, import.meta.url).href);
   }
   // The gate runs these with its binary, if the machine has the image.
-  if (hasTool("GATE")) skipped.delete("docker");
+  if (hasTool("GATE")) skipped.delete("container");
   if (skipped.size === 0) return;
   console.log("\nTests that a missing tool would enable (tests/README.md):");
   for (const [name, count] of skipped) {

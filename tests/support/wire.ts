@@ -38,7 +38,7 @@ export function concatenate(
 }
 
 /** Returns the bytes of a create, with a Content-Length unless one is given. */
-export function request(
+export function createBytes(
   body: string | Uint8Array,
   {
     line = "POST /plants HTTP/1.1",

@@ -1,3 +1,18 @@
+/**
+ * Random creates, sent to one or two instances of the service while their store
+ * fails. What an arrow points to is used:
+ *
+ *     simulation.ts -> the real Service   one for each instance, between both:
+ *       |  sends the creates                |
+ *       |                                   v
+ *       |                              simulated_store.ts   operations that fail, hang
+ *       v                                   |               or are late
+ *     model.ts                              v
+ *       what an instance may answer    simulated_world.ts   what is on disk, the draws,
+ *                                           |               and what was reached
+ *                                           v
+ *                                      virtual_time.ts      events in their order
+ */
 import assert from "node:assert/strict";
 import { numberFromEnv, seedOfRun } from "../../support/random.ts";
 import { REACHED, simulate } from "./simulation.ts";
