@@ -166,7 +166,19 @@ Deno.test({
       await server.succeed(`cp ${env} /etc/env; echo LOG_FORMAT=x >> ${env}`);
       assert.match(await server.fail(CONTAINER.SERVE), /LOG_FORMAT/);
       await server.ledger.acknowledges(100);
-      await server.succeed(`cp /etc/env ${env}`);
+      // A port that another program has stops the service until it is corrected.
+      {
+        using other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+        await server.succeed(
+          `cp /etc/env ${env}; sed -i s/PORT=.*/PORT=${other.addr.port}/ ${env}`,
+        );
+        assert.match(
+          await server.fail(CONTAINER.SERVE),
+          /Address already in use[^]*\nplants: the service is not ready: see the lines above$/m,
+        );
+      }
+      await server.succeed(`cp /etc/env ${env}`, CONTAINER.SERVE);
+      await server.ledger.acknowledges(100);
       // Only an import reads what is pasted after a command.
       assert.match(
         await server.succeed("printf 'plants check\\necho read\\n' | bash"),

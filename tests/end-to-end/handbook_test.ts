@@ -371,7 +371,7 @@ Deno.test({
     );
     assert.match(
       open.stderr,
-      /^(plants-restore: nothing has changed: .* than \/mnt\/plants\/plants\.db, so do NOT stop it: .* unmounted\n){2}$/m,
+      /^(plants-restore: nothing has changed: .* than \/mnt\/plants\/plants\.db, so do NOT stop it: .* unmount what was mounted above it\n){2}$/m,
     );
     await machine.succeed("! ls /mnt/plants", disk, HANDBOOK.APPLY_SETTINGS);
     const failed = await machine.succeed(
