@@ -35,7 +35,12 @@ export async function check(settings: Settings): Promise<number> {
   const stores = isNewStore ? "creates a new store in" : "stores plants in";
   add("kv", `${stores} ${store.name}`);
   if (store.kind === "server") add("kvToken", "its token is set");
-  else add("kvCreate", `${mayCreate ? "may create" : "never creates"} a store`);
+  else {
+    const creates = mayCreate
+      ? "creates a store if there is none"
+      : "never creates a store";
+    add("kvCreate", creates);
+  }
   const count = countOf(tokens.length, "token", "tokens");
   if (tokenFile !== undefined) {
     add("tokenFile", `accepts ${count} in ${tokenFile}`);

@@ -104,7 +104,7 @@ const SETTINGS = {
     variable: "BASE_URL",
     placeholder: "URL",
     help:
-      "address for clients, if different, such as https://plants.example; all paths begin with its path",
+      "address for clients, if different, such as https://plants.example/api; creates then go to /api/plants",
     expected: "an http or https URL without a user, a query or a fragment",
     parse: parseBaseUrl,
   },

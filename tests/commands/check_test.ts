@@ -36,7 +36,7 @@ Deno.test("check() prints a line for each setting that applies, and which are de
     "listens on 127.0.0.1 (default)",
     "listens on port 8000 (default)",
     `creates a new store in ${store} (KV_PATH)`,
-    "may create a store (default)",
+    "creates a store if there is none (default)",
     "generates a token (default)",
     "is reached at the address it listens on (default)",
     "serves http (default)",
