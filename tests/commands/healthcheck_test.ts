@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { checkHealth } from "../../src/commands/healthcheck.ts";
+import { isMissing } from "../support/needs.ts";
 import { assertOneLine, runProgram } from "../support/program.ts";
 import { settings } from "../support/settings.ts";
 
@@ -30,19 +31,29 @@ function serve(status: number, hostname = "127.0.0.1") {
   };
 }
 
-Deno.test("checkHealth() requests /readyz below the path of the base URL, locally for all addresses", async () => {
-  for (const [local, all] of [["127.0.0.1", "0.0.0.0"], ["::1", "::"]]) {
-    await using server = serve(200, local);
-    const { port } = server;
-    for (const host of [`${local}`, `${all}`]) {
-      assert.equal(await checkHealth(settings({ host, port })), 0);
-      const flags = { host, port, "base-url": "https://plants.example/api/" };
-      assert.equal(await checkHealth(settings(flags)), 0);
-      const requests = server.requests.splice(0);
-      assert.deepEqual(requests, ["GET /readyz", "GET /api/readyz"]);
-    }
-  }
-});
+for (
+  const [local, all, ...tools] of [
+    ["127.0.0.1", "0.0.0.0"],
+    ["::1", "::", "IPv6"],
+  ] as const
+) {
+  Deno.test({
+    name:
+      `checkHealth() requests /readyz below the path of the base URL, at ${local} also for ${all}`,
+    ignore: isMissing(...tools),
+    async fn() {
+      await using server = serve(200, local);
+      const { port } = server;
+      for (const host of [local, all]) {
+        assert.equal(await checkHealth(settings({ host, port })), 0);
+        const flags = { host, port, "base-url": "https://plants.example/api/" };
+        assert.equal(await checkHealth(settings(flags)), 0);
+        const requests = server.requests.splice(0);
+        assert.deepEqual(requests, ["GET /readyz", "GET /api/readyz"]);
+      }
+    },
+  });
+}
 
 Deno.test("checkHealth() fails unless the service answers 200", async () => {
   for (const status of [503, 404, 201]) {

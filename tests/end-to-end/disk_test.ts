@@ -6,7 +6,7 @@ import { isStored, Ledger, sendCreate } from "../support/ledger.ts";
 import { isMissing } from "../support/needs.ts";
 import { makeStore, range } from "../support/plants.ts";
 import {
-  assertStatesOnce,
+  assertRecovered,
   assertSucceeded,
   Program,
   replyStatus,
@@ -55,8 +55,9 @@ Deno.test({
       await untilReady(program, 200);
       // A create that was answered 503 can be repeated.
       await ledger.settle(program);
-      assertStatesOnce(program);
-      assertSucceeded(await program.stop());
+      const ended = await program.stop();
+      assertSucceeded(ended);
+      assertRecovered(ended);
     }
     assert.equal(await ledger.assertFile(path), 200);
   },

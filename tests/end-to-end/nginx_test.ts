@@ -55,7 +55,8 @@ class Nginx extends BackgroundProcess {
     servicePorts: readonly number[],
     edit = (text: string) => text,
   ): Promise<Nginx> {
-    const directory = new TemporaryDirectory();
+    await using unstarted = new AsyncDisposableStack();
+    const directory = unstarted.use(new TemporaryDirectory());
     // The worker processes have another user.
     Deno.chmodSync(directory.path, 0o755);
     const { cert, key } = await makeCertificate(directory, "nginx");
@@ -79,8 +80,9 @@ class Nginx extends BackgroundProcess {
       directory.file("nginx.conf"),
       SURROUNDINGS.replaceAll("DIRECTORY", directory.path),
     );
-    const nginx = new Nginx(port, directory);
+    const nginx = unstarted.use(new Nginx(port, directory));
     await nginx.causes(listens(port));
+    unstarted.move();
     return nginx;
   }
 

@@ -6,7 +6,7 @@ import { isStored, Ledger } from "../support/ledger.ts";
 import { isMissing } from "../support/needs.ts";
 import { WHOLE } from "../support/plants.ts";
 import {
-  assertStatesOnce,
+  assertRecovered,
   assertSucceeded,
   Program,
   replyStatus,
@@ -80,10 +80,11 @@ Deno.test({
       await untilReady(program);
     }
     await ledger.settle(program);
-    assertStatesOnce(program);
+    const ended = await program.stop();
+    assertSucceeded(ended);
+    assertRecovered(ended);
     // What Deno's client prints at each retry, unless DENO_LOG silences it.
-    assert.doesNotMatch(program.stderr, /^KV Connect/m);
-    assertSucceeded(await program.stop());
+    assert.doesNotMatch(ended.stderr, /^KV Connect/m);
     await server.kill();
     assert.equal(await ledger.assertFile(file), Number(lastId));
   },

@@ -20,9 +20,12 @@ const LOG = new Log("text", assert.fail);
 const HERE = { handle: () => Promise.resolve(new Response("here")) };
 
 /** Starts a server on a free port; it must log nothing. */
-function start(handle: (request: Request) => Promise<Response>): Server {
+function start(
+  handle: (request: Request) => Promise<Response>,
+): Server & AsyncDisposable {
   const address = { host: "127.0.0.1", port: 0, tls: undefined };
-  return listen(address, LOG, () => ({ handle }));
+  const server = listen(address, LOG, () => ({ handle }));
+  return { ...server, [Symbol.asyncDispose]: () => server.shutdown() };
 }
 
 function addressOf({ address }: Server): ListenAddress {
@@ -32,7 +35,7 @@ function addressOf({ address }: Server): ListenAddress {
 
 Deno.test("a Host with a zone is accepted on a socket, and one that is no host cannot change the path", async () => {
   const service = new TestService();
-  const server = start((request) => service.handle(request));
+  await using server = start((request) => service.handle(request));
   const { port } = addressOf(server);
   const refused = { error: 40004 };
   // The zone of Python's urllib and of Node, and that of RFC 6874.
@@ -57,6 +60,7 @@ Deno.test("a Host with a zone is accepted on a socket, and one that is no host c
 
   // Over HTTP/2 without `:authority`, the URL has the host of this header.
   const session = http2.connect(server.address);
+  using _session = { [Symbol.dispose]: () => session.destroy() };
   const stream = session.request({
     ":method": "POST",
     ":path": "/nope",
@@ -69,17 +73,14 @@ Deno.test("a Host with a zone is accepted on a socket, and one that is no host c
     stream.setEncoding("utf8").toArray(),
     () => "a reply over HTTP/2",
   );
-  session.destroy();
   assert.equal(JSON.parse(reply).error, refused.error);
-
-  await server.shutdown();
   assert.deepEqual(service.stored(), []);
 });
 
 Deno.test("shutdown() resolves when running requests have their replies, and frees the address", async () => {
   const arrived = Promise.withResolvers<void>();
   const resumed = Promise.withResolvers<void>();
-  const server = start(async () => {
+  await using server = start(async () => {
     arrived.resolve();
     await resumed.promise;
     return new Response("late");
@@ -89,10 +90,11 @@ Deno.test("shutdown() resolves when running requests have their replies, and fre
   let isDone = false;
   const done = server.shutdown().then(() => isDone = true);
   await settled();
-  assert.equal(isDone, false);
+  const isDoneBefore = isDone;
   resumed.resolve();
   assert.equal(await (await running).text(), "late");
   await done;
+  assert.equal(isDoneBefore, false);
   tryToListen(addressOf(server));
 });
 

@@ -9,6 +9,7 @@ import { isMissing, type ToolName } from "../support/needs.ts";
 import { read } from "../support/readme.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
+import { inTime } from "../support/waiting.ts";
 
 /** The status, the text and the header Retry-After of a reply. */
 type Answer = readonly [status: number, text: string, after?: string];
@@ -84,7 +85,7 @@ async function run(
   const output = await runTool("sh", ["-c", `exec ${command} ${path}`], { env })
     .catch((error) => String(error));
   server.close();
-  await once(server, "close");
+  await inTime(once(server, "close"), () => "the end of all connections");
   const pausesS = Array.from(
     output.matchAll(/^.*pause (.*)$/gm),
     ([, pause]) => Number(pause) * unitS,
@@ -159,6 +160,7 @@ Deno.test("samples() retries without a reply, and after every status for which t
   for (const sample of Object.values(others)) {
     assert.ok(sample.includes(`0, ${statuses}`), sample);
   }
+  // The picture in the README has them at the edge to the next try.
   assert.ok(read("README.md").includes(`|"${statuses},`));
   const { html } = renderPage("https://plants.test");
   const words = html.replaceAll(/\s+/g, " ");

@@ -115,7 +115,8 @@ export class Ledger extends History {
   /** Does the same with the lines of an export. */
   assertLines(text: string): number {
     const stored = new Map<bigint, unknown>();
-    for (const line of text.trimEnd().split("\n")) {
+    const lines = text === "" ? [] : text.trimEnd().split("\n");
+    for (const line of lines) {
       const [, id = "", plant = ""] = /^{"id":(-?\d+),(.*)$/.exec(line) ?? [];
       stored.set(BigInt(id), JSON.parse(`{${plant}`));
     }

@@ -41,6 +41,16 @@ function byCommand(command: string): () => boolean {
   };
 }
 
+/** Whether the machine has the address of IPv6 for itself; many containers have none. */
+function hasIpv6(): boolean {
+  try {
+    Deno.listen({ hostname: "::1", port: 0 }).close();
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** How to run something in a copy of Debian whose changes are in memory. */
 export const NSPAWN: readonly string[] = [
   "--quiet",
@@ -72,6 +82,7 @@ const TOOLS = {
     () => (Deno.env.get("GATE") ?? "") !== "",
     "memory under load, on an idle machine",
   ],
+  IPv6: [hasIpv6, "an address of IPv6"],
   Linux: [
     () => Deno.build.os === "linux",
     "the open files of lost stores, and full devices",

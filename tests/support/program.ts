@@ -240,12 +240,17 @@ export async function untilReady(
 }
 
 /**
- * Asserts that a service has reported its store, and no state of it twice in a row.
- * On a busy machine, a failing store may also give no answer for a while.
+ * Asserts that a service has reported how its store failed and recovered, and no
+ * state of it twice in a row. On a busy machine, a failing store may also give no
+ * answer for a while.
  */
-export function assertStatesOnce({ stderr }: Program): void {
-  const states = stderr.match(/the store (fails: .*|has recovered)$/gm) ?? [];
-  assert.notEqual(states.length, 0);
+export function assertRecovered({ stderr }: Ended): void {
+  const states = stderr.match(
+    /error: the store fails: .*|info: the store has recovered$/gm,
+  ) ??
+    [];
+  assert.match(states[0] ?? "", /fails/, stderr);
+  assert.match(states.at(-1) ?? "", /recovered/, stderr);
   for (const [i, state] of states.entries()) {
     assert.notEqual(state, states[i - 1], stderr);
   }
