@@ -50,7 +50,7 @@ Deno.test({
     await using machine = await Machine.deploy();
     await withSeed(async (random) => {
       await machine.ledger.acknowledges(500);
-      const { events: backup, acknowledged } = machine.ledger;
+      const { now: backup, acknowledged } = machine.ledger;
       await machine.succeed(HANDBOOK.BACK_UP);
       await machine.ledger.acknowledges(500);
       const lost = await damage(
@@ -221,7 +221,7 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const backup = machine.ledger.events;
+    const backup = machine.ledger.now;
     await machine.succeed(HANDBOOK.BACK_UP);
     await machine.ledger.acknowledges(10);
     await machine.run(
@@ -327,7 +327,7 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const backup = machine.ledger.events;
+    const backup = machine.ledger.now;
     await machine.succeed(HANDBOOK.BACK_UP);
     await machine.ledger.acknowledges(10);
     await machine.succeed(
@@ -372,7 +372,7 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const backup = machine.ledger.events;
+    const backup = machine.ledger.now;
     await machine.succeed(
       `echo '{"id":6,"name":"Fern"}' | plants import -`,
       HANDBOOK.BACK_UP,

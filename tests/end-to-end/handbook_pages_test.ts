@@ -101,7 +101,7 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const backup = machine.ledger.events;
+    const backup = machine.ledger.now;
     const copies = "/var/backups/plant-store";
     await machine.succeed(
       HANDBOOK.BACK_UP,
@@ -186,7 +186,7 @@ Deno.test({
         'before=$(last); while [ "$(last)" = "$before" ]; do sleep 0.2; done',
       );
       await machine.ledger.acknowledges(100);
-      const backup = machine.ledger.events;
+      const backup = machine.ledger.now;
       // The stop copies what is left.
       await machine.succeed(
         "systemctl stop plant-store; rm -r /var/lib/plant-store/current",

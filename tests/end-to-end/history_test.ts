@@ -217,7 +217,7 @@ async function sendCreates(
       await pause(random.int(...RETRY_MS));
       if (random.chance(0.7)) continue;
     }
-    newPlant = drawNewPlant(random, ledger.events);
+    newPlant = drawNewPlant(random, ledger.now);
   }
 }
 
@@ -232,7 +232,7 @@ async function removePlants(
   const random = new Random(seed + 1 + CLIENTS);
   using open = closing(await openExistingStore(store));
   for (let last = 0; last < LAST_REMOVALS; last += over.aborted ? 1 : 0) {
-    const id = drawUsedId(random, ledger.events);
+    const id = drawUsedId(random, ledger.now);
     const removal = ledger.mayRemove(id);
     const answer = await removePlant(open, id)
       .then((wasThere) => wasThere ? 200 : ABSENT, () => 0);
@@ -241,15 +241,15 @@ async function removePlants(
   }
 }
 
-function drawNewPlant(random: Random, events: number): NewPlant {
-  const id = drawUsedId(random, events);
+function drawNewPlant(random: Random, now: number): NewPlant {
+  const id = drawUsedId(random, now);
   const plants = random.chance(0.03) ? LONGEST_PLANTS : SIMILAR_PLANTS;
   return { id, plant: random.pick(plants) };
 }
 
 /** Draws an id, mostly one of the few that are in use. */
-function drawUsedId(random: Random, events: number): bigint {
-  const last = Math.floor(events / EVENTS_PER_STEP);
+function drawUsedId(random: Random, now: number): bigint {
+  const last = Math.floor(now / EVENTS_PER_STEP);
   const first = random.chance(0.9) ? Math.max(0, last - STEPS_IN_USE + 1) : 0;
   const step = BigInt(random.int(first, last));
   return random.pick(

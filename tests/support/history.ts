@@ -26,7 +26,7 @@ export interface Operation {
   readonly id: bigint;
   /** `undefined` for a removal. */
   readonly plant: Plant | undefined;
-  /** The positions of both events among all events of the history. */
+  /** The times of both, counted as {@link History.now}. */
   readonly sentAt: number;
   answeredAt: number;
   /**
@@ -85,8 +85,8 @@ export class History {
   readonly acknowledged = new Map<bigint, Create>();
   /** Every removal that was started, by its id. */
   readonly removals = new Map<bigint, Operation[]>();
-  /** Operations that were sent, plus replies. */
-  events = 0;
+  /** The time, counted in events: operations that were sent, and their answers. */
+  now = 0;
   /** Whether the store may carry out a create again while it has no reply. */
   repeatsCreates = false;
 
@@ -110,7 +110,7 @@ export class History {
   /** Records the answer to an operation. */
   answered(operation: Operation, answer: number): void {
     operation.answer = answer;
-    operation.answeredAt = this.events++;
+    operation.answeredAt = this.now++;
     if (answer === 200 && isCreate(operation)) {
       this.acknowledged.getOrInsert(operation.id, operation);
     }
@@ -135,7 +135,7 @@ export class History {
   }
 
   #sentNow() {
-    return { sentAt: this.events++, answeredAt: NaN, answer: 0 };
+    return { sentAt: this.now++, answeredAt: NaN, answer: 0 };
   }
 }
 

@@ -78,12 +78,13 @@ export class Ledger extends History {
   }
 
   /**
-   * Forgets the replies since an event, as if none had arrived: a backup that was
+   * Forgets the replies since a time, as if none had arrived: a backup that was
    * made then may lack these plants.
+   * @param time what {@link now} was
    */
-  forgetSince(event: number): void {
+  forgetSince(time: number): void {
     for (const create of [...this.sent.values()].flat()) {
-      if (create.answeredAt < event) continue;
+      if (create.answeredAt < time) continue;
       create.answer = 0;
       this.acknowledged.delete(create.id);
     }
