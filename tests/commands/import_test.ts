@@ -181,7 +181,7 @@ function toLatin1(text: string): string {
   return Buffer.from(text).toString("latin1");
 }
 
-Deno.test("importPlants() refuses a line above BODY_BYTES_MAX if no create could have stored its plant, and stores the lines after it", async () => {
+Deno.test("importPlants() refuses a plant that fits no body of a create, and stores the lines after it", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const refused = [

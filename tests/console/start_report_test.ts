@@ -22,6 +22,7 @@ function reported(
   started: StartReport = STARTED,
 ): readonly string[] {
   const printed: string[] = [];
+  // The lines for people go to stderr past the log.
   using _ = replaced(console, "error", (text) => void printed.push(text));
   const config = readConfig({ kv: "/srv/plants.db", "log-format": format });
   reportStart(new Log(format), config, started);

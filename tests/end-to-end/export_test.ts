@@ -64,7 +64,7 @@ Deno.test("an import and an export beside a service that creates lose nothing, a
 
 const NAME = /Monstera \d+/g;
 
-Deno.test("export of a store with a destroyed page misses at most the plants of that page, and ends with 0 only if it misses none", async () => {
+Deno.test("export of a store with a destroyed page misses at most its plants, and ends with 0 only if it misses none", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   const plants = newPlants(range(1n, 1_000));
@@ -76,6 +76,7 @@ Deno.test("export of a store with a destroyed page misses at most the plants of 
   for (let number = 1; number <= pages; number++) {
     Deno.copyFileSync(store, copy);
     destroyPage(copy, number);
+    // A process each: a page that Deno reads unchecked would end this one.
     const { status, stdout, stderr } = await runProgram(
       ["export", "--kv", copy],
     );

@@ -99,7 +99,7 @@ async function flood(
 
 Deno.test({
   name:
-    "creates beyond CREATES_RUNNING_MAX are refused with 50302, and the others take a bounded memory and leave nothing in it",
+    "creates beyond CREATES_RUNNING_MAX are refused with 50302, and the others take little memory, which they free",
   ignore: isMissing("GATE"),
   async fn() {
     using directory = new TemporaryDirectory();

@@ -230,7 +230,7 @@ async function assertSurvives(
 
 Deno.test({
   name:
-    "a power cut at any moment loses no acknowledged plant, but would if replies preceded the sync",
+    "a power cut at any moment loses no acknowledged plant, and a reply before the sync would be found",
   ignore: isMissing("strace"),
   fn: () =>
     withSeed(async (random) => {

@@ -24,7 +24,7 @@ function assertPrinted(ended: Ended, stdout: string, stderr = ""): void {
   assert.deepEqual(ended, { status: 0, signal: null, stdout, stderr });
 }
 
-Deno.test("serve stores a plant, refuses another token and an invalid body, and ends with SIGTERM; healthcheck succeeds meanwhile", async () => {
+Deno.test("serve stores a plant, refuses another token and an invalid body, is healthy, and ends with SIGTERM", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   await using program = await Program.start(store);

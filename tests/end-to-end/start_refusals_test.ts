@@ -82,8 +82,8 @@ for (
   });
 }
 
-/** Variables of Deno that make an answer untrue, and what Deno does with them. */
-const UNTRUE = [
+/** Variables with which Deno does something else than the flags say, and what. */
+const MISLEADING = [
   [
     "DENO_SERVE_ADDRESS",
     "duplicate,tcp:127.0.0.1:0",
@@ -93,7 +93,7 @@ const UNTRUE = [
   ["DENO_KV_PATH_PREFIX", "/tmp", "open another store"],
 ] as const;
 
-Deno.test("a command refuses a variable of Deno that makes its answer untrue, and changes no file", async () => {
+Deno.test("a command refuses a variable with which Deno would use another address or store, and changes no file", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   {
@@ -104,7 +104,7 @@ Deno.test("a command refuses a variable of Deno that makes its answer untrue, an
   const names = directory.names();
   const ofService = ["serve --port 0", "check"];
   const ofStore = ["import /dev/null", "export", "remove 1"];
-  for (const [name, value, effect] of UNTRUE) {
+  for (const [name, value, effect] of MISLEADING) {
     const commands = name === "DENO_SERVE_ADDRESS"
       ? ofService
       : [...ofService, ...ofStore];

@@ -104,7 +104,7 @@ Deno.test("a later signal ends a stop that is still waiting, with status 1", asy
   await untilRunning(program, 1);
   program.process.kill("SIGTERM");
   await program.printed(/draining/);
-  // The first of these count as the signal above.
+  // Signals within half a second count as one, so it is sent until one is later.
   const again = setInterval(() => void program.stop("SIGTERM"), 100);
   const { status, stderr } = await program.ended()
     .finally(() => clearInterval(again));

@@ -14,10 +14,10 @@ import { LOCKED } from "../support/stores.ts";
 import { settled } from "../support/waiting.ts";
 
 // Each create here runs at once up to its commit, which then waits, because the
-// store is paused: `await store.finishCommit()` lets the oldest one end, and everything
-// that follows from it happen. `store.operations` has the commits and
-// reads so far. What a commit contains is what this file is about, so it compares
-// them exactly. The simulation has more creates that expire, and more failures.
+// store is paused: `await store.finishCommit()` lets the oldest one end, and
+// everything that follows from it happen. `store.operations` has the commits and
+// reads so far. This file is about what a commit contains, so it compares them
+// exactly. The simulation has more creates that expire, and more failures.
 
 const PLANT: Plant = { name: "Monstera" };
 
@@ -75,8 +75,8 @@ Deno.test("a batch has as many plants as COMMIT_CHARS_MAX allows", async () => {
     await store.finishCommits();
     assert.equal(Math.max(...batches()), count);
     assert.equal(store.plants.size, 120);
-    // The queue is empty, so the first of these starts a commit of its own, and the
-    // second one waits in the queue.
+    // The queue is empty, so the first of these starts a commit of its own, and
+    // the second one waits in the queue.
     create(120);
     create(121);
     assert.equal(store.pending.length, 1);
@@ -99,7 +99,7 @@ Deno.test("a commit beside another one starts only with a full batch", async () 
   assert.deepEqual(store.operations.slice(3), [["commit", 8n]]);
 });
 
-Deno.test("a commit beside another one, whose creates are answered in part, starts only with a full batch", async () => {
+Deno.test("a commit beside one whose creates are answered in part starts only with a full batch", async () => {
   const { store, create } = setUp({ plantsMax: 3, inFlightMax: 3 });
   store.plants.set(1n, PLANT);
   for (const id of [20, 1, 21]) create(id);

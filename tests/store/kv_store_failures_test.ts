@@ -73,7 +73,8 @@ Deno.test("commit() and probe() meet the lock of another process at once, and wr
   await store.commit(newPlants([1n]));
   {
     using _lock = new StoreLock(path);
-    // SQLite itself would wait for 5 s, each time, and block every commit meanwhile.
+    // SQLite itself would wait for 5 s, each time, and block every commit meanwhile:
+    // with 30 ids, this would take longer than WAIT_MS_MAX.
     await inTime(
       (async () => {
         for (const id of range(2n, 30)) {

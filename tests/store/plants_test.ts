@@ -135,7 +135,7 @@ for (const { where, tools, open } of STORES) {
 
   Deno.test({
     name:
-      `listPlants() has a plant whose id many keys of another program share, in both directions, ${where}`,
+      `listPlants() skips many keys of another program between two plants, in both directions, ${where}`,
     ignore: isMissing(...tools),
     async fn() {
       await using opened = await open();

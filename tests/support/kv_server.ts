@@ -40,6 +40,7 @@ export class KvServer implements AsyncDisposable {
     this.#running?.process.kill("SIGCONT");
   }
 
+  /** Starts its process, at first and after {@link kill}. */
   async restart(): Promise<void> {
     const address = `127.0.0.1:${this.port}`;
     this.#running = new BackgroundProcess(pathOf("DENOKV"), {

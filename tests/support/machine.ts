@@ -145,7 +145,7 @@ export class Machine implements AsyncDisposable {
     this.#startClients();
   }
 
-  /** Cuts the power. */
+  /** Stops the clients, then cuts the power. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#stopClients();
     await this.#parts.disposeAsync();

@@ -78,8 +78,8 @@ type RequestBody =
   | ReadableStream<Uint8Array<ArrayBuffer>>;
 
 /**
- * Returns a request, by default a create, as the runtime passes it on. A stream as its body has no
- * Content-Length, unless the headers give one.
+ * Returns a request, by default a create, as the runtime passes it on. A stream as
+ * its body has no Content-Length, unless the headers give one.
  */
 export function newRequest(
   body: RequestBody,
