@@ -67,10 +67,10 @@ interface Run {
 }
 
 for (
-  const [count, instances] of [[1, "one instance"], [
-    2,
-    "two instances",
-  ]] as const
+  const { count, instances } of [
+    { count: 1, instances: "one instance" },
+    { count: 2, instances: "two instances" },
+  ]
 ) {
   Deno.test(`creates through ${instances} on one file, and removals, are exact when they are killed, stopped and restarted`, async () => {
     using directory = new TemporaryDirectory();

@@ -149,18 +149,6 @@ Deno.test("a create fails at its deadline while another process keeps the lock, 
   assert.deepEqual(await listed(store), { plants: [other] });
 });
 
-Deno.test("removePlant() fails while another process keeps the lock, and removes nothing", async () => {
-  await using opened = await TestStore.inFile();
-  const { store, path } = opened;
-  await store.commit(newPlants([1n]));
-  {
-    using _lock = new StoreLock(path);
-    const removing = removePlant(store, 1n, 500);
-    await assert.rejects(removing, isStoreError("locked"));
-  }
-  assert.deepEqual(await listed(store), { plants: newPlants([1n]) });
-});
-
 /** Returns what a listing yields, and the kind of its error if it ends early. */
 async function listed(store: KvStore, reverse = false) {
   const plants: PlantEntry[] = [];
