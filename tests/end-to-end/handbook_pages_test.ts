@@ -267,14 +267,14 @@ for (
     ["prometheus/README.md", "PROMETHEUS", PROMETHEUS],
   ] as const
 ) {
-  Deno.test(`every block of deploy/${page} has a name, and a test runs it`, () => {
+  Deno.test(`every block of deploy/${page} has a name, and a test uses it`, () => {
     const printed = blocksIn(`src/deploy/${page}`).map(({ text }) => text);
     assert.deepEqual(Object.values(blocks).sort(), printed.sort());
     const paths = [...filesIn("tests/end-to-end/"), "tests/support/machine.ts"];
     const tests = paths.map(read).join("");
     for (const name of Object.keys(blocks)) {
       const use = new RegExp(`\\b${of}\\.${name}\\b`);
-      assert.match(tests, use, `no test runs ${of}.${name}`);
+      assert.match(tests, use, `no test uses ${of}.${name}`);
     }
   });
 }
