@@ -147,3 +147,10 @@ Deno.test("probe() writes, also if another program has stored something of that 
   await store.probe();
   assert.ok(Deno.statSync(`${path}-wal`).size > size);
 });
+
+Deno.test("databaseBytes is the size of the file", async () => {
+  await using opened = await TestStore.inFile();
+  const { store, path } = opened;
+  assert.equal(await store.commit(newPlants([1n])), "committed");
+  assert.equal(store.databaseBytes, Deno.statSync(path).size);
+});
