@@ -20,12 +20,21 @@ interface Sample {
   readonly tools: readonly ToolName[];
   readonly file: string;
   readonly command: string;
+  /** What a reader changes in it. */
+  readonly edit?: (code: string) => string;
   readonly print?: string;
   readonly unitS?: number;
 }
 
+const CURL: Sample = {
+  language: "curl",
+  tools: ["curl"],
+  file: "create.sh",
+  command: "sh",
+};
+
 const SAMPLES: readonly Sample[] = [
-  { language: "curl", tools: ["curl"], file: "create.sh", command: "sh" },
+  CURL,
   {
     language: "TypeScript",
     tools: [],
@@ -58,7 +67,7 @@ const REQUEST = {
  * service that gives these answers, one a request, and then none.
  */
 async function run(
-  { language, file, command, print = "", unitS = NaN }: Sample,
+  { language, file, command, edit, print = "", unitS = NaN }: Sample,
   answers: readonly Answer[],
 ) {
   const requests: unknown[] = [];
@@ -78,7 +87,8 @@ async function run(
 
   using directory = new TemporaryDirectory();
   const path = directory.file(file);
-  const code = samples(`http://127.0.0.1:${address.port}`)[language] ?? "";
+  const sample = samples(`http://127.0.0.1:${address.port}`)[language] ?? "";
+  const code = edit?.(sample) ?? sample;
   const pause = /\b(?:await |time\.)sleep\((.*)\)/;
   Deno.writeTextFileSync(path, code.replace(pause, `${print}("pause", $1)`));
   const env = { ACCESS_TOKEN: "a-token", NO_COLOR: "1" };
@@ -141,6 +151,29 @@ for (const sample of SAMPLES) {
     },
   });
 }
+
+Deno.test({
+  name:
+    "curl in a script, with the flags of the README, prints the last status, and repeats no 409",
+  ignore: isMissing("curl"),
+  async fn() {
+    const flags = /write\s`(.*)` instead of `(-i)` and `(.*)`/;
+    const [, added = "", ...removed] = flags.exec(read("README.md")) ?? [];
+    const script: Sample = {
+      ...CURL,
+      edit: (code) =>
+        'cd "$(dirname "$0")"\n' +
+        removed.reduce((left, flag) => left.replace(flag, ""), code) +
+        ` ${added}; cat reply.json`,
+    };
+    const stored = await run(script, [[503, "a long error"], [200, "stored"]]);
+    assert.equal(stored.output, "200stored");
+    assert.deepEqual(stored.requests, [REQUEST, REQUEST]);
+    const refused = await run(script, [[409, "taken"]]);
+    assert.equal(refused.output, "409taken");
+    assert.deepEqual(refused.requests, [REQUEST]);
+  },
+});
 
 Deno.test("samples() calls POST /plants below the base URL", () => {
   for (const sample of Object.values(samples("https://plants.test/api"))) {
