@@ -436,6 +436,14 @@ Deno.test({
     machine.ledger.mayStore({ id: 1n, plant: { name: "Monstera" } });
     const created = await machine.succeed(HANDBOOK.CREATE_PLANT);
     assert.match(created, /^HTTP\/1.1 200 OK\r$/m);
+    // An editor of Windows has saved the file.
+    const windows = await machine.succeed(
+      "cp -p /etc/plant-store.token /etc/unix; sed -i 's/$/\\r/' /etc/plant-store.token",
+      HANDBOOK.LOAD_TOKENS,
+      HANDBOOK.CREATE_PLANT,
+      "cp -p /etc/unix /etc/plant-store.token",
+    );
+    assert.match(windows, /^HTTP\/1.1 200 OK\r$/m);
     const invalid = await machine.run(
       "echo a token >> /etc/plant-store.token",
       HANDBOOK.LOAD_TOKENS,
