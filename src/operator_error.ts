@@ -14,10 +14,10 @@ const LASTING = [
 ];
 
 /** Exit status if the command line or the configuration must change. */
-export const EXIT_CONFIGURATION: number = 2;
+export const EXIT_CONFIGURATION = 2;
 
 /** Exit status of other failures, such as a port in use or a full disk. */
-export const EXIT_FAILURE: number = 1;
+export const EXIT_FAILURE = 1;
 
 /**
  * Returns the exit status of a problem: 1 if it can pass by itself, so that a
@@ -32,7 +32,10 @@ export class OperatorError extends Error {
   override readonly name = "OperatorError";
 
   /** @param message what failed, why, and what to do */
-  constructor(message: string, readonly exitStatus = EXIT_CONFIGURATION) {
+  constructor(
+    message: string,
+    readonly exitStatus: number = EXIT_CONFIGURATION,
+  ) {
     super(message);
   }
 }

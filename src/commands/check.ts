@@ -56,7 +56,7 @@ export async function check(settings: Settings): Promise<number> {
   await writeStdout(lines.join(""));
   if (port === 0) {
     const name = settings.nameOf("port");
-    warn(`healthcheck cannot find a service on a free port: set ${name}`);
+    warn(`healthcheck cannot find the service, because ${name} is 0`);
   }
   const address = originOf(bound, port, tls !== undefined);
   for (const { message } of warningsOf(config, address)) warn(message);

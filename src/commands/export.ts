@@ -73,7 +73,8 @@ export async function exportPlants(
     printLine(`${damage.ids} cannot be read: ${why}`);
   }
   if (skipped === 0 && damage === undefined) return 0;
-  printLine(`${exported} exported, ${skipped} skipped`);
+  const missing = damage === undefined ? "" : ", others cannot be read";
+  printLine(`${exported} exported, ${skipped} skipped${missing}`);
   return EXIT_FAILURE;
 }
 
@@ -111,8 +112,8 @@ async function writeAll(
   const rest = listPlants(store, forward.lastId, true);
   const backward = await writeListing(rest, writePage);
   const error = forward.error ?? backward.error;
-  // Without an error and a further plant, nothing is missing: an operator has removed
-  // the last plants meanwhile, or only the read of the highest id has failed.
+  // If there is no error and no further plant, nothing is missing. Then an operator has
+  // removed the last plants meanwhile, or only the read of the highest id has failed.
   if (error === undefined && backward.lastId === undefined) return undefined;
   const after = forward.lastId === undefined ? "" : ` after ${forward.lastId}`;
   const before = backward.lastId === undefined

@@ -8,11 +8,14 @@ import type { StoreError, StoreErrorKind } from "../store/store_error.ts";
 /** The page of the handbook about these problems, as a release has it. */
 const ACCIDENTS = "deploy/accidents/README.md";
 
+/** What to do about a KV Connect server that fails. */
+const SERVER_ADVICE =
+  `check its address, and its token in ${KV_TOKEN_VARIABLE}`;
+
 /** Returns what to do about a problem of a store. */
-function adviceFor(
-  kind: StoreErrorKind,
-  { setting, createSetting }: StoreSetting,
-): string {
+function adviceFor(kind: StoreErrorKind, store: StoreSetting): string {
+  const { setting, createSetting } = store;
+  const isServer = store.kind === "server";
   return {
     "path": `check the path in ${setting}, and what is there`,
     "no store":
@@ -27,23 +30,21 @@ function adviceFor(
     "newer format": "run the plant-store that stored them",
     "lost":
       `do not restart the service before the files are put back or copied, see ${ACCIDENTS}`,
-    "locked": "stop that process, or use a local file system",
-    "no answer": "another process may have locked it, or its disk hangs",
-    "other": "",
+    "locked": "wait for that process or stop it, or use a local file system",
+    "changed": "run the command again",
+    "no answer": isServer
+      ? SERVER_ADVICE
+      : "another process may have locked it, or its disk hangs",
+    "other": isServer ? SERVER_ADVICE : "",
   }[kind];
 }
 
-const SERVER_ADVICE =
-  `check its address, and its token in ${KV_TOKEN_VARIABLE}`;
-
 /** Says what is wrong with a store, and what to do. */
 export function explain(
-  { kind, message, isTransient }: StoreError,
+  { kind, message }: StoreError,
   store: StoreSetting,
 ): string {
-  const advice = store.kind === "server" && isTransient
-    ? SERVER_ADVICE
-    : adviceFor(kind, store);
+  const advice = adviceFor(kind, store);
   return advice === "" ? message : `${message}: ${advice}`;
 }
 

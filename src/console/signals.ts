@@ -24,8 +24,8 @@ export function stopSignal(clock: Clock = SYSTEM_CLOCK): Promise<Deno.Signal> {
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     Deno.addSignalListener(signal, () => stop(signal));
   }
-  // SIGHUP stops the service if its terminal has closed; any other one reloads the
-  // tokens.
+  // The terminal sends SIGHUP when it closes. That also reloads the tokens, as every
+  // SIGHUP does, which is of no use then, and does no harm.
   if (Deno.stderr.isTerminal()) {
     Deno.addSignalListener("SIGHUP", () => {
       if (!Deno.stderr.isTerminal()) stop("SIGHUP");

@@ -43,7 +43,7 @@ export function warningsOf(
         "and TLS_KEY, or the https address of a proxy as BASE_URL",
     });
   }
-  const invalid = explainInvalidity(tls?.cert ?? "", Date.now());
+  const invalid = tls && explainInvalidity(tls.cert, Date.now());
   if (invalid !== undefined) {
     warnings.push({ event: "certificate", message: invalid });
   }

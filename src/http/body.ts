@@ -23,7 +23,8 @@ interface PendingBody {
 
 /**
  * Reads the bodies of requests, bounded in bytes and in time. A body that is refused
- * while it arrives can keep its part in memory until the client disconnects.
+ * while it arrives leaves the bytes that have arrived in memory until the client
+ * disconnects.
  */
 export class BodyReader {
   readonly #clock: Clock;

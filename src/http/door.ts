@@ -31,7 +31,7 @@ export class Door {
     return true;
   }
 
-  /** Counts a create that has its reply. */
+  /** A create has its reply, and leaves. */
   leave(): void {
     this.#creates--;
     if (this.#creates === 0) this.#drained?.resolve();

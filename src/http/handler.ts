@@ -98,8 +98,8 @@ export class RequestHandler {
   }
 
   /**
-   * Answers a request of `http/server.ts`. The door must admit every POST request as a
-   * create. A busy service refuses it before it checks anything else. If a refusal
+   * Answers a request of `http/server.ts`. Every POST request must first enter the
+   * door. If the service is busy, it is refused, and nothing is checked. If a refusal
    * cost as much as a create, an overloaded service would do little else.
    */
   async handle(request: Request): Promise<Response> {

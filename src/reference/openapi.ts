@@ -166,7 +166,7 @@ function describeRefusals() {
         value: { error: row.error, message: exampleMessage(row) },
       }]);
       return [status, {
-        // The specification describes this status with two words.
+        // The specification of the API calls this status "unexpected error".
         description: status === 400
           ? `unexpected error, with one of these numbers. ${cases}`
           : cases,

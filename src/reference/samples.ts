@@ -3,8 +3,8 @@ import python from "./samples/create.py" with { type: "text" };
 import typescript from "./samples/create.ts" with { type: "text" };
 
 /**
- * Returns a create with curl, without retries. The prompt of the shell follows the
- * reply on a line of its own.
+ * Returns a create with curl, without retries. `-w` ends the reply with a line break,
+ * so that the prompt of the shell is on the next line.
  */
 export function curlSample(baseUrl: string, token = "$ACCESS_TOKEN"): string {
   return String.raw`curl -i '${baseUrl.replaceAll("'", "%27")}/plants' \

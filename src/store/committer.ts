@@ -106,9 +106,9 @@ export class Committer {
   /**
    * Starts commits for the queue. While a create depends on a commit in flight, the
    * next commit starts only with a full batch, because a commit has a high fixed
-   * cost. A commit whose creates have all expired no longer delays the next one: it
-   * may never end. Only the number of plants counts: large plants that fill a
-   * batch earlier wait all the same.
+   * cost. A batch is full if it has the maximum number of plants, however large they
+   * are. A commit whose creates have all expired may never end, so it does not delay
+   * the next one.
    */
   #startCommits(): void {
     const { plantsMax } = this.#store.commitBounds;

@@ -28,15 +28,18 @@ const PLANTS = "plants";
 const READ_KEYS_MAX = 10;
 
 /**
- * Keys that a listing fetches at once: Deno KV's limit. A run of 100 ids spans at most
- * 397 ids.
+ * Keys that a listing fetches at once: Deno KV's limit. It is more than a run of ids can
+ * span: see {@link RUN_GAP_MAX}.
  */
 export const LIST_KEYS_MAX = 1_000;
 
 /** Minimum ids in a run: one listing costs about as much as so many reads. */
 const RUN_IDS_MIN = 4;
 
-/** Maximum distance between two ids of a run: a listing also reads those between. */
+/**
+ * Maximum distance between two ids of a run: a listing also reads those between. The
+ * 100 ids of the largest commit span at most 99 * 4 + 1.
+ */
 const RUN_GAP_MAX = 4n;
 
 /** Returns the key of a plant. */

@@ -93,8 +93,8 @@ export const ALWAYS: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
  */
 export class KvStore implements Store {
   readonly #connection: Connection;
-  /** Why the store has ended, if it has. */
-  #end: StoreError | undefined;
+  /** The error that has ended the store, if one has. */
+  #endedBy: StoreError | undefined;
 
   constructor(connection: Connection) {
     this.#connection = connection;
@@ -181,13 +181,13 @@ export class KvStore implements Store {
   }
 
   #requireOpen(): void {
-    if (this.#end !== undefined) throw this.#end;
+    if (this.#endedBy !== undefined) throw this.#endedBy;
   }
 
   /** Recognizes an error, and records it if it ends the store. */
   #record(thrown: unknown): StoreError {
     const error = this.#connection.recognize(thrown);
-    if (error.endsStore) this.#end ??= error;
+    if (error.endsStore) this.#endedBy ??= error;
     return error;
   }
 }

@@ -120,7 +120,7 @@ export function removePlant(
       if (ok) return true;
       // The change may be this very removal.
       if (store.repeatsWrites) {
-        throw new StoreError("other", "another client has changed it");
+        throw new StoreError("changed", "another client has changed it");
       }
     }
   });

@@ -31,8 +31,9 @@ export async function pauseForLock(): Promise<void> {
 }
 
 /**
- * Runs an operation with a time limit, which is above {@link LAST_TRY_MS}. Repeats
- * the operation while another process has the lock.
+ * Runs an operation with a time limit. Repeats the operation while another process has
+ * the lock.
+ * @param timeoutMs more than {@link LAST_TRY_MS}
  * @throws {StoreError} the error of the last try, or "no answer" if it hangs
  */
 export async function retryWhileLocked<T>(

@@ -31,10 +31,12 @@ const KINDS = {
   /** Deno has opened another store in place of the file. */
   "elsewhere": {},
   /**
-   * A file of the open store was deleted, moved or replaced. The store has ended,
-   * but a restart finds files that were put back.
+   * A file of the open store was deleted, moved or replaced. This run cannot use the
+   * store again. A restart can, if the files were put back.
    */
   "lost": { endsStore: true, isTransient: true, isOutcomeUnknown: true },
+  /** Another client of a KV Connect server has changed a plant that was to be removed. */
+  "changed": { isTransient: true, isOutcomeUnknown: true },
   /** An operation took too long. */
   "no answer": { isTransient: true, isOutcomeUnknown: true },
   /** A full disk, a failing one, or anything unknown. */

@@ -12,7 +12,7 @@ type Level = keyof typeof JOURNAL_PREFIX;
 /** Fields of a log entry besides its message, for programs. */
 export type LogFields = Readonly<Record<string, string | number | boolean>>;
 
-/** The log on stderr: one entry per event, no requests, no configured token. */
+/** The log on stderr, one entry per event. Requests and configured tokens are never logged. */
 export class Log {
   readonly #format: LogFormat;
   readonly #write: (text: string) => void;

@@ -67,7 +67,7 @@ Deno.test("check() names the flag or the variable that has a setting, prints no 
     "is reached at https://plants.example/api (--base-url)",
     "serves http (default)",
     "logs as json (LOG_FORMAT)",
-  ], "warning: healthcheck cannot find a service on a free port: set --port");
+  ], "warning: healthcheck cannot find the service, because --port is 0");
 });
 
 Deno.test("check() warns of tokens in clear text at the address of the host, as a start does", async () => {

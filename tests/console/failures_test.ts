@@ -30,7 +30,12 @@ for (
       FILE,
       /^x: do not restart the service before .*, see deploy\/accidents\/README\.md$/,
     ],
-    ["locked", FILE, /^x: stop that process, or use a local file system$/],
+    [
+      "locked",
+      FILE,
+      /^x: wait for that process or stop it, or use a local file system$/,
+    ],
+    ["changed", SERVER, /^x: run the command again$/],
     [
       "elsewhere",
       FILE,

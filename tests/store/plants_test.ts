@@ -187,7 +187,10 @@ for (const { where, tools, open } of STORES) {
       const ids = range(1n, 10);
       await store.commit(newPlants(ids));
       let removed = 0;
-      const isTooLate = isStoreError("other", "another client has changed it");
+      const isTooLate = isStoreError(
+        "changed",
+        "another client has changed it",
+      );
       await inParallel([...ids, ...ids, ...ids], async (id) => {
         try {
           if (await removePlant(store, id)) removed++;
@@ -261,7 +264,7 @@ for (const [what, change] of CHANGES) {
       using other = await openInterrupted(opened.location, async () => {
         await change(kv, key);
       });
-      const changed = isStoreError("other", "another client has changed it");
+      const changed = isStoreError("changed", "another client has changed it");
       await assert.rejects(removePlant(other, 1n), changed);
       const kept = what === "replaced" ? [[key, WHOLE]] : [];
       assert.deepEqual(await entriesOf(kv), kept);

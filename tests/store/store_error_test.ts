@@ -134,6 +134,7 @@ Deno.test("a StoreError has the properties of its kind", () => {
     ["newer format", "isDamage"],
     ["lost", "endsStore", "isTransient", "isOutcomeUnknown"],
     ["locked", "isTransient"],
+    ["changed", "isTransient", "isOutcomeUnknown"],
     ["no answer", "isTransient", "isOutcomeUnknown"],
     ["other", "isTransient", "isOutcomeUnknown"],
   ];

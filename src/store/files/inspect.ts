@@ -72,9 +72,8 @@ export function inspect(path: string): PathContent {
       `SQLite keeps its own files under names that end with ${suffix}`,
     );
   }
-  // Another process may be creating the store. It creates the database before the
-  // journal, and sets WAL mode in the database before it writes the WAL. So the
-  // database is examined last: it is there if its journal or its WAL was found.
+  // Another process may be creating the store. The database is examined last: it is
+  // there before its journal, and in WAL mode before its WAL has content.
   const journal = examine(path + JOURNAL_SUFFIX);
   const wal = examine(path + WAL_SUFFIX);
   const index = examine(path + SHM_SUFFIX);
@@ -137,9 +136,9 @@ function isInWalMode(path: string): boolean {
  */
 function inspectTables(path: string, isAlone: boolean): PathContent {
   try {
-    // Read-only if another file is beside the database: closing a writable database
-    // would copy the WAL into it, or delete the WAL. A database alone is writable, so
-    // that SQLite removes its temporary files.
+    // If another file is beside the database, it is opened read-only, because closing
+    // a writable one would copy the WAL into it, or delete the WAL. A database alone is
+    // opened writable, so that SQLite removes its temporary files.
     using database = new DatabaseSync(path, { readOnly: !isAlone });
     const tables = database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => name);
