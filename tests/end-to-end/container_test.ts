@@ -9,7 +9,7 @@ import { createDuring } from "../support/instances.ts";
 import { Ledger } from "../support/ledger.ts";
 import { CONTAINER, olderStores } from "../support/handbook.ts";
 import { isMissing } from "../support/needs.ts";
-import { BINARY, type Target, TOKEN } from "../support/program.ts";
+import { BINARY, occurrences, type Target, TOKEN } from "../support/program.ts";
 import { ROOT } from "../support/readme.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { freePort } from "../support/tools.ts";
@@ -72,13 +72,14 @@ class Server implements AsyncDisposable {
     this.#stack.defer(async () => {
       await this.run("docker rm -f plant-store");
     });
-    await this.succeed(
+    const installed = await this.succeed(
       CONTAINER.INSTALL,
       `sed -i s/PORT=.*/PORT=${this.#port}/ /etc/plant-store/env`,
       `echo ${TOKEN} > /etc/plant-store/token`,
       // Replaces neither.
       CONTAINER.INSTALL,
     );
+    assert.equal(occurrences(installed, /^created a new token in /gm), 1);
     // There is no store to start with.
     assert.match(
       await this.fail(CONTAINER.SERVE),
