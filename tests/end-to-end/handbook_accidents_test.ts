@@ -11,6 +11,8 @@ const IN_STORE = "cd /var/lib/plant-store/current";
 
 const RESTART = "systemctl restart plant-store";
 
+const PID = "systemctl show -P MainPID plant-store";
+
 /** Holds SQLite's lock on the database, as another program. */
 const LOCK =
   `perl -MFcntl -e '$lock = pack "ssx4qqix4", F_WRLCK, 0, 1 << 30, 512, 0;
@@ -404,6 +406,33 @@ Deno.test({
     const added = await machine.succeed(add, "plants remove -- 5 6");
     assert.match(added, /^\d{3,} created, [^]*^2 plants removed$/m);
     machine.ledger.forgetSince(backup);
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "a restore of a file leaves out no plant of a service that is just starting",
+  ignore: isMissing("MACHINE"),
+  async fn() {
+    await using machine = await Machine.deploy();
+    await machine.ledger.acknowledges(100);
+    const { stderr } = await machine.run(
+      "systemctl stop plant-store; plants export > file",
+      "systemctl start --no-block plant-store",
+      "until [ $(systemctl show -P SubState plant-store) = start-post ]; do :; done",
+      // It has no open file yet, and stores plants as soon as the file is read.
+      `export pid=$(${PID}); kill -STOP $pid`,
+      `zcat() { kill -CONT $pid
+        until [ $(plants export | wc -l) -gt $(wc -l < file) ]; do :; done
+        command zcat "$@"; }; export -f zcat`,
+      "plants-restore file",
+    );
+    assert.match(
+      stderr,
+      /^plants-restore: the service has changed .*\n.*: systemctl start plant-store\n$/,
+    );
+    await machine.succeed("systemctl start plant-store");
     await machine.assertHasAll();
   },
 });
