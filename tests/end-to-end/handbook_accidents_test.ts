@@ -130,8 +130,16 @@ Deno.test({
     await t.step(
       "a restore by reflex, once and again, leaves the backup out",
       async () => {
-        for (const _ of [1, 2]) {
-          const restored = await machine.succeed(ACCIDENTS.RESTORE);
+        const count = "ls -d /var/lib/plant-store/current.old-* | wc -l";
+        for (
+          const restore of [
+            ACCIDENTS.RESTORE,
+            // Ctrl-C comes too late: the old store is no longer in its place.
+            `before=$(${count})
+            ${interrupted("plants-restore", `[ $(${count}) != $before ]`)}`,
+          ]
+        ) {
+          const restored = await machine.succeed(restore);
           assert.match(
             restored,
             /^reading the old store, .*current\/plants\.db, /m,
