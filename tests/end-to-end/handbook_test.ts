@@ -351,6 +351,30 @@ Deno.test({
 });
 
 Deno.test({
+  name:
+    "after a power cut at the end of a move, the machine starts with the new store",
+  ignore: isMissing("MACHINE"),
+  async fn() {
+    await using machine = await Machine.deploy();
+    const { status } = await machine.run(
+      mount("/mnt"),
+      // systemd has not read yet that the service may write to the new disk.
+      `systemctl() { [ $1 != daemon-reload ] || kill -KILL $$
+        command systemctl "$@"; }; export -f systemctl`,
+      HANDBOOK.MOVE_STORE,
+    );
+    assert.equal(status, 137);
+    // A machine that starts reads it by itself.
+    await machine.succeed(
+      "systemctl daemon-reload; systemctl start plant-store",
+    );
+    await machine.succeed("grep ^KV_PATH=/mnt/plants/ /etc/plant-store.env");
+    await machine.ledger.acknowledges(100);
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
   name: "a start without the disk of the store fails and creates no store",
   ignore: isMissing("MACHINE"),
   async fn() {
