@@ -331,8 +331,13 @@ Deno.test({
       await server.ledger.acknowledges(100);
       await server.succeed(
         "docker stop plant-store; plants export > file",
-        // A start that is still without a store, and creates before its stop.
-        "docker start plant-store; plants-restore file || plants serve",
+        // It has no open file yet, and stores plants as soon as the file is read.
+        "docker start plant-store; pid=$(docker inspect -f {{.State.Pid}} plant-store)",
+        "kill -STOP $pid; export pid",
+        `zcat() { kill -CONT $pid
+          until [ $(plants export | wc -l) -gt $(wc -l < file) ]; do :; done
+          command zcat "$@"; }; export -f zcat`,
+        "plants-restore file || plants serve",
       );
       await server.ledger.acknowledges(100);
     });
