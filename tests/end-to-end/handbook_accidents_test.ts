@@ -294,6 +294,14 @@ Deno.test({
         await machine.assertHasAll();
       }
     }
+    const emergency = await machine.run(
+      "systemd-run() { return 1; }; export -f systemd-run",
+      ACCIDENTS.RESTORE,
+    );
+    assert.match(
+      emergency.stderr,
+      /^plants-restore: nothing has changed: .* as in emergency mode: .*\n$/,
+    );
   },
 });
 
