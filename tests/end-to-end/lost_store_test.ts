@@ -96,6 +96,7 @@ for (const [what, cause] of Object.entries(ACCIDENTS)) {
       await createDuring([program], ledger, async () => {
         await ledger.acknowledges(CREATES);
         await cause(place);
+        // Without its flag "g", with which a pattern continues after its last match.
         await program.printed(new RegExp(DO_NOT_RESTART, ""));
       });
 
