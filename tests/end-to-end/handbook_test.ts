@@ -95,8 +95,8 @@ Deno.test({
       // A clock that was wrong has left a file that seems to be the newest.
       "cd /var/lib/plant-store-backups; touch -d 2036-04-01 plants-2*",
       `touch ${name}`,
-      // Pasted twice.
-      deletion + deletion,
+      // Pasted twice, once with the path.
+      deletion + deletion.replace(name, `/var/lib/plant-store-backups/${name}`),
       `[ "$(${names})" = ${name} ]`,
       `rm -r ${olderStores(restored)}`,
       "zgrep -c Ficus /var/lib/plant-store-backups/*",
