@@ -35,7 +35,7 @@ const CREATED = "Created a new store in /srv/plants.db";
 const GENERATED =
   "No token is configured, so this run accepts ACCESS_TOKEN=0123";
 
-/** A first start, and a start with a token and a store. */
+/** A first start, without a token and without a store. */
 const FIRST = { ...STARTED, isNewStore: true, generatedToken: "0123" };
 
 /** Returns the sample call as a terminal shows it. */

@@ -9,7 +9,13 @@ import { createDuring } from "../support/instances.ts";
 import { Ledger } from "../support/ledger.ts";
 import { CONTAINER, olderStores } from "../support/handbook.ts";
 import { isMissing } from "../support/needs.ts";
-import { BINARY, occurrences, type Target, TOKEN } from "../support/program.ts";
+import {
+  assertSucceeded,
+  BINARY,
+  occurrences,
+  type Target,
+  TOKEN,
+} from "../support/program.ts";
 import { ROOT } from "../support/readme.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { freePort } from "../support/tools.ts";
@@ -120,7 +126,9 @@ class Server implements AsyncDisposable {
 
   /** Asserts that the store has every acknowledged plant, and no strange one. */
   async assertHasAll(): Promise<void> {
-    this.ledger.assertLines((await this.run("plants export")).stdout);
+    const exported = await this.run("plants export");
+    assertSucceeded(exported);
+    this.ledger.assertLines(exported.stdout);
   }
 
   /** Removes the container. */

@@ -578,7 +578,6 @@ Deno.test({
       if (command !== undefined) await machine.succeed(command);
       await machine.assertHasAll();
     }
-    await machine.assertHasAll();
   },
 });
 

@@ -111,7 +111,7 @@ const TOOLS = {
   ],
 } as const satisfies Readonly<Record<string, Tool>>;
 
-/** The name of a tool; those in capitals are variables with its path. */
+/** The name of a tool; most of those in capitals are variables with its path. */
 export type ToolName = keyof typeof TOOLS;
 
 /** The number of tests that a missing tool would enable. */
