@@ -200,18 +200,20 @@ Deno.test("check() reports whether a start would create the store, and changes n
   assert.equal(await storeLine(store), news);
   assert.deepEqual(directory.names(), []);
   Deno.writeTextFileSync(store, "");
+  const empty = directory.contents();
   assert.equal(await storeLine(store), news);
+  assert.deepEqual(directory.contents(), empty);
   await makeStore(store, newPlants([1n]));
-  const before = Deno.readFileSync(store);
+  const before = directory.contents();
   assert.equal(await storeLine(store), `stores plants in ${store}`);
-  assert.deepEqual(directory.names(), ["plants.db"]);
-  assert.deepEqual(Deno.readFileSync(store), before);
+  assert.deepEqual(directory.contents(), before);
 });
 
 Deno.test("check refuses a path of the store as a start does, and changes no file", async () => {
   using directory = new TemporaryDirectory();
   const text = directory.file("text");
   Deno.writeTextFileSync(text, "no store");
+  const before = directory.contents();
   const places = [
     "none/p.db",
     "text",
@@ -226,7 +228,7 @@ Deno.test("check refuses a path of the store as a start does, and changes no fil
     assertOneLine(start, 2, /: cannot use /);
     assert.deepEqual(await runProgram(["check", "--kv", kv]), start);
   }
-  assert.deepEqual(directory.names(), ["text"]);
+  assert.deepEqual(directory.contents(), before);
 });
 
 /**
@@ -242,13 +244,14 @@ Deno.test({
     using directory = new TemporaryDirectory();
     const store = directory.file("plants.db");
     await makeStore(store, newPlants([1n]));
+    const before = directory.contents();
     Deno.chmodSync(directory.path, 0o555);
     const run = (...args: readonly string[]) =>
       runProgram([...args, "--kv", store], { shell: AS_USER });
     const start = await run("--port", "0");
     assertOneLine(start, 2, /: it or its directory cannot be written: /);
     assert.deepEqual(await run("check"), start);
-    assert.deepEqual(directory.names(), ["plants.db"]);
+    assert.deepEqual(directory.contents(), before);
   },
 });
 
@@ -274,7 +277,7 @@ Deno.test({
   },
 });
 
-Deno.test("check beside a running service changes nothing", async () => {
+Deno.test("check beside a running service replaces none of its files", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   await using program = await Program.start(store);

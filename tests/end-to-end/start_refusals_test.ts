@@ -8,10 +8,17 @@ import { destroyPage, execute, pagesOf } from "../support/accidents.ts";
 import type { Ended } from "../support/background.ts";
 import { KV_ENV } from "../support/kv_server.ts";
 import { isMissing } from "../support/needs.ts";
-import { FIRST_TABLE, makeStore, newPlants, range } from "../support/plants.ts";
+import {
+  FIRST_TABLE,
+  makeStore,
+  newPlants,
+  range,
+  toJson,
+} from "../support/plants.ts";
 import {
   assertOneLine,
   assertSucceeded,
+  exportLines,
   occurrences,
   Program,
   replyStatus,
@@ -71,13 +78,13 @@ for (
     using directory = new TemporaryDirectory();
     const store = directory.file("plants.db");
     Deno.writeTextFileSync(store, "x");
+    const before = directory.contents();
     const shell = `exec "$0" "$@" --kv "$(printf '${kv}')"`;
     for (const command of ["serve --port 0", "import /dev/null", "export"]) {
       const args = command.split(" ");
       const ended = await runProgram(args, { cwd: directory.path, shell });
       assertOneLine(ended, 2, message);
-      assert.deepEqual(directory.names(), ["plants.db"]);
-      assert.equal(Deno.readTextFileSync(store), "x");
+      assert.deepEqual(directory.contents(), before);
     }
   });
 }
@@ -101,7 +108,7 @@ Deno.test("a command refuses a variable with which Deno would use another addres
     await using service = await Program.start(store);
     await service.stop("SIGKILL");
   }
-  const names = directory.names();
+  const before = directory.contents();
   const ofService = ["serve --port 0", "check"];
   const ofStore = ["import /dev/null", "export", "remove 1"];
   for (const [name, value, effect] of MISLEADING) {
@@ -112,7 +119,7 @@ Deno.test("a command refuses a variable with which Deno would use another addres
       const args = [...command.split(" "), "--kv", store];
       const ended = await runProgram(args, { env: { [name]: value } });
       assertOneLine(ended, 2, `unset ${name}, which makes Deno ${effect}`);
-      assert.deepEqual(directory.names(), names);
+      assert.deepEqual(directory.contents(), before);
     }
   }
 });
@@ -124,7 +131,8 @@ Deno.test({
   async fn() {
     using directory = new TemporaryDirectory();
     const store = directory.file("plants.db");
-    await makeStore(store, newPlants(range(1n, 1_000)));
+    const plants = newPlants(range(1n, 1_000));
+    await makeStore(store, plants);
     const trace = directory.file("trace");
     const start = async (...injection: readonly string[]) => {
       await using program = Program.spawn(
@@ -149,6 +157,7 @@ Deno.test({
     }
     assert.deepEqual(statuses, new Set([0, 1]));
     assert.deepEqual(directory.names(), ["plants.db", "trace"]);
+    assert.deepEqual(await exportLines(store), plants.map(toJson));
   },
 });
 
@@ -183,8 +192,7 @@ Deno.test("serve, check and import with KV_CREATE=no refuse a path without a sto
   const shell = `{ echo input | { "$0" "$@"; echo "$?:$(cat)" >&2; }; } 2>&1`;
   for (const [problem, leave] of problems) {
     leave();
-    const names = directory.names();
-    const before = names.map((name) => Deno.readFileSync(directory.file(name)));
+    const before = directory.contents();
     for (const [name, flags, env] of sources) {
       for (
         const command of [["serve", "--port", "0"], ["check"], ["import", "-"]]
@@ -200,9 +208,7 @@ Deno.test("serve, check and import with KV_CREATE=no refuse a path without a sto
             "its disk is mounted, and see deploy/accidents/README.md\n" +
             "2:input\n",
         );
-        assert.deepEqual(directory.names(), names);
-        const after = names.map((it) => Deno.readFileSync(directory.file(it)));
-        assert.deepEqual(after, before);
+        assert.deepEqual(directory.contents(), before);
       }
     }
   }

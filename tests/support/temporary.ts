@@ -1,3 +1,6 @@
+/** Places for files that exist as long as a test. */
+import { hash } from "node:crypto";
+
 /** A temporary directory, removed when disposed of. */
 export class TemporaryDirectory implements Disposable {
   /** Without links: Deno KV follows none since Deno 2.9.7. */
@@ -14,6 +17,15 @@ export class TemporaryDirectory implements Disposable {
   names(): string[] {
     return [...Deno.readDirSync(this.path)]
       .map(({ name }) => name).toSorted();
+  }
+
+  /** Returns what changes with each file in it: its name and its content. */
+  contents(): string[] {
+    return this.names().map((name) => {
+      const path = this.file(name);
+      if (!Deno.lstatSync(path).isFile) return name;
+      return `${name} ${hash("sha256", Deno.readFileSync(path))}`;
+    });
   }
 
   [Symbol.dispose](): void {
