@@ -11,13 +11,14 @@ import { ID_MAX } from "../limits.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant, type Plant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import { openExistingStore } from "../store/open.ts";
+import { openExistingStore, type OpenOptions } from "../store/open.ts";
 import { getPlant, listPlants, type PlantEntry } from "../store/plants.ts";
 import { corrupt, isDamage, type StoreError } from "../store/store_error.ts";
 
 /**
  * Writes plants to stdout, one NewPlant per line: those of some ids, or all in
  * the order of ids. Plants after damage follow in descending order.
+ * @param open replaced by tests
  * @returns the exit status: 1 if an id or an entry of the store has no plant, or
  * if plants cannot be read
  * @throws {StoreError} also when a part of the plants is written
@@ -27,11 +28,13 @@ import { corrupt, isDamage, type StoreError } from "../store/store_error.ts";
 export async function exportPlants(
   location: StoreSetting,
   ids: readonly bigint[],
+  open: (
+    location: StoreSetting,
+    options: OpenOptions,
+  ) => Promise<KvStore> = openExistingStore,
 ): Promise<number> {
   const selected = new Set(ids);
-  const store = await openExistingStore(location, {
-    onDelay: printLine,
-  });
+  const store = await open(location, { onDelay: printLine });
   const startMs = SYSTEM_CLOCK();
   // On a terminal the plants themselves show the progress.
   const isPiped = !Deno.stdout.isTerminal();

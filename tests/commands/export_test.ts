@@ -3,11 +3,11 @@ import { exportPlants } from "../../src/commands/export.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { PAGE_KEYS } from "../../src/store/plants.ts";
+import { corrupt } from "../../src/store/store_error.ts";
 import { makeUndecodable } from "../support/accidents.ts";
 import { capture } from "../support/console.ts";
 import { makeStore, newPlants, range, toJson } from "../support/plants.ts";
-import { replaced } from "../support/replaced.ts";
-import { fileAt } from "../support/stores.ts";
+import { fileAt, openWith } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** Exports the plants of some ids, or all, in this process. */
@@ -149,26 +149,22 @@ Deno.test("exportPlants() reports plants that neither direction has reached, if 
     await notes.commit();
   }
   // The listings fail as on a failing disk, which no change to the file can cause.
-  const { list } = Deno.Kv.prototype;
   // The highest id is on the second page of a reverse listing.
-  for (const reverseOk of [0, 2]) {
-    let reversed = 0;
-    using _ = replaced(
-      Deno.Kv.prototype,
-      "list",
-      function <T>(
-        this: Deno.Kv,
-        range: Deno.KvListSelector,
-        options: Deno.KvListOptions = {},
-      ): Deno.KvListIterator<T> {
-        const isRead = !options.reverse || reversed++ < reverseOk;
-        if (!isRead) throw new Error("database disk image is malformed");
-        // Forward, the first plant seems to be the last one.
-        const limit = options.reverse ? {} : { limit: 1 };
-        return list.bind(this)<T>(range, { ...options, ...limit });
-      },
+  for (const readableReversePages of [0, 2]) {
+    let reversePages = 0;
+    const open = () =>
+      openWith(fileAt(path), (kv) => ({
+        list(range, options) {
+          // Forward, the first plant seems to be the last one.
+          if (!options.reverse) return kv.list(range, { ...options, limit: 1 });
+          if (reversePages === readableReversePages) throw corrupt();
+          reversePages++;
+          return kv.list(range, options);
+        },
+      }));
+    const { result, stdout, stderr } = await capture(() =>
+      exportPlants(fileAt(path), [], open)
     );
-    const { result, stdout, stderr } = await exportFrom(path);
     assert.equal(result, 1);
     assert.equal(stdout, linesOf(plants.slice(0, 1)));
     assert.match(

@@ -6,12 +6,11 @@ import { SYSTEM_CLOCK } from "../../src/clock.ts";
 import { COMMIT_MS_MAX, ID_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import { Committer } from "../../src/store/committer.ts";
-import { KvStore } from "../../src/store/kv_store.ts";
+import type { KvStore } from "../../src/store/kv_store.ts";
 import {
-  COMMITS_FILE,
-  connectTo,
   openExistingStore,
   openStore,
+  type StoreLocation,
 } from "../../src/store/open.ts";
 import {
   getPlant,
@@ -24,7 +23,6 @@ import {
   corrupt,
   StoreError,
   type StoreErrorKind,
-  toStoreError,
 } from "../../src/store/store_error.ts";
 import {
   destroyPage,
@@ -40,31 +38,36 @@ import {
   fileAt,
   isStoreError,
   LOCKED,
+  openWith,
   TestStore,
 } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { inTime } from "../support/waiting.ts";
 
-/**
- * Opens a store in a file that reports each operation that meets the lock of
- * another process.
- */
+/** Opens a store in a file that reports each commit that fails: it meets a lock. */
 async function openReportingLock(
   path: string,
   meetsLock: () => void,
 ): Promise<KvStore & Disposable> {
-  const connection = await connectTo(fileAt(path));
-  const store = new KvStore({
-    ...connection,
-    recognize(thrown) {
-      const error = connection.recognize(thrown);
-      if (error.kind === "locked") meetsLock();
-      return error;
+  const store = await openWith(fileAt(path), (kv) => ({
+    atomic() {
+      const operation = kv.atomic();
+      const commit = operation.commit.bind(operation);
+      return Object.assign(operation, {
+        async commit() {
+          try {
+            return await commit();
+          } catch (error) {
+            meetsLock();
+            throw error;
+          }
+        },
+      });
     },
-  });
+  }));
   // Deno may write after the opening; its first operation waits for that.
   await store.probe();
-  return closing(store);
+  return store;
 }
 
 Deno.test("commit() and probe() meet the lock of another process at once, and write nothing", async () => {
@@ -230,33 +233,27 @@ Deno.test("listPlants() reads whole pages again after a read that failed once", 
   const path = directory.file("plants.db");
   const plants = newPlants(range(1n, 10 * PAGE_KEYS));
   await makeStore(path, plants);
-  const connection = await connectTo(fileAt(path));
-  const limits: unknown[] = [];
-  using store = closing(
-    new KvStore({
-      ...connection,
-      kv: new Proxy(connection.kv, {
-        get(kv, name) {
-          const member = Reflect.get(kv, name);
-          if (name !== "list") {
-            return typeof member === "function" ? member.bind(kv) : member;
-          }
-          return (
-            range: Deno.KvListSelector,
-            options: Deno.KvListOptions,
-          ) => {
-            limits.push(options.limit);
-            if (limits.length === 1) throw corrupt();
-            return kv.list(range, options);
-          };
-        },
-      }),
-    }),
-  );
-  assert.deepEqual(await listed(store), { plants });
-  // The one that failed, single keys, and whole pages again.
-  const changes = limits.filter((limit, i) => limit !== limits[i - 1]);
-  assert.deepEqual(changes, [PAGE_KEYS, 1, PAGE_KEYS]);
+  let hasFailed = false;
+  using store = await openWith(fileAt(path), (kv) => ({
+    list(range, options) {
+      if (!hasFailed) {
+        hasFailed = true;
+        throw corrupt();
+      }
+      return kv.list(range, options);
+    },
+  }));
+  const pages = await Array.fromAsync(listPlants(store));
+  assert.deepEqual(pages.flat(), plants);
+  // The page that failed is read in single plants; all after it are whole.
+  const singles = Array.from({ length: PAGE_KEYS }, () => 1);
+  const whole = Array.from({ length: 9 }, () => PAGE_KEYS);
+  const end = 0;
+  assert.deepEqual(pages.map(({ length }) => length), [
+    ...singles,
+    ...whole,
+    end,
+  ]);
 });
 
 Deno.test("listPlants() ends if a page is in the place of another one, so that the ids run in a circle", async () => {
@@ -284,24 +281,16 @@ Deno.test("listPlants() ends if a page is in the place of another one, so that t
 
 /** Opens a store whose keys are listed as damage may list them: in any order. */
 function openDisordered(
+  location: StoreLocation,
   keysOf: (limit: number) => readonly Deno.KvKey[],
-): KvStore {
-  const never = () => assert.fail("expected no other operation");
-  async function* list(
-    _range: Deno.KvListSelector,
-    { limit = 0 }: Deno.KvListOptions,
-  ): AsyncGenerator<Deno.KvEntry<unknown>> {
-    for (const key of keysOf(limit)) {
-      yield await Promise.resolve({ key, value: WHOLE, versionstamp: "1" });
-    }
-  }
-  return new KvStore({
-    kv: { atomic: never, close: never, get: never, getMany: never, list },
-    commitBounds: COMMITS_FILE,
-    repeatsWrites: false,
-    files: undefined,
-    recognize: toStoreError,
-  });
+): Promise<KvStore & Disposable> {
+  return openWith(location, () => ({
+    async *list(_range, { limit = 0 }) {
+      for (const key of keysOf(limit)) {
+        yield await Promise.resolve({ key, value: WHOLE, versionstamp: "1" });
+      }
+    },
+  }));
 }
 
 Deno.test("listPlants() has the plants before a key that is not beyond the last one, and ends", async () => {
@@ -318,8 +307,10 @@ Deno.test("listPlants() has the plants before a key that is not beyond the last 
     [[first, second], true, [1n]],
     [[["plants", ID_MAX + 1n]], false, []],
   ];
+  await using opened = await TestStore.inFile();
   for (const [keys, reverse, ids] of cases) {
-    const { plants, error } = await listed(openDisordered(() => keys), reverse);
+    using store = await openDisordered(opened.location, () => keys);
+    const { plants, error } = await listed(store, reverse);
     assert.deepEqual(plants.map(({ id }) => id), ids);
     assert.equal(error, "corrupt");
   }
@@ -332,8 +323,9 @@ for (
   ] as const
 ) {
   Deno.test(`listPlants() ends if it finds ${what} over and over`, async () => {
+    await using opened = await TestStore.inFile();
     for (const reverse of [false, true]) {
-      const store = openDisordered((limit) => {
+      using store = await openDisordered(opened.location, (limit) => {
         // Then the listing reads key by key.
         if (limit > 1) throw corrupt();
         return [key];

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
-import { KvStore } from "../../src/store/kv_store.ts";
-import { connectTo, type StoreLocation } from "../../src/store/open.ts";
+import type { KvStore } from "../../src/store/kv_store.ts";
+import type { StoreLocation } from "../../src/store/open.ts";
 import {
   listPlants,
   PAGE_KEYS,
@@ -11,10 +11,10 @@ import {
 import { isMissing } from "../support/needs.ts";
 import { entriesOf, newPlants, range, WHOLE } from "../support/plants.ts";
 import {
-  closing,
   commitAll,
   fileAt,
   isStoreError,
+  openWith,
   STORES,
   TestStore,
 } from "../support/stores.ts";
@@ -207,28 +207,17 @@ for (const { where, tools, open } of STORES) {
 }
 
 /** Opens a store in which something happens after each read of one key. */
-async function openInterrupted(
+function openInterrupted(
   location: StoreLocation,
   interrupt: () => Promise<void>,
 ): Promise<KvStore & Disposable> {
-  const connection = await connectTo(location);
-  const { kv } = connection;
-  return closing(
-    new KvStore({
-      ...connection,
-      kv: {
-        atomic: () => kv.atomic(),
-        close: () => kv.close(),
-        async get(key: Deno.KvKey) {
-          const entry = await kv.get(key);
-          await interrupt();
-          return entry;
-        },
-        getMany: kv.getMany.bind(kv),
-        list: kv.list.bind(kv),
-      },
-    }),
-  );
+  return openWith(location, (kv) => ({
+    async get(key) {
+      const entry = await kv.get(key);
+      await interrupt();
+      return entry;
+    },
+  }));
 }
 
 /** What another program does to a plant while it is removed. */

@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
 import type { StoreSetting } from "../../src/config/settings.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
-import type { KvStore } from "../../src/store/kv_store.ts";
-import { openStore } from "../../src/store/open.ts";
+import type { DenoKv } from "../../src/store/entries.ts";
+import { KvStore } from "../../src/store/kv_store.ts";
+import {
+  connectTo,
+  openStore,
+  type StoreLocation,
+} from "../../src/store/open.ts";
 import {
   StoreError,
   type StoreErrorKind,
@@ -32,6 +37,27 @@ export const LOCKED: StoreError = toStoreError("database is locked");
 /** Returns a store that `using` closes. */
 export function closing(store: KvStore): KvStore & Disposable {
   return Object.assign(store, { [Symbol.dispose]: () => store.close() });
+}
+
+/**
+ * Opens a store of which a test replaces some operations of Deno KV.
+ * @param replace returns these operations, which can call the original ones
+ */
+export async function openWith(
+  location: StoreLocation,
+  replace: (kv: DenoKv) => Partial<DenoKv>,
+): Promise<KvStore & Disposable> {
+  const connection = await connectTo(location);
+  const { kv } = connection;
+  const original: DenoKv = {
+    atomic: () => kv.atomic(),
+    get: (key) => kv.get(key),
+    getMany: (keys) => kv.getMany(keys),
+    list: (range, options) => kv.list(range, options),
+    close: () => kv.close(),
+  };
+  const replaced = { ...original, ...replace(original) };
+  return closing(new KvStore({ ...connection, kv: replaced }));
 }
 
 /** A new store, open, in a file or on a KV Connect server. */
