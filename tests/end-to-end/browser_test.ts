@@ -237,7 +237,7 @@ Deno.test({
   ignore: isMissing("CHROMIUM"),
   async fn() {
     await using page = await OpenPage.open();
-    const { tab } = page;
+    const { tab, program } = page;
     const { id } = PLANT;
     assert.match(await create(tab, PLANT), /^200 /);
     const wrong = {
@@ -256,6 +256,13 @@ Deno.test({
       assert.equal(await tab.textOf("verdict"), "");
       assert.deepEqual(await tab.evaluate(PARTS), [false, true]);
     }
+    // Only the earlier create was sent.
+    const metrics = await (await program.get("/metrics")).text();
+    const posts = metrics.matchAll(
+      /^plant_store_http_requests_total\{.*method="post"\} (\d+)$/gm,
+    );
+    const sent = posts.reduce((sum, [, count]) => sum + Number(count), 0);
+    assert.equal(sent, 1);
     const spaced = { ...PLANT, id: ` ${id} `, token: ` ${TOKEN} ` };
     assert.match(await create(tab, { ...spaced, name: "Pilea" }), /^409 /);
     assert.deepEqual(await tab.evaluate(PARTS), [true, false]);

@@ -107,7 +107,7 @@ Deno.test("a later signal ends a stop that is still waiting, with status 1", asy
   program.process.kill("SIGTERM");
   await program.printed(/draining/);
   // Signals within half a second count as one, so it is sent until one is later.
-  const again = setInterval(() => void program.stop("SIGTERM"), 100);
+  const again = setInterval(() => program.signal("SIGTERM"), 100);
   const { status, stderr } = await program.ended()
     .finally(() => clearInterval(again));
   assert.equal(status, 1, stderr);

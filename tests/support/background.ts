@@ -57,7 +57,7 @@ export class BackgroundProcess implements AsyncDisposable {
     try {
       return await inTime(this.#ended, () => `its end after: ${this.stderr}`);
     } catch (error) {
-      this.#signal("SIGKILL");
+      this.signal("SIGKILL");
       throw error;
     }
   }
@@ -74,9 +74,18 @@ export class BackgroundProcess implements AsyncDisposable {
     return inTime(first, () => `what it causes, after: ${this.stderr}`);
   }
 
+  /** Sends a signal, unless it has ended. */
+  signal(signal: Deno.Signal): void {
+    try {
+      this.process.kill(signal);
+    } catch {
+      // It has ended already.
+    }
+  }
+
   /** Sends a signal and waits until it ends. */
   stop(signal: Deno.Signal = "SIGTERM"): Promise<Ended> {
-    this.#signal(signal);
+    this.signal(signal);
     return this.ended();
   }
 
@@ -108,13 +117,5 @@ export class BackgroundProcess implements AsyncDisposable {
     const { code, signal } = await this.process.status;
     const { stderr } = this;
     return { status: code, signal, stdout: await stdout, stderr };
-  }
-
-  #signal(signal: Deno.Signal): void {
-    try {
-      this.process.kill(signal);
-    } catch {
-      // It has ended already.
-    }
   }
 }
