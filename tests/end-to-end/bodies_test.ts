@@ -10,7 +10,7 @@ import { TemporaryDirectory } from "../support/temporary.ts";
 import { eventually, inTime } from "../support/waiting.ts";
 import { chunked, createBytes, exchange, Wire } from "../support/wire.ts";
 
-const VALID = '{"id":2,"name":"Fern"}';
+const BODY = '{"id":2,"name":"Fern"}';
 
 /** The metric of requests that are refused with 400. */
 const REFUSED = 'plant_store_http_requests_total{code="400",method="post"}';
@@ -39,8 +39,8 @@ Deno.test("a body of the largest size in chunks that split characters is stored"
 
 /** Requests that end before their bodies do. */
 const PARTS = [
-  createBytes(VALID, { headers: ["content-length: 23"] }),
-  inChunks(VALID, 10).subarray(0, -5),
+  createBytes(BODY, { headers: ["content-length: 23"] }),
+  inChunks(BODY, 10).subarray(0, -5),
 ];
 
 Deno.test("a client that disconnects before the end of its request stores nothing", async () => {
@@ -48,7 +48,7 @@ Deno.test("a client that disconnects before the end of its request stores nothin
   const store = directory.file("plants.db");
   await using program = await Program.start(store);
   const refused = await program.metric(REFUSED);
-  for (const bytes of [...PARTS, createBytes(VALID).subarray(0, 40)]) {
+  for (const bytes of [...PARTS, createBytes(BODY).subarray(0, 40)]) {
     using wire = await Wire.connect(program.port);
     await wire.send(bytes);
   }
@@ -77,9 +77,9 @@ Deno.test("an HTTP/2 client that resets its stream before the end of a body stor
         ":path": "/plants",
         "authorization": `Bearer ${TOKEN}`,
         "content-type": "application/json",
-        "content-length": `${VALID.length + 1}`,
+        "content-length": `${BODY.length + 1}`,
       });
-      stream.write(VALID);
+      stream.write(BODY);
       // The reply to a later request shows that the part has arrived.
       const later = session.request({ ":path": "/livez" }).resume();
       await inTime(once(later, "end"), () => "a reply over HTTP/2");
@@ -118,11 +118,11 @@ Deno.test("a client that sends a large body sees why it is refused", async () =>
 /** A part of a request, and the rest of it. */
 const SLOW: readonly (readonly [part: Uint8Array, rest: string])[] = [
   [
-    createBytes(VALID.slice(0, 9), { headers: ["content-length: 22"] }),
-    VALID.slice(9),
+    createBytes(BODY.slice(0, 9), { headers: ["content-length: 22"] }),
+    BODY.slice(9),
   ],
-  [createBytes("", CHUNKED), `16\r\n${VALID}\r\n0\r\n\r\n`],
-  [createBytes(`16\r\n${VALID}\r\n`, CHUNKED), "0\r\n\r\n"],
+  [createBytes("", CHUNKED), `16\r\n${BODY}\r\n0\r\n\r\n`],
+  [createBytes(`16\r\n${BODY}\r\n`, CHUNKED), "0\r\n\r\n"],
 ];
 
 Deno.test("a body that has not arrived within 10 s is refused with 40801, and its connection ends with the rest of it", async () => {

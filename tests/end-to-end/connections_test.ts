@@ -13,13 +13,13 @@ import {
   Wire,
 } from "../support/wire.ts";
 
-const VALID = '{"id":2,"name":"Fern"}';
+const BODY = '{"id":2,"name":"Fern"}';
 
 /** One refusal each before the body, of the body, and of its plant. */
 const REFUSED = [
   // The runtime must pass this path on as it is.
-  [40401, createBytes(VALID, { line: "POST /x/../plants HTTP/1.1" })],
-  [40102, createBytes(VALID, { headers: ["authorization: Bearer guess"] })],
+  [40401, createBytes(BODY, { line: "POST /x/../plants HTTP/1.1" })],
+  [40102, createBytes(BODY, { headers: ["authorization: Bearer guess"] })],
   [40002, createBytes("{")],
   [
     40002,
@@ -73,8 +73,8 @@ Deno.test("a refusal before the body of its request announces that the connectio
     ] as const
   ) {
     using wire = await Wire.connect(program.port);
-    const bytes = createBytes(VALID, differences);
-    await wire.send(bytes.subarray(0, -VALID.length));
+    const bytes = createBytes(BODY, differences);
+    await wire.send(bytes.subarray(0, -BODY.length));
     const { status, headers } = await wire.reply() ?? {};
     assert.equal(status, expected);
     assert.equal(headers?.get("connection"), "close");
@@ -101,7 +101,7 @@ Deno.test("a create that asks for an upgrade gets an empty 400 and is not stored
   for (const headers of UPGRADES) {
     const refused = await exchange(
       program.port,
-      createBytes(VALID, { headers }),
+      createBytes(BODY, { headers }),
     );
     // 200 would mean that Deno has changed: remove the sentences in the README.
     assert.equal(refused?.status, 400);
@@ -126,7 +126,7 @@ Deno.test("a create with 128 lines of headers is stored, and one with 129 gets a
   );
   const reply = await exchange(
     program.port,
-    createBytes(VALID, { headers: more }),
+    createBytes(BODY, { headers: more }),
   );
   assert.equal(reply?.status, 200, reply?.text);
   const refused = await exchange(
@@ -145,7 +145,7 @@ for (const [name, differences] of ACCEPTED) {
     using directory = new TemporaryDirectory();
     const store = directory.file("plants.db");
     await using program = await Program.start(store);
-    const reply = await exchange(program.port, createBytes(VALID, differences));
+    const reply = await exchange(program.port, createBytes(BODY, differences));
     assert.equal(reply?.status, 200, reply?.text);
     assert.equal(reply.headers.get("content-type"), "application/json");
     assert.equal(reply.text, '{"name":"Fern"}');

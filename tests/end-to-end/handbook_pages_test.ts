@@ -9,7 +9,7 @@ import {
   LITESTREAM,
   PROMETHEUS,
 } from "../support/handbook.ts";
-import { IN_VERSION, Machine, mount } from "../support/machine.ts";
+import { IN_VERSION, Machine, MAIN_PID, mount } from "../support/machine.ts";
 import { isMissing, pathOf } from "../support/needs.ts";
 import { blocksIn, filesIn, read } from "../support/readme.ts";
 import { makeCertificate } from "../support/tools.ts";
@@ -225,8 +225,7 @@ Deno.test({
       .replace(/read .*$/m, `DENO_KV_ACCESS_TOKEN=${token}`);
     const copy = name + KV_CONNECT.COPY;
     // In another shell, and without a server, nothing changes.
-    const env =
-      "sha256sum /etc/plant-store.env; systemctl show -P MainPID plant-store";
+    const env = `sha256sum /etc/plant-store.env; ${MAIN_PID}`;
     const before = await machine.succeed(env);
     for (const block of [KV_CONNECT.COPY, KV_CONNECT.USE_SERVER]) {
       const other = await machine.run(block);

@@ -7,12 +7,11 @@ import {
   IN_VERSION,
   interrupted,
   Machine,
+  MAIN_PID,
   mount,
 } from "../support/machine.ts";
 import { isMissing } from "../support/needs.ts";
 import { TOKEN } from "../support/program.ts";
-
-const PID = "systemctl show -P MainPID plant-store";
 
 Deno.test({
   name:
@@ -139,10 +138,11 @@ Deno.test({
       "plants import --kv-create yes - --kv /var/lib/plant-store/many.db < /tmp/many";
     await machine.succeed(
       many,
-      // A terminal sends SIGINT to every process of its group.
-      `env --default-signal=INT setsid bash -c 'trap : INT; ${start}' & command=$!`,
-      "until [ -s /var/lib/plant-store/many.db-wal ]; do sleep 0.1; done",
-      "kill -INT -- -$command; wait $command",
+      // The shell goes on after Ctrl-C, as the one of a terminal does.
+      interrupted(
+        `trap : INT; ${start}`,
+        "[ -s /var/lib/plant-store/many.db-wal ]",
+      ),
       "! systemctl is-active -q 'plants-*'",
     );
     const count = "plants export --kv /var/lib/plant-store/many.db | wc -l";
@@ -165,12 +165,12 @@ Deno.test({
       "mv away /var/lib/plant-store/current; systemctl start plant-store",
     );
     assert.match(listed, /-backups\/plants-[\d-]+\.jsonl\.gz$/m);
-    const pid = await machine.succeed(PID);
+    const pid = await machine.succeed(MAIN_PID);
     const wrong = "sed -i s/plants.db/plant.db/ /etc/plant-store.env";
     const applied = await machine.run(wrong, HANDBOOK.APPLY_SETTINGS);
     assert.equal(applied.status, 2);
     assert.match(applied.stderr, /plant\.db: no such file: /);
-    assert.equal(await machine.succeed(PID), pid);
+    assert.equal(await machine.succeed(MAIN_PID), pid);
     const { length } = machine.journal;
     await machine.succeed("! systemctl restart plant-store");
     await machine.reports(/plant\.db: no such file: /, length);
@@ -517,7 +517,7 @@ Deno.test({
       upgraded,
       /^saved$[^]*^plant-store 1[^]*^ready$[^]*^# newer$[^]*^complete$/m,
     );
-    const pid = await machine.succeed(PID);
+    const pid = await machine.succeed(MAIN_PID);
     const broken = await machine.run(
       `${version}; echo exit 1 > plant-store`,
       HANDBOOK.UPGRADE,
@@ -526,7 +526,7 @@ Deno.test({
     const setting = `echo PORT=x >> /etc/plant-store.env; ${IN_VERSION}`;
     const invalid = await machine.run(setting, HANDBOOK.UPGRADE);
     assert.equal(invalid.status, 2);
-    assert.equal(await machine.succeed(PID), pid);
+    assert.equal(await machine.succeed(MAIN_PID), pid);
     await machine.succeed("sed -i '$d' /etc/plant-store.env");
     await machine.assertHasAll();
   },

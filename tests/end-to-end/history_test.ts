@@ -42,7 +42,7 @@ const RETRY_MS = [1, 20] as const;
 /** How long the operator pauses between two removals. */
 const REMOVAL_PAUSE_MS = [0, 50] as const;
 
-const ACCIDENTS = ["SIGKILL", "SIGTERM", "SIGSTOP"] as const;
+const SIGNALS = ["SIGKILL", "SIGTERM", "SIGSTOP"] as const;
 
 /** How long all processes run between two accidents. */
 const CALM_MS = [50, 500] as const;
@@ -171,7 +171,7 @@ async function causeAccidents(
     }
     const affected = instances.filter(() => random.chance(0.6));
     await settleAll(affected.map(async (instance) => {
-      const accident = random.pick(ACCIDENTS);
+      const accident = random.pick(SIGNALS);
       accidents.push(accident);
       if (accident === "SIGSTOP") {
         await instance.freeze(random.int(...FREEZE_MS));

@@ -43,7 +43,7 @@ async function makeOther(
   return other;
 }
 
-const ACCIDENTS: Readonly<
+const LOSSES: Readonly<
   Record<string, (place: Place) => void | Promise<void>>
 > = {
   "is deleted": ({ store }) => Deno.removeSync(store),
@@ -77,7 +77,7 @@ cp "$(find /proc/$0/fd -lname '*/plants.db*' ! -lname '*.db-*' | head -n 1)" "$1
 cp "$(find /proc/$0/fd -lname '*/plants.db-wal*' | head -n 1)" "$1-wal"
 `;
 
-for (const [what, cause] of Object.entries(ACCIDENTS)) {
+for (const [what, cause] of Object.entries(LOSSES)) {
   Deno.test({
     name:
       `a service whose store ${what} acknowledges nothing more, and its open files are whole`,

@@ -15,6 +15,9 @@ import { eventually, pause } from "./waiting.ts";
 /** The directory of the version that was unpacked last. */
 export const IN_VERSION = 'cd "$(ls -d /root/plant-store-2* | tail -n 1)"';
 
+/** Prints the process of the service, which a restart changes. */
+export const MAIN_PID = "systemctl show -P MainPID plant-store";
+
 /** The steps of the handbook that make a running service. */
 export const DEPLOY = HANDBOOK.GET + HANDBOOK.INSTALL + HANDBOOK.CREATE_STORE +
   HANDBOOK.START;

@@ -111,7 +111,10 @@ const TOOLS = {
   ],
 } as const satisfies Readonly<Record<string, Tool>>;
 
-/** The name of a tool; most of those in capitals are variables with its path. */
+/**
+ * The name of a tool. One in capitals is also a variable: `GATE` is 1, the others
+ * are the path of the tool.
+ */
 export type ToolName = keyof typeof TOOLS;
 
 /** The number of tests that a missing tool would enable. */
