@@ -7,6 +7,7 @@ const OF_SYSTEM = [
   "code=killed",
   "oom-kill",
   "Dependency failed",
+  "environment files",
   "No space left",
   "Permission denied",
   "not a database",

@@ -203,6 +203,8 @@ Deno.test({
       // The moved store is on a disk of its own.
       const last = await server.succeed(
         CONTAINER.STOP_FOR_GOOD,
+        // Pasted twice.
+        CONTAINER.STOP_FOR_GOOD,
       );
       await server.succeed(
         "mv /var/lib/plant-store /var/lib/old; mkdir /var/lib/plant-store",
@@ -246,6 +248,11 @@ Deno.test({
       await server.ledger.acknowledges(100);
       await server.succeed("rm -r /var/lib/plant-store/*");
       await server.reports("the store fails");
+      // It must not end the only copy.
+      assert.doesNotMatch(
+        await server.fail(CONTAINER.STOP_FOR_GOOD),
+        /\.jsonl\.gz$/m,
+      );
       assert.match(
         await server.fail(CONTAINER.SERVE),
         /plants\.db: no such file: /,

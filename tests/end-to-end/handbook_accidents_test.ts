@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { destroyPage, type Leaf, leavesOf } from "../support/accidents.ts";
 import { ACCIDENTS, HANDBOOK, olderStores } from "../support/handbook.ts";
-import { interrupted, Machine, MAIN_PID } from "../support/machine.ts";
+import { interrupted, Machine, MAIN_PID, mount } from "../support/machine.ts";
 import { isMissing } from "../support/needs.ts";
 import { occurrences } from "../support/program.ts";
 import { withSeed } from "../support/random.ts";
@@ -400,6 +400,14 @@ Deno.test({
       ACCIDENTS.LIST_BACKUPS,
     );
     const [file = ""] = /^plants-.*$/m.exec(listed) ?? [];
+    // A plant that was removed by mistake comes back alone.
+    const add = ACCIDENTS.ADD_REMOVED.replace("/FILE", `/${file}`);
+    const [id] = machine.ledger.acknowledged.keys();
+    const ids = add.replace("42|43", `6|${id}`);
+    assert.match(
+      await machine.succeed(ids, "plants export 6", ids, "plants remove 6"),
+      /^{"id":6,"name":"Fern"}\n1 created, 1 already stored, .*\n0 created, 2 /m,
+    );
     const restore = ACCIDENTS.RESTORE_FILE.replace("/FILE", `/${file}`);
     // Before the service is stopped, after it, and after the restore.
     const refused =
@@ -416,8 +424,8 @@ Deno.test({
     assert.equal((await machine.run("plants export 5")).status, 1);
     await machine.succeed("plants export 6");
     // The plants that came later are brought in again from the old store.
-    const add = HANDBOOK.ADD_PLANTS.replace("OLD", olderStores(restored));
-    const added = await machine.succeed(add, "plants remove -- 5 6");
+    const addOld = HANDBOOK.ADD_PLANTS.replace("OLD", olderStores(restored));
+    const added = await machine.succeed(addOld, "plants remove -- 5 6");
     assert.match(added, /^\d{3,} created, [^]*^2 plants removed$/m);
     machine.ledger.forgetSince(backup);
     await machine.assertHasAll();
@@ -588,6 +596,10 @@ Deno.test({
     await using machine = await Machine.deploy();
     await machine.succeed(HANDBOOK.BACK_UP);
     await machine.ledger.acknowledges(100);
+    // Without the other disk, nothing is saved to that of the system.
+    const unmounted = await machine.run(ACCIDENTS.SAVE);
+    assert.match(unmounted.stdout, /^\/srv is not a mountpoint$/m);
+    await machine.succeed("systemctl is-active plant-store", mount("/srv"));
     // What it finds depends on the disks of the host.
     const looked = await machine.run(ACCIDENTS.FIND_DISK_ERRORS);
     assert.doesNotMatch(looked.stderr, /not found|invalid option|syntax/);
@@ -673,6 +685,20 @@ Deno.test({
         HANDBOOK.APPLY_SETTINGS,
       );
       assert.match(repaired, /^ready$/m);
+      await machine.assertHasAll();
+    });
+    await t.step("the settings", async () => {
+      const env = "/etc/plant-store.env";
+      const read = await machine.succeed(
+        `cp ${env} /root; rm ${env}; ! ${RESTART}`,
+        ACCIDENTS.READ_JOURNAL,
+      );
+      assert.match(read, /plant-store\.service: .*environment files: /);
+      await machine.succeed(
+        `cp /root/plant-store.env ${env}`,
+        ACCIDENTS.SET_OWNER_OF_FILES,
+        HANDBOOK.APPLY_SETTINGS,
+      );
       await machine.assertHasAll();
     });
     await t.step("the port", async () => {

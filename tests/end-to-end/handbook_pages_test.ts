@@ -224,12 +224,17 @@ Deno.test({
     const name = KV_CONNECT.NAME_SERVER
       .replace(/read .*$/m, `DENO_KV_ACCESS_TOKEN=${token}`);
     const copy = name + KV_CONNECT.COPY;
+    // The server is not used before it has every plant.
+    const use = `unset copied; ${name + KV_CONNECT.USE_SERVER}`;
+    const early = await machine.run(use);
+    assert.match(early.stderr, /copied: parameter null or not set/);
+    assert.doesNotMatch(early.stdout, /ready/);
     // In another shell, and without a server, nothing changes.
     const env = `sha256sum /etc/plant-store.env; ${MAIN_PID}`;
     const before = await machine.succeed(env);
     for (const block of [KV_CONNECT.COPY, KV_CONNECT.USE_SERVER]) {
       const other = await machine.run(block);
-      assert.match(other.stderr, /KV: parameter null or not set/);
+      assert.match(other.stderr, /(KV|copied): parameter null or not set/);
       assert.doesNotMatch(other.stdout, /copied|ready/);
     }
     assert.equal(await machine.succeed(env), before);
