@@ -27,9 +27,12 @@ function replyMsMax(): Readonly<Record<string, number>> {
 /** Deno KV's limit for a value. */
 const VALUE_BYTES_MAX = 65_536;
 
-Deno.test("an import, a drain and the wait of a client are longer than what they include", () => {
-  // A plant that fits no commit would wait for ever.
+Deno.test("every plant of an import fits a commit", () => {
+  // One that does not fit would wait for ever.
   assert.ok(LINE_BYTES_MAX <= COMMIT_CHARS_MAX);
+});
+
+Deno.test("a drain and the wait of a client are longer than what they include", () => {
   // Clients retry after a drain: a commit that starts with it, and its reply.
   assert.ok(COMMIT_MS_MAX + SWEEP_MS + REPLIES_MS_MAX <= STOP_RETRY_MS);
   // Clients wait longer for a reply than the body and the commit may take.

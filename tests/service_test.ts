@@ -16,7 +16,7 @@ Deno.test("a service reports commits and failures to its metrics and its health"
   service.clock.now += RECOVERY_MS_MIN;
   service.store.pause();
   const created = service.create(VALID);
-  await service.bodiesArrived(2);
+  await settled();
   service.clock.now += 500;
   service.store.resume();
   assert.equal((await created).status, 200);
@@ -38,7 +38,7 @@ Deno.test("sweep() fails late creates, and probes a failing store", async () => 
   const service = new TestService();
   service.store.pause();
   const waiting = service.create(VALID);
-  await service.bodiesArrived(1);
+  await settled();
   service.sweepAfter(COMMIT_MS_MAX);
   assertRefusal(await waiting, { error: 50303 });
   assert.deepEqual(service.reported, [NO_ANSWER]);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { BODY_MS_MAX, CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { ROUTES, TestService, VALID } from "../support/service.ts";
+import { settled } from "../support/waiting.ts";
 
 /** Asserts the number of creates that are running. */
 async function assertRunning(
@@ -18,7 +19,7 @@ Deno.test("handle() accepts CREATES_RUNNING_MAX POST requests, whatever they wai
   const bodies = [1, 2, 3].map((id) => `{"id":${id},"name":"Fern"}`);
   const waiting = bodies.map((body) => service.create(body));
   const arriving = service.startCreates(CREATES_RUNNING_MAX - waiting.length);
-  await service.bodiesArrived(waiting.length);
+  await settled();
   await assertRunning(service, CREATES_RUNNING_MAX);
   const refused = '{"id":4,"name":"Fern"}';
   assertRefusal(await service.create(refused), { error: 50302 });
@@ -47,7 +48,7 @@ Deno.test("handle() accepts creates while any number of other requests are runni
   const length = 2 * CREATES_RUNNING_MAX;
   const probes = Array.from({ length }, () => service.get("/readyz"));
   const created = service.create(VALID);
-  await service.bodiesArrived(1);
+  await settled();
   service.store.resume();
   assert.equal((await created).status, 200);
   for (const it of await Promise.all(probes)) assert.equal(it.status, 200);

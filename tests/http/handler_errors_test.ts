@@ -118,10 +118,7 @@ const ROWS: readonly Row[] = [
   [
     50001,
     /^internal error, logged as [0-9a-f-]{36}$/,
-    (service) => {
-      service.bug = new TypeError("a bug of this test");
-      return send(service, ACCEPTED);
-    },
+    (service) => service.createWithBug(),
   ],
   [
     50301,

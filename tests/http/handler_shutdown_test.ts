@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { range } from "../support/plants.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { ROUTES, TestService, VALID } from "../support/service.ts";
+import { settled } from "../support/waiting.ts";
 
 const SHUTTING_DOWN = { error: 50301 };
 
@@ -11,7 +12,7 @@ for (const count of [1, 3]) {
     service.store.pause();
     const running = range(1n, count)
       .map((id) => service.create(`{"id":${id},"name":"Fern"}`));
-    await service.bodiesArrived(count);
+    await settled();
     let isDrained = false;
     const drained = service.drain().then(() => isDrained = true);
     // Replies to later requests do not resolve the drain.

@@ -3,6 +3,7 @@ import { PROBE_MS, RECOVERY_MS_MIN } from "../../src/store/health.ts";
 import { streamOf } from "../support/bodies.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { TestService, VALID } from "../support/service.ts";
+import { settled } from "../support/waiting.ts";
 
 const OK = '{"status":"ok"}';
 
@@ -71,7 +72,7 @@ Deno.test("handle() replies with 200 only after the commit has returned, and cou
   service.store.pause();
   let isAnswered = false;
   const reply = service.create(VALID).finally(() => isAnswered = true);
-  await service.bodiesArrived(1);
+  await settled();
   assert.deepEqual(service.stored(), []);
   assert.equal(isAnswered, false);
   service.clock.now += 250;
@@ -98,8 +99,7 @@ Deno.test("handle() refuses a body that ends too early with 40002", async () => 
 
 Deno.test("handle() replies with 50001 to a bug, logs it under the id in the message, and counts the request once", async () => {
   const service = new TestService();
-  service.bug = new TypeError("a bug of this test");
-  const reply = await service.create(VALID);
+  const reply = await service.createWithBug();
   const [entry = "", ...others] = service.logged;
   const [, id] =
     /internal error (\S+)\nTypeError: a bug of this test\n/.exec(entry) ?? [];

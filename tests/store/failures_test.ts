@@ -368,7 +368,8 @@ async function assertEnds(
   }
   // Nothing was removed or stored, and both ends can still be listed.
   assert.equal((await listed(store)).plants[0]?.id, 1n);
-  assert.notEqual((await listed(store, true)).plants[0]?.id, 1_000n);
+  const { plants: atEnd } = await listed(store, true);
+  assert.ok(atEnd.every(({ id }) => id !== 1_000n));
 }
 
 for (const name of ["commit", "read", "remove", "get"] as const) {
