@@ -10,6 +10,7 @@ const OF_SYSTEM = [
   "environment files",
   "No space left",
   "Permission denied",
+  "Read-only",
   "not a database",
 ];
 

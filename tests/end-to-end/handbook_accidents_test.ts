@@ -612,6 +612,42 @@ Deno.test({
   },
 });
 
+Deno.test({
+  name:
+    "the plants of a disk that is read-only since an error are copied from it, and restored on the first disk",
+  ignore: isMissing("MACHINE"),
+  async fn() {
+    await using machine = await Machine.deploy();
+    await machine.succeed(
+      HANDBOOK.BACK_UP,
+      mount("/mnt") + mount("/srv"),
+      HANDBOOK.MOVE_STORE,
+    );
+    await machine.ledger.acknowledges(100);
+    // The newest plants are still in the log.
+    await machine.succeed(
+      "systemctl kill -s KILL plant-store; systemctl stop plant-store",
+      "mount -o remount,ro /mnt; [ -s /mnt/plants/plants.db-wal ]",
+      `! ${RESTART}`,
+    );
+    assert.match(await machine.succeed(ACCIDENTS.READ_JOURNAL), /Read-only/);
+    // An export leaves an empty file, which no restore takes for plants.
+    const empty = await machine.run(
+      "plants export > /srv/empty; plants-restore /srv/empty",
+    );
+    assert.match(empty.stderr, /not used, because it is empty: \/srv\/empty$/m);
+    const restored = await machine.succeed(
+      ACCIDENTS.SAVE,
+      "sed -i s:/mnt/plants:/var/lib/plant-store/current: /etc/plant-store.env",
+      "umount /mnt; sed -i '/ .mnt /d' /etc/fstab",
+      "rm /etc/systemd/system/plant-.service.d/store.conf; systemctl daemon-reload",
+      ACCIDENTS.RESTORE_SAVED,
+    );
+    assert.match(restored, /^the service has the new store$/m);
+    await machine.assertHasAll();
+  },
+});
+
 /** Stops the service, and stores a value that is not a plant as another program. */
 async function storeValue(machine: Machine): Promise<void> {
   await machine.succeed(

@@ -68,7 +68,7 @@ export const ACCIDENTS = {
   FIND_DISK: accidents("`Dependency failed`"),
   RESTART_AND_READ: accidents("`corrupt`", "systemctl restart"),
   FIND_DISK_ERRORS: accidents("`corrupt`", "dmesg"),
-  SAVE: accidents("A disk that fails", "plants export"),
+  SAVE: accidents("A disk that fails", "mountpoint"),
   RESTORE_SAVED: accidents("A disk that fails", "plants-restore"),
   FIND_LARGE_FILES: accidents("`disk is full`"),
   FIND_USERS: accidents("`locked`"),
