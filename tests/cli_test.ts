@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { main } from "../src/cli.ts";
 import { ID_MAX, ID_MIN, ID_RANGE } from "../src/limits.ts";
 import { capture } from "./support/console.ts";
-import { makeStore, newPlants, toJson } from "./support/plants.ts";
+import { makeStore, newPlants, toLines } from "./support/plants.ts";
 import { replaced } from "./support/replaced.ts";
 import { TemporaryDirectory } from "./support/temporary.ts";
 
@@ -114,8 +114,7 @@ Deno.test("main() passes on ids exactly, and negative ones after --", async () =
   await makeStore(store, plants);
   const ids = [`${ID_MAX}`, "007", "--", "-1", `${ID_MIN}`];
   const { result, stdout } = await run(["export", "--kv", store, ...ids]);
-  const lines = plants.toReversed().map((plant) => `${toJson(plant)}\n`);
-  assert.deepEqual([result, stdout], [0, lines.join("")]);
+  assert.deepEqual([result, stdout], [0, toLines(plants.toReversed())]);
 });
 
 Deno.test("main() reports a failed start in the format of the log, and other failures as text", async () => {

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { exportPlants } from "../../src/commands/export.ts";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
-import type { NewPlant } from "../../src/plant/plant.ts";
 import { PAGE_KEYS } from "../../src/store/plants.ts";
 import { corrupt } from "../../src/store/store_error.ts";
 import { makeUndecodable } from "../support/accidents.ts";
 import { capture } from "../support/console.ts";
-import { makeStore, newPlants, range, toJson } from "../support/plants.ts";
+import { makeStore, newPlants, range, toLines } from "../support/plants.ts";
 import { fileAt, openWith } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
@@ -15,18 +14,13 @@ function exportFrom(path: string, ids: readonly bigint[] = []) {
   return capture(() => exportPlants(fileAt(path), ids));
 }
 
-/** Returns plants as an export writes them. */
-function linesOf(plants: readonly NewPlant[]): string {
-  return plants.map((plant) => `${toJson(plant)}\n`).join("");
-}
-
 Deno.test("exportPlants() writes all plants in the order of ids, and nothing else", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const plants = newPlants([ID_MIN, -1n, ...range(0n, 300), ID_MAX]);
   await makeStore(path, plants);
   const exported = await exportFrom(path);
-  const stdout = linesOf(plants);
+  const stdout = toLines(plants);
   assert.deepEqual(exported, { result: 0, stdout, stderr: "" });
 });
 
@@ -38,12 +32,12 @@ Deno.test("exportPlants() writes the plants of some ids, once each, and names id
   await makeUndecodable(path, [2n]);
   assert.deepEqual(await exportFrom(path, [3n, 1n, 3n]), {
     result: 0,
-    stdout: linesOf([3n, 1n].flatMap((id) => newPlants([id]))),
+    stdout: toLines([3n, 1n].flatMap((id) => newPlants([id]))),
     stderr: "",
   });
   assert.deepEqual(await exportFrom(path, [2n, 7n, 1n]), {
     result: 1,
-    stdout: linesOf(plants.slice(0, 1)),
+    stdout: toLines(plants.slice(0, 1)),
     stderr:
       "id 2: not a plant of this service\nid 7: no such plant\n1 exported, 2 skipped",
   });
@@ -60,7 +54,7 @@ Deno.test("exportPlants() names the values of other programs, and writes the pla
   }
   assert.deepEqual(await exportFrom(path), {
     result: 1,
-    stdout: linesOf(plants),
+    stdout: toLines(plants),
     stderr: "id 7: not a plant of this service\n2 exported, 1 skipped",
   });
 });
@@ -84,7 +78,7 @@ Deno.test("exportPlants() continues backwards after damage, and names the ids be
     await makeUndecodable(path, damaged);
     assert.deepEqual(await exportFrom(path), {
       result: 1,
-      stdout: linesOf(newPlants(exported)),
+      stdout: toLines(newPlants(exported)),
       stderr:
         `${ids} cannot be read: ${why}\n${exported.length} exported, 0 skipped, others cannot be read`,
     });
@@ -128,7 +122,7 @@ Deno.test("exportPlants() writes the plants behind a key whose damage ends a lis
   );
   assert.equal(
     stdout,
-    linesOf([
+    toLines([
       ...plants.slice(0, 4_999),
       ...plants.slice(4_999 + missing).reverse(),
     ]),
@@ -166,7 +160,7 @@ Deno.test("exportPlants() reports plants that neither direction has reached, if 
       exportPlants(fileAt(path), [], open)
     );
     assert.equal(result, 1);
-    assert.equal(stdout, linesOf(plants.slice(0, 1)));
+    assert.equal(stdout, toLines(plants.slice(0, 1)));
     assert.match(
       stderr,
       /^ids after 1 cannot be read: the database is corrupt, .*\n1 exported, 0 skipped, others cannot be read$/,

@@ -308,7 +308,7 @@ Deno.test("importPlants() waits for a slow store as long as it makes progress", 
   const store = new ImportedStore(async () => {
     await settled();
     now += COMMIT_MS_MAX - 1;
-    // While the import waits for a commit, only its sweep reads the clock.
+    // The commit ends after a sweep has seen this time: a sweep reads the clock.
     swept = Promise.withResolvers();
     await swept.promise;
   });

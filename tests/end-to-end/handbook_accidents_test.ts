@@ -209,13 +209,22 @@ Deno.test({
     );
     assert.equal((await machine.run("plants export 1")).status, 1);
     await machine.succeed("plants export 999 1000 1001");
-    // Without any backup, what can be read is restored.
+    // With a clock that is behind, no backup seems to be good.
     await damage(machine, leafAround1000);
+    const future = await machine.run(
+      "rm $(ls -d /var/lib/plant-store-backups/* | grep -v 2999)",
+      ACCIDENTS.RESTORE,
+    );
+    assert.match(
+      future.stderr,
+      /no backup can be used, .*: correct the clock [^]*nothing has changed, /,
+    );
+    // Without any backup, what can be read is restored.
     const alone = await machine.succeed(
       "rm /var/lib/plant-store-backups/*",
       ACCIDENTS.RESTORE,
     );
-    assert.match(alone, /there is no good backup, /);
+    assert.match(alone, /there is no backup, /);
     await machine.succeed(
       `${plants} | plants import -`,
       "plants export > /dev/null",
@@ -316,6 +325,7 @@ Deno.test({
       `for day in $(seq 10 39); do cp plants-2* plants-1999-01-$day.jsonl.gz; done`,
       `touch ${future}`,
     );
+    // 32 are there: the first one, 30 of 1999, and that of the future.
     for (const count of [33, 34]) {
       const { stdout } = await machine.run(
         "sleep 1",

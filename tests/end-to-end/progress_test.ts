@@ -6,6 +6,7 @@ import {
   newPlants,
   range,
   toJson,
+  toLines,
   writeLines,
 } from "../support/plants.ts";
 import { runProgram } from "../support/program.ts";
@@ -60,7 +61,7 @@ Deno.test({
     const store = directory.file("plants.db");
     const plants = newPlants(range(1n, 1_000));
     await makeStore(store, plants);
-    const exported = plants.map((plant) => `${toJson(plant)}\n`).join("");
+    const exported = toLines(plants);
     const args = ["export", "--kv", store];
     const out = directory.file("out");
     const { text, erased } = await show(args, `> ${out}`);

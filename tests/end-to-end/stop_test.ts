@@ -60,11 +60,11 @@ Deno.test("SIGTERM lets a running create finish, refuses a body that is arriving
     await untilRunning(program, 2);
     program.process.kill("SIGTERM");
     await program.printed(/SIGTERM: draining\n/);
-    assertRefusal(await arriving.reply(), { error: 50301 });
-    assert.equal(await idle.rest(), "");
-    assert.equal(await silent.rest(), "");
     await waitForRefusal(port);
   }
+  assertRefusal(await arriving.reply(), { error: 50301 });
+  assert.equal(await idle.rest(), "");
+  assert.equal(await silent.rest(), "");
   const reply = await running.reply();
   assert.equal(reply?.status, 200, reply?.text);
   assertSucceeded(await program.ended());
@@ -80,6 +80,18 @@ Deno.test("SIGHUP does not end a service without a token file", async () => {
   assert.match(await program.reload(), /Z info: nothing to reload: .*\n$/);
   assert.equal(await replyStatus(program.create(BODY)), 200);
   assertSucceeded(await program.stop());
+});
+
+Deno.test("a stop reports a store that was deleted just before", async () => {
+  using directory = new TemporaryDirectory();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
+  Deno.removeSync(store);
+  const { stderr } = await program.stop();
+  assert.match(
+    stderr,
+    /error: the store fails: .* deleted [^]*info: stopped\n$/,
+  );
 });
 
 Deno.test("SIGINT and SIGTERM that arrive at once stop a service once", async () => {

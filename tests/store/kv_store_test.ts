@@ -86,6 +86,7 @@ for (const { where, tools, open } of STORES) {
       await using opened = await open();
       const { store } = opened;
       using kv = await opened.openKv();
+      // Any ids that are far apart.
       const random = new Random(1);
       const randomIds = Array.from({ length: 100 }, () => random.int64());
       const cases: bigint[][] = [

@@ -49,6 +49,11 @@ export function toJson({ id, plant }: NewPlant): string {
   return `{"id":${id},${JSON.stringify(plant).slice(1)}`;
 }
 
+/** Returns plants as an export writes them. */
+export function toLines(plants: readonly NewPlant[]): string {
+  return plants.map((plant) => `${toJson(plant)}\n`).join("");
+}
+
 /** Writes a file with these lines and returns its path. */
 export function writeLines(path: string, lines: readonly string[]): string {
   Deno.writeTextFileSync(path, lines.map((line) => `${line}\n`).join(""));
