@@ -515,8 +515,38 @@ Deno.test({
         renamed.stderr,
         /^plants-restore: nothing has changed: .* do NOT stop it: .*\/plants\.db\.bak .*\n$/,
       );
-      await machine.succeed(IN_STORE, "mv plants.db.bak plants.db", RESTART);
+      await machine.succeed(
+        IN_STORE,
+        "mv plants.db.bak plants.db",
+        ACCIDENTS.RESTORE,
+      );
+      await machine.assertHasAll();
     });
+    await t.step(
+      "a log that was deleted beside a copy comes back",
+      async () => {
+        await machine.ledger.acknowledges(100);
+        await causeReport(
+          machine,
+          "cp plants.db copy; chown plant-store: copy; mv plants.db away; mv copy plants.db",
+          lost,
+        );
+        // An export of the copy can end by deleting the log of the service.
+        const { stderr } = await machine.run(
+          IN_STORE,
+          "rm plants.db-wal plants.db-shm",
+          ACCIDENTS.RESTORE,
+        );
+        assert.match(stderr, /do NOT stop it: .*\/away /);
+        const restored = await machine.succeed(
+          IN_STORE,
+          "mv away plants.db",
+          ACCIDENTS.RESTORE,
+        );
+        assert.match(restored, /^the service has the whole store again$/m);
+        await machine.assertHasAll();
+      },
+    );
     await t.step(
       "files that were deleted stay open while there is no room for copies",
       async () => {
