@@ -74,7 +74,7 @@ export interface OpenOptions {
   /** Replaced by tests. */
   readonly connect?: (location: StoreLocation) => Promise<Connection>;
   /** Replaced by tests. */
-  readonly timeoutMs?: number;
+  readonly timeoutFor?: (walBytes: number) => number;
 }
 
 /**
@@ -210,7 +210,11 @@ async function openOnce(
   location: StoreLocation,
   prepare: (path: string) => PathContent,
   operate: (store: KvStore) => Promise<void>,
-  { onDelay = () => {}, connect = connectTo, timeoutMs }: OpenOptions,
+  {
+    onDelay = () => {},
+    connect = connectTo,
+    timeoutFor = openMsMax,
+  }: OpenOptions,
 ): Promise<Opening> {
   const walBytes = walBytesOf(location);
   const delay = setTimeout(() => {
@@ -230,7 +234,7 @@ async function openOnce(
   try {
     const content = location.kind === "file" ? prepare(location.name) : "store";
     const store = await retryWhileLocked(
-      timeoutMs ?? openMsMax(walBytes),
+      timeoutFor(walBytes),
       connectAndOperate,
     );
     return { store, content };

@@ -130,6 +130,27 @@ Deno.test("exportPlants() writes the plants behind a key whose damage ends a lis
   assert.equal(result, 1);
 });
 
+Deno.test("exportPlants() succeeds if only the read of the highest id has failed", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  const plants = newPlants(range(1n, 3));
+  await makeStore(path, plants);
+  const open = () =>
+    openWith(fileAt(path), (kv) => ({
+      list(range, options) {
+        const isOfAllIds = "start" in range && range.start[1] === ID_MIN;
+        if (options.reverse && isOfAllIds) throw corrupt();
+        return kv.list(range, options);
+      },
+    }));
+  const exported = await capture(() => exportPlants(fileAt(path), [], open));
+  assert.deepEqual(exported, {
+    result: 0,
+    stdout: toLines(plants),
+    stderr: "",
+  });
+});
+
 Deno.test("exportPlants() reports plants that neither direction has reached, if a listing ends early without an error", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");

@@ -4,13 +4,6 @@ import { BackgroundProcess, type Ended } from "../support/background.ts";
 import { ROOT } from "../support/readme.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
-/** Runs a script of src/deploy/ with some variables. */
-function run(name: string, env: Record<string, string>): Promise<Ended> {
-  const script = new URL(`src/deploy/${name}`, ROOT).pathname;
-  const options = { args: [script], env, clearEnv: true };
-  return new BackgroundProcess("/bin/sh", options).ended();
-}
-
 Deno.test("a start waits for a service that does not listen yet, and fails soon if it is not ready or has ended", async () => {
   using directory = new TemporaryDirectory();
   const program = directory.file("plant-store");
@@ -22,7 +15,10 @@ Deno.test("a start waits for a service that does not listen yet, and fails soon 
   const PATH = `${directory.path}:/bin:/usr/bin`;
   const after = (script: string, MAINPID = `${Deno.pid}`): Promise<Ended> => {
     Deno.writeTextFileSync(program, `#!/bin/sh\n${script}\n`, { mode: 0o755 });
-    return run("plant-store-ready", { PATH, MAINPID });
+    const path = new URL("src/deploy/plant-store-ready", ROOT).pathname;
+    const env = { PATH, MAINPID };
+    const options = { args: [path], env, clearEnv: true };
+    return new BackgroundProcess("/bin/sh", options).ended();
   };
   const ready = await after(`echo >> ${tries}
     [ $(wc -l < ${tries}) -lt 40 ] || exit 0

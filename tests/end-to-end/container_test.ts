@@ -85,7 +85,7 @@ class Server implements AsyncDisposable {
       // Replaces neither.
       CONTAINER.INSTALL,
     );
-    assert.equal(occurrences(installed, /^created a new token in /gm), 1);
+    assert.equal(occurrences(installed, /^created a new token in /m), 1);
     // There is no store to start with.
     assert.match(
       await this.fail(CONTAINER.SERVE),

@@ -103,9 +103,14 @@ class Disk {
   afterPowerCut(at: number, random: Random): Map<string, Bytes> {
     const changes = this.#changes.filter((change) => change.at < at);
     const pending = changes.filter(({ durableAt }) => durableAt >= at);
+    // Some disks write in order: nothing pending survives after this time.
     const end = random.chance(0.3) ? random.pick([{ at }, ...pending]).at : at;
+    // Each file has one of these shares of its pending changes that survive.
     const shares = random.pick([[0], [1], [0, 1], [0.1, 0.5, 0.9, 0.98]]);
-    const [isTorn, grows] = [random.chance(0.5), random.chance(0.5)];
+    // Whether the sectors of one write survive apart from each other.
+    const isTorn = random.chance(0.5);
+    // Whether a write that is lost has made its file longer all the same.
+    const grows = random.chance(0.5);
     const shareOf = new Map<Change["target"], number>();
     const kept = new Map<unknown, boolean>();
     const files = new Map<string, Bytes>();

@@ -144,7 +144,7 @@ Deno.test({
     };
     assertSucceeded(await start());
     const text = Deno.readTextFileSync(trace);
-    const reads = occurrences(text, /^pread64\(/gm);
+    const reads = occurrences(text, /^pread64\(/m);
     assert.ok(reads > 3, `${reads} reads`);
     const statuses = new Set<number>();
     for (let nth = 1; nth <= reads; nth += 3) {

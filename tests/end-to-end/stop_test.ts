@@ -104,8 +104,8 @@ Deno.test("SIGINT and SIGTERM that arrive at once stop a service once", async ()
   }
   const { status, stderr } = await program.ended();
   assert.equal(status, 0, stderr);
-  assert.equal(occurrences(stderr, /: draining/g), 1, stderr);
-  assert.equal(occurrences(stderr, /info: stopped\n/g), 1, stderr);
+  assert.equal(occurrences(stderr, /: draining/), 1, stderr);
+  assert.equal(occurrences(stderr, /info: stopped\n/), 1, stderr);
 });
 
 Deno.test("a later signal ends a stop that is still waiting, with status 1", async () => {

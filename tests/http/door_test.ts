@@ -3,7 +3,7 @@ import { Door } from "../../src/http/door.ts";
 import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
 import { settled } from "../support/waiting.ts";
 
-Deno.test("enter() admits CREATES_RUNNING_MAX POST requests, and one more for each that leaves", () => {
+Deno.test("enter() admits CREATES_RUNNING_MAX creates, and one more for each that leaves", () => {
   const door = new Door();
   for (let i = 0; i < CREATES_RUNNING_MAX; i++) assert.ok(door.enter());
   for (let i = 0; i < 2; i++) assert.ok(!door.enter());

@@ -157,8 +157,21 @@ Deno.test("openStore() fails if another process keeps the lock", async () => {
   await makeStore(path, PLANTS);
   // With a real lock, Deno's own first writes would wait until its end.
   const connect = () => Promise.reject(LOCKED);
-  const opening = openStore(fileAt(path), true, { connect, timeoutMs: 500 });
+  const timeoutFor = () => 500;
+  const opening = openStore(fileAt(path), true, { connect, timeoutFor });
   await assert.rejects(opening, isStoreError("locked"));
+});
+
+Deno.test("openStore() limits the time by the size of the log", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  await makeStore(path, PLANTS);
+  Deno.writeFileSync(`${path}-wal`, new Uint8Array(5));
+  const opening = openStore(fileAt(path), true, {
+    connect: () => new Promise(() => {}),
+    timeoutFor: (walBytes) => walBytes,
+  });
+  await assert.rejects(opening, isStoreError("no answer", /within 0.005 s$/));
 });
 
 Deno.test("openMsMax() grows with the log that a killed service has left", () => {
@@ -185,7 +198,7 @@ for (
     const opening = openExistingStore(fileAt(path), {
       onDelay: (reason) => reasons.push(reason),
       connect: () => new Promise(() => {}),
-      timeoutMs: DELAY_MS_MIN + 100,
+      timeoutFor: () => DELAY_MS_MIN + 100,
     });
     await assert.rejects(opening, isStoreError("no answer"));
     const reason =

@@ -256,7 +256,8 @@ export function assertRecovered({ stderr }: Ended): void {
   }
 }
 
-/** Counts the occurrences of a pattern in a text. */
-export function occurrences(text: string, pattern: RegExp): number {
-  return [...text.matchAll(pattern)].length;
+/** Counts the occurrences of a pattern in the output of a program. */
+export function occurrences(output: string, pattern: RegExp): number {
+  const everywhere = new RegExp(pattern, `${pattern.flags}g`);
+  return output.matchAll(everywhere).toArray().length;
 }
