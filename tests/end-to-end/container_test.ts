@@ -7,7 +7,7 @@ import {
 } from "../support/background.ts";
 import { createDuring } from "../support/instances.ts";
 import { Ledger } from "../support/ledger.ts";
-import { CONTAINER, olderStores } from "../support/handbook.ts";
+import { ACCIDENTS, CONTAINER, olderStores } from "../support/handbook.ts";
 import { isMissing } from "../support/needs.ts";
 import {
   assertSucceeded,
@@ -35,6 +35,9 @@ const PLACE = `set -e; cd $0; mkdir storage system version
     --storage-opt additionalimagestore=$images \\"\\$@\\"" > /usr/local/bin/docker
   chmod 755 /usr/local/bin/docker; mount -t tmpfs tmpfs /run
   cp -r $1/src/deploy $2 version; echo made >&2; exec sleep infinity`;
+
+/** A command of the program for a store on another disk, as the page has it. */
+const RUN_ON_SRV = "docker run --rm -u 0 -v /srv:/srv plant-store";
 
 /** A server whose services run in containers. */
 class Server implements AsyncDisposable {
@@ -331,6 +334,35 @@ Deno.test({
         ),
         /^ready$/m,
       );
+    });
+    await server.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "the plants of a disk that is read-only since an error are copied from it, and restored",
+  ignore: isMissing("container"),
+  async fn() {
+    await using server = await Server.deploy();
+    await createDuring([server.target], server.ledger, async () => {
+      await server.succeed(CONTAINER.BACK_UP);
+      await server.ledger.acknowledges(100);
+      // In the words of this page.
+      const save = ACCIDENTS.SAVE
+        .replace("systemctl stop plant-store", "docker stop plant-store")
+        .replace("plant-store export", `${RUN_ON_SRV} export`)
+        .replace("/etc/plant-store.env", "/etc/plant-store/env");
+      const restored = await server.succeed(
+        "mount -t tmpfs tmpfs /srv; docker kill plant-store",
+        "cd /var/lib; mount --bind plant-store plant-store",
+        "mount -o remount,bind,ro plant-store",
+        save,
+        "umount plant-store",
+        ACCIDENTS.RESTORE_SAVED,
+      );
+      assert.match(restored, /^the service has the new store$/m);
+      await server.ledger.acknowledges(100);
     });
     await server.assertHasAll();
   },

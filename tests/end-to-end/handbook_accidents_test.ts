@@ -421,7 +421,7 @@ Deno.test({
     const restore = ACCIDENTS.RESTORE_FILE.replace("/FILE", `/${file}`);
     // Before the service is stopped, after it, and after the restore.
     const refused =
-      /^plants-restore: nothing has changed: the running service has the store in .*\/current\/plants\.db, .*: systemctl stop plant-store\n$/;
+      /^plants-restore: nothing has changed: the running service has the store in .*\/current\/plants\.db, .*, stop it first: systemctl stop plant-store\n$/;
     assert.match((await machine.run(restore)).stderr, refused);
     const unchanged = await machine.run(
       ACCIDENTS.STOP,
