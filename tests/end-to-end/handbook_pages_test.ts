@@ -195,6 +195,15 @@ Deno.test({
       machine.ledger.forgetSince(backup);
       await machine.assertHasAll();
     }
+    // It depends on the service, whose journal does not say so of itself.
+    const refused = await machine.succeed(
+      "cp /etc/plant-store.env env; sed -i s/8000/80x0/ /etc/plant-store.env",
+      "! systemctl restart plant-store",
+      ACCIDENTS.READ_JOURNAL,
+      "cp env /etc/plant-store.env; systemctl start plant-store",
+    );
+    assert.match(refused, /PORT: expected/);
+    assert.doesNotMatch(refused, /Dependency failed/);
     // It has the store open, and a restore and a move do not wait for it.
     const moved = await machine.succeed(
       "systemctl is-active plant-store-litestream",
