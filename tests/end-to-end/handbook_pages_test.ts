@@ -204,6 +204,22 @@ Deno.test({
     );
     assert.match(refused, /PORT: expected/);
     assert.doesNotMatch(refused, /Dependency failed/);
+    // The disk of the copy was replaced by an empty one.
+    await machine.succeed(
+      "rm -r /var/lib/plant-store-litestream/*",
+      LITESTREAM.STOP,
+      "rm -rf /var/lib/plant-store-litestream/*",
+      LITESTREAM.BEGIN_NEW_COPY,
+      "until ls /var/lib/plant-store-litestream/ltx/0/*; do sleep 0.2; done",
+    );
+    await machine.ledger.acknowledges(100);
+    const replaced = machine.ledger.now;
+    await machine.succeed(
+      "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
+      LITESTREAM.RESTORE,
+    );
+    machine.ledger.forgetSince(replaced);
+    await machine.assertHasAll();
     // It has the store open, and a restore and a move do not wait for it.
     const moved = await machine.succeed(
       "systemctl is-active plant-store-litestream",

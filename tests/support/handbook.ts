@@ -115,6 +115,8 @@ export const LITESTREAM = {
   INSTALL: litestream("Plant Store with", "install -m 755"),
   START: litestream("Plant Store with", "systemctl"),
   RESTORE: litestream("Restore the copy"),
+  STOP: litestream("Begin a new copy", "stop"),
+  BEGIN_NEW_COPY: litestream("Begin a new copy", "reset"),
 };
 
 const prometheus = blocksOf("src/deploy/prometheus/README.md");
