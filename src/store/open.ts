@@ -315,9 +315,7 @@ async function connectToServer(
 export function toServerError(error: unknown, token: string): StoreError {
   const recognized = toStoreError(error);
   // Deno decodes values here, not on the server.
-  const isOwn = error instanceof StoreError ||
-    recognized.kind === "newer format";
-  if (isOwn) return recognized;
+  if (recognized.kind === "newer format") return recognized;
   const masked = errorMessage(error).replaceAll(token, "[token]");
   return new StoreError("other", truncate(toLine(masked), MESSAGE_CHARS_MAX));
 }
