@@ -36,9 +36,6 @@ const PLACE = `set -e; cd $0; mkdir storage system version
   chmod 755 /usr/local/bin/docker; mount -t tmpfs tmpfs /run
   cp -r $1/src/deploy $2 version; echo made >&2; exec sleep infinity`;
 
-/** A command of the program for a store on another disk, as the page has it. */
-const RUN_ON_SRV = "docker run --rm -u 0 -v /srv:/srv plant-store";
-
 /** A server whose services run in containers. */
 class Server implements AsyncDisposable {
   readonly ledger = new Ledger();
@@ -323,7 +320,7 @@ Deno.test({
       const restored = await server.succeed(CONTAINER.RESTORE);
       assert.match(
         restored,
-        /a part of the old store is damaged, .* from the backup, /,
+        /a part of the old store cannot be read, .* from the backup, /,
       );
       await server.ledger.acknowledges(100);
       assert.match(
@@ -351,7 +348,6 @@ Deno.test({
       // In the words of this page.
       const save = ACCIDENTS.SAVE
         .replace("systemctl stop plant-store", "docker stop plant-store")
-        .replace("plant-store export", `${RUN_ON_SRV} export`)
         .replace("/etc/plant-store.env", "/etc/plant-store/env");
       const restored = await server.succeed(
         "mount -t tmpfs tmpfs /srv; docker kill plant-store",

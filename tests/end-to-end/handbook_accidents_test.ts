@@ -385,7 +385,24 @@ Deno.test({
       future.stderr,
       /is in the future: .*\n.*: nothing has changed: /,
     );
-    const restored = await machine.succeed(ACCIDENTS.RESTORE_BACKUP);
+    // The settings of a machine whose store was on another disk.
+    const elsewhere = await machine.run(
+      "cp /etc/plant-store.env env",
+      "sed -i s:/var/lib/plant-store/current:/mnt/plants: /etc/plant-store.env",
+      ACCIDENTS.RESTORE_BACKUP,
+      "ls /mnt; cp env /etc/plant-store.env",
+    );
+    assert.match(
+      elsewhere.stderr,
+      /nothing has changed: the service may not write to \/mnt\/plants: write KV_PATH=/,
+    );
+    assert.equal(elsewhere.stdout, "");
+    // A file that was emptied is no store, even if the last start had it there.
+    const restored = await machine.succeed(
+      "install -d -o plant-store /var/lib/plant-store/current",
+      ": > /var/lib/plant-store/current/plants.db",
+      ACCIDENTS.RESTORE_BACKUP,
+    );
     assert.match(restored, /^there is no old store at /m);
     assert.match(restored, /^the service has the new store$/m);
     machine.ledger.forgetSince(backup);

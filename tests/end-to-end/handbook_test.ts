@@ -132,6 +132,15 @@ Deno.test({
     );
     assert.equal(ignored.status, 2);
     assert.match(ignored.stderr, /^plants: .*: export PORT=8000\n$/);
+    // systemd-run returns 0 when it loses systemd.
+    const lost = await machine.run(
+      "mkfifo pipe; plants import - < pipe & command=$!; exec 3> pipe",
+      "until systemctl is-active -q 'plants-*'; do :; done",
+      "systemctl stop dbus.socket dbus.service; wait $command; status=$?",
+      "exec 3>&-; systemctl start dbus.socket dbus.service; exit $status",
+    );
+    assert.equal(lost.status, 1);
+    assert.match(lost.stderr, /^plants: the connection to systemd was lost, /m);
     const many =
       `seq 1000000 | sed 's/.*/{"id":&,"name":"Ficus"}/' > /tmp/many`;
     const start =
@@ -407,7 +416,7 @@ Deno.test({
       const reflex = await machine.run(HANDBOOK.BACK_UP, ACCIDENTS.RESTORE);
       assert.match(
         reflex.stderr,
-        /nothing has changed: there is no store at KV_PATH .* \/mnt\/plants\/plants\.db; /,
+        /nothing has changed: the store was moved to the disk of \/mnt, which is not mounted: /,
       );
     }
     // A disk that cannot be mounted.
@@ -667,6 +676,15 @@ END`,
     await t.step("a wrong id is refused, and a missing one", async () => {
       const mistyped = await machine.run("EDITOR=true plants-correct 43");
       assert.match(mistyped.stderr, /^id 43: no such plant$/m);
+      // A power cut came between the removal and the import.
+      const cut = await machine.run(
+        `echo '{"id":43,"name":"Fern"}' > plant-43.Ab3x.json; plants-correct 43`,
+        "rm plant-43.Ab3x.json",
+      );
+      assert.match(
+        cut.stderr,
+        /to store its text: plants import - < \/root\/plant-43\.Ab3x\.json$/m,
+      );
       assert.equal((await machine.run("plants-correct")).status, 2);
     });
     await t.step(

@@ -63,7 +63,7 @@ export const ACCIDENTS = {
   RESTORE_FILE: accidents("An earlier state", "plants-restore"),
   RESTORE_MACHINE: accidents("A new machine"),
   SET_OWNER_OF_FILES: accidents("`cannot read`"),
-  FIND_STORE: accidents("`no such file`", "KV_PATH"),
+  FIND_STORE: accidents("`no such file`", "findmnt"),
   RESTORE_BACKUP: accidents("`no such file`", "plants-restore"),
   FIND_DISK: accidents("`Dependency failed`"),
   RESTART_AND_READ: accidents("`corrupt`", "systemctl restart"),
@@ -115,7 +115,7 @@ export const LITESTREAM = {
   INSTALL: litestream("Plant Store with", "install -m 755"),
   START: litestream("Plant Store with", "systemctl"),
   RESTORE: litestream("Restore the copy"),
-  STOP: litestream("Begin a new copy", "stop"),
+  STOP: litestream("Begin a new copy", "stop plant-store-litestream\n"),
   BEGIN_NEW_COPY: litestream("Begin a new copy", "reset"),
 };
 
