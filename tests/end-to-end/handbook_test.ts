@@ -678,13 +678,15 @@ END`,
       assert.match(mistyped.stderr, /^id 43: no such plant$/m);
       // A power cut came between the removal and the import.
       const cut = await machine.run(
-        `echo '{"id":43,"name":"Fern"}' > plant-43.Ab3x.json; plants-correct 43`,
+        `echo '{"id":43,"name":"Fern"}' > plant-43.Ab3x.json; EDITOR=true plants-correct 43`,
         "rm plant-43.Ab3x.json",
       );
       assert.match(
         cut.stderr,
         /to store its text: plants import - < \/root\/plant-43\.Ab3x\.json$/m,
       );
+      const negative = await machine.run("EDITOR=true plants-correct -- -43");
+      assert.match(negative.stderr, /^id -43: no such plant$/m);
       assert.equal((await machine.run("plants-correct")).status, 2);
     });
     await t.step(
