@@ -179,21 +179,25 @@ Deno.test({
       LITESTREAM.START,
     );
     assert.match(started, /\/plants\.db +file$[^]*^active$/m);
+    /** Loses the store, and restores the copy. */
+    async function restoreCopy(): Promise<void> {
+      await machine.ledger.acknowledges(100);
+      const copied = machine.ledger.now;
+      // The stop copies what is left.
+      await machine.succeed(
+        "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
+        LITESTREAM.RESTORE,
+      );
+      machine.ledger.forgetSince(copied);
+      await machine.assertHasAll();
+    }
     for (let round = 1; round <= 2; round++) {
       await machine.succeed(
         "systemctl kill -s KILL plant-store plant-store-litestream",
         "last() { ls /var/lib/plant-store-litestream/ltx/0 | tail -n 1; }",
         'before=$(last); while [ "$(last)" = "$before" ]; do sleep 0.2; done',
       );
-      await machine.ledger.acknowledges(100);
-      const backup = machine.ledger.now;
-      // The stop copies what is left.
-      await machine.succeed(
-        "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
-        LITESTREAM.RESTORE,
-      );
-      machine.ledger.forgetSince(backup);
-      await machine.assertHasAll();
+      await restoreCopy();
     }
     // It depends on the service, whose journal does not say so of itself.
     const refused = await machine.succeed(
@@ -212,14 +216,7 @@ Deno.test({
       LITESTREAM.BEGIN_NEW_COPY,
       "until ls /var/lib/plant-store-litestream/ltx/0/*; do sleep 0.2; done",
     );
-    await machine.ledger.acknowledges(100);
-    const replaced = machine.ledger.now;
-    await machine.succeed(
-      "systemctl stop plant-store; rm -r /var/lib/plant-store/current",
-      LITESTREAM.RESTORE,
-    );
-    machine.ledger.forgetSince(replaced);
-    await machine.assertHasAll();
+    await restoreCopy();
     // It has the store open, and a restore and a move do not wait for it.
     const moved = await machine.succeed(
       "systemctl is-active plant-store-litestream",
