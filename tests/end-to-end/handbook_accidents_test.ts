@@ -564,6 +564,28 @@ Deno.test({
       },
     );
     await t.step(
+      "a file that was moved out of sight is not named, but how to find it",
+      async () => {
+        await causeReport(
+          machine,
+          "mkdir /root/away; cp -p plants.db copy; mv plants.db /root/away; mv copy plants.db",
+          lost,
+        );
+        const moved = await machine.run(ACCIDENTS.RESTORE);
+        assert.match(
+          moved.stderr,
+          /do NOT stop it: look where they were moved, such as with: find \/ -name "plants\.db\*" - /,
+        );
+        const restored = await machine.succeed(
+          IN_STORE,
+          "mv /root/away/plants.db .",
+          ACCIDENTS.RESTORE,
+        );
+        assert.match(restored, /^the service has /m);
+        await machine.assertHasAll();
+      },
+    );
+    await t.step(
       "files that were deleted stay open while there is no room for copies",
       async () => {
         const { length } = machine.journal;
