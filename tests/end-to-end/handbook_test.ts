@@ -683,7 +683,7 @@ END`,
       );
       assert.match(
         cut.stderr,
-        /to store its text: plants import - < \/root\/plant-43\.Ab3x\.json$/m,
+        /this stores its text: plants import - < \/root\/plant-43\.Ab3x\.json$/m,
       );
       const negative = await machine.run("EDITOR=true plants-correct -- -43");
       assert.match(negative.stderr, /^id -43: no such plant$/m);
