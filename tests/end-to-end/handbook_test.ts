@@ -514,8 +514,8 @@ Deno.test({
     const upgraded = await machine.succeed(
       `${version}; echo '# newer' >> plant-store`,
       HANDBOOK.BACK_UP,
-      // It shows the token of the tests, which is no setting, and so nothing.
-      `${HANDBOOK.SHOW_NEW_SETTINGS}\n`,
+      // The version has no new ones.
+      HANDBOOK.SHOW_NEW_SETTINGS,
       HANDBOOK.UPGRADE,
       "tail -n 1 /usr/local/bin/plant-store",
       IN_VERSION,
