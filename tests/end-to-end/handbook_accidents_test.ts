@@ -709,6 +709,8 @@ Deno.test({
       `! ${RESTART}`,
     );
     assert.match(await machine.succeed(ACCIDENTS.READ_JOURNAL), /Read-only/);
+    const reflex = await machine.run(ACCIDENTS.RESTORE);
+    assert.match(reflex.stderr, /it cannot write to \/mnt, .* "Read-only" in/);
     // An export leaves an empty file, which no restore takes for plants.
     const empty = await machine.run(
       "plants export > /srv/empty; plants-restore /srv/empty",

@@ -52,6 +52,13 @@ Deno.test({
       "curl -si -H 'Host: plants.example.com' -d '{}' http://127.0.0.1/plants",
     );
     assert.match(insecure, /^HTTP\/1.1 400 [^]*"not an HTTPS request"/);
+    // What certbot writes at a renewal.
+    const challenge = "/.well-known/acme-challenge/1";
+    const proof = await machine.succeed(
+      `install -D /dev/stdin /var/www/html${challenge} <<< proof`,
+      `curl -s -H 'Host: plants.example.com' http://127.0.0.1${challenge}`,
+    );
+    assert.equal(proof, "proof\n");
     const trace = await machine.succeed(
       "curl -sk -X TRACE https://[::1]/plants",
     );

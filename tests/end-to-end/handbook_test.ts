@@ -305,6 +305,21 @@ Deno.test({
         assert.equal(await machine.succeed("ls /mnt"), "");
       },
     );
+    await t.step("a move that stops half-way says how to go on", async () => {
+      // An error in the last steps, such as that of a full disk of the system.
+      const directory = "/etc/systemd/system/plant-.service.d";
+      const { stderr } = await machine.run(
+        `touch ${directory}`,
+        HANDBOOK.MOVE_STORE,
+      );
+      assert.match(
+        stderr,
+        /half-way: delete nothing, and run: systemctl start/,
+      );
+      await machine.succeed(
+        `rm -r ${directory} /mnt/plants.*; systemctl start plant-store`,
+      );
+    });
     await machine.ledger.acknowledges(100);
     await machine.assertHasAll();
   },
