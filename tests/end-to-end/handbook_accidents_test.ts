@@ -566,23 +566,26 @@ Deno.test({
     await t.step(
       "a file that was moved out of sight is not named, but how to find it",
       async () => {
-        await causeReport(
-          machine,
-          "mkdir /root/away; cp -p plants.db copy; mv plants.db /root/away; mv copy plants.db",
-          lost,
-        );
-        const moved = await machine.run(ACCIDENTS.RESTORE);
-        assert.match(
-          moved.stderr,
-          /do NOT stop it: look where they were moved, such as with: find \/ -name "plants\.db\*" - /,
-        );
-        const restored = await machine.succeed(
-          IN_STORE,
-          "mv /root/away/plants.db .",
-          ACCIDENTS.RESTORE,
-        );
-        assert.match(restored, /^the service has /m);
-        await machine.assertHasAll();
+        for (const file of ["plants.db", "plants.db-wal"]) {
+          await machine.ledger.acknowledges(100);
+          await causeReport(
+            machine,
+            `mkdir -p /root/away; cp -p ${file} copy; mv ${file} /root/away; mv copy ${file}`,
+            lost,
+          );
+          const moved = await machine.run(ACCIDENTS.RESTORE);
+          assert.match(
+            moved.stderr,
+            /do NOT stop it: look where they were moved, such as with: find \/ -name "plants\.db\*" - /,
+          );
+          const restored = await machine.succeed(
+            IN_STORE,
+            `mv /root/away/${file} .`,
+            ACCIDENTS.RESTORE,
+          );
+          assert.match(restored, /^the service has /m);
+          await machine.assertHasAll();
+        }
       },
     );
     await t.step(
