@@ -13,6 +13,7 @@ import { IN_VERSION, Machine, MAIN_PID, mount } from "../support/machine.ts";
 import { isMissing, pathOf } from "../support/needs.ts";
 import { blocksIn, filesIn, read } from "../support/readme.ts";
 import { makeCertificate } from "../support/tools.ts";
+import { eventually } from "../support/waiting.ts";
 
 /** Makes a certificate and its key, `path.crt` and `path.key`. */
 async function certify(machine: Machine, path: string): Promise<string> {
@@ -198,6 +199,12 @@ Deno.test({
       machine.ledger.forgetSince(copied);
       await machine.assertHasAll();
     }
+    await machine.ledger.acknowledges(100);
+    const isCopied = async () => {
+      const tried = await machine.succeed(LITESTREAM.TRY);
+      return Number(/^\d+$/m.exec(tried)) >= 100;
+    };
+    await eventually(isCopied);
     for (let round = 1; round <= 2; round++) {
       await machine.succeed(
         "systemctl kill -s KILL plant-store plant-store-litestream",
@@ -239,6 +246,11 @@ Deno.test({
       "until ls /var/lib/plant-store-litestream/ltx/0/*; do sleep 0.2; done",
     );
     await machine.assertHasAll();
+    const missing = await machine.run(
+      "echo none /var/lib/plant-store-litestream none nofail >> /etc/fstab",
+      "systemctl daemon-reload; systemctl restart plant-store-litestream",
+    );
+    assert.match(missing.stderr, /A dependency job .* failed/);
   },
 });
 

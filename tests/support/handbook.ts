@@ -114,6 +114,7 @@ const litestream = blocksOf("src/deploy/litestream/README.md");
 export const LITESTREAM = {
   INSTALL: litestream("Plant Store with", "install -m 755"),
   START: litestream("Plant Store with", "systemctl"),
+  TRY: litestream("Try the copy"),
   RESTORE: litestream("Restore the copy"),
   STOP: litestream("Begin a new copy", "stop plant-store-litestream\n"),
   BEGIN_NEW_COPY: litestream("Begin a new copy", "reset"),
