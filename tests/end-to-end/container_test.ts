@@ -200,18 +200,30 @@ Deno.test({
         `HOME=/root EDITOR='sed -i s/Fern/Ficus/' plants-correct 0`,
       );
       assert.match(corrected, /^corrected$/m);
-      // The moved store is on a disk of its own.
+      // The moved store is on a disk of its own. Here, the first step was forgotten.
+      const early = await server.succeed(CONTAINER.MOVE_OUT, CONTAINER.UNMOUNT);
+      assert.equal(early, "first stop it, as above\n".repeat(2));
       const last = await server.succeed(
         CONTAINER.STOP_FOR_GOOD,
         // Pasted twice.
         CONTAINER.STOP_FOR_GOOD,
       );
       await server.succeed(
-        "mv /var/lib/plant-store /var/lib/old; mkdir /var/lib/plant-store",
+        CONTAINER.MOVE_OUT,
         "mount -t tmpfs tmpfs /var/lib/plant-store",
         CONTAINER.RESTORE_ELSEWHERE
           .replace("FILE", /plants-[\d-]+\.jsonl\.gz/.exec(last)?.[0] ?? ""),
       );
+      await server.ledger.acknowledges(100);
+      // Neither step ends a service whose disk is out of sight, or saves another store.
+      const remount = "mount -t tmpfs tmpfs /var/lib/plant-store";
+      for (const block of [CONTAINER.STOP_FOR_GOOD, CONTAINER.BACK_UP]) {
+        assert.match(
+          await server.fail(`${remount} && { ${block} }`),
+          /do NOT stop it: undo what was mounted/,
+        );
+        await server.succeed("umount /var/lib/plant-store");
+      }
       await server.ledger.acknowledges(100);
     });
     await server.assertHasAll();
@@ -226,9 +238,11 @@ Deno.test({
     );
     assert.match(checked, /^serves https with the certificate in /m);
     // Without its disk, no start creates another store.
-    await server.succeed(
-      "docker rm -f plant-store; umount /var/lib/plant-store",
+    const away = await server.succeed(
+      "docker rm -f plant-store",
+      CONTAINER.UNMOUNT,
     );
+    assert.match(away, /^unmounted$/m);
     assert.match(
       await server.fail(CONTAINER.SERVE),
       /plants\.db: no such file: /,

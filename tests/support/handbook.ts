@@ -93,6 +93,8 @@ export const CONTAINER = {
   READ_EVERY_PLANT: container("Upgrade", "plants export"),
   BACK_UP: container("Back up"),
   STOP_FOR_GOOD: container("Another machine", "docker rm"),
+  MOVE_OUT: container("Another machine", "mkdir"),
+  UNMOUNT: container("Another machine", "umount"),
   RESTORE_ELSEWHERE: container("Another machine", "plants-restore"),
   READ_LOG: container("Accidents", "docker logs"),
   PROBE: container("Accidents", "healthcheck"),
