@@ -200,26 +200,24 @@ Deno.test({
         `HOME=/root EDITOR='sed -i s/Fern/Ficus/' plants-correct 0`,
       );
       assert.match(corrected, /^corrected$/m);
-      // The moved store is on a disk of its own. Here, the first step was forgotten.
-      const early = await server.succeed(CONTAINER.MOVE_OUT, CONTAINER.UNMOUNT);
-      assert.equal(early, "first stop it, as above\n".repeat(2));
+      // Another machine has nothing but the settings, the token and the backups.
       const last = await server.succeed(
         CONTAINER.STOP_FOR_GOOD,
         // Pasted twice.
         CONTAINER.STOP_FOR_GOOD,
       );
       await server.succeed(
-        CONTAINER.MOVE_OUT,
-        "mount -t tmpfs tmpfs /var/lib/plant-store",
+        "mv /var/lib/plant-store /var/lib/old",
         CONTAINER.RESTORE_ELSEWHERE
           .replace("FILE", /plants-[\d-]+\.jsonl\.gz/.exec(last)?.[0] ?? ""),
       );
       await server.ledger.acknowledges(100);
       // Neither step ends a service whose disk is out of sight, or saves another store.
-      const remount = "mount -t tmpfs tmpfs /var/lib/plant-store";
       for (const block of [CONTAINER.STOP_FOR_GOOD, CONTAINER.BACK_UP]) {
         assert.match(
-          await server.fail(`${remount} && { ${block} }`),
+          await server.fail(
+            `mount -t tmpfs none /var/lib/plant-store && { ${block} }`,
+          ),
           /do NOT stop it: undo what was mounted/,
         );
         await server.succeed("umount /var/lib/plant-store");
@@ -237,16 +235,47 @@ Deno.test({
       "plants check",
     );
     assert.match(checked, /^serves https with the certificate in /m);
-    // Without its disk, no start creates another store.
-    const away = await server.succeed(
-      "docker rm -f plant-store",
-      CONTAINER.UNMOUNT,
+  },
+});
+
+Deno.test({
+  name:
+    "the store moves to another disk and back, also if a step is forgotten or pasted twice, and no start goes on without the disk",
+  ignore: isMissing("container"),
+  async fn() {
+    await using server = await Server.deploy();
+    const back = CONTAINER.MOVE_STORE
+      .replace(/^new=.*$/m, "new=/var/lib/plant-store/current");
+    const moved = /^the service has the new store$/m;
+    await createDuring([server.target], server.ledger, async () => {
+      await server.ledger.acknowledges(100);
+      await server.succeed(
+        "echo none /var/lib/plant-store/disk tmpfs nofail >> /etc/fstab",
+      );
+      // The disk is not mounted yet.
+      const early = await server.fail(CONTAINER.MOVE_STORE);
+      assert.match(early, /nothing has changed: .*: mount \S+\/disk - or/);
+      await server.succeed(
+        "sed -i 's|/disk/plants/|/current/|' /etc/plant-store/env",
+        CONTAINER.SERVE,
+      );
+      await server.ledger.acknowledges(100);
+      await server.succeed(CONTAINER.MOUNT);
+      for (const block of [CONTAINER.MOVE_STORE, CONTAINER.MOVE_STORE, back]) {
+        assert.match(await server.succeed(block), moved);
+        await server.ledger.acknowledges(100);
+      }
+      await server.succeed(CONTAINER.MOVE_STORE);
+      await server.ledger.acknowledges(100);
+    });
+    await server.assertHasAll();
+    // A boot without the disk.
+    await server.succeed(
+      "docker stop plant-store; umount /var/lib/plant-store/disk",
     );
-    assert.match(away, /^unmounted$/m);
-    assert.match(
-      await server.fail(CONTAINER.SERVE),
-      /plants\.db: no such file: /,
-    );
+    assert.match(await server.fail(CONTAINER.SERVE), /no such file: /);
+    const restored = await server.fail(CONTAINER.RESTORE_BACKUP);
+    assert.match(restored, /nothing has changed: .*: mount \S+\/disk - or/);
   },
 });
 

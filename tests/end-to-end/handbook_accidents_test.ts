@@ -566,11 +566,18 @@ Deno.test({
     await t.step(
       "a file that was moved out of sight is not named, but how to find it",
       async () => {
-        for (const file of ["plants.db", "plants.db-wal"]) {
+        for (
+          const [file, alsoDo] of [
+            ["plants.db", "true"],
+            ["plants.db-wal", "true"],
+            // What was deleted cannot be moved back.
+            ["plants.db", "rm plants.db-wal"],
+          ]
+        ) {
           await machine.ledger.acknowledges(100);
           await causeReport(
             machine,
-            `mkdir -p /root/away; cp -p ${file} copy; mv ${file} /root/away; mv copy ${file}`,
+            `mkdir -p /root/away; cp -p ${file} copy; mv ${file} /root/away; mv copy ${file}; ${alsoDo}`,
             lost,
           );
           const moved = await machine.run(ACCIDENTS.RESTORE);
