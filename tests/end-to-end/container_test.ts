@@ -289,17 +289,24 @@ Deno.test({
       await server.ledger.acknowledges(100);
       await server.succeed(CONTAINER.BACK_UP);
       await server.ledger.acknowledges(100);
-      await server.succeed("rm -r /var/lib/plant-store/*");
+      await server.succeed(
+        "cp -rp /var/lib/plant-store/current /var/lib/old",
+        "rm -r /var/lib/plant-store/*",
+      );
       await server.reports("the store fails");
       // It must not end the only copy.
       assert.doesNotMatch(
         await server.fail(CONTAINER.STOP_FOR_GOOD),
         /\.jsonl\.gz$/m,
       );
-      assert.match(
-        await server.fail(CONTAINER.SERVE),
-        /plants\.db: no such file: /,
-      );
+      // Not even if a copy is in their place.
+      for (const copy of ["", "/var/lib/old"]) {
+        const refused = await server.fail(
+          `[ -z "${copy}" ] || cp -rp ${copy} /var/lib/plant-store/current`,
+          CONTAINER.SERVE,
+        );
+        assert.match(refused, /do NOT stop it: run plants-restore$/m);
+      }
       assert.match(
         await server.succeed(CONTAINER.CREATE_STORE),
         /^\/var\/lib\//,
