@@ -451,7 +451,7 @@ Deno.test({
     assert.equal((await machine.run("plants export 5")).status, 1);
     await machine.succeed("plants export 6");
     // The plants that came later are brought in again from the old store.
-    const addOld = HANDBOOK.ADD_PLANTS.replace("OLD", olderStores(restored));
+    const addOld = HANDBOOK.ADD_PLANTS.replaceAll("OLD", olderStores(restored));
     const added = await machine.succeed(addOld, "plants remove -- 5 6");
     assert.match(added, /^\d{3,} created, [^]*^2 plants removed$/m);
     machine.ledger.forgetSince(backup);
@@ -577,22 +577,52 @@ Deno.test({
           await machine.ledger.acknowledges(100);
           await causeReport(
             machine,
-            `mkdir -p /root/away; cp -p ${file} copy; mv ${file} /root/away; mv copy ${file}; ${alsoDo}`,
+            `mkdir -p /root/away; cp -p ${file} copy; mv ${file} /root/away/real-${file}; mv copy ${file}; ${alsoDo}`,
             lost,
           );
-          const moved = await machine.run(ACCIDENTS.RESTORE);
+          const { stderr } = await machine.run(ACCIDENTS.RESTORE);
+          const command = /do NOT stop it: look where .*, with: (.*?) - /;
+          const [, find = ""] = command.exec(stderr) ?? [];
+          const found = await machine.run(find);
           assert.match(
-            moved.stderr,
-            /do NOT stop it: look where they were moved, such as with: find \/ -name "plants\.db\*" - /,
+            found.stdout,
+            new RegExp(`^/root/away/real-${file}$`, "m"),
           );
           const restored = await machine.succeed(
             IN_STORE,
-            `mv /root/away/${file} .`,
+            `mv /root/away/real-${file} ${file}`,
             ACCIDENTS.RESTORE,
           );
           assert.match(restored, /^the service has /m);
           await machine.assertHasAll();
         }
+      },
+    );
+    await t.step(
+      "after a restart with a copy in their place, moved files go back, and what the copy got is added",
+      async () => {
+        await machine.succeed(
+          "systemctl stop plant-store; mkdir /root/real",
+          "cp -rp /var/lib/plant-store/current /root/old",
+          "systemctl start plant-store",
+        );
+        await machine.ledger.acknowledges(100);
+        await causeReport(
+          machine,
+          "mv * /root/real; cp -p /root/old/* .",
+          lost,
+        );
+        await machine.succeed("systemctl restart plant-store");
+        await machine.ledger.acknowledges(100);
+        const copy = "/var/lib/plant-store/copy";
+        await machine.succeed(
+          IN_STORE,
+          `systemctl stop plant-store; mkdir ${copy}; mv * ${copy}`,
+          `mv /root/real/* .; systemctl start plant-store`,
+          HANDBOOK.ADD_PLANTS.replaceAll("OLD", copy),
+        );
+        await machine.assertHasAll();
+        await machine.succeed(`rm -r ${copy}`);
       },
     );
     await t.step(

@@ -34,6 +34,16 @@ Deno.test({
   ignore: isMissing("MACHINE", "openssl"),
   async fn() {
     await using machine = await Machine.deploy();
+    await machine.succeed("echo 127.0.0.1 plants.example.com >> /etc/hosts");
+    const getsCertificate = async () => {
+      const proof = await machine.succeed(
+        "certbot() { file=.well-known/acme-challenge/1",
+        "  install -D /dev/stdin $4/$file <<< proof; curl -s http://$6/$file; }",
+        HANDBOOK.GET_CERTIFICATE,
+      );
+      assert.equal(proof, "proof\n");
+    };
+    await getsCertificate();
     const cert = await certify(machine, "/etc/ssl/plants.example.com");
     const started = await machine.succeed(
       "sed -i 's/^#BASE_URL/BASE_URL/' /etc/plant-store.env",
@@ -44,7 +54,6 @@ Deno.test({
     machine.service = await machine.connect(443, cert);
     await machine.ledger.acknowledges(100);
     const tried = await machine.succeed(
-      "echo 127.0.0.1 plants.example.com >> /etc/hosts",
       "export CURL_CA_BUNDLE=/media/tls.crt",
       HANDBOOK.TRY_NGINX,
     );
@@ -53,13 +62,7 @@ Deno.test({
       "curl -si -H 'Host: plants.example.com' -d '{}' http://127.0.0.1/plants",
     );
     assert.match(insecure, /^HTTP\/1.1 400 [^]*"not an HTTPS request"/);
-    // What certbot writes at a renewal.
-    const challenge = "/.well-known/acme-challenge/1";
-    const proof = await machine.succeed(
-      `install -D /dev/stdin /var/www/html${challenge} <<< proof`,
-      `curl -s -H 'Host: plants.example.com' http://127.0.0.1${challenge}`,
-    );
-    assert.equal(proof, "proof\n");
+    await getsCertificate();
     const trace = await machine.succeed(
       "curl -sk -X TRACE https://[::1]/plants",
     );

@@ -30,6 +30,7 @@ export const HANDBOOK = {
   START: handbook("4. Start it"),
   CREATE_PLANT: handbook("5. Create the first plant"),
   LIST_REMOVALS: handbook("The command `plants`"),
+  GET_CERTIFICATE: handbook("With nginx", "certbot"),
   SERVE_WITH_NGINX: handbook("With nginx", "nginx -t"),
   TRY_NGINX: handbook("With nginx", "curl"),
   COPY_CERTIFICATE: handbook("Without nginx"),
