@@ -8,6 +8,7 @@ import {
 import { createDuring } from "../support/instances.ts";
 import { Ledger } from "../support/ledger.ts";
 import { ACCIDENTS, CONTAINER, olderStores } from "../support/handbook.ts";
+import { interrupted } from "../support/machine.ts";
 import { isMissing } from "../support/needs.ts";
 import {
   assertSucceeded,
@@ -218,7 +219,7 @@ Deno.test({
           await server.fail(
             `mount -t tmpfs none /var/lib/plant-store && { ${block} }`,
           ),
-          /do NOT stop it: undo what was mounted/,
+          /do NOT stop it: run plants-restore, /,
         );
         await server.succeed("umount /var/lib/plant-store");
       }
@@ -244,27 +245,41 @@ Deno.test({
   ignore: isMissing("container"),
   async fn() {
     await using server = await Server.deploy();
-    const back = CONTAINER.MOVE_STORE
-      .replace(/^new=.*$/m, "new=/var/lib/plant-store/current");
-    const moved = /^the service has the new store$/m;
+    const disk = "/var/lib/plant-store/disk";
     await createDuring([server.target], server.ledger, async () => {
       await server.ledger.acknowledges(100);
-      await server.succeed(
-        "echo none /var/lib/plant-store/disk tmpfs nofail >> /etc/fstab",
+      await server.succeed(CONTAINER.BACK_UP, `mkdir ${disk}`);
+      const unmounted = await server.fail(CONTAINER.MOVE_STORE);
+      assert.match(unmounted, /no disk is mounted at .*\/current$/m);
+      const unnamed = await server.fail(
+        `mount -t tmpfs none ${disk}`,
+        CONTAINER.MOVE_STORE,
       );
-      // The disk is not mounted yet.
-      const early = await server.fail(CONTAINER.MOVE_STORE);
-      assert.match(early, /nothing has changed: .*: mount \S+\/disk - or/);
-      await server.succeed(
-        "sed -i 's|/disk/plants/|/current/|' /etc/plant-store/env",
-        CONTAINER.SERVE,
+      assert.match(unnamed, /fstab does not name .*\/current$/m);
+      const unseen = await server.fail("plants-move /mnt/plants");
+      assert.match(unseen, /sees only \/var\/lib\/plant-store, .*\/current$/m);
+      const moved = await server.succeed(
+        `echo none ${disk} tmpfs nofail >> /etc/fstab`,
+        CONTAINER.MOVE_STORE,
       );
+      assert.match(
+        moved,
+        /^ready$[^]*^moved to \/var\/lib\/plant-store\/disk/m,
+      );
+      const again = await server.fail(CONTAINER.MOVE_STORE);
+      assert.match(again, /the store is in \S+\/disk\/plants already$/m);
       await server.ledger.acknowledges(100);
-      await server.succeed(CONTAINER.MOUNT);
-      for (const block of [CONTAINER.MOVE_STORE, CONTAINER.MOVE_STORE, back]) {
-        assert.match(await server.succeed(block), moved);
-        await server.ledger.acknowledges(100);
-      }
+      const back = "/var/lib/plant-store/current";
+      const { stderr } = await server.run(
+        "printf '#!/bin/sh\\ntouch /etc/copying; sleep 600\\n' > /usr/local/bin/cp",
+        "chmod 755 /usr/local/bin/cp",
+        interrupted(`plants-move ${back}`, "[ -e /etc/copying ]"),
+        "rm /usr/local/bin/cp",
+      );
+      assert.match(stderr, /nothing has moved: .*\/disk\/plants$/m);
+      await server.ledger.acknowledges(100);
+      await server.succeed(`plants-move ${back}`);
+      await server.ledger.acknowledges(100);
       await server.succeed(CONTAINER.MOVE_STORE);
       await server.ledger.acknowledges(100);
     });
@@ -305,7 +320,7 @@ Deno.test({
           `[ -z "${copy}" ] || cp -rp ${copy} /var/lib/plant-store/current`,
           CONTAINER.SERVE,
         );
-        assert.match(refused, /do NOT stop it: run plants-restore$/m);
+        assert.match(refused, /do NOT stop it: run plants-restore, /);
       }
       assert.match(
         await server.succeed(CONTAINER.CREATE_STORE),
@@ -321,8 +336,16 @@ Deno.test({
       );
       await server.ledger.acknowledges(100);
       // Files that were moved are only named.
+      const replaced = await server.fail(
+        "cd /var/lib/plant-store; mv current moved; cp -rp moved current",
+        `{ ${CONTAINER.SERVE} } || ${CONTAINER.BACK_UP}`,
+      );
+      assert.match(
+        replaced,
+        /^(plants: .* do NOT stop it: run plants-restore, .*\n){2}/m,
+      );
       const moved = await server.fail(
-        "cd /var/lib/plant-store; mv current moved",
+        "rm -r /var/lib/plant-store/current",
         CONTAINER.RESTORE,
       );
       assert.match(moved, /nothing has changed: .* \S+\/moved\/plants\.db /);
