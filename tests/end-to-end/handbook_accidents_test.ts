@@ -850,6 +850,11 @@ Deno.test({
         ACCIDENTS.READ_JOURNAL,
       );
       assert.match(read, /plant-store\.service: .*environment files: /);
+      const reflex = await machine.run(ACCIDENTS.RESTORE);
+      assert.match(
+        reflex.stderr,
+        /nothing has changed: there is no KV_PATH in \/etc\/plant-store\.env, /,
+      );
       await machine.succeed(
         `cp /root/plant-store.env ${env}`,
         ACCIDENTS.SET_OWNER_OF_FILES,
