@@ -17,7 +17,7 @@ import {
   type Target,
   TOKEN,
 } from "../support/program.ts";
-import { ROOT } from "../support/readme.ts";
+import { read, ROOT } from "../support/readme.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 import { freePort } from "../support/tools.ts";
 
@@ -171,6 +171,12 @@ Deno.test({
         `[ "$(cat /etc/plant-store/token)" = ${TOKEN} ]`,
       );
       await server.ledger.acknowledges(100);
+      // The words of the page for a reload.
+      const page = read("src/deploy/container/README.md");
+      const words = /^\| `systemctl reload plant-store` +\| `(.*)` +\|$/m;
+      const [, reload = ""] = words.exec(page) ?? [];
+      await server.succeed(`echo another >> /etc/plant-store/token; ${reload}`);
+      await server.reports("reloaded 2 tokens");
       // A setting that is wrong stops nothing.
       const env = "/etc/plant-store/env";
       await server.succeed(`cp ${env} /etc/env; echo LOG_FORMAT=x >> ${env}`);
