@@ -181,6 +181,11 @@ Deno.test({
       const env = "/etc/plant-store/env";
       await server.succeed(`cp ${env} /etc/env; echo LOG_FORMAT=x >> ${env}`);
       assert.match(await server.fail(CONTAINER.SERVE), /LOG_FORMAT/);
+      // Lines that end as on Windows have the same path.
+      await server.succeed(
+        `cp /etc/env ${env}; sed -i 's/$/\\r/' ${env}`,
+        "plants check",
+      );
       await server.ledger.acknowledges(100);
       // A port that another program has stops the service until it is corrected.
       {
