@@ -65,7 +65,7 @@ export const ACCIDENTS = {
   RESTORE_MACHINE: accidents("A new machine"),
   SET_OWNER_OF_FILES: accidents("`cannot read`"),
   FIND_STORE: accidents("`no such file`", "findmnt"),
-  RESTORE_BACKUP: accidents("`no such file`", "plants-restore"),
+  RESTORE_BACKUP: accidents("The last backup alone"),
   FIND_DISK: accidents("`Dependency failed`"),
   RESTART_AND_READ: accidents("`corrupt`", "systemctl restart"),
   FIND_DISK_ERRORS: accidents("`corrupt`", "dmesg"),
