@@ -405,6 +405,13 @@ Deno.test({
     );
     assert.match(restored, /^there is no old store at /m);
     assert.match(restored, /^the service has the new store$/m);
+    // Pasted again while it is stopped, with settings that end as on Windows.
+    const again = await machine.succeed(
+      "systemctl stop plant-store; sed -i 's/$/\\r/' /etc/plant-store.env",
+      ACCIDENTS.RESTORE_BACKUP,
+      "cp env /etc/plant-store.env; systemctl start plant-store",
+    );
+    assert.equal(again, "");
     machine.ledger.forgetSince(backup);
     await machine.assertHasAll();
   },
