@@ -8,7 +8,7 @@ import {
 import { createDuring } from "../support/instances.ts";
 import { Ledger } from "../support/ledger.ts";
 import { ACCIDENTS, CONTAINER, olderStores } from "../support/handbook.ts";
-import { interrupted } from "../support/machine.ts";
+import { interrupted, IS_COPYING, LET_CP_WAIT } from "../support/machine.ts";
 import { isMissing } from "../support/needs.ts";
 import {
   assertSucceeded,
@@ -282,16 +282,15 @@ Deno.test({
       await server.ledger.acknowledges(100);
       const back = "/var/lib/plant-store/current";
       const { stderr } = await server.run(
-        "printf '#!/bin/sh\\ntouch /etc/copying; sleep 600\\n' > /usr/local/bin/cp",
-        "chmod 755 /usr/local/bin/cp",
-        interrupted(`plants-move ${back}`, "[ -e /etc/copying ]"),
+        LET_CP_WAIT,
+        interrupted(`plants-move ${back}`, IS_COPYING),
       );
       assert.match(stderr, /nothing has moved: .*\/disk\/plants$/m);
       await server.ledger.acknowledges(100);
       // The connection to the terminal is lost.
       await server.succeed(
-        `rm /etc/copying; script -qc 'plants-move ${back}; true' /dev/null & terminal=$!`,
-        "until [ -e /etc/copying ]; do sleep 0.02; done",
+        `rm /run/copying; script -qc 'plants-move ${back}; true' /dev/null & terminal=$!`,
+        `until ${IS_COPYING}; do sleep 0.02; done`,
         "kill -KILL $terminal; rm /usr/local/bin/cp",
       );
       await server.ledger.acknowledges(100);

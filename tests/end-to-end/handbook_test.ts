@@ -6,6 +6,8 @@ import {
   DEPLOY,
   IN_VERSION,
   interrupted,
+  IS_COPYING,
+  LET_CP_WAIT,
   Machine,
   MAIN_PID,
   mount,
@@ -293,9 +295,8 @@ Deno.test({
       "the service goes on with the old store after Ctrl-C",
       async () => {
         const { stderr } = await machine.run(
-          "printf '#!/bin/sh\\ntouch /root/copying; sleep 600\\n' > /usr/local/bin/cp",
-          "chmod 755 /usr/local/bin/cp",
-          interrupted("plants-move /mnt/plants", "[ -e /root/copying ]"),
+          LET_CP_WAIT,
+          interrupted("plants-move /mnt/plants", IS_COPYING),
           "rm /usr/local/bin/cp",
         );
         assert.match(stderr, /nothing has moved: the store is in .*current$/m);
