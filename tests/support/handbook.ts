@@ -29,77 +29,34 @@ export const HANDBOOK = {
   CREATE_STORE: handbook("3. Create the store"),
   START: handbook("4. Start it"),
   CREATE_PLANT: handbook("5. Create the first plant"),
-  LIST_REMOVALS: handbook("The command `plants`"),
+  LIST_CHANGES: handbook("The command `plants`"),
   GET_CERTIFICATE: handbook("With nginx", "certbot"),
   SERVE_WITH_NGINX: handbook("With nginx", "nginx -t"),
   TRY_NGINX: handbook("With nginx", "curl"),
   COPY_CERTIFICATE: handbook("Without nginx"),
   APPLY_SETTINGS: handbook("Settings"),
-  MOVE_STORE: handbook("Move the store"),
   ADD_TOKEN: handbook("Tokens", "openssl rand"),
   LOAD_TOKENS: handbook("Tokens", "systemctl reload"),
   BACK_UP: handbook("Upgrade", "plant-store-backup"),
-  SHOW_NEW_SETTINGS: handbook("Upgrade", "diff"),
   UPGRADE: handbook("Upgrade", "deploy/install"),
   READ_EVERY_PLANT: handbook("Upgrade", "plants export"),
   LIST_BACKUPS: handbook("Back up", "ls -l"),
   COPY_BACKUPS: handbook("Back up", "copy-backups"),
   COUNT_PLANTS: handbook("Back up", "zcat"),
-  CORRECT: handbook("Correct", "plants-correct"),
+  REPLACE: handbook("Correct", "plants replace"),
   REMOVE: handbook("Correct", "plants remove"),
-  DELETE_OTHER_BACKUPS: handbook("Delete every copy", "-delete"),
-  LIST_STORES: handbook("Delete every copy", "find /"),
-  ADD_PLANTS: handbook("Add the plants"),
-};
-
-const accidents = blocksOf("src/deploy/accidents/README.md");
-
-export const ACCIDENTS = {
-  READ_JOURNAL: accidents("Accidents", "journalctl"),
-  PROBE: accidents("Accidents", "healthcheck"),
-  RESTORE: accidents("Restore"),
-  LIST_BACKUPS: accidents("An earlier state", "ls"),
-  ADD_REMOVED: accidents("An earlier state", "plants import"),
-  STOP: accidents("An earlier state", "systemctl stop"),
-  RESTORE_FILE: accidents("An earlier state", "plants-restore"),
-  RESTORE_MACHINE: accidents("A new machine"),
-  SET_OWNER_OF_FILES: accidents("`cannot read`"),
-  FIND_STORE: accidents("`no such file`", "findmnt"),
-  RESTORE_BACKUP: accidents("The last backup alone"),
-  FIND_DISK: accidents("`Dependency failed`"),
-  RESTART_AND_READ: accidents("`corrupt`", "systemctl restart"),
-  FIND_DISK_ERRORS: accidents("`corrupt`", "dmesg"),
-  SAVE: accidents("A disk that fails", "mountpoint"),
-  RESTORE_SAVED: accidents("A disk that fails", "plants-restore"),
-  FIND_LARGE_FILES: accidents("`disk is full`"),
-  FIND_USERS: accidents("`locked`"),
-  SET_OWNER: accidents("`cannot be written`"),
-  REMOVE_VALUE: accidents("`not a plant"),
-  FIND_LISTENER: accidents("`cannot listen`"),
-  SHOW_TIMES: accidents("`is in the future`", "date"),
-  MOVE_BACKUP_AWAY: accidents("`is in the future`", "mv"),
-  BACK_UP: accidents("`is in the future`", "systemctl start"),
-};
-
-const container = blocksOf("src/deploy/container/README.md");
-
-export const CONTAINER = {
-  INSTALL: container("Deploy", "deploy/container/install"),
-  CREATE_STORE: container("Deploy", "plants import"),
-  SERVE: container("Deploy", "plants serve"),
-  CREATE_PLANT: container("Deploy", "curl"),
-  SET_OWNER: container("Read the handbook"),
-  BACK_UP_BEFORE: container("Upgrade", "plants-backup"),
-  UPGRADE: container("Upgrade", "deploy/container/install"),
-  READ_EVERY_PLANT: container("Upgrade", "plants export"),
-  BACK_UP: container("Back up"),
-  STOP_FOR_GOOD: container("Another machine", "docker rm"),
-  RESTORE_ELSEWHERE: container("Another machine", "plants-restore"),
-  MOVE_STORE: container("Another disk"),
-  READ_LOG: container("Accidents", "docker logs"),
-  PROBE: container("Accidents", "healthcheck"),
-  RESTORE: container("Restore", "plants-restore\n"),
-  RESTORE_BACKUP: container("Restore", 'plants-restore "'),
+  MOVE_STORE: handbook("Another disk", "disk="),
+  DELETE_MOVED_STORE: handbook("Another disk", "rm -rv"),
+  RESTORE_MACHINE: handbook("Another machine"),
+  RESTORE: handbook("Restore", "plants-restore"),
+  DELETE_OLD_STORES: handbook("Restore", "rm -r"),
+  ADD_REMOVED: handbook("An earlier state", "grep"),
+  STOP: handbook("An earlier state", "systemctl stop"),
+  RESTORE_FILE: handbook("An earlier state", "plants-restore"),
+  ADD_STORE: handbook("An earlier state", "old-DATE"),
+  READ_JOURNAL: handbook("If something is wrong"),
+  SAVE: handbook("A disk that fails", "mountpoint"),
+  RESTORE_SAVED: handbook("A disk that fails", "plants-restore"),
 };
 
 const kvConnect = blocksOf("src/deploy/kv-connect/README.md");
@@ -128,10 +85,3 @@ export const PROMETHEUS = {
   COPY_TOKEN_AND_ALERTS: prometheus("Prometheus", "install"),
   CHECK_AND_RESTART: prometheus("Prometheus", "promtool"),
 };
-
-/** Returns the older stores whose deletion is printed by a restore or a move. */
-export function olderStores(printed: string): string {
-  const [, stores] = /\brm -r (.*)$/m.exec(printed) ?? [];
-  assert.ok(stores !== undefined, `no older store in: ${printed}`);
-  return stores;
-}

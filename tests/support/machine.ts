@@ -36,14 +36,6 @@ export function interrupted(commands: string, when: string): string {
   kill -INT -- -$command; wait $command`;
 }
 
-/** Makes `cp` wait, so that a command can be interrupted while it copies. */
-export const LET_CP_WAIT =
-  `printf '#!/bin/sh\\ntouch /run/copying; sleep 600\\n' > /usr/local/bin/cp
-  chmod 755 /usr/local/bin/cp`;
-
-/** Succeeds as soon as that `cp` waits. */
-export const IS_COPYING = "[ -e /run/copying ]";
-
 /** Where the machine has the program: the service sees no home. */
 const PROGRAM = "/opt/plant-store";
 
