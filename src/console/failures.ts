@@ -5,8 +5,8 @@ import { exitStatusOf, OperatorError } from "../operator_error.ts";
 import { KV_TOKEN_VARIABLE } from "../store/open.ts";
 import type { StoreError, StoreErrorKind } from "../store/store_error.ts";
 
-/** The page of the handbook about these problems, as a release has it. */
-const ACCIDENTS = "deploy/accidents/README.md";
+/** The handbook, as a release has it. */
+const HANDBOOK = "deploy/README.md";
 
 /** What to do about a KV Connect server that fails. */
 const SERVER_ADVICE =
@@ -20,16 +20,16 @@ function adviceFor(kind: StoreErrorKind, store: StoreSetting): string {
     "path": `check the path in ${setting}, and what is there`,
     "no store":
       `the store must be there, because ${createSetting} is no: check the path ` +
-      `in ${setting}, and that its disk is mounted, and see ${ACCIDENTS}`,
+      `in ${setting}, and that its disk is mounted, and see ${HANDBOOK}`,
     "denied":
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
     "foreign log":
-      `do not stop a service that still runs, which may have it open, see ${ACCIDENTS}`,
+      `do not stop a service that still runs, which may have it open, see ${HANDBOOK}`,
     "elsewhere": "unset the variables of Deno that begin with DENO_KV",
-    "corrupt": `before you restart anything, see ${ACCIDENTS}`,
+    "corrupt": `before you restart anything, see ${HANDBOOK}`,
     "newer format": "run the plant-store that stored them",
     "lost":
-      `do not restart the service before the files are put back or copied, see ${ACCIDENTS}`,
+      `do not restart the service before the files are put back or copied, see ${HANDBOOK}`,
     "locked": "wait for that process or stop it, or use a local file system",
     "changed": "run the command again",
     "no answer": isServer

@@ -205,7 +205,7 @@ Deno.test("serve, check and import with KV_CREATE=no refuse a path without a sto
           stdout,
           `plant-store: cannot use ${store}: ${problem}: the store must be ` +
             `there, because ${name} is no: check the path in --kv, and that ` +
-            "its disk is mounted, and see deploy/accidents/README.md\n" +
+            "its disk is mounted, and see deploy/README.md\n" +
             "2:input\n",
         );
         assert.deepEqual(directory.contents(), before);
