@@ -471,7 +471,7 @@ Deno.test({
     // There is no room for copies: the service keeps its files open.
     await causeReport(machine, "rm -r $PWD", /the store fails: /);
     const full = await machine.run(
-      "mount() { :; }; install() { echo No space left >&2; return 1; }; export -f install",
+      "install() { echo No space left >&2; return 1; }; export -f install",
       HANDBOOK.RESTORE,
       "systemctl is-active plant-store; ls /var/lib/plant-store",
     );
@@ -485,7 +485,7 @@ Deno.test({
       HANDBOOK.RESTORE,
       `umount ${PLACE}`,
     );
-    assert.match(covered.stderr, /something is mounted above /);
+    assert.match(covered.stderr, /first unmount what was mounted above /);
     await machine.succeed(RESTART);
     await machine.assertHasAll();
   },
@@ -570,6 +570,353 @@ Deno.test({
         HANDBOOK.DELETE_OLD_STORES,
       );
       assert.equal(await machine.succeed(STORES), before);
+      await machine.assertHasAll();
+    });
+  },
+});
+
+/** Stops the service, and overwrites a page of its store; returns what was on it. */
+async function damage(
+  machine: Machine,
+  choose: (leaves: ReturnType<typeof leavesOf>) => number,
+): Promise<string> {
+  await machine.succeed(
+    `systemctl stop plant-store; ${IN_STORE}; cp plants.db /media`,
+  );
+  const path = machine.media.file("plants.db");
+  const leaves = leavesOf(path);
+  const page = choose(leaves);
+  destroyPage(path, page);
+  await machine.succeed(`${IN_STORE}; cat /media/plants.db > plants.db`);
+  return leaves.find((leaf) => leaf.page === page)?.text ?? "";
+}
+
+Deno.test({
+  name:
+    "a damaged store is restored with all that its backup or the store itself still has",
+  ignore: isMissing("MACHINE"),
+  async fn() {
+    await using machine = await Machine.deploy();
+    await withSeed(async (random) => {
+      machine.ledger.mayStore({ id: 7n, plant: { name: "Fern" } });
+      await machine.succeed(`echo '{"id":7,"name":"Fern"}' | plants import -`);
+      await machine.ledger.acknowledges(500);
+      const { now: backup, acknowledged } = machine.ledger;
+      await machine.succeed(HANDBOOK.BACK_UP, "plants remove -- 7");
+      await machine.ledger.acknowledges(500);
+      const lost = await damage(
+        machine,
+        (leaves) =>
+          random.pick(leaves.filter(({ text }) => text.includes("Ficus"))).page,
+      );
+      const restored = await machine.succeed(HANDBOOK.RESTORE);
+      assert.match(restored, / cannot be read: the database is corrupt/);
+      assert.match(restored, /the service has the new store/);
+      // The command that is printed lists what is back.
+      const [, list = ""] = /^ +(journalctl .*)$/m.exec(restored) ?? [];
+      assert.match(await machine.succeed(list), /: remove -- 7$/m);
+      await machine.succeed("plants export 7");
+      const creates = [...acknowledged.values()];
+      const exported = await machine.succeed("plants export");
+      const missing = creates.filter(({ id }) => !exported.includes(`:${id},`));
+      for (const { id, plant, answeredAt } of missing) {
+        assert.ok(answeredAt > backup, `${id} is not in the backup`);
+        assert.ok(lost.includes(plant.name), `${id} was not in the lost page`);
+      }
+      machine.ledger.forgetSince(backup);
+    });
+    await machine.assertHasAll();
+    // Without a backup, and with one that is cut: only its checksum is missing.
+    const first = (leaves: ReturnType<typeof leavesOf>) =>
+      leaves.find(({ text }) => text.includes("Ficus"))?.page ?? 0;
+    await damage(machine, first);
+    const cut = await machine.run(
+      "cd /var/lib/plant-store-backups; head -c -4 plants-* > /root/cut; cp /root/cut plants-*",
+      HANDBOOK.RESTORE,
+    );
+    assert.match(cut.stderr, /unexpected end of file/);
+    assert.match(cut.stderr, /^plants-restore: nothing has changed$/m);
+    const alone = await machine.succeed(
+      "rm /var/lib/plant-store-backups/*",
+      HANDBOOK.RESTORE,
+    );
+    assert.match(alone, /^the service has the new store$/m);
+    await machine.succeed("plants export > /dev/null");
+  },
+});
+
+Deno.test({
+  name:
+    "a store that is gone or unreadable is restored from the backup that is named, and only then",
+  ignore: isMissing("MACHINE"),
+  async fn() {
+    await using machine = await Machine.deploy();
+    for (
+      const accident of [
+        "rm -r $PWD",
+        ": > plants.db",
+        "dd if=/dev/zero of=plants.db bs=4K count=1 conv=notrunc",
+        "echo plants > plants.db",
+        "head -c 100K /dev/urandom | dd of=plants.db bs=4K seek=1 conv=notrunc",
+      ]
+    ) {
+      const backup = machine.ledger.now;
+      await machine.succeed(HANDBOOK.BACK_UP);
+      await machine.ledger.acknowledges(10);
+      await machine.run(`systemctl stop plant-store; ${IN_STORE}; ${accident}`);
+      assert.equal((await machine.run(RESTART)).status, 1);
+      // By reflex, once and again.
+      let command = "";
+      for (const _ of [1, 2]) {
+        const { stderr } = await machine.run(HANDBOOK.RESTORE);
+        [, command = ""] = /cannot be read.*: (plants-restore .*gz)$/m
+          .exec(stderr) ?? [];
+        assert.match(command, /^plants-restore \S+$/, `${accident}\n${stderr}`);
+        assert.match(stderr, /^plants-restore: nothing has changed$/m);
+      }
+      const restored = await machine.succeed(HANDBOOK.STOP, command);
+      assert.match(restored, /^the service has the new store$/m);
+      machine.ledger.forgetSince(backup);
+      await machine.assertHasAll();
+    }
+    for (const file of ["/dev/null", "''", "/root/none"]) {
+      const { stderr } = await machine.run(
+        HANDBOOK.STOP,
+        `plants-restore ${file}; systemctl start plant-store`,
+      );
+      assert.match(stderr, /^plants-restore: there is nothing in the file /m);
+    }
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name: "an earlier state is restored without what came later",
+  ignore: isMissing("MACHINE"),
+  async fn() {
+    await using machine = await Machine.deploy();
+    const backup = machine.ledger.now;
+    await machine.succeed(
+      `echo '{"id":6,"name":"Fern"}' | plants import -`,
+      HANDBOOK.BACK_UP,
+      "plants remove 6",
+      `echo '{"id":5,"name":"Fern"}' | plants import -`,
+    );
+    await machine.ledger.acknowledges(100);
+    const file = (await machine.succeed("ls /var/lib/plant-store-backups"))
+      .trim();
+    // A plant that was removed by mistake comes back alone.
+    const [id] = machine.ledger.acknowledged.keys();
+    const add = HANDBOOK.ADD_REMOVED.replace("/FILE", `/${file}`)
+      .replace("42|43", `6|${id}`);
+    assert.match(
+      await machine.succeed(add, "plants export 6", add, "plants remove 6"),
+      /^{"id":6,"name":"Fern"}\n1 created, 1 already stored, .*\n0 created, 2 /m,
+    );
+    const restore = HANDBOOK.RESTORE_FILE.replace("/FILE", `/${file}`);
+    // Before the service is stopped, after it, and after the restore.
+    const refused =
+      /^plants-restore: the service is running, .*, first run: systemctl stop plant-store\n$/;
+    assert.match((await machine.run(restore)).stderr, refused);
+    const restored = await machine.succeed(HANDBOOK.STOP, restore);
+    assert.match((await machine.run(restore)).stderr, refused);
+    assert.match(restored, /^plants that were acknowledged after /m);
+    assert.equal((await machine.run("plants export 5")).status, 1);
+    await machine.succeed("plants export 6");
+    // The plants that came later are brought in again from the old store.
+    const [, old = ""] = /^the old store is in .*\/(.*)$/m.exec(restored) ?? [];
+    const added = await machine.succeed(
+      HANDBOOK.ADD_STORE.replace("old-DATE", old),
+      "plants remove -- 5 6",
+    );
+    assert.match(added, /^\d{3,} created, [^]*^2 plants removed$/m);
+    machine.ledger.forgetSince(backup);
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name:
+    "after a power cut between the last steps of a restore, a start is refused, and the old store goes back",
+  ignore: isMissing("MACHINE"),
+  async fn() {
+    await using machine = await Machine.deploy();
+    await machine.succeed(HANDBOOK.BACK_UP);
+    await machine.ledger.acknowledges(10);
+    const { status } = await machine.run(
+      'mv() { [ "$3" != /var/lib/plant-store/current ] || kill -KILL $$',
+      'command mv "$@"; }; export -f mv',
+      HANDBOOK.RESTORE,
+    );
+    assert.equal(status, 137);
+    assert.equal((await machine.run(RESTART)).status, 1);
+    const { stderr } = await machine.run(HANDBOOK.RESTORE);
+    assert.match(stderr, /Stores: \/var\/lib\/plant-store\/old-[\d-]+ /);
+    await machine.succeed(`mv -T ${PLACE}/old-* ${PLACE}/current`, RESTART);
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name: "the plants of a failing disk are saved, and restored on another one",
+  ignore: isMissing("MACHINE"),
+  async fn() {
+    await using machine = await Machine.deploy();
+    await machine.succeed(
+      HANDBOOK.BACK_UP,
+      `mkdir /disk1 /disk2; ${moveTo("/disk1")}`,
+    );
+    await machine.ledger.acknowledges(100);
+    // Without the other disk, nothing is saved to that of the system.
+    const unmounted = await machine.run(HANDBOOK.SAVE);
+    assert.match(unmounted.stdout, /^\/srv is not a mountpoint$/m);
+    // The newest plants are still in the log.
+    await machine.succeed(
+      mount("/srv"),
+      "systemctl kill -s KILL plant-store; systemctl stop plant-store",
+      `mount -o remount,ro,bind ${PLACE}; [ -s ${PLACE}/current/plants.db-wal ]`,
+      `! ${RESTART}`,
+    );
+    assert.match(await machine.succeed(HANDBOOK.READ_JOURNAL), /Read-only/);
+    const { stderr } = await machine.run(HANDBOOK.RESTORE);
+    assert.match(stderr, /^plants-restore: nothing has changed$/m);
+    const restored = await machine.succeed(
+      HANDBOOK.SAVE,
+      `umount ${PLACE}; sed -i s:^/disk1:/disk2: /etc/fstab`,
+      `systemctl daemon-reload; mount ${PLACE}`,
+      HANDBOOK.RESTORE_SAVED,
+      `findmnt -no SOURCE ${PLACE}`,
+    );
+    assert.match(restored, /^the service has the new store\n.*\/disk2\]$/m);
+    await machine.assertHasAll();
+    // Pasted twice.
+    const again = await machine.run(HANDBOOK.SAVE);
+    assert.match(again.stderr, /File exists/);
+    assert.match(
+      (await machine.run(HANDBOOK.RESTORE_SAVED)).stderr,
+      /^plants-restore: the service is running, /,
+    );
+    await machine.assertHasAll();
+  },
+});
+
+Deno.test({
+  name: "what another program has changed or taken is reported, and repaired",
+  ignore: isMissing("MACHINE"),
+  async fn(t) {
+    await using machine = await Machine.deploy();
+    const journal = () => machine.succeed(HANDBOOK.READ_JOURNAL);
+    await t.step("the owner of the store and of the tokens", async () => {
+      await machine.run(
+        `chown -R root: ${PLACE}/current; chown root: /etc/plant-store.token`,
+        RESTART,
+      );
+      assert.match(await journal(), /cannot read .*: Permission denied/);
+      const unreadable = await machine.run(HANDBOOK.RESTORE);
+      assert.match(
+        unreadable.stderr,
+        /Permission denied[^]* cannot be read, .* an owner /,
+      );
+      await machine.succeed(
+        "chown -R plant-store: /var/lib/plant-store; chown root:plant-store /etc/plant-store.*; chmod 640 /etc/plant-store.*",
+        RESTART,
+      );
+      await machine.assertHasAll();
+    });
+    await t.step("the settings", async () => {
+      const env = "/etc/plant-store.env";
+      await machine.succeed(`cp -p ${env} /root; rm ${env}; ! ${RESTART}`);
+      assert.match(
+        await journal(),
+        /plant-store\.service: .*environment files/,
+      );
+      const reflex = await machine.run(HANDBOOK.RESTORE);
+      assert.match(reflex.stderr, /^[^]*expected KV_PATH=.* in /);
+      await machine.succeed(`cp -p /root/plant-store.env ${env}`, RESTART);
+      await machine.assertHasAll();
+    });
+    await t.step("the port", async () => {
+      await machine.run(
+        "sed -i s/PORT=8000/PORT=9090/ /etc/plant-store.env; systemctl start prometheus",
+        `until curl -s 127.0.0.1:9090; do sleep 0.1; done; ${RESTART}`,
+      );
+      assert.match(await journal(), /cannot listen on 127.0.0.1 port 9090: /);
+      // A restore by reflex is complete, and says that the start is another problem.
+      const restored = await machine.run(HANDBOOK.RESTORE);
+      assert.match(
+        restored.stderr,
+        /does not start: do not restore it again, /,
+      );
+      assert.doesNotMatch(restored.stderr, /nothing has changed/);
+      await machine.succeed(
+        "sed -i s/PORT=9090/PORT=8000/ /etc/plant-store.env",
+        RESTART,
+      );
+      await machine.assertHasAll();
+    });
+    await t.step("a value that is not a plant", async () => {
+      await machine.succeed(
+        "systemctl stop plant-store; cp /var/lib/plant-store/current/plants.db /media",
+        "chmod 666 /media/plants.db",
+      );
+      {
+        using kv = await Deno.openKv(machine.media.file("plants.db"));
+        await kv.set(["plants", 6n], new Uint8Array([1]));
+      }
+      const write = `cat /media/plants.db > ${PLACE}/current/plants.db`;
+      await machine.succeed(
+        `${write}; ${RESTART}; ! systemctl start plant-store-backup`,
+      );
+      assert.match(await journal(), /id 6: not a plant of this service/);
+      await machine.succeed("plants remove -- 6", HANDBOOK.BACK_UP);
+      await machine.assertHasAll();
+      // It is no damage: a restore leaves it out, and adds no backup.
+      await machine.succeed(
+        "systemctl stop plant-store; cp /var/lib/plant-store/current/plants.db /media",
+      );
+      {
+        using kv = await Deno.openKv(machine.media.file("plants.db"));
+        await kv.set(["plants", 6n], new Uint8Array([1]));
+      }
+      const restored = await machine.succeed(write, HANDBOOK.RESTORE);
+      assert.match(restored, /^id 6: not a plant of this service$/m);
+      assert.doesNotMatch(restored, /backups/);
+      await machine.assertHasAll();
+    });
+  },
+});
+
+Deno.test({
+  name:
+    "the service recovers from a full disk and from the lock of another process",
+  ignore: isMissing("MACHINE"),
+  async fn(t) {
+    await using machine = await Machine.deploy();
+    const fill = "! dd if=/dev/zero of=full";
+    await machine.succeed(
+      `systemctl stop plant-store; cd /var/lib; cp -a plant-store /root/store`,
+      "mount -t tmpfs -o size=8m none plant-store; cp -aT /root/store plant-store",
+      "systemctl start plant-store",
+    );
+    await t.step("creates fail until there is room", async () => {
+      await causeReport(machine, fill, /the store fails: .*disk is full/);
+      const noRoom = await machine.run(HANDBOOK.RESTORE);
+      assert.match(noRoom.stderr, /^plants-restore: nothing has changed$/m);
+      await causeReport(machine, `rm full; ${RESTART}`, / listens on /);
+      await machine.assertHasAll();
+    });
+    await t.step("a start waits for the lock of another process", async () => {
+      await causeReport(
+        machine,
+        `systemctl stop plant-store
+        perl -MFcntl -e '$lock = pack "ssx4qqix4", F_WRLCK, 0, 1 << 30, 512, 0;
+          open F, "+<", shift; fcntl F, F_SETLK, $lock or die; sleep 600' plants.db >&- 2>&- &
+        ${RESTART}`,
+        /has locked it/,
+      );
+      const found = await machine.run(`fuser -v ${PLACE}/current/*`);
+      assert.match(found.stderr, / perl$/m);
+      await causeReport(machine, "pkill perl", / listens on /);
       await machine.assertHasAll();
     });
   },
