@@ -2,14 +2,12 @@
 import assert from "node:assert/strict";
 import { KV_ENV } from "../support/kv_server.ts";
 import {
-  ACCIDENTS,
-  CONTAINER,
   HANDBOOK,
   KV_CONNECT,
   LITESTREAM,
   PROMETHEUS,
 } from "../support/handbook.ts";
-import { IN_VERSION, Machine, MAIN_PID, mount } from "../support/machine.ts";
+import { IN_VERSION, Machine, MAIN_PID } from "../support/machine.ts";
 import { isMissing, pathOf } from "../support/needs.ts";
 import { blocksIn, filesIn, read } from "../support/readme.ts";
 import { makeCertificate } from "../support/tools.ts";
@@ -137,12 +135,16 @@ Deno.test({
     const restored = await machine.succeed(
       HANDBOOK.GET,
       IN_VERSION,
-      ACCIDENTS.RESTORE_MACHINE,
+      HANDBOOK.RESTORE_MACHINE,
       "systemctl is-active plant-store-backup.timer",
       HANDBOOK.BACK_UP,
     );
     assert.match(restored, /the service has the new store[^]*^active$/m);
     machine.ledger.forgetSince(backup);
+    // Pasted again, it leaves out no plant.
+    await machine.ledger.acknowledges(10);
+    const again = await machine.run(IN_VERSION, HANDBOOK.RESTORE_MACHINE);
+    assert.match(again.stderr, /^plants-restore: the service is running, /m);
     await machine.assertHasAll();
   },
 });
@@ -220,7 +222,7 @@ Deno.test({
     const refused = await machine.succeed(
       "cp /etc/plant-store.env env; sed -i s/8000/80x0/ /etc/plant-store.env",
       "! systemctl restart plant-store",
-      ACCIDENTS.READ_JOURNAL,
+      HANDBOOK.READ_JOURNAL,
       "cp env /etc/plant-store.env; systemctl start plant-store",
     );
     assert.match(refused, /PORT: expected/);
@@ -228,27 +230,20 @@ Deno.test({
     // The disk of the copy was replaced by an empty one.
     await machine.succeed(
       "rm -r /var/lib/plant-store-litestream/*",
-      LITESTREAM.STOP,
-      "rm -rf /var/lib/plant-store-litestream/*",
+      "systemctl stop plant-store-litestream; rm -rf /var/lib/plant-store-litestream/*",
       LITESTREAM.BEGIN_NEW_COPY,
       "until ls /var/lib/plant-store-litestream/ltx/0/*; do sleep 0.2; done",
     );
     await restoreCopy();
-    // It has the store open, and a restore and a move do not wait for it.
-    const moved = await machine.succeed(
-      "systemctl is-active plant-store-litestream",
-      ACCIDENTS.RESTORE,
-      mount("/mnt"),
-      HANDBOOK.MOVE_STORE,
-    );
-    const path = /^write (.*\.db) into \/etc\/litestream\.yml, and run: (.*)$/m;
-    const [, store = "", restart = ""] = path.exec(moved) ?? [];
-    await machine.succeed(
-      `sed -i 's|path: .*plants.db|path: ${store}|' /etc/litestream.yml`,
-      `rm -r /var/lib/plant-store-litestream/*; ${restart}`,
-      "until ls /var/lib/plant-store-litestream/ltx/0/*; do sleep 0.2; done",
-    );
-    await machine.assertHasAll();
+    // It has the store open, and a restore does not wait for it, whole or deleted.
+    for (const accident of ["true", "rm /var/lib/plant-store/current/*"]) {
+      await machine.succeed(
+        "systemctl is-active plant-store-litestream",
+        accident,
+        HANDBOOK.RESTORE,
+      );
+      await machine.assertHasAll();
+    }
     const missing = await machine.run(
       "echo none /var/lib/plant-store-litestream none nofail >> /etc/fstab",
       "systemctl daemon-reload; systemctl restart plant-store-litestream",
@@ -308,8 +303,6 @@ Deno.test({
 for (
   const [page, of, blocks] of [
     ["README.md", "HANDBOOK", HANDBOOK],
-    ["accidents/README.md", "ACCIDENTS", ACCIDENTS],
-    ["container/README.md", "CONTAINER", CONTAINER],
     ["kv-connect/README.md", "KV_CONNECT", KV_CONNECT],
     ["litestream/README.md", "LITESTREAM", LITESTREAM],
     ["prometheus/README.md", "PROMETHEUS", PROMETHEUS],

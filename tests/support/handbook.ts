@@ -65,23 +65,22 @@ export const KV_CONNECT = {
   NAME_SERVER: kvConnect("Move from a file", "read -rsp"),
   COPY: kvConnect("Move from a file", "plants export"),
   USE_SERVER: kvConnect("Move from a file", "plants check"),
-  NGINX_LINES: kvConnect("Restart without"),
+  NGINX_LINES: kvConnect("Run several"),
 };
 
 const litestream = blocksOf("src/deploy/litestream/README.md");
 
 export const LITESTREAM = {
-  INSTALL: litestream("Plant Store with", "install -m 755"),
-  START: litestream("Plant Store with", "systemctl"),
+  INSTALL: litestream("Install it", "install -m 755"),
+  START: litestream("Install it", "systemctl"),
   TRY: litestream("Try the copy"),
   RESTORE: litestream("Restore the copy"),
-  STOP: litestream("Begin a new copy", "stop plant-store-litestream\n"),
-  BEGIN_NEW_COPY: litestream("Begin a new copy", "reset"),
+  BEGIN_NEW_COPY: litestream("Begin a new copy"),
 };
 
 const prometheus = blocksOf("src/deploy/prometheus/README.md");
 
 export const PROMETHEUS = {
-  COPY_TOKEN_AND_ALERTS: prometheus("Prometheus", "install"),
-  CHECK_AND_RESTART: prometheus("Prometheus", "promtool"),
+  COPY_TOKEN_AND_ALERTS: prometheus("Scrape", "install"),
+  CHECK_AND_RESTART: prometheus("Scrape", "promtool"),
 };
