@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { serialize } from "node:v8";
 import { STOP_RETRY_MS } from "../src/api_errors.ts";
-import { LINE_BYTES_MAX } from "../src/commands/import.ts";
+import { LINE_BYTES_MAX } from "../src/commands/lines.ts";
 import { REPLIES_MS_MAX } from "../src/commands/serve.ts";
 import {
   BODY_BYTES_MAX,

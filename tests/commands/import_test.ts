@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { exportPlants } from "../../src/commands/export.ts";
-import {
-  type ImportOptions,
-  importPlants,
-  LINE_BYTES_MAX,
-} from "../../src/commands/import.ts";
+import { type ImportOptions, importPlants } from "../../src/commands/import.ts";
+import { LINE_BYTES_MAX } from "../../src/commands/lines.ts";
 import { BODY_BYTES_MAX, COMMIT_MS_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
