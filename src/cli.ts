@@ -5,6 +5,7 @@ import { checkHealth } from "./commands/healthcheck.ts";
 import { importPlants } from "./commands/import.ts";
 import { writeDescription } from "./commands/openapi.ts";
 import { removePlants } from "./commands/remove.ts";
+import { replaceStored } from "./commands/replace.ts";
 import { serve } from "./commands/serve.ts";
 import { ALL_SETTINGS, Settings } from "./config/settings.ts";
 import { listenFailure, storeFailure } from "./console/failures.ts";
@@ -59,6 +60,13 @@ const COMMANDS = new Map(Object.entries<Command>({
     max: Infinity,
     help: "remove these plants, also while the service runs",
     run: (settings, ids) => removePlants(settings.store(), idsOf(ids)),
+  },
+  replace: {
+    operands: "PLANT",
+    min: 1,
+    max: 1,
+    help: "store this plant in place of the one with its id; - reads stdin",
+    run: (settings, [text = ""]) => replaceStored(settings.store(), text),
   },
   check: {
     help: "check the configuration of the service, also while it runs",
@@ -242,8 +250,8 @@ ${settings.join("\n")}
 
 Exit status:
   0    success, or a signal has stopped the service
-  1    it failed, and trying again may help; or some plants could not be exported
-       or removed
+  1    it failed, and trying again may help; or some plants could not be exported,
+       removed or replaced
   2    change the command or the configuration first
   ${EXIT_PIPE_CLOSED}  the reader of the output has closed the pipe
 
@@ -253,5 +261,6 @@ Examples:
   plant-store --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --token-file tokens
   plant-store export --kv plants.db | plant-store import - --kv other.db
   plant-store remove 7 -- -1
+  plant-store replace '{"id": 7, "name": "Monstera"}'
 `;
 }

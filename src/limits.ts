@@ -42,8 +42,8 @@ export const ID_RANGE = `from ${ID_MIN} to ${ID_MAX}`;
 export const QUOTE_CHARS_MAX = 60;
 
 /**
- * Time for a create to reach an outcome, and for a removal: many times the longest
- * pause of a healthy disk, and below the usual time-outs of clients.
+ * Time for a create, a removal or a replacement to reach an outcome: many times the
+ * longest pause of a healthy disk, and below the usual time-outs of clients.
  */
 export const COMMIT_MS_MAX = 5_000;
 

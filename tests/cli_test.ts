@@ -76,6 +76,8 @@ Deno.test("main() refuses an invalid command line with one line and status 2, an
       [["import", "--", "-h"], /^plant-store: cannot read -h: No such file /],
       [["--help", "--frob"], /^plant-store: Unknown option '--frob'/],
       [["remove"], "remove takes ID...: see --help"],
+      [["replace"], "replace takes PLANT: see --help"],
+      [["replace", "{}", "{}"], "replace takes PLANT: see --help"],
       [["remove", "1", "one"], `${anId} "one"`],
       [["export", "1.0"], `${anId} "1.0"`],
       [["export", ""], `${anId} ""`],

@@ -1,7 +1,12 @@
 /** What an operator does with an open store. Every read and write has a time limit. */
 import { isDeepStrictEqual } from "node:util";
 import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../limits.ts";
-import { type Plant, toPlant } from "../plant/plant.ts";
+import {
+  isSamePlant,
+  type NewPlant,
+  type Plant,
+  toPlant,
+} from "../plant/plant.ts";
 import { isPlantKey, keyOf, readEntry } from "./entries.ts";
 import { ALWAYS, type KvStore } from "./kv_store.ts";
 import { retryWhileLocked, withTimeout } from "./retry.ts";
@@ -96,29 +101,68 @@ export async function* listPlants(
   }
 }
 
+/** What a change has found: another value, none, or the plant that it would store. */
+export type Change = "changed" | "absent" | "unchanged";
+
 /**
- * Removes the value of an id, also one that cannot be decoded. It waits while
- * another process has the lock.
+ * Removes the value of an id.
  * @returns whether there was one
  * @throws {StoreError}
  */
-export function removePlant(
+export async function removePlant(
   store: KvStore,
   id: bigint,
-  timeoutMs = COMMIT_MS_MAX,
+  timeoutMs?: number,
 ): Promise<boolean> {
+  return await changePlant(store, id, undefined, timeoutMs) === "changed";
+}
+
+/**
+ * Stores a plant in place of the value of its id. Creates nothing if there is none.
+ * @throws {StoreError}
+ */
+export function replacePlant(
+  store: KvStore,
+  { id, plant }: NewPlant,
+  timeoutMs?: number,
+): Promise<Change> {
+  return changePlant(store, id, plant, timeoutMs);
+}
+
+/**
+ * Replaces the value of an id in one atomic step, or removes it. The value may be no
+ * plant, or one that cannot be decoded. It waits while another process has the lock.
+ * @param plant the new value; `undefined` removes the old one
+ * @throws {StoreError}
+ */
+function changePlant(
+  store: KvStore,
+  id: bigint,
+  plant: Plant | undefined,
+  timeoutMs = COMMIT_MS_MAX,
+): Promise<Change> {
+  const key = keyOf(id);
   return retryWhileLocked(timeoutMs, async () => {
     for (;;) {
       const entry = await store.run((kv) => readEntry(kv, id));
-      if (entry !== "undecodable" && entry.versionstamp === null) return false;
+      if (entry !== "undecodable") {
+        if (entry.versionstamp === null) return "absent";
+        const stored = toPlant(entry.value);
+        const isSame = plant !== undefined && stored !== null &&
+          isSamePlant(plant, stored);
+        if (isSame) return "unchanged";
+      }
       // As a check, an entry requires that it has not changed. A value that cannot be
-      // decoded has no known version, so it is removed whatever it is by now.
+      // decoded has no known version, so it is changed whatever it is by now.
       const check = entry === "undecodable" ? ALWAYS : entry;
-      const { ok } = await store.run((kv) =>
-        kv.atomic().check(check).delete(keyOf(id)).commit()
-      );
-      if (ok) return true;
-      // The change may be this very removal.
+      const { ok } = await store.run((kv) => {
+        const operation = kv.atomic().check(check);
+        if (plant === undefined) operation.delete(key);
+        else operation.set(key, plant);
+        return operation.commit();
+      });
+      if (ok) return "changed";
+      // What has changed it may be this very write, repeated.
       if (store.repeatsWrites) {
         throw new StoreError("changed", "another client has changed it");
       }

@@ -35,7 +35,7 @@ const KINDS = {
    * store again. A restart can, if the files were put back.
    */
   "lost": { endsStore: true, isTransient: true, isOutcomeUnknown: true },
-  /** Another client of a KV Connect server has changed a plant that was to be removed. */
+  /** Another client of a KV Connect server has changed the plant that was to change. */
   "changed": { isTransient: true, isOutcomeUnknown: true },
   /** An operation took too long. */
   "no answer": { isTransient: true, isOutcomeUnknown: true },

@@ -51,7 +51,7 @@ Deno.test("serve stores a plant, refuses another token and an invalid body, is h
   assertOneLine(await runProgram(healthcheck), 1, /: no answer from /);
 });
 
-Deno.test("import, export and remove move the plants of a store", async () => {
+Deno.test("import, export, replace and remove change the plants of a store", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   const file = directory.file("in");
@@ -60,6 +60,10 @@ Deno.test("import, export and remove move the plants of a store", async () => {
   const others = "0 already stored, 0 conflicting, 0 refused\n";
   assertPrinted(await importFile(store, file), "", created + others);
   assertPrinted(await runProgram(["export", "--kv", store]), LINE);
+  const other = LINE.replace("Monstera", "Ficus");
+  const replace = ["replace", other, "--kv", store];
+  assertPrinted(await runProgram(replace), "", "1 plant replaced\n");
+  assertPrinted(await runProgram(["export", "--kv", store]), other);
   const remove = ["remove", "9223372036854775807", "--kv", store];
   assertPrinted(await runProgram(remove), "", "1 plant removed\n");
   assertPrinted(await runProgram(["export", "--kv", store]), "");

@@ -18,6 +18,7 @@ import {
   PAGE_KEYS,
   type PlantEntry,
   removePlant,
+  replacePlant,
 } from "../../src/store/plants.ts";
 import {
   corrupt,
@@ -106,6 +107,11 @@ for (
       "stored",
     ],
     ["removePlant()", (store: KvStore) => removePlant(store, 1n), true],
+    [
+      "replacePlant()",
+      (store: KvStore) => replacePlant(store, { id: 1n, plant: WHOLE }),
+      "changed",
+    ],
   ] as const
 ) {
   Deno.test(`${what} waits until another process releases the lock`, async () => {
@@ -344,6 +350,7 @@ const OPERATIONS = {
   probe: (store) => store.probe(),
   verifyFiles: (store) => store.verifyFiles(),
   remove: (store, id) => removePlant(store, id),
+  replace: (store, id) => replacePlant(store, { id, plant: WHOLE }),
   get: (store, id) => getPlant(store, id),
 } as const satisfies Readonly<
   Record<string, (store: KvStore, id: bigint) => unknown>
@@ -372,7 +379,7 @@ async function assertEnds(
   assert.ok(atEnd.every(({ id }) => id !== 1_000n));
 }
 
-for (const name of ["commit", "read", "remove", "get"] as const) {
+for (const name of ["commit", "read", "remove", "replace", "get"] as const) {
   Deno.test(`nothing is acknowledged once ${name}() has found damage`, async () => {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
@@ -391,6 +398,7 @@ for (
     ["commit", ""],
     ["read", ""],
     ["remove", ""],
+    ["replace", ""],
     ["get", ""],
     ["probe", "-shm"],
     ["verifyFiles", "-wal"],
@@ -420,6 +428,7 @@ Deno.test("operations fail that are running when a file is found gone", async ()
     store.probe(),
     getPlant(store, 1n),
     removePlant(store, 1n),
+    replacePlant(store, { id: 1n, plant: WHOLE }),
   ]
     .map((it) => assert.rejects(it, isStoreError("lost")));
   Deno.removeSync(`${path}-wal`);

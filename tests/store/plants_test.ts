@@ -7,12 +7,12 @@ import {
   PAGE_KEYS,
   type PlantEntry,
   removePlant,
+  replacePlant,
 } from "../../src/store/plants.ts";
 import { isMissing } from "../support/needs.ts";
 import { entriesOf, newPlants, range, WHOLE } from "../support/plants.ts";
 import {
   commitAll,
-  fileAt,
   isStoreError,
   openWith,
   STORES,
@@ -40,6 +40,9 @@ const IDS = [
   ID_MAX - 1n,
   ID_MAX,
 ];
+
+/** A plant that replaces another one. */
+const OTHER = { name: "Ficus", tag: "tree" };
 
 /** Lists the plants above an id, by default all, in the order of a listing. */
 async function list(
@@ -178,6 +181,38 @@ for (const { where, tools, open } of STORES) {
 
   Deno.test({
     name:
+      `replacePlant() replaces the plant of an id, and nothing else, and creates none, ${where}`,
+    ignore: isMissing(...tools),
+    async fn() {
+      await using opened = await open();
+      const { store } = opened;
+      using kv = await opened.openKv();
+      await store.commit(newPlants([1n, 2n, 3n]));
+      await kv.set(["plants", 4n], "not a plant");
+      await kv.set(["plants", 2n, "note"], WHOLE);
+      const entries = await entriesOf(kv);
+      const changes = [];
+      for (const id of [2n, 2n, 4n, 5n]) {
+        changes.push(await replacePlant(store, { id, plant: OTHER }));
+      }
+      // The same name without a tag is another plant.
+      const { name } = OTHER;
+      changes.push(await replacePlant(store, { id: 2n, plant: { name } }));
+      assert.deepEqual(
+        changes,
+        ["changed", "unchanged", "changed", "absent", "changed"],
+      );
+      const expected = entries.map(([key, value]) => {
+        if (key.length === 3) return [key, value];
+        if (key[1] === 2n) return [key, { name }];
+        return [key, key[1] === 4n ? OTHER : value];
+      });
+      assert.deepEqual(await entriesOf(kv), expected);
+    },
+  });
+
+  Deno.test({
+    name:
       `removePlant() at the same time by several callers counts each plant once, ${where}`,
     ignore: isMissing(...tools),
     async fn() {
@@ -220,52 +255,68 @@ function openInterrupted(
   }));
 }
 
-/** What another program does to a plant while it is removed. */
+const KEY = ["plants", 1n];
+
+/** What another program does to the plant 1 while it is removed or replaced. */
 const CHANGES = [
-  ["removed", (kv: Deno.Kv, key: Deno.KvKey) => kv.delete(key)],
-  ["replaced", (kv: Deno.Kv, key: Deno.KvKey) => kv.set(key, WHOLE)],
+  ["removed", (kv: Deno.Kv) => kv.delete(KEY)],
+  ["replaced", (kv: Deno.Kv) => kv.set(KEY, WHOLE)],
 ] as const;
 
-for (const [what, change] of CHANGES) {
-  const key = ["plants", 1n];
+const REMOVE = (store: KvStore) => removePlant(store, 1n);
+const REPLACE = (store: KvStore) =>
+  replacePlant(store, { id: 1n, plant: OTHER });
 
-  Deno.test(`removePlant() reads again in a file if another program has ${what} the plant meanwhile`, async () => {
-    await using opened = await TestStore.inFile();
-    using kv = await opened.openKv();
-    await opened.store.commit(newPlants([1n]));
-    let isChanged = false;
-    using other = await openInterrupted(opened.location, async () => {
-      if (!isChanged) await change(kv, key);
-      isChanged = true;
-    });
-    assert.equal(await removePlant(other, 1n), what === "replaced");
-    assert.deepEqual(await entriesOf(kv), []);
-  });
-
-  Deno.test({
-    name:
-      `removePlant() fails on a KV Connect server if another client has ${what} the plant meanwhile`,
-    ignore: isMissing("DENOKV"),
-    async fn() {
-      await using opened = await TestStore.onServer();
+for (
+  const [name, change, results] of [
+    ["removePlant", REMOVE, { removed: [false], replaced: [true] }],
+    [
+      "replacePlant",
+      REPLACE,
+      { removed: ["absent"], replaced: ["changed", OTHER] },
+    ],
+  ] as const
+) {
+  for (const [what, interrupt] of CHANGES) {
+    Deno.test(`${name}() reads again in a file if another program has ${what} the plant meanwhile`, async () => {
+      await using opened = await TestStore.inFile();
       using kv = await opened.openKv();
       await opened.store.commit(newPlants([1n]));
+      let isChanged = false;
       using other = await openInterrupted(opened.location, async () => {
-        await change(kv, key);
+        if (!isChanged) await interrupt(kv);
+        isChanged = true;
       });
-      const changed = isStoreError("changed", "another client has changed it");
-      await assert.rejects(removePlant(other, 1n), changed);
-      const kept = what === "replaced" ? [[key, WHOLE]] : [];
-      assert.deepEqual(await entriesOf(kv), kept);
-    },
-  });
+      const [result, ...values] = results[what];
+      assert.equal(await change(other), result);
+      assert.deepEqual(await entriesOf(kv), values.map((it) => [KEY, it]));
+    });
+
+    Deno.test({
+      name:
+        `${name}() fails on a KV Connect server if another client has ${what} the plant meanwhile`,
+      ignore: isMissing("DENOKV"),
+      async fn() {
+        await using opened = await TestStore.onServer();
+        using kv = await opened.openKv();
+        await opened.store.commit(newPlants([1n]));
+        using other = await openInterrupted(opened.location, async () => {
+          await interrupt(kv);
+        });
+        await assert.rejects(change(other), isStoreError("changed"));
+        const kept = what === "replaced" ? [[KEY, WHOLE]] : [];
+        assert.deepEqual(await entriesOf(kv), kept);
+      },
+    });
+  }
 }
 
-Deno.test("removePlant() fails if the store does not answer in time", async () => {
+Deno.test("removePlant() and replacePlant() fail if the store does not answer in time", async () => {
   await using opened = await TestStore.inFile();
-  const { path } = opened;
   const silence = () => new Promise<never>(() => {});
-  using store = await openInterrupted(fileAt(path), silence);
+  using store = await openInterrupted(opened.location, silence);
   const expected = isStoreError("no answer", "no answer within 0.3 s");
   await assert.rejects(removePlant(store, 1n, 300), expected);
+  const newPlant = { id: 1n, plant: OTHER };
+  await assert.rejects(replacePlant(store, newPlant, 300), expected);
 });
