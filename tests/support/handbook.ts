@@ -45,18 +45,60 @@ export const HANDBOOK = {
   COUNT_PLANTS: handbook("Back up", "zcat"),
   REPLACE: handbook("Correct", "plants replace"),
   REMOVE: handbook("Correct", "plants remove"),
-  MOVE_STORE: handbook("Another disk", "disk="),
-  DELETE_MOVED_STORE: handbook("Another disk", "rm -rv"),
-  RESTORE_MACHINE: handbook("Another machine"),
-  RESTORE: handbook("Restore", "plants-restore"),
-  DELETE_OLD_STORES: handbook("Restore", "rm -r"),
-  ADD_REMOVED: handbook("An earlier state", "grep"),
-  STOP: handbook("An earlier state", "systemctl stop"),
-  RESTORE_FILE: handbook("An earlier state", "plants-restore"),
-  ADD_STORE: handbook("An earlier state", "old-DATE"),
-  READ_JOURNAL: handbook("If something is wrong"),
-  SAVE: handbook("A disk that fails", "mountpoint"),
-  RESTORE_SAVED: handbook("A disk that fails", "plants-restore"),
+  DELETE_OTHER_BACKUPS: handbook("Delete every copy", "-delete"),
+  LIST_STORES: handbook("Delete every copy", "find /"),
+  ADD_PLANTS: handbook("Add the plants"),
+};
+
+const accidents = blocksOf("src/deploy/accidents/README.md");
+
+export const ACCIDENTS = {
+  READ_JOURNAL: accidents("Accidents", "journalctl"),
+  PROBE: accidents("Accidents", "healthcheck"),
+  RESTORE: accidents("Restore"),
+  LIST_BACKUPS: accidents("An earlier state", "ls"),
+  ADD_REMOVED: accidents("An earlier state", "plants import"),
+  STOP: accidents("An earlier state", "systemctl stop"),
+  RESTORE_FILE: accidents("An earlier state", "plants-restore"),
+  RESTORE_MACHINE: accidents("A new machine"),
+  SET_OWNER_OF_FILES: accidents("`cannot read`"),
+  FIND_STORE: accidents("`no such file`", "findmnt"),
+  RESTORE_BACKUP: accidents("The last backup alone"),
+  FIND_DISK: accidents("`Dependency failed`"),
+  RESTART_AND_READ: accidents("`corrupt`", "systemctl restart"),
+  FIND_DISK_ERRORS: accidents("`corrupt`", "dmesg"),
+  SAVE: accidents("A disk that fails", "mountpoint"),
+  RESTORE_SAVED: accidents("A disk that fails", "plants-restore"),
+  FIND_LARGE_FILES: accidents("`disk is full`"),
+  FIND_USERS: accidents("`locked`"),
+  SET_OWNER: accidents("`cannot be written`"),
+  REMOVE_VALUE: accidents("`not a plant"),
+  FIND_LISTENER: accidents("`cannot listen`"),
+  SHOW_TIMES: accidents("`is in the future`", "date"),
+  MOVE_BACKUP_AWAY: accidents("`is in the future`", "mv"),
+  BACK_UP: accidents("`is in the future`", "systemctl start"),
+};
+
+const container = blocksOf("src/deploy/container/README.md");
+
+export const CONTAINER = {
+  PUT: container("Deploy", "install -d -m 700 /srv"),
+  MAKE_TOKEN: container("Deploy", "openssl rand"),
+  BUILD: container("Deploy", "docker compose build"),
+  CREATE_STORE: container("Deploy", "--kv-create"),
+  START: container("Deploy", "up -d --wait"),
+  CREATE_PLANT: container("Deploy", "curl"),
+  APPLY_SETTINGS: container("Settings"),
+  LOAD_TOKENS: container("Tokens"),
+  UPGRADE: container("Upgrade"),
+  INSTALL_BACKUP: container("Back up", "install -d"),
+  BACK_UP: container("Back up", "ls -l"),
+  EXPORT_OLD_STORE: container("Restore", "export"),
+  IMPORT: container("Restore", "zcat"),
+  USE_NEW_STORE: container("Restore", "STORE="),
+  SAVE_OPEN_FILES: container("Deleted files", "readlink"),
+  USE_SAVED_FILES: container("Deleted files", "STORE="),
+  CORRECT: container("Everything else"),
 };
 
 const kvConnect = blocksOf("src/deploy/kv-connect/README.md");

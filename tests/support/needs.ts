@@ -89,7 +89,7 @@ const TOOLS = {
   ],
   container: [
     byCommand(
-      `test -x "$PLANT_STORE" && docker image inspect ${BASE_IMAGE}`,
+      `test -x "$PLANT_STORE" && docker image inspect ${BASE_IMAGE} && docker compose version`,
     ),
     "the commands for a container, with a compiled program",
   ],
