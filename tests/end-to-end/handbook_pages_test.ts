@@ -135,6 +135,7 @@ Deno.test({
     const restored = await machine.succeed(
       HANDBOOK.GET,
       IN_VERSION,
+      HANDBOOK.INSTALL_MACHINE,
       HANDBOOK.RESTORE_MACHINE,
       "systemctl is-active plant-store-backup.timer",
       HANDBOOK.BACK_UP,
@@ -143,7 +144,11 @@ Deno.test({
     machine.ledger.forgetSince(backup);
     // Pasted again, it leaves out no plant.
     await machine.ledger.acknowledges(10);
-    const again = await machine.run(IN_VERSION, HANDBOOK.RESTORE_MACHINE);
+    const again = await machine.run(
+      IN_VERSION,
+      HANDBOOK.INSTALL_MACHINE,
+      HANDBOOK.RESTORE_MACHINE,
+    );
     assert.match(again.stderr, /^plants-restore: the service is running, /m);
     await machine.assertHasAll();
   },
