@@ -391,7 +391,7 @@ Deno.test({
         ["cp -aT", true],
         ["mv -T", true],
         // The one moment in which there is no store in its place.
-        ["sed -i", false],
+        ["mv /etc/fstab.new", false],
         ["umount /mnt", true],
       ] as const
     ) {
@@ -723,6 +723,7 @@ Deno.test({
     assert.match((await machine.run(restore)).stderr, refused);
     const restored = await machine.succeed(HANDBOOK.STOP, restore);
     assert.match((await machine.run(restore)).stderr, refused);
+    assert.match(restored, /^plants that were acknowledged after /m);
     assert.equal((await machine.run("plants export 5")).status, 1);
     await machine.succeed("plants export 6");
     // The plants that came later are brought in again from the old store.
