@@ -727,7 +727,7 @@ Deno.test({
     assert.equal((await machine.run("plants export 5")).status, 1);
     await machine.succeed("plants export 6");
     // The plants that came later are brought in again from the old store.
-    const [, old = ""] = /^renamed .* -> '.*\/(.*)'$/m.exec(restored) ?? [];
+    const [, old = ""] = /^the old store is in .*\/(.*)$/m.exec(restored) ?? [];
     const added = await machine.succeed(
       HANDBOOK.ADD_STORE.replace("old-DATE", old),
       "plants remove -- 5 6",
