@@ -480,6 +480,12 @@ Deno.test({
     );
     assert.match(full.stdout, /^active$/m);
     assert.doesNotMatch(full.stdout, /found/);
+    const stopped = await machine.run(
+      interrupted("plants-restore", "sleep 1"),
+      "systemctl is-active plant-store",
+    );
+    assert.match(stopped.stderr, /: do not restart the service$/m);
+    assert.match(stopped.stdout, /^active$/m);
     await machine.succeed(HANDBOOK.RESTORE);
     await machine.assertHasAll();
     // Something was mounted above the store.
@@ -824,7 +830,7 @@ Deno.test({
       const unreadable = await machine.run(HANDBOOK.RESTORE);
       assert.match(
         unreadable.stderr,
-        /Permission denied[^]* cannot be read, .* an owner /,
+        /Permission denied[^]* cannot be read: .* an owner /,
       );
       await machine.succeed(
         "chown -R plant-store: /var/lib/plant-store; chown root:plant-store /etc/plant-store.*; chmod 640 /etc/plant-store.*",
