@@ -373,7 +373,7 @@ Deno.test({
     assert.match(reflex.stderr, /^plants-restore: mount .* first, /);
     await machine.succeed(
       `sed -i 's:^none ${PLACE} .*:/disk2 ${PLACE} none bind,nofail:' /etc/fstab`,
-      "systemctl daemon-reload",
+      `systemctl daemon-reload; mount ${PLACE}`,
       RESTART,
     );
     await machine.assertHasAll();
