@@ -860,7 +860,7 @@ Deno.test({
       const restored = await machine.run(HANDBOOK.RESTORE);
       assert.match(
         restored.stderr,
-        /does not start: do not restore it again, /,
+        /does not start: read the journal, and do not /,
       );
       assert.doesNotMatch(restored.stderr, /nothing has changed/);
       await machine.succeed(
