@@ -1,14 +1,14 @@
 /**
- * Random creates through several instances, which fail meanwhile, and removals,
- * checked by the model in support/history.ts.
+ * Random creates through several instances, which fail meanwhile, removals and
+ * replacements, checked by the model in support/history.ts.
  */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { openExistingStore, type StoreLocation } from "../../src/store/open.ts";
-import { removePlant } from "../../src/store/plants.ts";
-import { ABSENT, isUnsettled } from "../support/history.ts";
+import { removePlant, replacePlant } from "../../src/store/plants.ts";
+import { ABSENT, isUnsettled, type Operation } from "../support/history.ts";
 import { Instance } from "../support/instances.ts";
 import { KV_ENV, KvServer } from "../support/kv_server.ts";
 import { Ledger } from "../support/ledger.ts";
@@ -29,9 +29,9 @@ const CLIENTS = 24;
 const EVENTS_PER_STEP = 100;
 const STEPS_IN_USE = 4;
 
-/** Creates of each client, and removals, after the last accident. */
+/** Creates of each client, and changes, after the last accident. */
 const LAST_CREATES = 20;
-const LAST_REMOVALS = 20;
+const LAST_CHANGES = 20;
 
 /** How long a client waits for a reply. */
 const PATIENCE_MS = [50, 500, 30_000, 30_000, 30_000] as const;
@@ -39,8 +39,8 @@ const PATIENCE_MS = [50, 500, 30_000, 30_000, 30_000] as const;
 /** How long a client pauses before it sends to the next instance. */
 const RETRY_MS = [1, 20] as const;
 
-/** How long the operator pauses between two removals. */
-const REMOVAL_PAUSE_MS = [0, 50] as const;
+/** How long the operator pauses between two changes. */
+const CHANGE_PAUSE_MS = [0, 50] as const;
 
 const SIGNALS = ["SIGKILL", "SIGTERM", "SIGSTOP"] as const;
 
@@ -72,7 +72,7 @@ for (
     { count: 2, instances: "two instances" },
   ]
 ) {
-  Deno.test(`creates through ${instances} on one file, and removals, are exact when they are killed, stopped and restarted`, async () => {
+  Deno.test(`creates through ${instances} on one file, and changes, are exact when they are killed, stopped and restarted`, async () => {
     using directory = new TemporaryDirectory();
     const store = directory.file("plants.db");
     await assertExact(count, store);
@@ -82,7 +82,7 @@ for (
 for (const count of [2, 3]) {
   Deno.test({
     name:
-      `creates through ${count} instances on a KV Connect server, and removals, are exact when any of them is killed or stopped`,
+      `creates through ${count} instances on a KV Connect server, and changes, are exact when any of them is killed or stopped`,
     ignore: isMissing("DENOKV"),
     async fn() {
       using directory = new TemporaryDirectory();
@@ -120,15 +120,15 @@ async function assertExact(
     await server?.kill();
     await ledger.assertFile(file);
     assert.notEqual(accidents.length, 0);
-    const [creates, removals] = [ledger.sent, ledger.removals]
-      .map((it) =>
-        new Set([...it.values()].flat().map(({ answer }) => answer))
-      );
+    const answersOf = (of: ReadonlyMap<bigint, readonly Operation[]>) =>
+      new Set([...of.values()].flat().map(({ answer }) => answer));
+    const creates = answersOf(ledger.sent);
     for (const answer of [200, API_ERRORS.idTaken.error]) {
-      assert.ok(creates?.has(answer), `no create was answered ${answer}`);
+      assert.ok(creates.has(answer), `no create was answered ${answer}`);
     }
+    const changes = answersOf(ledger.changes);
     for (const answer of [200, ABSENT]) {
-      assert.ok(removals?.has(answer), `no removal was answered ${answer}`);
+      assert.ok(changes.has(answer), `no change was answered ${answer}`);
     }
   } catch (cause) {
     const message = `with SEED=${seed} HISTORY_S=${HISTORY_S}: ${accidents}`;
@@ -137,7 +137,7 @@ async function assertExact(
 }
 
 /**
- * Lets clients create plants, which an operator removes, while accidents happen,
+ * Lets clients create plants, which an operator changes, while accidents happen,
  * and for a moment after the last one. The seed determines what each client draws
  * and which accidents happen, but not the timing.
  */
@@ -149,7 +149,7 @@ async function runHistory(run: Run): Promise<void> {
   await settleAll(
     [
       causeAccidents(run, over.signal),
-      removePlants(run, over.signal),
+      changePlants(run, over.signal),
       ...clients,
     ].map((part) => part.finally(() => over.abort())),
   );
@@ -222,22 +222,27 @@ async function sendCreates(
 }
 
 /**
- * Removes one plant after another, as the command does, with a connection of its
- * own. A removal that fails may have taken effect.
+ * Removes or replaces one plant after another, as the commands do, with a connection
+ * of its own. A change that fails may have taken effect.
  */
-async function removePlants(
+async function changePlants(
   { store, seed, ledger }: Run,
   over: AbortSignal,
 ): Promise<void> {
   const random = new Random(seed + 1 + CLIENTS);
   using open = closing(await openExistingStore(store));
-  for (let last = 0; last < LAST_REMOVALS; last += over.aborted ? 1 : 0) {
-    const id = drawUsedId(random, ledger.now);
-    const removal = ledger.mayRemove(id);
-    const answer = await removePlant(open, id)
-      .then((wasThere) => wasThere ? 200 : ABSENT, () => 0);
-    ledger.answered(removal, answer);
-    await pause(random.int(...REMOVAL_PAUSE_MS));
+  for (let last = 0; last < LAST_CHANGES; last += over.aborted ? 1 : 0) {
+    const newPlant = drawNewPlant(random, ledger.now);
+    const { id } = newPlant;
+    const [operation, isDone] = random.chance(0.5)
+      ? [ledger.mayRemove(id), removePlant(open, id)]
+      : [
+        ledger.mayReplace(newPlant),
+        replacePlant(open, newPlant).then((change) => change !== "absent"),
+      ];
+    const answer = await isDone.then((it) => it ? 200 : ABSENT, () => 0);
+    ledger.answered(operation, answer);
+    await pause(random.int(...CHANGE_PAUSE_MS));
   }
 }
 

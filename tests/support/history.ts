@@ -7,10 +7,12 @@
  *
  * - a create stores its plant if there is none, and is answered 200;
  * - it is answered 200 as well if its plant is stored, and 409 if another one is;
- * - a removal removes the plant that is stored, or answers that there is none.
+ * - a removal removes the plant that is stored, or answers that there is none;
+ * - a replacement stores its plant in place of one, or answers that there is none.
  *
  * The client of a KV Connect server repeats a write whose reply was lost: a create
- * that is running while its plant is removed may store it again.
+ * that is running while its plant is removed may store it again, and be answered 409
+ * if its plant is replaced.
  *
  * An operation without an outcome may take effect at any later moment, or never.
  * Only the order of requests and replies counts, not their time.
@@ -21,17 +23,19 @@ import { QUOTE_CHARS_MAX } from "../../src/limits.ts";
 import type { NewPlant, Plant } from "../../src/plant/plant.ts";
 import { truncate } from "../../src/text.ts";
 
-/** A create or a removal as its client saw it. */
+/** A create, a removal or a replacement as its client saw it. */
 export interface Operation {
   readonly id: bigint;
   /** `undefined` for a removal. */
   readonly plant: Plant | undefined;
+  /** Whether it changes a plant that is stored, and creates none. */
+  readonly isChange: boolean;
   /** The times of both, counted as {@link History.now}. */
   readonly sentAt: number;
   answeredAt: number;
   /**
-   * 200 for a create that was stored or a removal that has removed a plant, the
-   * error number of another reply, {@link ABSENT}, or 0 without an outcome.
+   * 200 for a create that was stored or a change that was made, the error number of
+   * another reply, {@link ABSENT}, or 0 without an outcome.
    */
   answer: number;
 }
@@ -42,10 +46,10 @@ export interface Create extends Operation {
 }
 
 function isCreate(operation: Operation): operation is Create {
-  return operation.plant !== undefined;
+  return !operation.isChange;
 }
 
-/** The answer of a removal that has found no plant. */
+/** The answer of a removal or a replacement that has found no plant. */
 export const ABSENT = 404;
 
 const TAKEN = API_ERRORS.idTaken.error;
@@ -66,15 +70,17 @@ export function isUnsettled(answer: number): boolean {
  * nothing, which the operation does not change.
  */
 export function isRight(
-  { plant, answer }: {
+  { plant, isChange, answer }: {
     readonly plant: Plant | undefined;
+    readonly isChange: boolean;
     readonly answer: number;
   },
   value: unknown,
 ): boolean {
-  if (value === undefined) return plant === undefined && answer === ABSENT;
-  if (plant === undefined) return false;
-  return answer === (isDeepStrictEqual(plant, value) ? 200 : TAKEN);
+  if (value === undefined) return isChange && answer === ABSENT;
+  const isSame = isDeepStrictEqual(plant, value);
+  if (isChange) return isSame && answer === 200;
+  return answer === (isSame ? 200 : TAKEN);
 }
 
 /** Operations in the order in which they were sent and answered. */
@@ -83,8 +89,8 @@ export class History {
   readonly sent = new Map<bigint, Create[]>();
   /** The first create of each id that was answered 200. */
   readonly acknowledged = new Map<bigint, Create>();
-  /** Every removal that was started, by its id. */
-  readonly removals = new Map<bigint, Operation[]>();
+  /** Every removal and every replacement that was started, by its id. */
+  readonly changes = new Map<bigint, Operation[]>();
   /** The time, counted in events: operations that were sent, and their answers. */
   now = 0;
   /** Whether the store may carry out a create again while it has no reply. */
@@ -95,16 +101,19 @@ export class History {
    * by another program.
    */
   mayStore({ id, plant }: NewPlant): Create {
-    const create = { id, plant, ...this.#sentNow() };
+    const create = { id, plant, isChange: false, ...this.#sentNow() };
     this.sent.getOrInsertComputed(id, () => []).push(create);
     return create;
   }
 
   /** Records that a plant may be removed from now on. */
   mayRemove(id: bigint): Operation {
-    const removal = { id, plant: undefined, ...this.#sentNow() };
-    this.removals.getOrInsertComputed(id, () => []).push(removal);
-    return removal;
+    return this.#mayChange(id, undefined);
+  }
+
+  /** Records that a plant may be stored from now on in place of another one. */
+  mayReplace({ id, plant }: NewPlant): Operation {
+    return this.#mayChange(id, plant);
   }
 
   /** Records the answer to an operation. */
@@ -119,12 +128,12 @@ export class History {
   /** Returns the violations, with the values in the store at the end. */
   violations(stored: ReadonlyMap<bigint, unknown>): string[] {
     const ids = new Set(
-      [this.sent, this.removals, stored].flatMap((map) => [...map.keys()]),
+      [this.sent, this.changes, stored].flatMap((map) => [...map.keys()]),
     );
     return [...ids].flatMap((id) => {
       const operations = [
         ...this.sent.get(id) ?? [],
-        ...this.removals.get(id) ?? [],
+        ...this.changes.get(id) ?? [],
       ];
       const value = stored.get(id);
       const problem = findUnexplained(operations, value, this.repeatsCreates);
@@ -132,6 +141,12 @@ export class History {
       const all = operations.map(describe).join("; ");
       return [`${id}: ${problem}, which nothing explains: ${all}`];
     });
+  }
+
+  #mayChange(id: bigint, plant: Plant | undefined): Operation {
+    const change = { id, plant, isChange: true, ...this.#sentNow() };
+    this.changes.getOrInsertComputed(id, () => []).push(change);
+    return change;
   }
 
   #sentNow() {
@@ -215,12 +230,12 @@ function changesOf(
 ): readonly Operation[] {
   const changes: Operation[] = [];
   for (const operation of candidates) {
-    const { plant, answer } = operation;
-    const mayChange = answer === 200 || isUnsettled(answer);
-    const isRemoval = plant === undefined;
-    if (!mayChange || isRemoval === (value === undefined)) continue;
-    const mayRepeat = repeatsCreates && !isRemoval;
-    if (used.has(operation) && !mayRepeat) continue;
+    const { plant, isChange, answer } = operation;
+    if (isChange === (value === undefined)) continue;
+    const mayRepeat = repeatsCreates && !isChange;
+    const mayChange = answer === 200 || isUnsettled(answer) ||
+      mayRepeat && answer === TAKEN;
+    if (!mayChange || used.has(operation) && !mayRepeat) continue;
     const isKnown = changes.some((it) => isDeepStrictEqual(it.plant, plant));
     if (!isKnown) changes.push(operation);
   }
@@ -243,8 +258,10 @@ function isAtLeast(state: State, other: State): boolean {
     isDeepStrictEqual(state.value, other.value);
 }
 
-function describe({ plant, sentAt, answeredAt, answer }: Operation): string {
-  const what = plant === undefined ? "a removal" : quote(plant);
+function describe(operation: Operation): string {
+  const { plant, isChange, sentAt, answeredAt, answer } = operation;
+  const of = isChange ? "a replacement by " : "";
+  const what = plant === undefined ? "a removal" : of + quote(plant);
   const end = answer === 0 ? "" : `, answered ${answer} at ${answeredAt}`;
   return `${what} sent at ${sentAt}${end}`;
 }

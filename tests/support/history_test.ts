@@ -16,7 +16,8 @@ const ID = 1n;
 /**
  * Examples of histories, and what each violates. `A?` is the event that a client
  * sends the plant A, `A=200` that it gets this answer, `A!` that A is stored at
- * the end. `-?` is a removal. The random histories below have the other cases.
+ * the end. `-?` is a removal, `a?` a replacement by A. The random histories below have
+ * the other cases.
  */
 const HISTORIES: readonly [name: string, events: string, wrong?: string][] = [
   ["two winners", "A? B? A=200 B=200 A!", "answered 200 at 3"],
@@ -26,6 +27,13 @@ const HISTORIES: readonly [name: string, events: string, wrong?: string][] = [
   ["an unexpected answer", "A? A=50001", "answered 50001 at 1"],
   ["a removal of nothing", "-? -=200", "removal sent at 0, answered 200"],
   ["a removal that overlooks a plant", "A? A=200 -? -=404 A!", "answered 404"],
+  ["a replacement of nothing", "a? a=200 A!", "answered 200 at 1"],
+  [
+    "a replacement that overlooks a plant",
+    "A? A=200 b? b=404 A!",
+    "answered 404",
+  ],
+  ["a lost replacement", "A? A=200 b? b=200 A!", `"A"} is stored`],
   ["nothing if a failed create wins", "A? B? A=50303 B=40901 A!"],
 ];
 
@@ -39,7 +47,11 @@ function violationsOf(events: string, repeatsCreates = false): string[] {
     const [name = "", kind] = event;
     if (kind === "!") stored.set(ID, { name });
     else if (kind === "=") sent.get(name)?.(Number(event.slice(2)));
-    else if (/\w/.test(name)) {
+    else if (/[a-z]/.test(name)) {
+      const plant = { name: name.toUpperCase() };
+      const replacement = history.mayReplace({ id: ID, plant });
+      sent.set(name, (answer) => history.answered(replacement, answer));
+    } else if (/[A-Z]/.test(name)) {
       const create = history.mayStore({ id: ID, plant: { name } });
       sent.set(name, (answer) => history.answered(create, answer));
     } else {
@@ -50,8 +62,14 @@ function violationsOf(events: string, repeatsCreates = false): string[] {
   return history.violations(stored);
 }
 
-Deno.test("History.violations() accepts that a running create is repeated after a removal, if the store repeats creates", () => {
-  for (const events of ["A? -? -=200 A=200 A!", "A? A=0 -? -=200 A!"]) {
+Deno.test("History.violations() accepts that a running create is repeated after a removal or a replacement, if the store repeats creates", () => {
+  for (
+    const events of [
+      "A? -? -=200 A=200 A!",
+      "A? A=0 -? -=200 A!",
+      "A? b? b=200 A=40901 B!",
+    ]
+  ) {
     assert.equal(violationsOf(events).length, 1, events);
     assert.deepEqual(violationsOf(events, true), [], events);
   }
@@ -96,16 +114,19 @@ function drawHistory(random: Random) {
     if (left > 0 && random.chance(0.6)) {
       left--;
       const plant = { name: random.pick(["A", "B"]) };
-      const operation = random.chance(0.4)
-        ? history.mayRemove(ID)
-        : history.mayStore({ id: ID, plant });
+      const operation = random.pick([
+        () => history.mayRemove(ID),
+        () => history.mayReplace({ id: ID, plant }),
+        () => history.mayStore({ id: ID, plant }),
+        () => history.mayStore({ id: ID, plant }),
+      ])();
       operations.push(operation);
       open.push(operation);
       continue;
     }
     const [operation] = open.splice(random.int(0, open.length - 1), 1);
     if (operation === undefined) continue;
-    const answers = operation.plant === undefined
+    const answers = operation.isChange
       ? [0, 200, ABSENT]
       : [0, 200, 200, API_ERRORS.idTaken.error, API_ERRORS.busy.error];
     history.answered(operation, random.pick(answers));
@@ -122,14 +143,14 @@ function hasOrder(
   const isDone = operations.every(({ answer }) => isUnsettled(answer));
   if (isDone && isDeepStrictEqual(value, stored)) return true;
   return operations.some((next) => {
-    const { plant, answer, sentAt } = next;
+    const { plant, isChange, answer, sentAt } = next;
     const others = operations.filter((it) => it !== next);
     const isFirst = others
       .every((it) => isUnsettled(it.answer) || sentAt < it.answeredAt);
     if (!isFirst || answer === API_ERRORS.busy.error) return false;
-    const isChange = (plant === undefined) !== (value === undefined);
+    const hasPlace = isChange !== (value === undefined);
     const mayChange = answer === 200 || isUnsettled(answer);
-    return isChange && mayChange
+    return hasPlace && mayChange
       ? hasOrder(others, plant, stored)
       : isRight(next, value) && hasOrder(others, value, stored);
   });
