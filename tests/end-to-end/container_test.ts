@@ -259,14 +259,23 @@ Deno.test({
   ignore: isMissing("container"),
   async fn() {
     await using server = await Server.deploy();
+    await createDuring([server.target], server.ledger, async () => {
+      await server.ledger.acknowledges(300);
+    });
     await server.succeed(CONTAINER.INSTALL_BACKUP);
-    // The export fails after its first lines, or before them.
-    for (const accident of [server.damage(), "docker compose down"]) {
+    // The export fails after some plants, and then before the first one.
+    for (
+      const [accident, hasPlants] of [
+        [server.damage(), true],
+        ["docker compose down", false],
+      ] as const
+    ) {
       await server.fail(accident, CONTAINER.BACK_UP);
-      assert.doesNotMatch(
-        await server.succeed("ls /var/backups/plant-store"),
-        /gz$/m,
+      const found = await server.succeed(
+        "cd /var/backups/plant-store; ls; zcat < *.partial",
       );
+      assert.doesNotMatch(found, /gz$/m);
+      assert.equal(found.includes("Monstera"), hasPlants);
     }
   },
 });
