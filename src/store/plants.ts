@@ -153,7 +153,8 @@ function changePlant(
         if (isSame) return "unchanged";
       }
       // As a check, an entry requires that it has not changed. A value that cannot be
-      // decoded has no known version, so it is changed whatever it is by now.
+      // decoded has no known version, so it is changed whatever it is by now, even if
+      // it is gone.
       const check = entry === "undecodable" ? ALWAYS : entry;
       const { ok } = await store.run((kv) => {
         const operation = kv.atomic().check(check);
