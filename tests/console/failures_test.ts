@@ -13,22 +13,22 @@ for (
     [
       "no store",
       FILE,
-      /^x: the store must be there, because --kv-create is no: check the path in KV_PATH, and that its disk is mounted, and see deploy\/accidents\/README\.md$/,
+      /^x: the store must be there, because --kv-create is no: check the path in KV_PATH, and that its disk is mounted, and see deploy\/README\.md$/,
     ],
     [
       "foreign log",
       FILE,
-      /^x: do not stop a service that still runs, .*see deploy\/accidents\/README\.md$/,
+      /^x: do not stop a service that still runs, .*see deploy\/README\.md$/,
     ],
     [
       "corrupt",
       FILE,
-      /^x: before you restart anything, see deploy\/accidents\/README\.md$/,
+      /^x: before you restart anything, see deploy\/README\.md$/,
     ],
     [
       "lost",
       FILE,
-      /^x: do not restart the service before .*, see deploy\/accidents\/README\.md$/,
+      /^x: do not restart the service before .*, see deploy\/README\.md$/,
     ],
     [
       "locked",
