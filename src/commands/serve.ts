@@ -50,20 +50,20 @@ export async function serve(settings: Settings): Promise<number> {
   if (opened === undefined) return 0;
   const { store, isNew } = opened;
   try {
-    const baseUrlFor = (address: string) =>
-      config.baseUrl ?? clientOriginOf(address);
-    const server = listen(config, log, (address) =>
-      new Service(store, {
-        tokens,
-        log,
-        baseUrl: baseUrlFor(address),
-        onHealthChange: (error) => logHealth(error, config.store, log),
-      }));
-    const { address, service } = server;
+    // The port may be 0, so the address of the service is known only when it listens.
+    // No request arrives before there is a service: there is no `await` in between.
+    const server = listen(config, log, (request) => service.handle(request));
+    const baseUrl = config.baseUrl ?? clientOriginOf(server.address);
+    const service = new Service(store, {
+      tokens,
+      log,
+      baseUrl,
+      onHealthChange: (error) => logHealth(error, config.store, log),
+    });
     const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
     reportStart(log, config, {
-      address,
-      baseUrl: baseUrlFor(address),
+      address: server.address,
+      baseUrl,
       isNewStore: isNew,
       generatedToken,
     });
@@ -108,8 +108,8 @@ function reload(
 }
 
 /**
- * Requires that the file of a setting is no pipe, because reading from one could
- * block the service for ever.
+ * Requires that the file of a setting is no pipe: reading from one could block the
+ * running service for ever. A start may read one, because it blocks no request.
  * @throws {OperatorError}
  */
 function requireRegularFile(setting: string, path: string): void {

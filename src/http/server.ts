@@ -51,16 +51,10 @@ export function tryToListen({ host, port, tls }: ListenAddress): string {
   }
 }
 
-/** Answers requests. */
-interface Handler {
-  handle(request: Request): Promise<Response>;
-}
-
 /** A server that is listening. */
-export interface Server<H extends Handler = Handler> {
+export interface Server {
   /** The bound address as a URL. */
   readonly address: string;
-  readonly service: H;
   /**
    * Stops listening. Resolves when all requests are answered, or at once if the
    * runtime has already stopped listening.
@@ -71,19 +65,16 @@ export interface Server<H extends Handler = Handler> {
 /**
  * Listens, and again whenever the runtime stops listening, which happens when the
  * process is out of file descriptors.
- * @param createService returns what answers the requests. It depends on the bound
- * address, because a port of 0 is known only then. If a free port were chosen
- * before, another process could take it.
+ * @param handle answers a request; not called before {@link listen} has returned
  * @throws {ListenError}
  */
-export function listen<H extends Handler>(
+export function listen(
   { host, port, tls }: ListenAddress,
   log: Log,
-  createService: (address: string) => H,
-): Server<H> {
+  handle: (request: Request) => Promise<Response>,
+): Server {
   const options = { hostname: host, port, ...tls, onListen() {} };
-  // `service` is set below. No request arrives before: there is no `await` in between.
-  const start = () => Deno.serve(options, (request) => service.handle(request));
+  const start = () => Deno.serve(options, handle);
   let server: Deno.HttpServer<Deno.NetAddr>;
   try {
     server = start();
@@ -92,7 +83,6 @@ export function listen<H extends Handler>(
   }
   const { hostname, port: bound } = server.addr;
   const address = originOf(hostname, bound, tls !== undefined);
-  const service = createService(address);
   // If the port was 0, listen on the same one again.
   options.port = bound;
   let isStopping = false;
@@ -122,7 +112,6 @@ export function listen<H extends Handler>(
 
   return {
     address,
-    service,
     async shutdown() {
       isStopping = true;
       // It rejects if the runtime has stopped listening.
