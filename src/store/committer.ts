@@ -68,7 +68,7 @@ export class Committer {
   readonly #inFlight = new Set<readonly Write[]>();
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
-  /** The lock of another process, if the last operation on the store met one. */
+  /** The lock of another process, if the last operation of any batch met it. */
   #lock: StoreError | undefined;
 
   /** @param pause waits before a commit that met a lock is repeated */
@@ -105,21 +105,22 @@ export class Committer {
 
   /**
    * Starts commits for the queue. While a create depends on a commit in flight, the
-   * next commit starts only with a full batch, because a commit has a high fixed
-   * cost. A batch is full if it has the maximum number of plants, however large they
-   * are. A commit whose creates have all expired may never end, so it does not delay
-   * the next one.
+   * next commit starts only when `plantsMax` plants are queued, because a commit has a
+   * high fixed cost. A commit whose creates have all expired may never end, so it does
+   * not delay the next one.
    */
   #startCommits(): void {
     const { plantsMax } = this.#store.commitBounds;
     while (this.#queue.size > 0 && this.#hasRoom()) {
-      const isFull = this.#queue.size >= plantsMax;
-      if (!isFull && this.#isPendingInFlight()) return;
+      if (this.#queue.size < plantsMax && this.#isPendingInFlight()) return;
       this.#process(this.#takeBatch());
     }
   }
 
-  /** Takes as many writes from the queue as fit one commit. One always fits. */
+  /**
+   * Takes as many writes from the queue as fit one commit, in number and in size. One
+   * always fits.
+   */
   #takeBatch(): readonly Write[] {
     const batch: Write[] = [];
     let chars = 0;
@@ -238,13 +239,14 @@ export class Committer {
       // Another write of this id may be queued by now.
       if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
     }
-    // Commits that may never end leave no room for others. This is a failure even while
-    // no create arrives.
-    const isStalled = !this.#hasRoom() && !this.#isPendingInFlight();
-    if (expired.length === 0 && !isStalled) return;
     // The creates that have expired no longer delay the next commit.
     this.#startCommits();
-    this.#listener.commitFailed(this.#lock ?? noAnswer(COMMIT_MS_MAX));
+    // Commits that may never end can leave no room for others. This is a failure even
+    // while no create arrives.
+    const isStalled = !this.#hasRoom() && !this.#isPendingInFlight();
+    if (expired.length > 0 || isStalled) {
+      this.#listener.commitFailed(this.#lock ?? noAnswer(COMMIT_MS_MAX));
+    }
   }
 }
 
