@@ -4,10 +4,19 @@ import { BodyReader } from "./http/body.ts";
 import { Door } from "./http/door.ts";
 import { RequestHandler } from "./http/handler.ts";
 import { Committer } from "./store/committer.ts";
-import { type HealthListener, StoreHealth } from "./store/health.ts";
+import {
+  type CheckedStore,
+  type HealthListener,
+  StoreHealth,
+} from "./store/health.ts";
 import type { Store } from "./store/kv_store.ts";
 import type { Log } from "./telemetry/log.ts";
 import { Metrics } from "./telemetry/metrics.ts";
+
+/** The store of a service. */
+interface ServiceStore extends Store, CheckedStore {
+  readonly databaseBytes: number | undefined;
+}
 
 /** What a service needs besides its store. */
 interface ServiceConfig {
@@ -34,7 +43,7 @@ export class Service {
   readonly #handler: RequestHandler;
 
   constructor(
-    store: Store,
+    store: ServiceStore,
     { tokens, log, baseUrl, onHealthChange }: ServiceConfig,
     { clock = SYSTEM_CLOCK, pause }: ServiceOptions = {},
   ) {
@@ -59,7 +68,7 @@ export class Service {
       door: this.#door,
       bodies: this.#bodies,
       committer: this.#committer,
-      store,
+      databaseBytes: () => store.databaseBytes,
       health,
       metrics,
       log,

@@ -19,7 +19,8 @@ export interface HandlerParts {
   readonly tokens: AcceptedTokens;
   readonly door: Door;
   readonly bodies: BodyReader;
-  readonly store: { readonly databaseBytes: number | undefined };
+  /** Returns the size of the database file, of a store in a file. */
+  readonly databaseBytes: () => number | undefined;
   readonly committer: Committer;
   readonly health: StoreHealth;
   readonly log: Log;
@@ -195,11 +196,11 @@ export class RequestHandler {
   }
 
   #sendMetrics(): Response {
-    const { door, health, metrics, store } = this.#parts;
+    const { door, health, metrics, databaseBytes } = this.#parts;
     const text = metrics.text({
       createsRunning: door.creates,
       isStoreHealthy: health.error === undefined,
-      databaseBytes: store.databaseBytes,
+      databaseBytes: databaseBytes(),
     });
     return reply(text, METRICS_CONTENT_TYPE);
   }

@@ -1,5 +1,4 @@
 import type { Clock } from "../clock.ts";
-import type { Store } from "./kv_store.ts";
 import { retryWhileLocked } from "./retry.ts";
 import { noAnswer, StoreError } from "./store_error.ts";
 
@@ -15,6 +14,14 @@ export const PROBE_MS = 1_000;
 /** Called when the store starts to fail, fails in another way, or has recovered. */
 export type HealthListener = (error: StoreError | undefined) => void;
 
+/** A store whose health can be checked. Both methods throw a `StoreError` if they fail. */
+export interface CheckedStore {
+  /** Verifies that no file of the store was deleted, moved or replaced. */
+  verifyFiles(): void;
+  /** Verifies all files, and performs a no-op write, which may never be answered. */
+  probe(): Promise<void>;
+}
+
 /**
  * The health of the store: what its commits, its files and its probes have shown.
  * A probe is a write that shows whether a create would succeed now, also if none
@@ -24,19 +31,19 @@ export type HealthListener = (error: StoreError | undefined) => void;
  * the last failure. So a store that fails now and then does not recover in between.
  */
 export class StoreHealth {
-  readonly #store: Store;
+  readonly #store: CheckedStore;
   readonly #onChange: HealthListener;
   readonly #clock: Clock;
   #error: StoreError | undefined;
   #failedMs = -Infinity;
-  /** When the last probe started. */
+  /** When the last probe started. It has a result at most {@link PROBE_MS} later. */
   #probeMs = -Infinity;
-  /** Whether the last probe waits for an answer to its write. */
-  #isUnanswered = false;
-  /** Resolves when the last probe has a result, at most {@link PROBE_MS} later. */
+  /** Resolves when the last probe has its result. */
   #probed: Promise<void> | undefined;
+  /** Whether the store has not answered its write, also after the time limit. */
+  #isUnanswered = false;
 
-  constructor(store: Store, onChange: HealthListener, clock: Clock) {
+  constructor(store: CheckedStore, onChange: HealthListener, clock: Clock) {
     this.#store = store;
     this.#onChange = onChange;
     this.#clock = clock;
@@ -56,8 +63,8 @@ export class StoreHealth {
   }
 
   /**
-   * Records that a commit failed or timed out. If the store is failing already, its
-   * error stays: that of a probe or of the files is more exact.
+   * Records that a commit failed or timed out. The error of a store that is failing
+   * already does not change: a probe or the files may have given a more exact one.
    */
   commitFailed(error: StoreError): void {
     this.#failed(this.#error ?? error);
@@ -74,19 +81,18 @@ export class StoreHealth {
   }
 
   /**
-   * Probes whether a create would be stored now. Callers share a probe: at most one
-   * starts per {@link PROBE_MS}, which is also its time limit. While the store has
-   * not answered one, no further one starts, and the store counts as failing.
+   * Probes whether a create would be stored now. Callers share a probe for
+   * {@link PROBE_MS}, which is also its time limit. From then on, a store that has not
+   * answered counts as failing, and the next probe starts only after its answer.
    * @returns the error, or `undefined` if the store is healthy
    */
   async probe(): Promise<StoreError | undefined> {
     const nowMs = this.#clock();
-    if (nowMs - this.#probeMs >= PROBE_MS) {
-      if (this.#isUnanswered) this.#failed(noAnswer(PROBE_MS));
-      else {
-        this.#probeMs = nowMs;
-        this.#probed = this.#probeFrom(nowMs);
-      }
+    const isOver = nowMs - this.#probeMs >= PROBE_MS;
+    if (isOver && this.#isUnanswered) this.#failed(noAnswer(PROBE_MS));
+    else if (isOver) {
+      this.#probeMs = nowMs;
+      this.#probed = this.#probeFrom(nowMs);
     }
     await this.#probed;
     return this.#error;

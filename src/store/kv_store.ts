@@ -12,22 +12,18 @@ export interface CommitBounds {
 }
 
 /**
- * What a create needs of a store. Every method can throw a `StoreError`. Its kind
- * is "locked" while another process writes. Once the store was found lost or
- * corrupt, every method throws that error. No method has a time limit, and an
- * answer may never come.
+ * What a create needs of a store. Both methods throw a `StoreError` if they fail, of
+ * the kind "locked" if another process writes. They have no time limit, and an answer
+ * may never come.
  */
 export interface Store {
   readonly commitBounds: CommitBounds;
 
-  /** Size of the database file; `undefined` if the store is not in a file. */
-  readonly databaseBytes: number | undefined;
-
   /**
    * Writes plants within {@link commitBounds}, all or none.
-   * @returns `committed` if all are on disk. `exists` if the id of one exists, and
-   * nothing was written. It may be a plant of this very commit: Deno can repeat a
-   * write whose answer was lost.
+   * @returns `committed` if all are on disk. `exists` if an id exists, so that this
+   * write failed. If Deno has repeated it because the first answer was lost, the first
+   * write may have stored all of the plants.
    */
   commit(plants: readonly NewPlant[]): Promise<"committed" | "exists">;
 
@@ -37,12 +33,6 @@ export interface Store {
    * be decoded.
    */
   read(ids: readonly bigint[]): Promise<PlantsById>;
-
-  /** Verifies all files, and performs a no-op write. */
-  probe(): Promise<void>;
-
-  /** Verifies that no file of the store was deleted, moved or replaced. */
-  verifyFiles(): void;
 }
 
 /** An open Deno KV, and what depends on where it is; `open.ts` makes it. */
@@ -64,32 +54,17 @@ export interface Connection {
 const PROBE_KEY = ["probe", crypto.randomUUID()];
 
 /**
- * A check that always succeeds. A write without a check would make SQLite itself
- * wait for the lock, up to 5 s, and block every commit meanwhile.
+ * A check that always succeeds, for a write that needs none. Without any, SQLite itself
+ * would wait for the lock, up to 5 s, and block every commit meanwhile.
  */
 export const ALWAYS: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
 
 /**
- * An open store in Deno KV. `plants.ts` has what operators do with one. What is
- * verified when:
+ * An open store in Deno KV. `plants.ts` has what operators do with one.
  *
- * |                 | before           | after           |
- * | --------------- | ---------------- | --------------- |
- * | `commit`        | not ended        | not ended, file |
- * | `read`          | not ended        | not ended, file |
- * | `run`           | not ended        | not ended, file |
- * | `probe`         | not ended, files | not ended, file |
- * | `verifyFiles`   | not ended, files |                 |
- * | `runUnverified` |                  |                 |
- *
- * `not ended`: a store that was found lost or corrupt has ended. From then on, every
- * operation that verifies this fails, also one that is running. Putting the files back
- * does not help: they lack what was written meanwhile.
- *
- * `file`: the database is in its place. SQLite writes to a deleted file without an
- * error, so this is verified after each operation. `files`: the files beside the
- * database are in their places, too. Verifying them slows the next commit, so it is
- * done at intervals.
+ * Once the store was found lost or corrupt, every operation but {@link runUnverified}
+ * throws that error, also one that is running. Putting the files back does not help:
+ * they lack what was written meanwhile.
  */
 export class KvStore implements Store {
   readonly #connection: Connection;
@@ -109,6 +84,7 @@ export class KvStore implements Store {
     return this.#connection.repeatsWrites;
   }
 
+  /** Size of the database file; `undefined` if the store is not in a file. */
   get databaseBytes(): number | undefined {
     return this.#connection.files?.databaseBytes;
   }
@@ -129,6 +105,7 @@ export class KvStore implements Store {
     return this.run((kv) => readPlants(kv, ids));
   }
 
+  /** Verifies all files, and performs a no-op write. @throws {StoreError} */
   async probe(): Promise<void> {
     this.verifyFiles();
     await this.run((kv) =>
@@ -136,6 +113,11 @@ export class KvStore implements Store {
     );
   }
 
+  /**
+   * Verifies that no file of the store was deleted, moved or replaced. This slows the
+   * next commit, so it is done at intervals.
+   * @throws {StoreError}
+   */
   verifyFiles(): void {
     try {
       this.#requireOpen();
@@ -145,7 +127,11 @@ export class KvStore implements Store {
     }
   }
 
-  /** Runs an operation whose result is acknowledged. @throws {StoreError} */
+  /**
+   * Runs an operation whose result is acknowledged. Then verifies that the database is
+   * in its place: SQLite writes to a deleted file without an error.
+   * @throws {StoreError}
+   */
   async run<Result>(
     operation: (kv: DenoKv) => Promise<Result>,
   ): Promise<Result> {
