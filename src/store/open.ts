@@ -83,24 +83,21 @@ export interface OpenOptions {
  * @returns the store, and whether its file was missing or empty
  * @throws {StoreError}
  */
-export async function openStore(
+export function openStore(
   location: StoreLocation,
   mayCreate: boolean,
   options?: OpenOptions,
 ): Promise<{ readonly store: KvStore; readonly isNew: boolean }> {
-  function prepare(path: string): PathContent {
-    const content = inspectStore(path, mayCreate ? "create" : "no store");
-    if (content === "nothing") createFile(path);
-    return content;
-  }
-  // A read-only file opens without an error, and fails at the first write.
-  const { store, content } = await open(
-    location,
-    prepare,
-    (store) => store.probe(),
-    options,
-  );
-  return { store, isNew: content !== "store" };
+  return twiceIfCorrupt(async () => {
+    let content: PathContent = "store";
+    if (location.kind === "file") {
+      content = inspectToCreate(location.name, mayCreate);
+      if (content === "nothing") createFile(location.name);
+    }
+    // A read-only file opens without an error, and fails at the first write.
+    const store = await open(location, (store) => store.probe(), options);
+    return { store, isNew: content !== "store" };
+  });
 }
 
 /**
@@ -114,7 +111,7 @@ export function wouldCreateStore(
 ): boolean {
   if (kind === "server") return false;
   try {
-    const content = inspectStore(name, mayCreate ? "create" : "no store");
+    const content = inspectToCreate(name, mayCreate);
     if (content === "nothing" && !Deno.statSync(dirname(name)).isDirectory) {
       // The same message as that of a start.
       throw new StoreError("path", "Not a directory (os error 20)");
@@ -129,41 +126,30 @@ export function wouldCreateStore(
  * Opens an existing store to read or to remove plants.
  * @throws {StoreError}
  */
-export async function openExistingStore(
+export function openExistingStore(
   location: StoreLocation,
   options?: OpenOptions,
 ): Promise<KvStore> {
-  // This read waits until Deno has set up the store, for which it needs the lock.
-  // Damage is ignored here, because the listing reports it.
-  async function readOnce(store: KvStore): Promise<void> {
-    try {
-      await store.read([0n]);
-    } catch (error) {
-      if (!isDamage(error)) throw error;
+  return twiceIfCorrupt(() => {
+    if (location.kind === "file") {
+      requireStore("path", inspect(location.name));
     }
-  }
-  const { store } = await open(
-    location,
-    (path) => inspectStore(path, "path"),
-    readOnce,
-    options,
-  );
-  return store;
+    return open(location, readOnce, options);
+  });
 }
 
-/**
- * Inspects the path of a file.
- * @param ifMissing what follows without a store: it may be created, or an error of
- * this kind
- */
-function inspectStore(
-  path: string,
-  ifMissing: "create" | "no store" | "path",
-): PathContent {
+/** Inspects the path of a file for {@link openStore}. */
+function inspectToCreate(path: string, mayCreate: boolean): PathContent {
   const content = inspect(path);
-  if (content === "store" || ifMissing === "create") return content;
+  if (!mayCreate) requireStore("no store", content);
+  return content;
+}
+
+/** Requires a store at a path. @throws {StoreError} of the kind, if there is none */
+function requireStore(kind: "no store" | "path", content: PathContent): void {
+  if (content === "store") return;
   const problem = content === "nothing" ? "no such file" : "it is empty";
-  throw new StoreError(ifMissing, problem);
+  throw new StoreError(kind, problem);
 }
 
 /**
@@ -174,29 +160,27 @@ function createFile(path: string): void {
   Deno.openSync(path, { write: true, create: true, mode: 0o600 }).close();
 }
 
-/** A store that was opened, and what was at its path before. */
-interface Opening {
-  readonly store: KvStore;
-  readonly content: PathContent;
+/**
+ * Waits until Deno has set up a store, for which it needs the lock. Damage is ignored
+ * here, because the listing reports it.
+ */
+async function readOnce(store: KvStore): Promise<void> {
+  try {
+    await store.read([0n]);
+  } catch (error) {
+    if (!isDamage(error)) throw error;
+  }
 }
 
 /**
- * Opens a store. While another process has the lock, only the connection and its
- * first operation are tried again. If the store is corrupt, everything is tried once
- * more, because SQLite reports a failed read in the same way.
- * @param prepare inspects the path of a file before Deno opens it
- * @param operate performs the first operation, which may take any time
+ * Opens a store, once more if it is corrupt, because SQLite reports a failed read in the
+ * same way.
  * @throws {StoreError}
  */
-async function open(
-  location: StoreLocation,
-  prepare: (path: string) => PathContent,
-  operate: (store: KvStore) => Promise<void>,
-  options: OpenOptions = {},
-): Promise<Opening> {
+async function twiceIfCorrupt<T>(attempt: () => Promise<T>): Promise<T> {
   for (let tries = 1;; tries++) {
     try {
-      return await openOnce(location, prepare, operate, options);
+      return await attempt();
     } catch (thrown) {
       // What is not a StoreError yet is an error of the file system.
       const error = toStoreError(thrown);
@@ -205,39 +189,36 @@ async function open(
   }
 }
 
-/** Opens a store in bounded time. Waits while another process has the lock. */
-async function openOnce(
+/**
+ * Connects to a store in bounded time. While another process has the lock, the
+ * connection and its first operation are tried again.
+ * @param operate performs the first operation, which may take any time
+ */
+async function open(
   location: StoreLocation,
-  prepare: (path: string) => PathContent,
   operate: (store: KvStore) => Promise<void>,
   {
     onDelay = () => {},
     connect = connectTo,
     timeoutFor = openMsMax,
-  }: OpenOptions,
-): Promise<Opening> {
+  }: OpenOptions = {},
+): Promise<KvStore> {
   const walBytes = walBytesOf(location);
   const delay = setTimeout(() => {
     if (walBytes >= LARGE_WAL_BYTES) onDelay(explainDelay(walBytes));
   }, DELAY_MS_MIN);
-  async function connectAndOperate(): Promise<KvStore> {
-    const store = new KvStore(await connect(location));
-    try {
-      store.verifyFiles();
-      await operate(store);
-      return store;
-    } catch (error) {
-      store.close();
-      throw error;
-    }
-  }
   try {
-    const content = location.kind === "file" ? prepare(location.name) : "store";
-    const store = await retryWhileLocked(
-      timeoutFor(walBytes),
-      connectAndOperate,
-    );
-    return { store, content };
+    return await retryWhileLocked(timeoutFor(walBytes), async () => {
+      const store = new KvStore(await connect(location));
+      try {
+        store.verifyFiles();
+        await operate(store);
+        return store;
+      } catch (error) {
+        store.close();
+        throw error;
+      }
+    });
   } finally {
     clearTimeout(delay);
   }
