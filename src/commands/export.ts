@@ -7,7 +7,7 @@ import {
   showProgress,
   writeStdout,
 } from "../console/output.ts";
-import { ID_MAX } from "../limits.ts";
+import { ID_MAX, ID_MIN } from "../limits.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant, type Plant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
@@ -97,26 +97,27 @@ interface Damage {
 }
 
 /**
- * Writes all plants. At damage it continues with the last plant, and back to the
- * damage, as the dump of SQLite does.
+ * Writes all plants: up to the damage, if there is any, and then from the last plant
+ * back to it, as the dump of SQLite does.
  * @returns the damage, if there is any
  */
 async function writeAll(
   store: KvStore,
   writePage: PageWriter,
 ): Promise<Damage | undefined> {
-  // Read first: a damaged key can end a listing as if no plant followed.
+  // A damaged key can end a listing as if no plant followed, so the listing must reach the
+  // highest id. It is read first, because clients may create higher ones meanwhile.
   const highestId = await findHighestId(store);
   const forward = await writeListing(listPlants(store), writePage);
   const isComplete = forward.error === undefined &&
-    (highestId === undefined || isAtLeast(forward.lastId, highestId));
+    (forward.lastId ?? NO_ID) >= highestId;
   if (isComplete) return undefined;
 
   const rest = listPlants(store, forward.lastId, true);
   const backward = await writeListing(rest, writePage);
   const error = forward.error ?? backward.error;
-  // If there is no error and no further plant, nothing is missing. Then an operator has
-  // removed the last plants meanwhile, or only the read of the highest id has failed.
+  // No damage and no further plant: nothing is missing. An operator has removed the last
+  // plants meanwhile, or only the read of the highest id has failed.
   if (error === undefined && backward.lastId === undefined) return undefined;
   const after = forward.lastId === undefined ? "" : ` after ${forward.lastId}`;
   const before = backward.lastId === undefined
@@ -125,11 +126,11 @@ async function writeAll(
   return { ids: `ids${after}${before}`, error: error ?? corrupt() };
 }
 
-/**
- * Finds the highest id.
- * @returns the highest possible one if damage hides it, `undefined` if there is none
- */
-async function findHighestId(store: KvStore): Promise<bigint | undefined> {
+/** The highest id of a store without plants. */
+const NO_ID = ID_MIN - 1n;
+
+/** Finds the highest id: the highest possible one if damage hides it. */
+async function findHighestId(store: KvStore): Promise<bigint> {
   try {
     for await (const [highest] of listPlants(store, undefined, true)) {
       // A page of longer keys of other programs has no plant.
@@ -139,11 +140,7 @@ async function findHighestId(store: KvStore): Promise<bigint | undefined> {
     if (!isDamage(error)) throw error;
     return ID_MAX;
   }
-  return undefined;
-}
-
-function isAtLeast(id: bigint | undefined, minimum: bigint): boolean {
-  return id !== undefined && id >= minimum;
+  return NO_ID;
 }
 
 /** How a listing has ended. */

@@ -54,50 +54,66 @@ export async function* listPlants(
   after = ID_MIN - 1n,
   reverse = false,
 ): AsyncGenerator<readonly PlantEntry[]> {
-  let before = ID_MAX + 1n;
-  let [start, end] = [keyOf(after + 1n), keyOf(before)];
-  /** Keys to read one by one, because a page with them could not be read. */
-  let singles = 0;
-  let previousLast: Deno.KvKey | undefined;
-  for (;;) {
-    const limit = singles > 0 ? 1 : PAGE_KEYS;
-    let page: readonly Deno.KvEntry<unknown>[];
-    try {
-      const range = { start, end };
-      const reading = store.runUnverified((kv) =>
-        Array.fromAsync(kv.list(range, { limit, reverse }))
-      );
-      page = await withTimeout(READ_MS_MAX, reading);
-    } catch (error) {
-      if (limit === 1 || !isDamage(error)) throw error;
-      // The keys before the damage can be read. So can the whole page if only one read
-      // has failed.
-      singles = PAGE_KEYS;
-      continue;
-    }
-    if (singles > 0) singles--;
+  // The ids that can follow are between these.
+  let lower = after;
+  let upper = ID_MAX + 1n;
+  const range = { start: keyOf(lower + 1n), end: keyOf(upper) };
+  for await (const page of listPages(store, range, reverse)) {
     const plants: PlantEntry[] = [];
     for (const { key, value } of page) {
       // Other programs may store longer keys.
       if (!isPlantKey(key)) continue;
       const [, id] = key;
-      if (id <= after || id >= before) {
+      if (id <= lower || id >= upper) {
         // Damage has changed the order. This listing might never end.
         yield plants;
         throw corrupt();
       }
-      if (reverse) before = id;
-      else after = id;
+      if (reverse) upper = id;
+      else lower = id;
       plants.push({ id, plant: toPlant(value) });
     }
     yield plants;
-    const last = page.at(-1)?.key;
-    if (last === undefined || page.length < limit) return;
+  }
+}
+
+/**
+ * Lists the entries of a range in pages. If a page cannot be read, lists its keys one by
+ * one: those before the damage can be read, and all of them if only one read has failed.
+ * @throws {StoreError}
+ */
+async function* listPages(
+  store: KvStore,
+  range: { readonly start: Deno.KvKey; readonly end: Deno.KvKey },
+  reverse: boolean,
+): AsyncGenerator<readonly Deno.KvEntry<unknown>[]> {
+  let rest = range;
+  let last: Deno.KvKey | undefined;
+  /** Keys of a page that could not be read, still to be read one by one. */
+  let singles = 0;
+  for (;;) {
+    const limit = singles > 0 ? 1 : PAGE_KEYS;
+    let page: readonly Deno.KvEntry<unknown>[];
+    try {
+      const reading = store.runUnverified((kv) =>
+        Array.fromAsync(kv.list(rest, { limit, reverse }))
+      );
+      page = await withTimeout(READ_MS_MAX, reading);
+    } catch (error) {
+      if (limit === 1 || !isDamage(error)) throw error;
+      singles = PAGE_KEYS;
+      continue;
+    }
+    yield page;
+    const key = page.at(-1)?.key;
+    if (key === undefined || page.length < limit) return;
     // Damage can make Deno list the same key again: this loop would not end.
-    if (isDeepStrictEqual(last, previousLast)) throw corrupt();
-    previousLast = last;
-    if (reverse) end = last;
-    else start = [...last, FIRST_PART];
+    if (isDeepStrictEqual(key, last)) throw corrupt();
+    last = key;
+    rest = reverse
+      ? { ...range, end: key }
+      : { ...range, start: [...key, FIRST_PART] };
+    if (singles > 0) singles--;
   }
 }
 
