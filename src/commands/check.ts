@@ -21,20 +21,20 @@ import { countOf } from "../text.ts";
  */
 export async function check(settings: Settings): Promise<number> {
   const config = settings.config();
-  const { host, port, tls, store, tokens, tokenFile, baseUrl } = config;
+  const { host, port, tls, location, tokens, tokenFile, baseUrl } = config;
   const bound = tryToListen({ host, port: 0, tls });
   const mayCreate = config.mayCreateStore;
-  const isNewStore = wouldCreateStore(store, mayCreate);
+  const isNewStore = wouldCreateStore(location, mayCreate);
   const tlsFiles = settings.tlsFiles();
   const lines: string[] = [];
   function add(key: SettingKey, text: string): void {
-    lines.push(`${text} (${settings.sourceOf(key)})\n`);
+    lines.push(`${text} (${settings.nameOf(key, "default")})\n`);
   }
   add("host", `listens on ${host}`);
   add("port", port === 0 ? "takes a free port" : `listens on port ${port}`);
   const stores = isNewStore ? "creates a new store in" : "stores plants in";
-  add("kv", `${stores} ${store.name}`);
-  if (store.kind === "server") add("kvToken", "its token is set");
+  add("kv", `${stores} ${location.name}`);
+  if (location.kind === "server") add("kvToken", "its token is set");
   else {
     const creates = mayCreate
       ? "creates a store if there is none"

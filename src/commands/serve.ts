@@ -42,7 +42,7 @@ export async function serve(settings: Settings): Promise<number> {
   tryToListen(config);
   // A signal also ends a start that waits for its store.
   const opened = await Promise.race([
-    openStore(config.store, config.mayCreateStore, {
+    openStore(config.location, config.mayCreateStore, {
       onDelay: (reason) => log.info("store opening", reason),
     }),
     stop.then(() => undefined),
@@ -58,7 +58,7 @@ export async function serve(settings: Settings): Promise<number> {
       tokens,
       log,
       baseUrl,
-      onHealthChange: (error) => logHealth(error, config.store, log),
+      onHealthChange: (error) => logHealth(error, config.location, log),
     });
     const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
     reportStart(log, config, {
@@ -127,13 +127,13 @@ function requireRegularFile(setting: string, path: string): void {
 /** Logs that the store has started to fail, or that it works again. */
 function logHealth(
   error: StoreError | undefined,
-  store: StoreSetting,
+  location: StoreSetting,
   log: Log,
 ): void {
   if (error === undefined) {
     log.info("store recovered", "the store has recovered");
   } else {
-    const problem = `${store.name}: ${explain(error, store)}`;
+    const problem = `${location.name}: ${explain(error, location)}`;
     log.error("store failing", `the store fails: ${problem}`);
   }
 }

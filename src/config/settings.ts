@@ -1,8 +1,8 @@
 /** The configuration: a table of all settings, and their evaluation. */
 import { fileFailure, OperatorError } from "../operator_error.ts";
+import { realPathOf } from "../store/files/real_path.ts";
 import { KV_TOKEN_VARIABLE, type StoreLocation } from "../store/open.ts";
 import type { LogFormat } from "../telemetry/log.ts";
-import { realPathOf } from "./real_path.ts";
 import {
   parseBaseUrl,
   parseHost,
@@ -178,7 +178,8 @@ export interface Config extends Address {
   /** Empty if no token is configured. */
   readonly tokens: readonly string[];
   readonly tokenFile: string | undefined;
-  readonly store: StoreSetting;
+  /** Where the store is. */
+  readonly location: StoreSetting;
   /** Whether a missing or an empty file may become the store. */
   readonly mayCreateStore: boolean;
 }
@@ -199,16 +200,15 @@ export class Settings {
     this.#env = env;
   }
 
-  /** Returns the flag or variable that has a value, or `default`. */
-  sourceOf(key: SettingKey): string {
-    return this.#textOf(SETTINGS[key])?.name ?? "default";
-  }
-
-  /** Returns the flag or variable that has the value, or else the flag. */
-  nameOf(key: SettingKey): string {
+  /**
+   * Returns the flag or variable that has the value of a setting.
+   * @param ifUnset returned without one; by default, how to set it
+   */
+  nameOf(key: SettingKey, ifUnset?: string): string {
     const setting: Setting = SETTINGS[key];
     const { flag, variable } = setting;
-    return this.#textOf(setting)?.name ?? (flag ? `--${flag}` : variable);
+    return this.#textOf(setting)?.name ?? ifUnset ??
+      (flag ? `--${flag}` : variable);
   }
 
   /** Reads the configuration of the service. @throws {OperatorError} */
@@ -220,7 +220,7 @@ export class Settings {
       tls: this.tls(),
       tokens: this.tokens(),
       tokenFile: this.tokenFile(),
-      store: this.store(),
+      location: this.store(),
       mayCreateStore: this.mayCreateStore(),
     };
   }

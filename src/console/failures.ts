@@ -13,9 +13,9 @@ const SERVER_ADVICE =
   `check its address, and its token in ${KV_TOKEN_VARIABLE}`;
 
 /** Returns what to do about a problem of a store. */
-function adviceFor(kind: StoreErrorKind, store: StoreSetting): string {
-  const { setting, createSetting } = store;
-  const isServer = store.kind === "server";
+function adviceFor(kind: StoreErrorKind, location: StoreSetting): string {
+  const { setting, createSetting } = location;
+  const isServer = location.kind === "server";
   return {
     "path": `check the path in ${setting}, and what is there`,
     "no store":
@@ -42,19 +42,19 @@ function adviceFor(kind: StoreErrorKind, store: StoreSetting): string {
 /** Says what is wrong with a store, and what to do. */
 export function explain(
   { kind, message }: StoreError,
-  store: StoreSetting,
+  location: StoreSetting,
 ): string {
-  const advice = adviceFor(kind, store);
+  const advice = adviceFor(kind, location);
   return advice === "" ? message : `${message}: ${advice}`;
 }
 
 /** Converts an error of the store that ends a command. */
 export function storeFailure(
-  store: StoreSetting,
+  location: StoreSetting,
   error: StoreError,
 ): OperatorError {
   return new OperatorError(
-    `cannot use ${store.name}: ${explain(error, store)}`,
+    `cannot use ${location.name}: ${explain(error, location)}`,
     exitStatusOf(error.isTransient),
   );
 }

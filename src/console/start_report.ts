@@ -35,7 +35,7 @@ export function reportStart(
     if (isForPeople) writeStderr(toLine(message));
     else log[level](event, message, fields);
   }
-  const store = config.store.name;
+  const store = config.location.name;
   announce("info", "started", `Plant Store ${VERSION} listens on ${address}`, {
     version: VERSION,
     address,

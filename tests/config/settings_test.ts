@@ -36,7 +36,7 @@ Deno.test("Settings.config() returns the defaults if nothing is configured, or v
   const defaults = {
     host: "127.0.0.1",
     port: 8000,
-    store: fileAt(resolve("plants.db")),
+    location: fileAt(resolve("plants.db")),
     mayCreateStore: true,
     tokens: [],
     tokenFile: undefined,
@@ -83,7 +83,7 @@ const ROWS: readonly Row[] = [
   {
     flag: "kv",
     variable: "KV_PATH",
-    valueOf: ({ store }) => store.name,
+    valueOf: ({ location }) => location.name,
     accepted: [
       ["p.db", resolve("p.db")],
       ["/a/p.db", "/a/p.db"],
@@ -249,7 +249,7 @@ Deno.test("Settings.config() reads the token of a KV Connect server, trimmed, an
     name: flags.kv,
     token: SECRET,
   };
-  const { store: found } = readConfig(flags, {
+  const { location: found } = readConfig(flags, {
     [KV_TOKEN_VARIABLE]: ` ${SECRET}\n`,
   });
   assert.deepEqual(found, store);
@@ -362,10 +362,10 @@ Deno.test("Settings.store(), address() and isTls() ignore settings that they do 
     ACCESS_TOKEN_FILE: "/none",
     ACCESS_TOKEN: "",
   };
-  const { store, host, port, baseUrl } = readConfig();
+  const { location, host, port, baseUrl } = readConfig();
   const createSetting = "KV_CREATE";
   const found = settings(flags, env).store();
-  assert.deepEqual(found, { ...store, createSetting });
+  assert.deepEqual(found, { ...location, createSetting });
   const other = settings(flags, { ...env, KV_PATH: "ftp://a" });
   assert.deepEqual(other.address(), { host, port, baseUrl });
   assert.ok(other.isTls());
@@ -380,7 +380,7 @@ Deno.test("Settings.config() resolves the links in the path of the store, and re
   Deno.writeTextFileSync(cert, "the certificate");
   Deno.writeTextFileSync(key, "the key");
   const variables = { KV_PATH: join(link, "plants.db"), TLS_CERT: cert };
-  const { store, tls } = readConfig({ "tls-key": key }, variables);
-  assert.deepEqual(store, fileAt(directory.file("plants.db"), "KV_PATH"));
+  const { location, tls } = readConfig({ "tls-key": key }, variables);
+  assert.deepEqual(location, fileAt(directory.file("plants.db"), "KV_PATH"));
   assert.deepEqual(tls, { cert: "the certificate", key: "the key" });
 });

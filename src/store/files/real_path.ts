@@ -1,5 +1,5 @@
 import { basename, dirname, join, resolve } from "node:path";
-import { lstatOrUndefined } from "../store/files/inspect.ts";
+import { lstatOrUndefined } from "./inspect.ts";
 
 /**
  * Returns an absolute path without links; the file may be missing, or the target

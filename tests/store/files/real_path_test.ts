@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { realPathOf } from "../../src/config/real_path.ts";
-import { TemporaryDirectory } from "../support/temporary.ts";
+import { realPathOf } from "../../../src/store/files/real_path.ts";
+import { TemporaryDirectory } from "../../support/temporary.ts";
 
 Deno.test("realPathOf() follows links to a file that exists or is missing", () => {
   using directory = new TemporaryDirectory();
