@@ -3,7 +3,8 @@ import http from "node:http";
 import net from "node:net";
 import tls from "node:tls";
 import type { Settings } from "../config/settings.ts";
-import { prefixOf, READY_PATH } from "../http/origin.ts";
+import { READY_PATH } from "../http/handler.ts";
+import { prefixOf } from "../http/origin.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { errorMessage } from "../text.ts";
 

@@ -12,7 +12,7 @@ import { truncate } from "../text.ts";
 import type { AcceptedTokens } from "./auth.ts";
 import type { BodyReader } from "./body.ts";
 import type { Door } from "./door.ts";
-import { normalizePath, prefixOf, READY_PATH } from "./origin.ts";
+import { normalizePath, prefixOf } from "./origin.ts";
 
 /** The parts of the service that the handler uses. */
 export interface HandlerParts {
@@ -39,6 +39,9 @@ interface Route {
   readonly needsToken: boolean;
   readonly answer: (request: Request) => Answer | Promise<Answer>;
 }
+
+/** The path that says whether a create would be stored now; a healthcheck calls it. */
+export const READY_PATH = "/readyz";
 
 /** A path to read. RFC 9110, section 9.3.2: HEAD works wherever GET does. */
 const READ = { methods: ["GET", "HEAD"], needsToken: false };

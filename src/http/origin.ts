@@ -1,8 +1,5 @@
 /** Origins and paths of the URLs that the service is reached at. */
 
-/** The path that says whether a create would be stored now. */
-export const READY_PATH = "/readyz";
-
 /**
  * Returns the path of a base URL, normalized and without a last slash. All paths of
  * the service begin with it.
