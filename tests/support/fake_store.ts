@@ -28,14 +28,14 @@ export class FakeStore implements Store {
 
   resume(): void {
     this.#isPaused = false;
-    while (this.pending.length > 0) this.finishCommit();
+    while (this.pending.length > 0) this.#carryOut();
   }
 
   async commit(plants: readonly NewPlant[]): Promise<"committed" | "exists"> {
     this.operations.push(["commit", ...plants.map(({ id }) => id)]);
     const { promise, resolve } = Promise.withResolvers<void>();
     this.pending.push(resolve);
-    if (!this.#isPaused) this.finishCommit();
+    if (!this.#isPaused) this.#carryOut();
     await promise;
     this.#failIfTold();
     if (plants.some(({ id }) => this.plants.has(id))) return "exists";
@@ -61,16 +61,20 @@ export class FakeStore implements Store {
   verifyFiles(): void {}
 
   /** Carries out the oldest pending commit, and what waits for it. */
-  finishCommit(): Promise<void> {
-    const commit = this.pending.shift();
-    assert.ok(commit !== undefined, "expected a commit, got none");
-    commit();
-    return settled();
+  async finishCommit(): Promise<void> {
+    this.#carryOut();
+    await settled();
   }
 
   /** Carries out commits until none is pending. */
   async finishCommits(): Promise<void> {
     while (this.pending.length > 0) await this.finishCommit();
+  }
+
+  #carryOut(): void {
+    const commit = this.pending.shift();
+    assert.ok(commit !== undefined, "expected a commit, got none");
+    commit();
   }
 
   #failIfTold(): void {

@@ -1,6 +1,9 @@
 /** How tests wait for events. */
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
+import {
+  setImmediate as turn,
+  setTimeout as pause,
+} from "node:timers/promises";
 
 // To time the steps of a load; eventually() waits for an event.
 export { pause };
@@ -74,10 +77,9 @@ export async function inParallel<T>(
 }
 
 /**
- * Waits until promises that depend on nothing else have settled. Each turn
- * settles what depends on the turn before. The longest chain in `src`, that of a
- * create from its request to its commit, has far fewer than 50.
+ * Waits until promises that depend on nothing else have settled, however long their
+ * chain is: the next turn of the event loop comes after all of them.
  */
 export async function settled(): Promise<void> {
-  for (let turn = 0; turn < 50; turn++) await undefined;
+  await turn();
 }
