@@ -1,6 +1,8 @@
 /** What commands do to files, as their system calls show it. */
 import assert from "node:assert/strict";
+import { main } from "../../src/cli.ts";
 import type { Ended } from "../support/background.ts";
+import { capture } from "../support/console.ts";
 import { Ledger } from "../support/ledger.ts";
 import { isMissing } from "../support/needs.ts";
 import { newPlants, range, toJson, writeLines } from "../support/plants.ts";
@@ -31,6 +33,7 @@ const BY_SQLITE =
 /** Plants in the log of a store that was killed. */
 const PLANTS = 100;
 
+/** Every command. */
 const COMMANDS = [
   "serve --port 0 --kv new.db",
   "serve --port 0 --kv plants.db",
@@ -41,6 +44,16 @@ const COMMANDS = [
   "healthcheck --port 1",
   "openapi",
 ];
+
+Deno.test("the files of every command in the help are traced", async () => {
+  const { stdout } = await capture(() => main(["--help"]));
+  const inHelp = Array.from(
+    stdout.matchAll(/^ {2}([a-z]+) /gm),
+    ([, it]) => it,
+  );
+  const traced = COMMANDS.map((words) => words.split(" ")[0]);
+  assert.deepEqual(new Set(traced), new Set(inHelp));
+});
 
 /** Returns the successful changes but those by SQLite, and but new files. */
 function changesIn(calls: readonly Call[]): string[] {

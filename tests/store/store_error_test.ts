@@ -124,29 +124,30 @@ for (const [kind, message, operations] of FAILURES) {
 }
 
 Deno.test("a StoreError has the properties of its kind", () => {
-  const kinds: [kind: StoreErrorKind, ...properties: string[]][] = [
-    ["path"],
-    ["no store"],
-    ["denied"],
-    ["foreign log"],
-    ["elsewhere"],
-    ["corrupt", "endsStore", "isDamage"],
-    ["newer format", "isDamage"],
-    ["lost", "endsStore", "isTransient", "isOutcomeUnknown"],
-    ["locked", "isTransient"],
-    ["changed", "isTransient", "isOutcomeUnknown"],
-    ["no answer", "isTransient", "isOutcomeUnknown"],
-    ["other", "isTransient", "isOutcomeUnknown"],
-  ];
+  const expected: Readonly<Record<StoreErrorKind, readonly string[]>> = {
+    "path": [],
+    "no store": [],
+    "denied": [],
+    "foreign log": [],
+    "elsewhere": [],
+    "corrupt": ["endsStore", "isDamage"],
+    "newer format": ["isDamage"],
+    "lost": ["endsStore", "isTransient", "isOutcomeUnknown"],
+    "locked": ["isTransient"],
+    "changed": ["isTransient", "isOutcomeUnknown"],
+    "no answer": ["isTransient", "isOutcomeUnknown"],
+    "other": ["isTransient", "isOutcomeUnknown"],
+  };
   const names = [
     "endsStore",
     "isDamage",
     "isTransient",
     "isOutcomeUnknown",
   ] as const;
-  for (const [kind, ...properties] of kinds) {
+  // Every kind: the type of the expected ones lets none out.
+  for (const kind of Object.keys(expected) as StoreErrorKind[]) {
     const error = new StoreError(kind, "");
     const found = names.filter((property) => error[property]);
-    assert.deepEqual(found, properties, kind);
+    assert.deepEqual(found, expected[kind], kind);
   }
 });
