@@ -3,9 +3,10 @@ import project from "../../deno.json" with { type: "json" };
 import { BackgroundProcess, type Ended } from "./background.ts";
 import { ROOT } from "./readme.ts";
 import { eventually, WAIT_MS_MAX } from "./waiting.ts";
+import { TOKEN } from "./wire.ts";
 
-/** The token that a program under test accepts by default. */
-export const TOKEN = "test-token";
+/** A program under test accepts this token by default. */
+export { TOKEN };
 
 /** The compiled binary to test, if the environment names one. */
 export const BINARY = Deno.env.get("PLANT_STORE");

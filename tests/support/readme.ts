@@ -1,4 +1,4 @@
-/** The documents, and their blocks of commands. */
+/** The files of the project, and the blocks of commands in its documents. */
 
 /** The folder of the project. */
 export const ROOT = new URL("../../", import.meta.url);

@@ -5,8 +5,7 @@ import { Log } from "../../src/telemetry/log.ts";
 import { FakeClock } from "./fake_clock.ts";
 import { FakeStore } from "./fake_store.ts";
 import type { Entry } from "./plants.ts";
-import { TOKEN } from "./program.ts";
-import { type Reply, toBytes } from "./wire.ts";
+import { type Reply, toBytes, TOKEN } from "./wire.ts";
 
 /** The tokens that the service accepts. */
 export const TOKENS = [TOKEN, "second.token~1", "third+/token-_=="];

@@ -1,6 +1,8 @@
 import { Buffer } from "node:buffer";
-import { TOKEN } from "./program.ts";
 import { WAIT_MS_MAX } from "./waiting.ts";
+
+/** The token of a create. */
+export const TOKEN = "test-token";
 
 /** A reply as received. */
 export interface Reply {
