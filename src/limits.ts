@@ -14,8 +14,8 @@ export const BODY_BYTES_MAX = 32 * 1024;
 
 /**
  * Maximum creates that are running, from the header to the reply. Their bodies
- * take at most 128 MiB, and the process at most 1 GiB. Refused bodies can stay in memory
- * besides: see http/body.ts. Two cores complete so many creates in a fifth of a second.
+ * take at most 128 MiB, and the process at most 1 GiB. Refused bodies can take more
+ * memory: see http/body.ts. Two cores complete so many creates in a fifth of a second.
  * A lower bound would refuse clients that all start at once, and those that wait
  * while a disk pauses.
  */

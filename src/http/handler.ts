@@ -19,7 +19,7 @@ export interface HandlerParts {
   readonly tokens: AcceptedTokens;
   readonly door: Door;
   readonly bodies: BodyReader;
-  /** Returns the size of the database file, of a store in a file. */
+  /** Returns the size of the database file; `undefined` if the store is no file. */
   readonly databaseBytes: () => number | undefined;
   readonly committer: Committer;
   readonly health: StoreHealth;

@@ -89,6 +89,7 @@ export function openStore(
   options?: OpenOptions,
 ): Promise<{ readonly store: KvStore; readonly isNew: boolean }> {
   return twiceIfCorrupt(async () => {
+    // A KV Connect server always has a store.
     let content: PathContent = "store";
     if (location.kind === "file") {
       content = inspectToCreate(location.name, mayCreate);
