@@ -53,3 +53,9 @@ export const COMMIT_MS_MAX = 5_000;
  * the throughput, and the sweep 8 %.
  */
 export const SWEEP_MS = 250;
+
+/**
+ * Time after which something that occurs again and again, such as a refusal, counts as
+ * over. The log has its start and its end, and nothing in between.
+ */
+export const QUIET_MS = 5_000;

@@ -1,10 +1,11 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type { Log } from "../telemetry/log.ts";
 import { errorMessage } from "../text.ts";
+import {
+  type Handle,
+  keepListening,
+  type KeptServer,
+} from "./keep_listening.ts";
 import { originOf } from "./origin.ts";
-
-/** Interval between two attempts to listen again; open connections are served. */
-const LISTEN_RETRY_MS = 1_000;
 
 /** Where to listen. */
 export interface ListenAddress {
@@ -55,17 +56,16 @@ export function tryToListen({ host, port, tls }: ListenAddress): string {
 export interface Server {
   /** The bound address as a URL. */
   readonly address: string;
-  /**
-   * Stops listening. Resolves when all requests are answered, or at once if the
-   * runtime has already stopped listening.
-   */
+  readonly service: H;
+  /** Stops listening. Resolves when all requests are answered. */
   shutdown(): Promise<void>;
 }
 
 /**
- * Listens, and again whenever the runtime stops listening, which happens when the
- * process is out of file descriptors.
- * @param handle answers a request; not called before {@link listen} has returned
+ * Listens, and again whenever the runtime stops listening.
+ * @param createService returns what answers the requests. It depends on the bound
+ * address, because a port of 0 is known only then. If a free port were chosen
+ * before, another process could take it.
  * @throws {ListenError}
  */
 export function listen(
@@ -74,48 +74,21 @@ export function listen(
   handle: (request: Request) => Promise<Response>,
 ): Server {
   const options = { hostname: host, port, ...tls, onListen() {} };
-  const start = () => Deno.serve(options, handle);
-  let server: Deno.HttpServer<Deno.NetAddr>;
+  function start(handle: Handle, signal: AbortSignal) {
+    return Deno.serve({ ...options, signal }, handle);
+  }
+  // `service` is set below. No request arrives before: there is no `await` in between.
+  const handle: Handle = (request) => service.handle(request);
+  let kept: KeptServer<Deno.HttpServer<Deno.NetAddr>>;
   try {
-    server = start();
+    kept = keepListening(handle, start, log);
   } catch (error) {
     throw toListenError(error);
   }
-  const { hostname, port: bound } = server.addr;
+  const { first, shutdown } = kept;
+  const { hostname, port: bound } = first.addr;
   const address = originOf(hostname, bound, tls !== undefined);
   // If the port was 0, listen on the same one again.
   options.port = bound;
-  let isStopping = false;
-
-  async function keepListening(): Promise<void> {
-    let isListening = true;
-    while (!isStopping) {
-      try {
-        if (!isListening) {
-          server = start();
-          isListening = true;
-          log.info("listener recovered", `listening on ${address} again`);
-        }
-        await server.finished;
-        return;
-      } catch (error) {
-        if (isListening) {
-          const lost = `the runtime stopped listening: ${errorMessage(error)}`;
-          log.error("listener lost", lost);
-        }
-        isListening = false;
-        await sleep(LISTEN_RETRY_MS);
-      }
-    }
-  }
-  keepListening();
-
-  return {
-    address,
-    async shutdown() {
-      isStopping = true;
-      // It rejects if the runtime has stopped listening.
-      await server.shutdown().catch(() => {});
-    },
-  };
+  return { address, service, shutdown };
 }

@@ -1,0 +1,135 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { QUIET_MS } from "../limits.ts";
+import type { Log } from "../telemetry/log.ts";
+import { errorMessage } from "../text.ts";
+
+/** Maximum time for the running requests of a lost server to get their replies. */
+const REPLIES_MS_MAX = 1_000;
+
+/** Interval of looking for these replies, and time for the last one to leave. */
+const POLL_MS = 20;
+
+/** Pause before listening again, if the last attempt failed or did not last. */
+const LISTEN_RETRY_MS = 1_000;
+
+/** Answers a request. Never rejects. */
+export type Handle = (request: Request) => Promise<Response>;
+
+/** What is used of a server of the runtime. */
+export interface RuntimeServer {
+  /** Rejects if the runtime stops listening; resolves after {@link shutdown}. */
+  readonly finished: Promise<void>;
+  /** Stops listening. Resolves when all requests have their replies. */
+  shutdown(): Promise<void>;
+}
+
+/** A server that is kept listening. */
+export interface KeptServer<Server> {
+  /** The first server. The later ones have its address. */
+  readonly first: Server;
+  /** Stops listening. Resolves when all requests have their replies. */
+  readonly shutdown: () => Promise<void>;
+}
+
+/**
+ * Starts a server, and another one whenever the runtime stops listening. It does so
+ * without file descriptors. Any client can cause this with connections that send
+ * nothing, a part of a request or no body, because the runtime has no time limit for
+ * them. So all connections of a server that is lost are closed. A shutdown would not
+ * close those whose body never arrives.
+ * @param start returns a server that listens, and whose connections end when the signal
+ * is aborted; throws if it cannot listen
+ * @throws the error of the first start
+ */
+export function keepListening<Server extends RuntimeServer>(
+  handle: Handle,
+  start: (handle: Handle, signal: AbortSignal) => Server,
+  log: Log,
+): KeptServer<Server> {
+  /** Requests without a reply. */
+  let running = 0;
+  /** Whether replies close their connections, because the server is lost. */
+  let isClosing = false;
+  /** Whether the log has a loss, but not the recovery. */
+  let isLost = false;
+  let recovery: NodeJS.Timeout | undefined;
+  let isStopping = false;
+  let connections = new AbortController();
+  const first = start(respond, connections.signal);
+  let server = first;
+
+  async function respond(request: Request): Promise<Response> {
+    running++;
+    const response = await handle(request);
+    running--;
+    if (isClosing) response.headers.set("Connection", "close");
+    return response;
+  }
+
+  /** Closes the connections of the lost server, after its running requests. */
+  async function closeConnections(): Promise<void> {
+    const untilMs = performance.now() + REPLIES_MS_MAX;
+    isClosing = true;
+    while (running > 0 && performance.now() < untilMs) await sleep(POLL_MS);
+    await sleep(POLL_MS);
+    isClosing = false;
+    // After a shutdown, the runtime cannot abort it.
+    if (isStopping) return;
+    connections.abort();
+    // Not awaited: a handler may run after its connection has ended.
+    server.shutdown();
+  }
+
+  async function startAgain(): Promise<void> {
+    while (!isStopping) {
+      try {
+        connections = new AbortController();
+        server = start(respond, connections.signal);
+        recovery = setTimeout(logRecovery, QUIET_MS);
+        return;
+      } catch {
+        await sleep(LISTEN_RETRY_MS);
+      }
+    }
+  }
+
+  function logLoss(error: unknown): void {
+    isLost = true;
+    log.error(
+      "listener lost",
+      `the runtime stopped listening: ${errorMessage(error)}: ` +
+        "closing its connections",
+    );
+  }
+
+  function logRecovery(): void {
+    isLost = false;
+    log.info("listener recovered", "listening again");
+  }
+
+  async function run(): Promise<void> {
+    while (!isStopping) {
+      try {
+        await server.finished;
+      } catch (error) {
+        clearTimeout(recovery);
+        const pauseMs = isLost ? LISTEN_RETRY_MS : 0;
+        if (!isLost) logLoss(error);
+        await closeConnections();
+        await sleep(pauseMs);
+        await startAgain();
+      }
+    }
+  }
+  run();
+
+  return {
+    first,
+    async shutdown() {
+      isStopping = true;
+      clearTimeout(recovery);
+      // It rejects if the runtime has stopped listening.
+      await server.shutdown().catch(() => {});
+    },
+  };
+}
