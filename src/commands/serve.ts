@@ -10,9 +10,10 @@ import { SWEEP_MS } from "../limits.ts";
 import { fileFailure, OperatorError } from "../operator_error.ts";
 import { Service } from "../service.ts";
 import { openStore } from "../store/open.ts";
-import type { StoreError } from "../store/store_error.ts";
+import { isOfKind, type StoreError } from "../store/store_error.ts";
 import { Log } from "../telemetry/log.ts";
 import { countOf, errorMessage } from "../text.ts";
+import { saveLostStore } from "./save_lost.ts";
 
 /** Time for the last replies to leave when the service stops. */
 export const REPLIES_MS_MAX = 1_000;
@@ -49,17 +50,23 @@ export async function serve(settings: Settings): Promise<number> {
   ]);
   if (opened === undefined) return 0;
   const { store, isNew } = opened;
+  /** Settles when the plants of a lost store are saved. */
+  let saving: Promise<void> | undefined;
   try {
-    // The port may be 0, so the address of the service is known only when it listens.
-    // No request arrives before there is a service: there is no `await` in between.
-    const server = listen(config, log, (request) => service.handle(request));
-    const baseUrl = config.baseUrl ?? clientOriginOf(server.address);
-    const service = new Service(store, {
-      tokens,
-      log,
-      baseUrl,
-      onHealthChange: (error) => logHealth(error, config.location, log),
-    });
+    const baseUrlFor = (address: string) =>
+      config.baseUrl ?? clientOriginOf(address);
+    const server = listen(config, log, (address) =>
+      new Service(store, {
+        tokens,
+        log,
+        baseUrl: baseUrlFor(address),
+        onHealthChange(error) {
+          logHealth(error, config.store, log);
+          if (!isOfKind(error, "lost")) return;
+          saving = saveLostStore(store, config.store.name, { log, stop });
+        },
+      }));
+    const { address, service } = server;
     const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
     reportStart(log, config, {
       address: server.address,
@@ -77,6 +84,7 @@ export async function serve(settings: Settings): Promise<number> {
     // Log what has happened to the store since the last sweep.
     service.sweep();
     clearInterval(sweeping);
+    await saving;
   } finally {
     store.close();
   }

@@ -28,7 +28,7 @@ for (
     [
       "lost",
       FILE,
-      /^x: do not restart the service before .*, see deploy\/README\.md$/,
+      /^x: do not stop the service before it has saved the plants, see deploy\/accidents\/README\.md$/,
     ],
     [
       "locked",

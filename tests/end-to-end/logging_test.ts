@@ -35,7 +35,7 @@ Deno.test("the log has one line for each event, and none for an ordinary request
   Deno.writeTextFileSync(tokens, "");
   await program.reload();
   Deno.removeSync(store);
-  await program.printed(/"store failing"/);
+  await program.printed(/"store saved".*\n/);
 
   const { stdout, stderr } = await program.stop();
   assert.equal(stdout, "");
@@ -53,6 +53,7 @@ Deno.test("the log has one line for each event, and none for an ordinary request
     "info tokens reloaded",
     "error tokens kept",
     "error store failing",
+    "error store saved",
     "info stopping",
     "info stopped",
   ]);

@@ -1,28 +1,30 @@
 /**
  * Accidents to the files of an open store: from then on, nothing is acknowledged,
- * and what the process has open is a complete store.
+ * and the service saves every plant.
  */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { createDuring } from "../support/instances.ts";
 import { Ledger } from "../support/ledger.ts";
-import { isMissing } from "../support/needs.ts";
-import { newPlants } from "../support/plants.ts";
+import { newPlants, range } from "../support/plants.ts";
 import {
   assertSucceeded,
+  exportLines,
+  importFile,
   occurrences,
   Program,
-  runProgram,
   untilReady,
 } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { runTool } from "../support/tools.ts";
 
 /** Acknowledged creates before an accident: some are in the log only. */
 const CREATES = 2_000;
 
-const DO_NOT_RESTART =
-  /error: the store fails: \S+\.db: \S.*: do not restart the service before the files are put back or copied, see \S+README\.md\n/;
+const LOST =
+  /error: the store fails: \S+\.db: \S.*: do not stop the service before it has saved the plants, see \S+README\.md\n/;
+
+const SAVED =
+  /error: saved (\d+) plants of \S+ in (\S+): stop the service, put the files of the store back or set up a new one, and run plant-store import (\S+), which brings all of them back\n/;
 
 /** The files of a store in a directory of its own, and a directory beside it. */
 interface Place {
@@ -71,17 +73,10 @@ const LOSSES: Readonly<
   "loses the index of its log": ({ store }) => Deno.removeSync(`${store}-shm`),
 };
 
-/** Copies the open files of a process, as the handbook does. */
-const COPY = `
-cp "$(find /proc/$0/fd -lname '*/plants.db*' ! -lname '*.db-*' | head -n 1)" "$1"
-cp "$(find /proc/$0/fd -lname '*/plants.db-wal*' | head -n 1)" "$1-wal"
-`;
-
 for (const [what, cause] of Object.entries(LOSSES)) {
   Deno.test({
     name:
-      `a service whose store ${what} acknowledges nothing more, and its open files are whole`,
-    ignore: isMissing("Linux"),
+      `a service whose store ${what} acknowledges nothing more, and saves every plant`,
     async fn() {
       using directory = new TemporaryDirectory();
       const ledger = new Ledger();
@@ -96,7 +91,7 @@ for (const [what, cause] of Object.entries(LOSSES)) {
       await createDuring([program], ledger, async () => {
         await ledger.acknowledges(CREATES);
         await cause(place);
-        await program.printed(DO_NOT_RESTART);
+        await program.printed(LOST);
       });
 
       const acknowledged = [...ledger.acknowledged.values()];
@@ -105,16 +100,55 @@ for (const [what, cause] of Object.entries(LOSSES)) {
         assert.equal(error, API_ERRORS.storeFailed.error, `${create.id}`);
       }
       await untilReady(program, 503);
-      const copy = directory.file("copy.db");
-      await runTool("sh", ["-c", COPY, `${program.process.pid}`, copy]);
+      const [, count, file = "", again] = await program.printed(SAVED);
+      assert.equal(again, file);
       assertSucceeded(await program.stop());
-      const { stderr } = program;
-      assert.equal(occurrences(stderr, DO_NOT_RESTART), 1, stderr);
+      for (const line of [LOST, SAVED]) {
+        assert.equal(occurrences(program.stderr, line), 1, program.stderr);
+      }
 
-      const exported = await runProgram(["export", "--kv", copy]);
-      assertSucceeded(exported);
-      const stored = ledger.assertLines(exported.stdout);
-      assert.ok(stored >= acknowledged.length);
+      const saved = Deno.readTextFileSync(file);
+      assert.equal(ledger.assertLines(saved), Number(count));
+      assert.ok(Number(count) >= acknowledged.length);
+      const restored = directory.file("restored.db");
+      assertSucceeded(await importFile(restored, file));
+      assert.deepEqual(await exportLines(restored), saved.trim().split("\n"));
     },
   });
 }
+
+Deno.test("a service that is stopped just after its store was deleted saves every plant first", async () => {
+  using directory = new TemporaryDirectory();
+  const ledger = new Ledger();
+  const store = directory.file("plants.db");
+  await using program = await Program.start(store);
+  await ledger.store(program, newPlants(range(1n, 3_000)));
+  for (const suffix of ["", "-wal", "-shm"]) Deno.removeSync(store + suffix);
+  const ended = await program.stop();
+  assertSucceeded(ended);
+  const [, , file = ""] = SAVED.exec(ended.stderr) ?? [];
+  assert.equal(ledger.assertLines(Deno.readTextFileSync(file)), 3_000);
+  assert.match(ended.stderr, /info: stopped\n$/);
+});
+
+Deno.test("two services on a store that is deleted save every plant", async () => {
+  using directory = new TemporaryDirectory();
+  const ledger = new Ledger();
+  const store = directory.file("plants.db");
+  await using one = await Program.start(store);
+  await using other = await Program.start(store);
+  await createDuring([one, other], ledger, async () => {
+    await ledger.acknowledges(CREATES);
+    for (const suffix of ["", "-wal", "-shm"]) Deno.removeSync(store + suffix);
+    await Promise.all([one, other].map((it) => it.printed(SAVED)));
+  });
+  const files = [...Deno.readDirSync(directory.path)].map(({ name }) => name)
+    .filter((name) => name.endsWith(".jsonl"));
+  assert.equal(files.length, 2);
+  const lines = new Set(
+    files.flatMap((name) =>
+      Deno.readTextFileSync(directory.file(name)).trim().split("\n")
+    ),
+  );
+  ledger.assertLines([...lines].join("\n"));
+});
