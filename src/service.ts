@@ -37,7 +37,7 @@ interface ServiceOptions {
 /** The service without its server: its parts, how they are connected, and its life. */
 export class Service {
   readonly #bodies: BodyReader;
-  readonly #door = new Door();
+  readonly #door: Door;
   readonly #committer: Committer;
   readonly #health: StoreHealth;
   readonly #handler: RequestHandler;
@@ -50,6 +50,7 @@ export class Service {
     const metrics = new Metrics();
     const health = new StoreHealth(store, onHealthChange, clock);
     this.#health = health;
+    this.#door = new Door(log, clock);
     this.#committer = new Committer(
       store,
       {
@@ -88,6 +89,7 @@ export class Service {
    */
   sweep(): void {
     this.#bodies.expire();
+    this.#door.sweep();
     this.#committer.expire();
     this.#health.refresh();
   }

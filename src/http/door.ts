@@ -1,4 +1,7 @@
-import { CREATES_RUNNING_MAX } from "../limits.ts";
+import type { Clock } from "../clock.ts";
+import { CREATES_RUNNING_MAX, QUIET_MS } from "../limits.ts";
+import type { Log } from "../telemetry/log.ts";
+import { countOf } from "../text.ts";
 
 /**
  * The door of the service, the one place that bounds load: it admits a create or
@@ -9,6 +12,16 @@ export class Door {
   #creates = 0;
   /** Set when the service stops; resolves when no create is inside. */
   #drained: PromiseWithResolvers<void> | undefined;
+  /** Creates that were refused since the log says that the service is busy. */
+  #refused = 0;
+  #refusedMs = -Infinity;
+  readonly #log: Log;
+  readonly #clock: Clock;
+
+  constructor(log: Log, clock: Clock) {
+    this.#log = log;
+    this.#clock = clock;
+  }
 
   /** The creates that are running, from their headers to their replies. */
   get creates(): number {
@@ -26,9 +39,31 @@ export class Door {
    * @returns false if the service is busy
    */
   enter(): boolean {
-    if (this.#creates === CREATES_RUNNING_MAX) return false;
+    if (this.#creates === CREATES_RUNNING_MAX) {
+      this.#refuse();
+      return false;
+    }
     this.#creates++;
     return true;
+  }
+
+  /** Counts a refusal, and logs the first one. */
+  #refuse(): void {
+    if (this.#refused === 0) {
+      const running = `${this.#creates} creates are running`;
+      this.#log.warn("busy", `busy: ${running}, further ones are refused`);
+    }
+    this.#refused++;
+    this.#refusedMs = this.#clock();
+  }
+
+  /** Logs that the service is no longer busy. Call it regularly. */
+  sweep(): void {
+    const isOver = this.#clock() - this.#refusedMs >= QUIET_MS;
+    if (this.#refused === 0 || !isOver) return;
+    const refused = countOf(this.#refused, "create was", "creates were");
+    this.#log.info("busy over", `no longer busy: ${refused} refused`);
+    this.#refused = 0;
   }
 
   /** A create has its reply, and leaves. */

@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
-import { BODY_MS_MAX, CREATES_RUNNING_MAX } from "../../src/limits.ts";
+import {
+  BODY_MS_MAX,
+  CREATES_RUNNING_MAX,
+  QUIET_MS,
+} from "../../src/limits.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { ROUTES, TestService, VALID } from "../support/service.ts";
 import { settled } from "../support/waiting.ts";
@@ -66,6 +70,16 @@ Deno.test("handle() counts a refused create as a request by its status, neither 
   assert.match(text, /_http_request_duration_seconds_count 0\n/);
   assert.doesNotMatch(text, /_creates_total\{.*\} [^0]/);
   assert.deepEqual(service.stored(), []);
+});
+
+Deno.test("sweep() logs the end of a time in which creates were refused", async () => {
+  const service = new TestService();
+  service.becomeBusy();
+  for (let i = 0; i < 2; i++) await service.create(VALID);
+  assert.match(service.logged[0] ?? "", /busy: 4096 creates are running/);
+  service.sweepAfter(QUIET_MS);
+  assert.match(service.logged[1] ?? "", /no longer busy: 2 creates were/);
+  assert.equal(service.logged.length, 2);
 });
 
 Deno.test("handle() answers every other method as before while the service is busy", async () => {
