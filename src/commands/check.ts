@@ -1,3 +1,4 @@
+import { fingerprintsOf } from "../config/fingerprint.ts";
 import type { SettingKey, Settings } from "../config/settings.ts";
 import { printLine, writeStdout } from "../console/output.ts";
 import { warningsOf } from "../console/warnings.ts";
@@ -42,10 +43,12 @@ export async function check(settings: Settings): Promise<number> {
     add("kvCreate", creates);
   }
   const count = countOf(tokens.length, "token", "tokens");
+  const which = fingerprintsOf(tokens);
   if (tokenFile !== undefined) {
-    add("tokenFile", `accepts ${count} in ${tokenFile}`);
-  } else if (tokens.length > 0) add("accessToken", `accepts ${count}`);
-  else add("accessToken", "generates a token");
+    add("tokenFile", `accepts ${count} in ${tokenFile}: ${which}`);
+  } else if (tokens.length > 0) {
+    add("accessToken", `accepts ${count}: ${which}`);
+  } else add("accessToken", "generates a token");
   add("baseUrl", `is reached at ${baseUrl ?? "the address it listens on"}`);
   if (tlsFiles === undefined) add("tlsCert", "serves http");
   else {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { fingerprintsOf } from "../config/fingerprint.ts";
 import type { Settings, StoreSetting } from "../config/settings.ts";
 import { reportStart } from "../console/start_report.ts";
 import { explain } from "../console/failures.ts";
@@ -108,7 +109,11 @@ function reload(
     const tokens = settings.tokens();
     accepted.replace(tokens);
     const count = countOf(tokens.length, "token", "tokens");
-    log.info("tokens reloaded", `reloaded ${count} from ${tokenFile}`);
+    const which = fingerprintsOf(tokens);
+    log.info(
+      "tokens reloaded",
+      `reloaded ${count} from ${tokenFile}: ${which}`,
+    );
   } catch (error) {
     const why = errorMessage(error);
     log.error("tokens kept", `the tokens did not change: ${why}`);

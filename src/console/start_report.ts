@@ -1,7 +1,8 @@
+import { fingerprintsOf } from "../config/fingerprint.ts";
 import type { Config } from "../config/settings.ts";
 import { curlSample } from "../reference/samples.ts";
 import { type Log, type LogFields, writeStderr } from "../telemetry/log.ts";
-import { toLine } from "../text.ts";
+import { countOf, toLine } from "../text.ts";
 import { VERSION } from "../version.ts";
 import { warningsOf } from "./warnings.ts";
 
@@ -43,6 +44,11 @@ export function reportStart(
     store,
     isNewStore,
   });
+  const { tokens } = config;
+  if (tokens.length > 0) {
+    const count = countOf(tokens.length, "token", "tokens");
+    announce("info", "tokens", `Accepts ${count}: ${fingerprintsOf(tokens)}`);
+  }
   if (isNewStore) {
     announce("warn", "new store", `Created a new store in ${store}`);
   } else announce("info", "store", `The plants are stored in ${store}`);

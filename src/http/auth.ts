@@ -1,4 +1,5 @@
 import { ApiError } from "../api_errors.ts";
+import { fingerprintOf } from "../config/fingerprint.ts";
 import { BEARER_TOKEN } from "../config/values.ts";
 
 /** The case-insensitive scheme (RFC 9110, section 11.1) and one token. */
@@ -6,16 +7,35 @@ const CREDENTIALS = new RegExp(`^bearer +(${BEARER_TOKEN})$`, "i");
 
 const NOT_ACCEPTED = new ApiError("tokenNotAccepted");
 
+/** An accepted token. */
+interface AcceptedToken {
+  readonly token: string;
+  readonly fingerprint: string;
+  /** Requests with it, until it is no longer accepted. */
+  requests: number;
+}
+
 /** The tokens that the service accepts. */
 export class AcceptedTokens {
-  #tokens: readonly string[];
+  #tokens: readonly AcceptedToken[] = [];
 
   constructor(tokens: readonly string[]) {
-    this.#tokens = tokens;
+    this.replace(tokens);
   }
 
   replace(tokens: readonly string[]): void {
-    this.#tokens = tokens;
+    const requests = this.requests;
+    this.#tokens = tokens.map((token) => {
+      const fingerprint = fingerprintOf(token);
+      return { token, fingerprint, requests: requests.get(fingerprint) ?? 0 };
+    });
+  }
+
+  /** The number of requests with each token, by its fingerprint. */
+  get requests(): ReadonlyMap<string, number> {
+    return new Map(
+      this.#tokens.map(({ fingerprint, requests }) => [fingerprint, requests]),
+    );
   }
 
   /**
@@ -33,8 +53,10 @@ export class AcceptedTokens {
       return new ApiError("noToken", found);
     }
     // No early exit: the time does not reveal which token is equal.
-    const equal = this.#tokens.filter((accepted) => isEqual(token, accepted));
-    return equal.length > 0 ? undefined : NOT_ACCEPTED;
+    const [accepted] = this.#tokens.filter((it) => isEqual(token, it.token));
+    if (accepted === undefined) return NOT_ACCEPTED;
+    accepted.requests++;
+    return undefined;
   }
 }
 

@@ -199,11 +199,12 @@ export class RequestHandler {
   }
 
   #sendMetrics(): Response {
-    const { door, health, metrics, databaseBytes } = this.#parts;
+    const { door, health, metrics, store, tokens } = this.#parts;
     const text = metrics.text({
       createsRunning: door.creates,
       isStoreHealthy: health.error === undefined,
-      databaseBytes: databaseBytes(),
+      tokenRequests: tokens.requests,
+      databaseBytes: store.databaseBytes,
     });
     return reply(text, METRICS_CONTENT_TYPE);
   }

@@ -17,6 +17,8 @@ export interface Gauges {
   /** Creates that the door has admitted, without a reply. */
   readonly createsRunning: number;
   readonly isStoreHealthy: boolean;
+  /** Requests with each accepted token, by its fingerprint. */
+  readonly tokenRequests: ReadonlyMap<string, number>;
   /** Size of the database file, of a store in a file. */
   readonly databaseBytes: number | undefined;
 }
@@ -117,7 +119,9 @@ export class Metrics {
   }
 
   /** Returns all metrics in the Prometheus text format, version 0.0.4. */
-  text({ createsRunning, isStoreHealthy, databaseBytes }: Gauges): string {
+  text(
+    { createsRunning, isStoreHealthy, tokenRequests, databaseBytes }: Gauges,
+  ): string {
     const requests = [...this.#requests].flatMap(([method, of]) =>
       [...of].sort(([a], [b]) => a - b).map(([status, count]) =>
         [`code="${status}",method="${method.toLowerCase()}"`, count] as const
@@ -125,6 +129,9 @@ export class Metrics {
     );
     const creates = Object.entries(this.#creates).map(([outcome, count]) =>
       [`outcome="${outcome}"`, count] as const
+    );
+    const tokens = [...tokenRequests].map(([fingerprint, count]) =>
+      [`token="${fingerprint}"`, count] as const
     );
     // Not `timeOrigin`: the clock may have been wrong at the start. In whole seconds,
     // because the two clocks do not tick at the same moment.
@@ -141,6 +148,9 @@ ${linesOf("plant_store_http_requests_total", requests)}
 # HELP plant_store_http_request_duration_seconds Time from the header of an admitted POST to its reply.
 # TYPE plant_store_http_request_duration_seconds histogram
 ${this.#postSeconds.text("plant_store_http_request_duration_seconds")}
+# HELP plant_store_token_requests_total Requests with an accepted token, by the first digits of its SHA-256.
+# TYPE plant_store_token_requests_total counter
+${linesOf("plant_store_token_requests_total", tokens)}
 # HELP plant_store_creates_running Admitted POST requests without a reply.
 # TYPE plant_store_creates_running gauge
 plant_store_creates_running ${createsRunning}

@@ -58,16 +58,23 @@ Deno.test("check() names the flag or the variable that has a setting, prints no 
     DENO_KV_ACCESS_TOKEN: SECRET,
     LOG_FORMAT: "json",
   };
-  await assertPrinted(flags, variables, [
-    "listens on localhost (HOST)",
-    "takes a free port (--port)",
-    "stores plants in https://kv.test/ (--kv)",
-    "its token is set (DENO_KV_ACCESS_TOKEN)",
-    "accepts 2 tokens (ACCESS_TOKEN)",
-    "is reached at https://plants.example/api (--base-url)",
-    "serves http (default)",
-    "logs as json (LOG_FORMAT)",
-  ], "warning: healthcheck cannot find the service, because --port is 0");
+  await assertPrinted(
+    flags,
+    variables,
+    [
+      "listens on localhost (HOST)",
+      "takes a free port (--port)",
+      "stores plants in https://kv.test/ (--kv)",
+      "its token is set (DENO_KV_ACCESS_TOKEN)",
+      "accepts 2 tokens: 2bb80d53, 3e23e816 (ACCESS_TOKEN)",
+      "is reached at https://plants.example/api (--base-url)",
+      "serves http (default)",
+      "logs as json (LOG_FORMAT)",
+    ],
+    `\
+warning: healthcheck cannot find the service, because --port is 0
+warning: tokens with fewer than 16 characters can be guessed: replace 2bb80d53, 3e23e816 by the output of openssl rand -hex 32`,
+  );
 });
 
 Deno.test("check() warns of tokens in clear text at the address of the host, as a start does", async () => {
@@ -103,7 +110,7 @@ Deno.test({
     const flags = { kv, "tls-cert": cert, "token-file": file };
     const given = settings(flags, { TLS_KEY: key });
     const { stdout } = await capture(() => check(given));
-    const ofFile = `accepts 1 token in ${file} (--token-file)\n`;
+    const ofFile = `accepts 1 token in ${file}: 2bb80d53 (--token-file)\n`;
     assert.ok(stdout.includes(ofFile), stdout);
     const https =
       `serves https with the certificate in ${cert} (--tls-cert)\n` +

@@ -20,11 +20,13 @@ const STARTED: StartReport = {
 function reported(
   format: LogFormat,
   started: StartReport = STARTED,
+  variables: Readonly<Record<string, string>> = {},
 ): readonly string[] {
   const printed: string[] = [];
   // The lines for people go to stderr past the log.
   using _ = replaced(console, "error", (text) => void printed.push(text));
-  const config = readConfig({ kv: "/srv/plants.db", "log-format": format });
+  const flags = { kv: "/srv/plants.db", "log-format": format };
+  const config = readConfig(flags, variables);
   reportStart(new Log(format), config, started);
   return printed;
 }
@@ -63,6 +65,12 @@ Deno.test("reportStart() shows no configured token, and calls the base URL", () 
   const reference = `API reference: ${baseUrl}/\n`;
   const curl = sample(baseUrl);
   assert.equal(call, `\nCreate a plant, ${where}:${curl}${reference}`);
+});
+
+Deno.test("reportStart() names the configured tokens by their fingerprints", () => {
+  const variables = { ACCESS_TOKEN: "secret,b" };
+  const [, tokens] = reported("journal", STARTED, variables);
+  assert.equal(tokens, "<6>Accepts 2 tokens: 2bb80d53, 3e23e816");
 });
 
 Deno.test("reportStart() writes entries with levels to a log for programs, and no call", () => {

@@ -54,6 +54,27 @@ Deno.test("warningsOf() warns of an address for clients other than loopback with
   }
 });
 
+Deno.test("warningsOf() warns of short tokens that other machines may guess", () => {
+  const message =
+    "tokens with fewer than 16 characters can be guessed: replace 2bb80d53 " +
+    "by the output of openssl rand -hex 32";
+  const https = { "base-url": "https://plants.example" };
+  const [local, other] = ["http://127.0.0.1:8000", "https://10.0.0.1:8000"];
+  const long = "x".repeat(16);
+  for (
+    const [tokens, address, flags, expected] of [
+      [`${long},secret`, other, {}, [message]],
+      [`${long},secret`, local, https, [message]],
+      [`${long},secret`, local, {}, []],
+      [long, other, https, []],
+    ] as const
+  ) {
+    const config = readConfig(flags, { ACCESS_TOKEN: tokens });
+    const warnings = warningsOf(config, address, DENO_OLDEST);
+    assert.deepEqual(warnings.map(({ message }) => message), expected);
+  }
+});
+
 Deno.test("warningsOf() warns of a Deno older than the oldest without known faults", () => {
   for (
     const [deno, isOld] of [

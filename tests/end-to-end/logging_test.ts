@@ -49,6 +49,7 @@ Deno.test("the log has one line for each event, and none for an ordinary request
   }
   assert.deepEqual(events, [
     "info started",
+    "info tokens",
     "warning new store",
     "info tokens reloaded",
     "error tokens kept",

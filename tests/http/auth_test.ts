@@ -111,6 +111,19 @@ Deno.test("authorize() does not accept another token", () => {
   }
 });
 
+Deno.test("AcceptedTokens counts the accepted requests of each token by the start of its SHA-256, until it is revoked", () => {
+  const tokens = new AcceptedTokens(["old", "kept"]);
+  for (const token of ["kept", "old", "kept", "none"]) {
+    tokens.authorize(`Bearer ${token}`);
+  }
+  // printf old | sha256sum
+  assert.deepEqual([...tokens.requests], [["cba06b57", 1], ["79f076ab", 2]]);
+  tokens.replace(["new", "kept"]);
+  tokens.authorize("Bearer old");
+  tokens.authorize("Bearer kept");
+  assert.deepEqual([...tokens.requests], [["11507a0e", 0], ["79f076ab", 3]]);
+});
+
 Deno.test("replace() revokes every token that is not among the new ones", () => {
   const tokens = new AcceptedTokens(["old", "kept"]);
   assert.equal(refusal(tokens, "Bearer old"), "accepted");

@@ -9,6 +9,7 @@ import { runTool } from "../support/tools.ts";
 const IDLE: Gauges = {
   createsRunning: 0,
   isStoreHealthy: true,
+  tokenRequests: new Map(),
   databaseBytes: undefined,
 };
 
@@ -95,7 +96,8 @@ Deno.test({
     metrics.countRequest("GET", 200);
     metrics.countCreate("stored");
     metrics.observeCommit(0.0019);
-    const text = metrics.text({ ...IDLE, databaseBytes: 4096 });
+    const tokenRequests = new Map([["2bb80d53", 1]]);
+    const text = metrics.text({ ...IDLE, tokenRequests, databaseBytes: 4096 });
     assert.equal(await checkMetrics(text), "");
     await assert.rejects(checkMetrics(`${text}x x\n`));
   },
