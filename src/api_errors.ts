@@ -65,7 +65,7 @@ const ROWS = {
   },
   notJson: {
     error: 40002,
-    when: "The body is not JSON, or is incomplete.",
+    when: "The body is not JSON, is nested too deeply, or is incomplete.",
     remedy:
       "Fix the JSON at the line and column in the message, or send the whole body.",
     message: (problem) => problem,

@@ -51,7 +51,7 @@ function bodyText() {
   /** @type {NodeListOf<HTMLInputElement>} */
   const inputs = form.querySelectorAll("[data-member]");
   const members = [...inputs]
-    .filter(({ required, value }) => required || value !== "")
+    .filter(({ dataset, value }) => !("optional" in dataset) || value !== "")
     .map(({ dataset, value }) => [dataset.member, value]);
   const plant = JSON.stringify(Object.fromEntries(members));
   return `{"id":${valueOf("member-id").trim()},${plant.slice(1)}`;

@@ -114,13 +114,12 @@ function memberRows({ required, properties }: ObjectSchema): string {
   }).join("\n");
 }
 
-/** Renders the inputs of the members of a Plant. */
+/** Renders the inputs of the members of a Plant. Each member may be empty. */
 function plantInputs(): string {
   return Object.keys(PLANT.properties).map((name) => {
-    const isRequired = PLANT.required.includes(name);
-    const [hint, attribute] = isRequired
-      ? ["", "required"]
-      : [" (optional)", ""];
+    const [hint, attribute] = PLANT.required.includes(name)
+      ? ["", ""]
+      : [" (optional)", "data-optional"];
     return `<div>
   <label for="member-${name}">${name}${hint}</label>
   <input id="member-${name}" data-member="${name}" autocomplete="off" ${attribute}>
