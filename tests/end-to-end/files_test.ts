@@ -30,6 +30,9 @@ const CHANGES = "trace=?open,openat,?openat2,?creat,?mkdir,mkdirat," +
 const BY_SQLITE =
   /^(?:(?:unlink|ftruncate|fchown) \S+\.db-(?:wal|shm|journal)|ftruncate \S+\.db)$/;
 
+/** What saves the plants of a lost store: a new file gets its name. */
+const BY_SAVING = /^rename \S+\.db\.saved-[\d-]+\.jsonl(?:\.partial)?$/;
+
 /** Plants in the log of a store that was killed. */
 const PLANTS = 100;
 
@@ -45,17 +48,7 @@ const COMMANDS = [
   "openapi",
 ];
 
-Deno.test("the files of every command in the help are traced", async () => {
-  const { stdout } = await capture(() => main(["--help"]));
-  const inHelp = Array.from(
-    stdout.matchAll(/^ {2}([a-z]+) /gm),
-    ([, it]) => it,
-  );
-  const traced = COMMANDS.map((words) => words.split(" ")[0]);
-  assert.deepEqual(new Set(traced), new Set(inHelp));
-});
-
-/** Returns the successful changes but those by SQLite, and but new files. */
+/** Returns the successful changes but those by SQLite and of new files. */
 function changesIn(calls: readonly Call[]): string[] {
   return calls
     .filter(({ result }) => !result.startsWith("-1"))
@@ -63,7 +56,7 @@ function changesIn(calls: readonly Call[]): string[] {
       !name.startsWith("open") || args.includes("O_TRUNC")
     )
     .flatMap(({ name, paths }) => paths.map((path) => `${name} ${path}`))
-    .filter((change) => !BY_SQLITE.test(change));
+    .filter((change) => !BY_SQLITE.test(change) && !BY_SAVING.test(change));
 }
 
 for (const words of COMMANDS) {

@@ -85,7 +85,7 @@ const TOOLS = {
   IPv6: [hasIpv6, "an address of IPv6"],
   Linux: [
     () => Deno.build.os === "linux",
-    "the open files of lost stores, and full devices",
+    "devices that are full, and what is in /proc",
   ],
   container: [
     byCommand(
