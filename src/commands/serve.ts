@@ -8,7 +8,7 @@ import { AcceptedTokens } from "../http/auth.ts";
 import { clientOriginOf } from "../http/origin.ts";
 import { listen, tryToListen } from "../http/server.ts";
 import { SWEEP_MS } from "../limits.ts";
-import { fileFailure, OperatorError } from "../operator_error.ts";
+import { EXIT_FAILURE, fileFailure, OperatorError } from "../operator_error.ts";
 import { Service } from "../service.ts";
 import { openStore } from "../store/open.ts";
 import { isOfKind, type StoreError } from "../store/store_error.ts";
@@ -51,6 +51,7 @@ export async function serve(settings: Settings): Promise<number> {
   ]);
   if (opened === undefined) return 0;
   const { store, isNew } = opened;
+  let exitStatus = 0;
   /** Settles when the plants of a lost store are saved. */
   let saving: Promise<void> | undefined;
   try {
@@ -76,8 +77,15 @@ export async function serve(settings: Settings): Promise<number> {
       generatedToken,
     });
 
-    const signal = await stop;
-    log.info("stopping", `${signal}: draining`);
+    const reason = await Promise.race([stop, server.stuck]);
+    if (reason === undefined) {
+      exitStatus = EXIT_FAILURE;
+      log.error(
+        "listener stuck",
+        "no file descriptor is free for new connections: the service needs a restart",
+      );
+    }
+    log.info("stopping", `${reason ?? "no descriptors"}: draining`);
     const closed = server.shutdown();
     await service.drain();
     // A client that never completes its request keeps its connection open.
@@ -90,7 +98,7 @@ export async function serve(settings: Settings): Promise<number> {
     store.close();
   }
   log.info("stopped", "stopped");
-  return 0;
+  return exitStatus;
 }
 
 /** Reloads the token file; an invalid file changes nothing. */

@@ -12,6 +12,12 @@ const POLL_MS = 20;
 /** Pause before listening again, if the last attempt failed or did not last. */
 const LISTEN_RETRY_MS = 1_000;
 
+/** Attempts to listen again that fail before only a restart can help. */
+const STUCK_TRIES = 10;
+
+/** Descriptors that must be free before a server is started. */
+const DESCRIPTORS_MIN = 8;
+
 /** Answers a request. Never rejects. */
 export type Handle = (request: Request) => Promise<Response>;
 
@@ -27,6 +33,12 @@ export interface RuntimeServer {
 export interface KeptServer<Server> {
   /** The first server. The later ones have its address. */
   readonly first: Server;
+  /**
+   * Resolves when closing all connections has freed no file descriptors. Over https
+   * this happens if all are in a handshake that is not completed: only the end of the
+   * process, or of the client, closes these.
+   */
+  readonly stuck: Promise<void>;
   /** Stops listening. Resolves when all requests have their replies. */
   readonly shutdown: () => Promise<void>;
 }
@@ -54,6 +66,7 @@ export function keepListening<Server extends RuntimeServer>(
   let isLost = false;
   let recovery: NodeJS.Timeout | undefined;
   let isStopping = false;
+  const stuck = Promise.withResolvers<void>();
   let connections = new AbortController();
   const first = start(respond, connections.signal);
   let server = first;
@@ -80,14 +93,17 @@ export function keepListening<Server extends RuntimeServer>(
     server.shutdown();
   }
 
+  /** Starts a server when descriptors are free. */
   async function startAgain(): Promise<void> {
-    while (!isStopping) {
+    for (let tries = 1; !isStopping; tries++) {
       try {
+        requireDescriptors();
         connections = new AbortController();
         server = start(respond, connections.signal);
         recovery = setTimeout(logRecovery, QUIET_MS);
         return;
       } catch {
+        if (tries === STUCK_TRIES) stuck.resolve();
         await sleep(LISTEN_RETRY_MS);
       }
     }
@@ -125,6 +141,7 @@ export function keepListening<Server extends RuntimeServer>(
 
   return {
     first,
+    stuck: stuck.promise,
     async shutdown() {
       isStopping = true;
       clearTimeout(recovery);
@@ -132,4 +149,12 @@ export function keepListening<Server extends RuntimeServer>(
       await server.shutdown().catch(() => {});
     },
   };
+}
+
+/** @throws the error of the runtime if the process has few descriptors left */
+function requireDescriptors(): void {
+  using opened = new DisposableStack();
+  for (let i = 0; i < DESCRIPTORS_MIN; i++) {
+    opened.use(Deno.listen({ hostname: "127.0.0.1", port: 0 }));
+  }
 }

@@ -57,6 +57,8 @@ export interface Server {
   /** The bound address as a URL. */
   readonly address: string;
   readonly service: H;
+  /** Resolves when only a restart can help: see `KeptServer`. */
+  readonly stuck: Promise<void>;
   /** Stops listening. Resolves when all requests are answered. */
   shutdown(): Promise<void>;
 }
@@ -85,10 +87,10 @@ export function listen(
   } catch (error) {
     throw toListenError(error);
   }
-  const { first, shutdown } = kept;
+  const { first, stuck, shutdown } = kept;
   const { hostname, port: bound } = first.addr;
   const address = originOf(hostname, bound, tls !== undefined);
   // If the port was 0, listen on the same one again.
   options.port = bound;
-  return { address, service, shutdown };
+  return { address, service, stuck, shutdown };
 }

@@ -159,22 +159,44 @@ Deno.test("a create that is running when the descriptors run out has its reply",
   for (const connection of connections) connection.close();
 });
 
+/** The start of a handshake. The runtime closes no connection in a handshake. */
+const HELLO = Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00);
+
 Deno.test({
   name:
-    "a service without file descriptors because of handshakes that are not completed serves again when they end",
+    "a service whose descriptors have handshakes that are not completed serves again when they end, or else fails so that it can be restarted",
   ignore: isMissing("openssl"),
   async fn() {
-    using directory = new TemporaryDirectory();
-    await using started = await start("https", directory);
-    const { program, create } = started;
-    const { port } = program;
-    // The runtime closes none of these connections.
-    const connect = () => Deno.connect({ port });
-    const hello = Uint8Array.of(0x16, 0x03, 0x01, 0x02, 0x00);
-    const connections = await exhaust(connect, hello);
-    await program.printed(LOST);
-    for (const connection of connections) connection.close();
-    await eventually(() => create(1n), isStored);
-    await program.printed(AGAIN);
+    for (const isEnding of [true, false]) {
+      using directory = new TemporaryDirectory();
+      await using started = await start("https", directory);
+      const { program, create, store } = started;
+      assert.ok(isStored(await create(1n)));
+      const connections: Deno.Conn[] = [];
+      const opening = inParallel(Array.from({ length: 300 }), async () => {
+        const { port } = program;
+        const connection = await Deno.connect({ port }).catch(() => undefined);
+        if (connection === undefined) return;
+        connections.push(connection);
+        await connection.write(HELLO).catch(() => {});
+      });
+      await Promise.all([opening, program.printed(LOST)]);
+      if (isEnding) {
+        for (const connection of connections) connection.close();
+        await eventually(() => create(2n), isStored);
+        await program.printed(AGAIN);
+        continue;
+      }
+      const { status, stderr } = await program.ended();
+      for (const connection of connections) connection.close();
+      assert.equal(status, 1, stderr);
+      assert.match(
+        stderr,
+        /error: no file descriptor is free .*\n.*draining\n.*stopped\n$/,
+      );
+      await using again = await Program.start(store);
+      const reply = await sendCreate(again, { id: 1n, plant: WHOLE });
+      assert.ok(isStored(reply));
+    }
   },
 });

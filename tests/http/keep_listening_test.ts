@@ -5,6 +5,7 @@ import {
   type RuntimeServer,
 } from "../../src/http/keep_listening.ts";
 import { Log } from "../../src/telemetry/log.ts";
+import { replaced } from "../support/replaced.ts";
 import { eventually, pause } from "../support/waiting.ts";
 
 /** A server of the runtime that a test loses. */
@@ -39,6 +40,7 @@ class Kept {
   readonly replies: (() => void)[] = [];
   /** Attempts to listen that fail from now on. */
   failures = 0;
+  readonly stuck: Promise<void>;
   readonly shutdown: () => Promise<void>;
 
   constructor() {
@@ -46,12 +48,13 @@ class Kept {
       new Promise<Response>((resolve) =>
         this.replies.push(() => resolve(new Response()))
       );
-    const { shutdown } = keepListening(handle, (handle, signal) => {
+    const { stuck, shutdown } = keepListening(handle, (handle, signal) => {
       if (this.failures-- > 0) throw new Error("no descriptor");
       const server = new FakeServer(handle, signal);
       this.servers.push(server);
       return server;
     }, new Log("text", (line) => this.logged.push(line)));
+    this.stuck = stuck;
     this.shutdown = shutdown;
   }
 
@@ -111,6 +114,25 @@ Deno.test("keepListening() logs a loss once while it repeats, and the recovery",
     /error: the runtime stopped listening: too many open files: closing its connections$/,
   );
   assert.match(recovered, /info: listening again$/);
+  await kept.shutdown();
+});
+
+Deno.test("keepListening() starts no server without descriptors, and is stuck after some seconds", async () => {
+  const kept = new Kept();
+  const first = await kept.server(1);
+  let isStuck = false;
+  kept.stuck.then(() => isStuck = true);
+  {
+    using _ = replaced(Deno, "listen", () => {
+      throw new Error("Too many open files (os error 24)");
+    });
+    first.lose();
+    await pause(5_000);
+    assert.ok(first.signal.aborted && !isStuck);
+    await eventually(() => isStuck);
+    assert.equal(kept.servers.length, 1);
+  }
+  await kept.server(2);
   await kept.shutdown();
 });
 
