@@ -53,7 +53,9 @@ export class AcceptedTokens {
       return new ApiError("noToken", found);
     }
     // No early exit: the time does not reveal which token is equal.
-    const [accepted] = this.#tokens.filter((it) => isEqual(token, it.token));
+    const accepted = this.#tokens.filter((it) => isEqual(token, it.token)).at(
+      0,
+    );
     if (accepted === undefined) return NOT_ACCEPTED;
     accepted.requests++;
     return undefined;

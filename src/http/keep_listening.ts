@@ -3,7 +3,7 @@ import { QUIET_MS } from "../limits.ts";
 import type { Log } from "../telemetry/log.ts";
 import { errorMessage } from "../text.ts";
 
-/** Maximum time for the running requests of a lost server to get their replies. */
+/** Maximum time for the running creates of a lost server to get their replies. */
 const REPLIES_MS_MAX = 1_000;
 
 /** Interval of looking for these replies, and time for the last one to leave. */
@@ -20,6 +20,18 @@ const DESCRIPTORS_MIN = 8;
 
 /** Answers a request. Never rejects. */
 export type Handle = (request: Request) => Promise<Response>;
+
+/** How to answer requests and to listen. */
+interface KeepOptions<Server> {
+  readonly handle: Handle;
+  /** Returns whether a create is running. */
+  readonly isBusy: () => boolean;
+  /**
+   * Returns a server that listens, and whose connections end when the signal is
+   * aborted; throws if it cannot listen.
+   */
+  readonly start: (handle: Handle, signal: AbortSignal) => Server;
+}
 
 /** What is used of a server of the runtime. */
 export interface RuntimeServer {
@@ -49,18 +61,13 @@ export interface KeptServer<Server> {
  * nothing, a part of a request or no body, because the runtime has no time limit for
  * them. So all connections of a server that is lost are closed. A shutdown would not
  * close those whose body never arrives.
- * @param start returns a server that listens, and whose connections end when the signal
- * is aborted; throws if it cannot listen
  * @throws the error of the first start
  */
 export function keepListening<Server extends RuntimeServer>(
-  handle: Handle,
-  start: (handle: Handle, signal: AbortSignal) => Server,
   log: Log,
+  { handle, isBusy, start }: KeepOptions<Server>,
 ): KeptServer<Server> {
-  /** Requests without a reply. */
-  let running = 0;
-  /** Whether replies close their connections, because the server is lost. */
+  /** Whether a reply closes its connection, because the server is lost. */
   let isClosing = false;
   /** Whether the log has a loss, but not the recovery. */
   let isLost = false;
@@ -71,19 +78,22 @@ export function keepListening<Server extends RuntimeServer>(
   const first = start(respond, connections.signal);
   let server = first;
 
-  async function respond(request: Request): Promise<Response> {
-    running++;
+  // It adds nothing to the time of an ordinary request.
+  function respond(request: Request): Promise<Response> {
+    return isClosing ? respondAndClose(request) : handle(request);
+  }
+
+  async function respondAndClose(request: Request): Promise<Response> {
     const response = await handle(request);
-    running--;
-    if (isClosing) response.headers.set("Connection", "close");
+    response.headers.set("Connection", "close");
     return response;
   }
 
-  /** Closes the connections of the lost server, after its running requests. */
+  /** Closes the connections of the lost server, after its running creates. */
   async function closeConnections(): Promise<void> {
     const untilMs = performance.now() + REPLIES_MS_MAX;
     isClosing = true;
-    while (running > 0 && performance.now() < untilMs) await sleep(POLL_MS);
+    while (isBusy() && performance.now() < untilMs) await sleep(POLL_MS);
     await sleep(POLL_MS);
     isClosing = false;
     // After a shutdown, the runtime cannot abort it.

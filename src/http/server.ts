@@ -52,6 +52,13 @@ export function tryToListen({ host, port, tls }: ListenAddress): string {
   }
 }
 
+/** Answers requests. */
+interface Handler {
+  handle(request: Request): Promise<Response>;
+  /** Creates that are running. */
+  readonly creates: number;
+}
+
 /** A server that is listening. */
 export interface Server {
   /** The bound address as a URL. */
@@ -80,10 +87,13 @@ export function listen(
     return Deno.serve({ ...options, signal }, handle);
   }
   // `service` is set below. No request arrives before: there is no `await` in between.
-  const handle: Handle = (request) => service.handle(request);
   let kept: KeptServer<Deno.HttpServer<Deno.NetAddr>>;
   try {
-    kept = keepListening(handle, start, log);
+    kept = keepListening(log, {
+      handle: (request) => service.handle(request),
+      isBusy: () => service.creates > 0,
+      start,
+    });
   } catch (error) {
     throw toListenError(error);
   }

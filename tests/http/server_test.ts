@@ -17,12 +17,17 @@ import { createBytes, exchange } from "../support/wire.ts";
 /** Nothing is logged. */
 const LOG = new Log("text", assert.fail);
 
+const HERE = {
+  handle: () => Promise.resolve(new Response("here")),
+  creates: 0,
+};
+
 /** Starts a server on a free port; it must log nothing. */
 function start(
   handle: (request: Request) => Promise<Response>,
 ): Server & AsyncDisposable {
   const address = { host: "127.0.0.1", port: 0, tls: undefined };
-  const server = listen(address, LOG, handle);
+  const server = listen(address, LOG, () => ({ handle, creates: 0 }));
   return { ...server, [Symbol.asyncDispose]: () => server.shutdown() };
 }
 
