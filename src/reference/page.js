@@ -81,6 +81,20 @@ function readError(reply) {
 }
 
 /**
+ * Returns what to do about a reply of a program in between, if it is one.
+ * @param {Response} reply
+ */
+function adviceForStranger({ type, ok, headers }) {
+  if (type === "opaqueredirect") {
+    return "Nothing was stored. A program in front of the service redirects creates: open this page at the address where they should go, or sign in there first.";
+  }
+  const isJson = headers.get("Content-Type")?.startsWith("application/json");
+  return ok && !isJson
+    ? "A program in front of the service has replied instead, so the plant is probably not stored: ask the operator for the address of the service."
+    : undefined;
+}
+
+/**
  * Shows the outcome of a create, or that nothing was sent.
  * @param {"" | "stored" | "refused"} kind
  */
@@ -126,18 +140,23 @@ ${body}`;
       body,
       credentials: "omit",
       cache: "no-store",
+      redirect: "manual",
       signal: AbortSignal.timeout(REPLY_MS_MAX),
     });
     const text = await reply.text();
     const ms = Math.round(performance.now() - startMs);
-    const status = `${reply.status} ${reply.statusText}`.trim();
+    const status = reply.type === "opaqueredirect"
+      ? "Redirect"
+      : `${reply.status} ${reply.statusText}`.trim();
+    const stranger = adviceForStranger(reply);
     const headers = [...reply.headers].map((header) => header.join(": "));
     const { error, message } = readError(text);
     const row = document.getElementById(`error-${error}`);
-    showOutcome(reply.ok ? "stored" : "refused", {
+    const isStored = reply.ok && stranger === undefined;
+    showOutcome(isStored ? "stored" : "refused", {
       verdict: `${status} in ${ms} ms`,
       message,
-      advice: row?.querySelector(".remedy")?.textContent ?? "",
+      advice: stranger ?? row?.querySelector(".remedy")?.textContent ?? "",
       reply: [status, ...headers, "", text].join("\n"),
     });
   } catch (error) {

@@ -1,6 +1,6 @@
 /** Sample creates, for the page and the report of a start. */
 import python from "./samples/create.py" with { type: "text" };
-import typescript from "./samples/create.ts" with { type: "text" };
+import typescript from "./samples/create.mts" with { type: "text" };
 
 /**
  * Returns a create with curl, without retries. `-w` ends the reply with a line break,

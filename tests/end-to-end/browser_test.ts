@@ -395,6 +395,46 @@ Deno.test({
 });
 
 Deno.test({
+  name:
+    "the form takes neither a redirect nor a page of another program for a stored plant",
+  ignore: isMissing("CHROMIUM"),
+  async fn() {
+    await using page = await OpenPage.open();
+    const { tab, program } = page;
+    const signIn = () =>
+      new Response("sign in", { headers: { "Content-Type": "text/html" } });
+    /** What a proxy in front of the service answers, one a create. */
+    const answers = [
+      () =>
+        new Response(null, { status: 302, headers: { Location: "/login" } }),
+      signIn,
+    ];
+    await using proxy = Deno.serve(
+      { hostname: "127.0.0.1", port: 0, onListen() {} },
+      ({ method, url }) => {
+        const { pathname } = new URL(url);
+        if (pathname === "/login") return signIn();
+        if (method === "POST") return answers.shift()?.() ?? signIn();
+        return fetch(program.origin + pathname);
+      },
+    );
+    await tab.open(`http://127.0.0.1:${proxy.addr.port}/`);
+    for (
+      const [verdict, advice] of [
+        [/^Redirect in /, /^Nothing was stored\. .* redirects creates/],
+        [/^200 /, /^A program in front of the service has replied/],
+      ] as const
+    ) {
+      assert.match(await create(tab, PLANT), verdict);
+      assert.match(await tab.textOf("advice"), advice);
+      const kind = 'document.getElementById("outcome").className';
+      assert.equal(await tab.evaluate(kind), "outcome refused");
+    }
+    assert.deepEqual(tab.problems, []);
+  },
+});
+
+Deno.test({
   name: "axe-core finds no serious problem at two widths in two color schemes",
   ignore: isMissing("CHROMIUM", "AXE_CORE"),
   async fn() {

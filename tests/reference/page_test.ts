@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import { renderPage } from "../../src/reference/page.ts";
 import { PLANT_MEMBERS } from "../support/plants.ts";
+import { read } from "../support/readme.ts";
 
 const { html, headers } = renderPage("http://127.0.0.1:8000");
 const policy = headers["content-security-policy"] ?? "";
@@ -85,4 +86,8 @@ Deno.test("renderPage() leaves no place without its text, and gives every elemen
   assert.doesNotMatch(html, /\{\{/);
   const ids = Array.from(html.matchAll(/ id="([^"]*)"/g), ([, id]) => id);
   assert.equal(new Set(ids).size, ids.length);
+});
+
+Deno.test("a clone has LF at the end of each line, of which the hashes of the page are made", () => {
+  assert.match(read(".gitattributes"), /^\* text=auto eol=lf$/m);
 });

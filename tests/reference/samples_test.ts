@@ -11,8 +11,12 @@ import { TemporaryDirectory } from "../support/temporary.ts";
 import { runTool } from "../support/tools.ts";
 import { inTime } from "../support/waiting.ts";
 
-/** The status, the text and the header Retry-After of a reply. */
-type Answer = readonly [status: number, text: string, after?: string];
+/** The status, the text, and further headers of a reply. */
+type Answer = readonly [
+  status: number,
+  text: string,
+  headers?: Readonly<Record<string, string>>,
+];
 
 /** A sample, how to run it, and how it prints a pause, which has a unit. */
 interface Sample {
@@ -38,7 +42,7 @@ const SAMPLES: readonly Sample[] = [
   {
     language: "TypeScript",
     tools: [],
-    file: "create.ts",
+    file: "create.mts",
     command:
       `${Deno.execPath()} run --check --no-config --allow-net --allow-env`,
     print: "console.log",
@@ -74,11 +78,12 @@ async function run(
   const server = createServer(async (request, response) => {
     const { method, url, headers } = request;
     const { authorization, "content-type": type } = headers;
-    const body = await json(request);
-    const [status, text, after] = answers[requests.length] ?? [];
+    // A redirect makes it a GET.
+    const body = method === "POST" ? await json(request) : undefined;
+    const [status, text, others] = answers[requests.length] ?? [];
     requests.push({ method, url, authorization, type, body });
-    if (after !== undefined) response.setHeader("retry-after", after);
-    if (status !== undefined) response.writeHead(status).end(text);
+    const all = { "Content-Type": "application/json", ...others };
+    if (status !== undefined) response.writeHead(status, all).end(text);
     else request.socket.destroy();
   }).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -107,6 +112,14 @@ async function run(
 const AFTERS = ["10", "0", new Date(0).toUTCString(), "9"];
 const AFTERS_S = [10, 2, 4, 9];
 
+/** Values above an hour: timers and integers of a platform cannot have some of them. */
+const LONG_AFTERS = [
+  "3601",
+  "4294967",
+  "99999999999999999999",
+  "9".repeat(5_000),
+];
+
 for (const sample of SAMPLES) {
   const { language, tools } = sample;
   Deno.test({
@@ -126,18 +139,41 @@ for (const sample of SAMPLES) {
     },
   });
 
-  // curl has pauses of its own.
+  // curl has pauses of its own, and prints what it gets.
   if (sample.print === undefined) continue;
+  Deno.test({
+    name:
+      `the sample in ${language} follows no redirect, and takes no page for a stored plant`,
+    ignore: isMissing(...tools),
+    async fn() {
+      const html = { "Content-Type": "text/html; charset=utf-8" };
+      for (
+        const answer of [
+          [302, "", { ...html, Location: "/login" }],
+          [307, "", { ...html, Location: "/login" }],
+          [200, "sign in", html],
+        ] as const
+      ) {
+        const signIn = [200, "sign in", html] as const;
+        const { output, requests } = await run(sample, [answer, signIn]);
+        assert.deepEqual(requests, [REQUEST]);
+        assert.match(output, new RegExp(`fix .* the address: ${answer[0]} `));
+      }
+    },
+  });
+
   Deno.test({
     name:
       `the sample in ${language} pauses for 1, 2, 4 and 8 s, or Retry-After if longer, and a random time up to as long`,
     ignore: isMissing(...tools),
     async fn() {
-      const failures = AFTERS.map((after): Answer => [503, "{}", after]);
+      const failures = (afters: readonly string[]) =>
+        afters.map((it): Answer => [503, "{}", { "Retry-After": it }]);
       for (
         const [answers, shortestS] of [
           [[], [1, 2, 4, 8]],
-          [failures, AFTERS_S],
+          [failures(AFTERS), AFTERS_S],
+          [failures(LONG_AFTERS), LONG_AFTERS.map(() => 3_600)],
         ] as const
       ) {
         const { output, pausesS } = await run(sample, answers);

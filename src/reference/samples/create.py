@@ -13,26 +13,34 @@ request = urllib.request.Request(
     },
 )
 
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None  # it leads to a page, not to the service
+
+opener = urllib.request.build_opener(NoRedirect)
+
 def create():
     try:
         try:
-            reply = urllib.request.urlopen(request, timeout=20)
+            reply = opener.open(request, timeout=20)
         except urllib.error.HTTPError as refusal:
             reply = refusal
+        kind = reply.headers.get_content_type()
         after = reply.headers.get("Retry-After", "")
-        return reply.status, after, reply.read().decode(errors="replace")
+        return reply.status, kind, after, reply.read().decode(errors="replace")
     except (OSError, http.client.HTTPException) as error:
-        return 0, "", str(error)  # no reply
+        return 0, "", "", str(error)  # no reply
 
 for tries in range(5):
-    status, after, text = create()
-    if status == 200:
+    status, kind, after, text = create()
+    if status == 200 and kind == "application/json":
         print(text)
         break
     if status not in (0, 408, 429, 500, 502, 503, 504):
-        raise SystemExit(f"fix the request: {status} {text}")
+        raise SystemExit(f"fix the request or the address: {status} {text}")
     if tries == 4:
         raise SystemExit(f"keep the create, send it later: {status} {text}")
-    # A date counts as none.
-    pause = max(int(after) if after.isdecimal() else 0, 2**tries)
+    # A date counts as none, and more than an hour as an hour.
+    asked = min(int(after[:9]), 3600) if after.isdecimal() else 0
+    pause = max(asked, 2**tries)
     time.sleep(pause * (1 + random.random()))

@@ -1,5 +1,5 @@
-// Node.js 24: node create.ts. Older: save as create.mjs.
-// Deno: deno run --allow-net --allow-env create.ts
+// Node.js 24: node create.mts. Older: save as create.mjs.
+// Deno: deno run --allow-net --allow-env create.mts
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -19,22 +19,25 @@ async function create() {
     headers,
     // JSON.stringify() refuses a bigint, so the id is written before the plant.
     body: `{"id":${id},${JSON.stringify(plant).slice(1)}`,
+    redirect: "manual", // it leads to a page, not to the service
     signal: AbortSignal.timeout(20_000),
   });
-  const after = Number(reply.headers.get("Retry-After")) || 0; // a date counts as none
-  return { status: reply.status, after, text: await reply.text() };
+  const type = reply.headers.get("Content-Type") ?? "";
+  // A date counts as none, and more than an hour as an hour.
+  const after = Math.min(Number(reply.headers.get("Retry-After")) || 0, 3600);
+  return { status: reply.status, type, after, text: await reply.text() };
 }
 
 for (let tries = 0;; tries++) {
-  const { status, after, text } = await create().catch((error) => {
-    return { status: 0, after: 0, text: String(error.cause ?? error) };
+  const { status, type, after, text } = await create().catch((error) => {
+    return { status: 0, type: "", after: 0, text: `${error.cause ?? error}` };
   });
-  if (status === 200) {
+  if (status === 200 && type.startsWith("application/json")) {
     console.log(text);
     break;
   }
   if (![0, 408, 429, 500, 502, 503, 504].includes(status)) { // 0: no reply
-    throw new Error(`fix the request: ${status} ${text}`);
+    throw new Error(`fix the request or the address: ${status} ${text}`);
   }
   if (tries === 4) {
     throw new Error(`keep the create, send it later: ${status} ${text}`);
