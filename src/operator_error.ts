@@ -13,6 +13,14 @@ const LASTING = [
   Deno.errors.PermissionDenied,
 ];
 
+/** The other name of stdin. */
+export const STDIN_PATH = "/dev/stdin";
+
+/** What Deno refuses, with another advice. */
+const SPECIAL_FILES =
+  "Deno cannot open special files, or paths in /dev, /proc and /sys: " +
+  `copy it to an ordinary file, or pipe it to ${STDIN_PATH}`;
+
 /** Exit status if the command line or the configuration must change. */
 export const EXIT_CONFIGURATION = 2;
 
@@ -46,8 +54,10 @@ export class OperatorError extends Error {
  */
 export function fileFailure(what: string, error: unknown): OperatorError {
   const isLasting = LASTING.some((it) => error instanceof it);
+  const message = messageWithoutPath(error);
+  const isSpecial = message.startsWith("Requires all access");
   return new OperatorError(
-    `${what}: ${messageWithoutPath(error)}`,
+    `${what}: ${isSpecial ? SPECIAL_FILES : message}`,
     exitStatusOf(!isLasting),
   );
 }

@@ -37,6 +37,15 @@ Deno.test("fileFailure() recognizes by its class what an operator must change, w
       ],
       [
         () => {
+          throw new NotCapable(
+            'Requires all access to "/dev/fd/63", run again with the --allow-all flag',
+          );
+        },
+        /^x: Deno cannot open special files, .*: copy it to an ordinary file, or pipe it to \/dev\/stdin$/,
+        2,
+      ],
+      [
+        () => {
           throw new Error(`Input/output error (os error 5): open '${path}'`);
         },
         /^x: Input\/output error \(os error 5\)$/,

@@ -7,6 +7,7 @@ import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
   fileFailure,
+  STDIN_PATH,
 } from "../operator_error.ts";
 import type { NewPlant } from "../plant/plant.ts";
 import { Committer } from "../store/committer.ts";
@@ -130,7 +131,8 @@ export async function importPlants(
 
 /** Opens a file, or stdin. @throws {OperatorError} */
 function openInput(path: string): ReadableStream<Uint8Array> {
-  if (path === "-") return Deno.stdin.readable;
+  // Deno does not open the second one.
+  if (path === "-" || path === STDIN_PATH) return Deno.stdin.readable;
   try {
     const file = Deno.openSync(path);
     if (file.statSync().isDirectory) {

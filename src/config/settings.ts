@@ -1,5 +1,6 @@
 /** The configuration: a table of all settings, and their evaluation. */
-import { fileFailure, OperatorError } from "../operator_error.ts";
+import { readFileSync } from "node:fs";
+import { fileFailure, OperatorError, STDIN_PATH } from "../operator_error.ts";
 import { realPathOf } from "../store/files/real_path.ts";
 import { KV_TOKEN_VARIABLE, type StoreLocation } from "../store/open.ts";
 import type { LogFormat } from "../telemetry/log.ts";
@@ -399,7 +400,10 @@ function parseSetting<Value>(
 /** Reads the file of a setting. @throws {OperatorError} if this is impossible */
 function readFile(setting: string, path: string): string {
   try {
-    return Deno.readTextFileSync(path);
+    // Deno does not open it.
+    return path === STDIN_PATH
+      ? readFileSync(0, "utf8")
+      : Deno.readTextFileSync(path);
   } catch (error) {
     throw fileFailure(`${setting}: cannot read ${path}`, error);
   }
