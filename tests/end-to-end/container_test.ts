@@ -350,22 +350,23 @@ Deno.test({
 });
 
 Deno.test({
-  name: "files that were deleted are copied from the running container",
+  name:
+    "the plants of files that were deleted are saved by the service, and imported",
   ignore: isMissing("container"),
   async fn() {
     await using server = await Server.deploy();
     await createDuring([server.target], server.ledger, async () => {
-      // Of these files, one or all are deleted; the second copy is of the first one.
-      for (const files of ["*", "*/plants.db-wal", "*/plants.db"]) {
+      // Of these files, one or all are deleted; the second loss is of the new store.
+      for (const files of ["*", "*.db-wal", "*.db"]) {
         await server.ledger.acknowledges(100);
-        await server.succeed(`rm -r ${DATA}/${files}`);
-        await server.reports("the store fails");
+        await server.succeed(`rm ${DATA}/${files}`);
+        await server.reports("saved .* plants of");
         await server.succeed(
-          CONTAINER.SAVE_OPEN_FILES,
+          CONTAINER.IMPORT_SAVED,
           // Pasted again.
           "sleep 1",
-          CONTAINER.SAVE_OPEN_FILES,
-          CONTAINER.USE_SAVED_FILES,
+          CONTAINER.IMPORT_SAVED,
+          CONTAINER.USE_NEW_STORE,
         );
       }
       await server.ledger.acknowledges(100);

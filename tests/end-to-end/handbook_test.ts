@@ -293,13 +293,22 @@ Deno.test({
       HANDBOOK.BACK_UP,
       `${inBackups}; mv * plants-2021-01-01-000000.jsonl.gz`,
       "for n in $(seq 10 39); do touch plants-2020-01-01-0000$n.jsonl.gz; done",
-      "touch other.gz; chown plant-store: *",
+      "touch other.gz plants-before-upgrade.jsonl.gz; chown plant-store: *",
     );
     const { size } = machine.ledger.acknowledged;
     const listed = await machine.succeed(HANDBOOK.LIST_BACKUPS);
     assert.match(listed, /plants-\d{4}-\d\d-\d\d-\d{6}\.jsonl\.gz$/m);
     const names = await machine.succeed(inBackups, "ls");
-    assert.equal(names.match(/^plants-/gm)?.length, 30);
+    assert.equal(names.match(/^plants-\d/gm)?.length, 30);
+    assert.match(names, /^plants-before-upgrade\.jsonl\.gz$/m);
+    // In another zone, the newest backup still has the last name.
+    await machine.succeed(
+      "ln -sf /usr/share/zoneinfo/Pacific/Kiritimati /etc/localtime; sleep 1",
+      HANDBOOK.BACK_UP,
+      `ln -sf /usr/share/zoneinfo/Etc/GMT+12 /etc/localtime; sleep 1`,
+      HANDBOOK.BACK_UP,
+      `${inBackups}; [ "$(ls -t | head -n 1)" = "$(ls plants-[0-9]* | tail -n 1)" ]`,
+    );
     assert.match(names, /^other\.gz\nplants-2020-01-01-000012/);
     const tried = await machine.succeed(HANDBOOK.COUNT_PLANTS);
     assert.ok(Number(tried) >= size);
@@ -336,6 +345,18 @@ Deno.test({
     await using machine = await Machine.deploy();
     const unedited = await machine.run(HANDBOOK.MOVE_STORE);
     assert.match(unedited.stdout, /^ready$/m);
+    // No backup has the store open while it is copied.
+    const units = "systemctl is-active plant-store-backup{,.timer}";
+    const gzip = "/usr/local/bin/gzip";
+    const during = await machine.succeed(
+      `printf '#!/bin/sh\\nsleep 600\\n' > ${gzip}; chmod 755 ${gzip}`,
+      "systemctl start --no-block plant-store-backup",
+      'until [ "$(systemctl is-active plant-store-backup)" = activating ]; do sleep 0.1; done',
+      `mkdir /disk; flock() { ${units}; command flock "$@"; }`,
+      moveTo("/disk"),
+      `${units}; rm ${gzip}`,
+    );
+    assert.match(during, /^(inactive|failed)\ninactive\nready\n\S+\nactive$/m);
     for (const disk of ["/disk1", "/disk2"]) {
       const { stdout } = await machine.run(`mkdir ${disk}`, moveTo(disk));
       assert.match(stdout, /^ready$/m);
@@ -388,7 +409,7 @@ Deno.test({
     await using machine = await Machine.deploy();
     for (
       const [before, isStarted] of [
-        ["cp -aT", true],
+        ["flock", true],
         ["mv -T", true],
         // The one moment in which there is no store in its place.
         ["mv /etc/fstab.new", false],
@@ -435,9 +456,12 @@ async function causeReport(
   await machine.reports(message, length);
 }
 
+/** The journal says where the plants of a lost store are. */
+const SAVED = /^saved \d+ plants of \S+ in (\S+): /m;
+
 Deno.test({
   name:
-    "files that are deleted, moved or replaced while the service runs are copied by a restore, with every plant",
+    "files that are deleted, moved or replaced while the service runs are saved by it, and restored with every plant",
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
@@ -459,43 +483,111 @@ Deno.test({
       ]
     ) {
       await machine.ledger.acknowledges(100);
-      const lost =
-        /the store fails: .*: do not restart the service before the files are put/;
-      await causeReport(machine, accident, lost);
-      // A restore of a backup by reflex changes nothing.
-      const reflex = await machine.run(`plants-restore ${LAST}`);
-      assert.match(reflex.stderr, /first run plants-restore without a file$/m);
-      const restored = await machine.succeed(HANDBOOK.RESTORE);
+      const { length } = machine.journal;
+      await causeReport(
+        machine,
+        accident,
+        /the store fails: .*: do not stop the service before it has saved /,
+      );
+      if (accident === `rm -r ${PLACE}`) {
+        await machine.reports(
+          /^cannot save the plants of .*Read-only/m,
+          length,
+        );
+        // By reflex, the service is not stopped before it has saved them.
+        for (const reflex of ["plants-restore", `plants-restore ${LAST}`]) {
+          const { stderr } = await machine.run(reflex);
+          assert.match(
+            stderr,
+            /still has to save .*: do not stop it, and repeat /,
+          );
+        }
+        await machine.succeed(HANDBOOK.MAKE_PLACE);
+      }
+      await machine.reports(SAVED, length);
+      const [, file = ""] = SAVED.exec(machine.journal.slice(length)) ?? [];
+      // Neither a backup nor what is in the place is taken by reflex.
+      for (const reflex of [HANDBOOK.RESTORE, `plants-restore ${LAST}`]) {
+        const { stderr } = await machine.run(reflex);
+        assert.ok(
+          stderr.includes(` are in ${file}: run plants-restore ${file},`),
+        );
+      }
+      const restored = await machine.succeed(
+        HANDBOOK.RESTORE_LOST.replace("FILE", file),
+      );
       assert.match(restored, /^the service has the new store$/m, accident);
-      assert.doesNotMatch(restored, /reading|adding/);
       await machine.assertHasAll();
-      await machine.succeed(`rm -rf ${PLACE}/moved /root/moved /root/away*`);
+      // The next restore takes the new store.
+      const next = await machine.succeed(
+        `rm -rf ${PLACE}/moved /root/moved /root/away*`,
+        HANDBOOK.RESTORE,
+        `! ls ${PLACE}/*.saved-* ${PLACE}/current/*.saved-*`,
+      );
+      assert.match(next, /^reading \/var\/lib\/plant-store\/current,/m);
+      await machine.assertHasAll();
     }
-    // There is no room for copies: the service keeps its files open.
-    await causeReport(machine, "rm -r $PWD", /the store fails: /);
-    const full = await machine.run(
-      "install() { echo No space left >&2; return 1; }; export -f install",
-      HANDBOOK.RESTORE,
-      "systemctl is-active plant-store; ls /var/lib/plant-store",
+  },
+});
+
+Deno.test({
+  name:
+    "a store that is lost just before a restore, or stopped after it, is saved by the stop, and no other store is started",
+  ignore: isMissing("MACHINE"),
+  async fn() {
+    await using machine = await Machine.deploy();
+    const copy = "cp -p plants.db copy; mv copy plants.db";
+    for (
+      const reflex of [
+        `${copy}; ${HANDBOOK.RESTORE}`,
+        `${copy}; systemctl stop plant-store; ${HANDBOOK.RESTORE}`,
+      ]
+    ) {
+      await machine.ledger.acknowledges(100);
+      const { stderr } = await machine.run(IN_STORE, reflex);
+      const [, file = ""] = / are in (\S+): run plants-restore /.exec(stderr) ??
+        [];
+      const stopped = await machine.run(
+        "systemctl is-active plant-store",
+        interrupted(
+          `plants-restore ${file}`,
+          `[ -s ${PLACE}/new/plants.db-wal ]`,
+        ),
+        "systemctl is-active plant-store",
+      );
+      assert.equal(stopped.stdout.match(/^inactive$/gm)?.length, 2);
+      assert.match(
+        stopped.stderr,
+        /^plants-restore: nothing has changed, but the service is stopped$/m,
+      );
+      await machine.succeed(HANDBOOK.RESTORE_LOST.replace("FILE", file));
+      await machine.assertHasAll();
+    }
+    // The files were put back, and the service goes on with them.
+    await machine.run(IN_STORE, "mv plants.db away");
+    await machine.reports(SAVED);
+    await machine.succeed(
+      `systemctl kill -s KILL plant-store; ${IN_STORE}; mv away plants.db`,
+      "sleep 7; systemctl is-active plant-store",
     );
-    assert.match(full.stdout, /^active$/m);
-    assert.doesNotMatch(full.stdout, /found/);
-    const stopped = await machine.run(
-      interrupted("plants-restore", "sleep 1"),
-      "systemctl is-active plant-store",
+    await machine.ledger.acknowledges(100);
+    const refused = await machine.run(HANDBOOK.RESTORE);
+    assert.match(
+      refused.stderr,
+      / or delete this file if the lost store was put /,
     );
-    assert.match(stopped.stderr, /: do not restart the service$/m);
-    assert.match(stopped.stdout, /^active$/m);
-    await machine.succeed(HANDBOOK.RESTORE);
+    const [, file = ""] = / are in (\S+): /.exec(refused.stderr) ?? [];
+    const running = await machine.run(`plants-restore ${file}`);
+    assert.match(running.stderr, /^plants-restore: the service is running, /m);
+    await machine.succeed(`rm ${file}`, HANDBOOK.RESTORE);
     await machine.assertHasAll();
     // Something was mounted above the store.
     const covered = await machine.run(
       `mkdir /disk; mount --bind /disk ${PLACE}`,
       HANDBOOK.RESTORE,
-      `umount ${PLACE}`,
+      `umount ${PLACE}; ${RESTART}`,
     );
-    assert.match(covered.stderr, /first unmount what was mounted above /);
-    await machine.succeed(RESTART);
+    assert.match(covered.stderr, /cannot be read/);
     await machine.assertHasAll();
   },
 });

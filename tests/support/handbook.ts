@@ -37,6 +37,7 @@ export const HANDBOOK = {
   APPLY_SETTINGS: handbook("Settings"),
   ADD_TOKEN: handbook("Tokens", "openssl rand"),
   LOAD_TOKENS: handbook("Tokens", "systemctl reload"),
+  COUNT_REQUESTS: handbook("Tokens", "curl"),
   BACK_UP: handbook("Upgrade", "plant-store-backup"),
   UPGRADE: handbook("Upgrade", "deploy/install"),
   READ_EVERY_PLANT: handbook("Upgrade", "plants export"),
@@ -56,6 +57,8 @@ export const HANDBOOK = {
   RESTORE_FILE: handbook("An earlier state", "plants-restore"),
   ADD_STORE: handbook("An earlier state", "old-DATE"),
   READ_JOURNAL: handbook("If something is wrong"),
+  MAKE_PLACE: handbook("Lost files", "systemctl bind"),
+  RESTORE_LOST: handbook("Lost files", "plants-restore"),
   SAVE: handbook("A disk that fails", "mountpoint"),
   RESTORE_SAVED: handbook("A disk that fails", "plants-restore"),
 };
@@ -77,8 +80,7 @@ export const CONTAINER = {
   EXPORT_OLD_STORE: container("Restore", "export"),
   IMPORT: container("Restore", "zcat"),
   USE_NEW_STORE: container("Restore", "STORE="),
-  SAVE_OPEN_FILES: container("Deleted files", "readlink"),
-  USE_SAVED_FILES: container("Deleted files", "STORE="),
+  IMPORT_SAVED: container("Deleted files"),
   CORRECT: container("Everything else"),
 };
 
