@@ -222,6 +222,22 @@ Deno.test({
       status,
     );
     assert.match(added, /: reloaded 2 tokens from [^]*^200$/m);
+    // The tokens are named as `plants check` names them.
+    const counted = await machine.succeed(
+      "plants check",
+      HANDBOOK.COUNT_REQUESTS,
+    );
+    const [, first, second] = /^accepts 2 tokens in \S+: (\w+), (\w+) /m
+      .exec(counted) ?? [];
+    for (const [name, requests] of [[first, "\\d{2,}"], [second, "\\d"]]) {
+      assert.match(
+        counted,
+        new RegExp(
+          `^plant_store_token_requests_total{.*${name}.*} ${requests}$`,
+          "m",
+        ),
+      );
+    }
     const invalid = await machine.run(
       "echo a token >> /etc/plant-store.token",
       HANDBOOK.LOAD_TOKENS,
