@@ -241,14 +241,16 @@ Deno.test({
     );
     await restoreCopy();
     // It has the store open, and a restore does not wait for it, whole or deleted.
-    for (const accident of ["true", "rm /var/lib/plant-store/current/*"]) {
-      await machine.succeed(
-        "systemctl is-active plant-store-litestream",
-        accident,
-        HANDBOOK.RESTORE,
-      );
-      await machine.assertHasAll();
-    }
+    const isActive = "systemctl is-active plant-store-litestream";
+    await machine.succeed(isActive, HANDBOOK.RESTORE);
+    await machine.assertHasAll();
+    const { length } = machine.journal;
+    await machine.succeed(isActive, "rm /var/lib/plant-store/current/*");
+    await machine.reports(/^saved /m, length);
+    const { stderr } = await machine.run(HANDBOOK.RESTORE);
+    const [, file = ""] = / are in (\S+): /.exec(stderr) ?? [];
+    await machine.succeed(HANDBOOK.RESTORE_LOST.replace("FILE", file));
+    await machine.assertHasAll();
     const missing = await machine.run(
       "echo none /var/lib/plant-store-litestream none nofail >> /etc/fstab",
       "systemctl daemon-reload; systemctl restart plant-store-litestream",

@@ -5,7 +5,7 @@ import { renderPage } from "../../src/reference/page.ts";
 import { METRICS_CONTENT_TYPE } from "../../src/telemetry/metrics.ts";
 import { assertRefusal } from "../support/refusals.ts";
 import { ROUTES, TestService, TOKENS, VALID } from "../support/service.ts";
-import { toBytes } from "../support/wire.ts";
+import { toBytes, TOKEN } from "../support/wire.ts";
 
 const BASE_URL = "http://plants.test";
 const OK = '{"status":"ok"}';
@@ -192,7 +192,7 @@ Deno.test("handle() replies with 40401 to an unknown path, whatever the method a
   for (const target of UNKNOWN) {
     const [path] = target.split("?");
     for (const method of ["POST", "GET", "OPTIONS"]) {
-      for (const authorization of ["Bearer test-token", []]) {
+      for (const authorization of [`Bearer ${TOKEN}`, []]) {
         const headers = { authorization };
         const reply = await service.create(VALID, { target, method, headers });
         const message = `path not found: ${path}: ${ADVICE}`;

@@ -58,7 +58,7 @@ Deno.test("handle() counts each create by its outcome, each request by its metho
       "200,head: 1",
       "405,unknown: 1",
       // With that of the metrics.
-      "4c5dc9b7: 7",
+      "c7355b97: 7",
       "stored: 1",
       "replayed: 2",
       "conflict: 2",

@@ -2,7 +2,7 @@ import { Buffer } from "node:buffer";
 import { WAIT_MS_MAX } from "./waiting.ts";
 
 /** The token of a create. */
-export const TOKEN = "test-token";
+export const TOKEN = "a-token-of-the-tests";
 
 /** A reply as received. */
 export interface Reply {
