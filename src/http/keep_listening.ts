@@ -71,7 +71,7 @@ export function keepListening<Server extends RuntimeServer>(
   let isClosing = false;
   /** Whether the log has a loss, but not the recovery. */
   let isLost = false;
-  let recovery: NodeJS.Timeout | undefined;
+  let recovery: ReturnType<typeof setTimeout> | undefined;
   let isStopping = false;
   const stuck = Promise.withResolvers<void>();
   let connections = new AbortController();
