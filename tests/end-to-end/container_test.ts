@@ -223,7 +223,7 @@ Deno.test({
         "cp secrets/token new; echo second >> new; mv new secrets/token",
         CONTAINER.LOAD_TOKENS,
       );
-      assert.match(loaded, /reloaded 2 tokens from \/secrets\/token$/m);
+      assert.match(loaded, /reloaded 2 tokens from \/secrets\/token: /m);
       await server.kill();
       await server.ledger.acknowledges(100);
       // A setting that is wrong stops nothing.
