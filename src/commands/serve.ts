@@ -55,20 +55,23 @@ export async function serve(settings: Settings): Promise<number> {
   /** Settles when the plants of a lost store are saved. */
   let saving: Promise<void> | undefined;
   try {
-    const baseUrlFor = (address: string) =>
-      config.baseUrl ?? clientOriginOf(address);
-    const server = listen(config, log, (address) =>
-      new Service(store, {
-        tokens,
-        log,
-        baseUrl: baseUrlFor(address),
-        onHealthChange(error) {
-          logHealth(error, config.store, log);
-          if (!isOfKind(error, "lost")) return;
-          saving = saveLostStore(store, config.store.name, { log, stop });
-        },
-      }));
-    const { address, service } = server;
+    // The port may be 0, so the address of the service is known only when it listens.
+    // No request arrives before there is a service: there is no `await` in between.
+    const server = listen(config, log, {
+      handle: (request) => service.handle(request),
+      isBusy: () => service.creates > 0,
+    });
+    const baseUrl = config.baseUrl ?? clientOriginOf(server.address);
+    const service = new Service(store, {
+      tokens,
+      log,
+      baseUrl,
+      onHealthChange(error) {
+        logHealth(error, config.location, log);
+        if (!isOfKind(error, "lost")) return;
+        saving = saveLostStore(store, config.location.name, { log, stop });
+      },
+    });
     const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
     reportStart(log, config, {
       address: server.address,

@@ -29,7 +29,7 @@ function adviceFor(kind: StoreErrorKind, location: StoreSetting): string {
     "corrupt": `before you restart anything, see ${HANDBOOK}`,
     "newer format": "run the plant-store that stored them",
     "lost":
-      `do not stop the service before it has saved the plants, see ${ACCIDENTS}`,
+      `do not stop the service before it has saved the plants, see ${HANDBOOK}`,
     "locked": "wait for that process or stop it, or use a local file system",
     "changed": "run the command again",
     "no answer": isServer

@@ -199,12 +199,12 @@ export class RequestHandler {
   }
 
   #sendMetrics(): Response {
-    const { door, health, metrics, store, tokens } = this.#parts;
+    const { door, health, metrics, tokens, databaseBytes } = this.#parts;
     const text = metrics.text({
       createsRunning: door.creates,
       isStoreHealthy: health.error === undefined,
       tokenRequests: tokens.requests,
-      databaseBytes: store.databaseBytes,
+      databaseBytes: databaseBytes(),
     });
     return reply(text, METRICS_CONTENT_TYPE);
   }

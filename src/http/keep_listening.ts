@@ -21,11 +21,15 @@ const DESCRIPTORS_MIN = 8;
 /** Answers a request. Never rejects. */
 export type Handle = (request: Request) => Promise<Response>;
 
-/** How to answer requests and to listen. */
-interface KeepOptions<Server> {
+/** What answers the requests. */
+export interface Answering {
   readonly handle: Handle;
   /** Returns whether a create is running. */
   readonly isBusy: () => boolean;
+}
+
+/** How to answer requests and to listen. */
+interface KeepOptions<Server> extends Answering {
   /**
    * Returns a server that listens, and whose connections end when the signal is
    * aborted; throws if it cannot listen.

@@ -1,6 +1,7 @@
 import type { Log } from "../telemetry/log.ts";
 import { errorMessage } from "../text.ts";
 import {
+  type Answering,
   type Handle,
   keepListening,
   type KeptServer,
@@ -52,18 +53,10 @@ export function tryToListen({ host, port, tls }: ListenAddress): string {
   }
 }
 
-/** Answers requests. */
-interface Handler {
-  handle(request: Request): Promise<Response>;
-  /** Creates that are running. */
-  readonly creates: number;
-}
-
 /** A server that is listening. */
 export interface Server {
   /** The bound address as a URL. */
   readonly address: string;
-  readonly service: H;
   /** Resolves when only a restart can help: see `KeptServer`. */
   readonly stuck: Promise<void>;
   /** Stops listening. Resolves when all requests are answered. */
@@ -72,28 +65,21 @@ export interface Server {
 
 /**
  * Listens, and again whenever the runtime stops listening.
- * @param createService returns what answers the requests. It depends on the bound
- * address, because a port of 0 is known only then. If a free port were chosen
- * before, another process could take it.
+ * @param answering answers requests; not called before {@link listen} has returned
  * @throws {ListenError}
  */
 export function listen(
   { host, port, tls }: ListenAddress,
   log: Log,
-  handle: (request: Request) => Promise<Response>,
+  answering: Answering,
 ): Server {
   const options = { hostname: host, port, ...tls, onListen() {} };
   function start(handle: Handle, signal: AbortSignal) {
     return Deno.serve({ ...options, signal }, handle);
   }
-  // `service` is set below. No request arrives before: there is no `await` in between.
   let kept: KeptServer<Deno.HttpServer<Deno.NetAddr>>;
   try {
-    kept = keepListening(log, {
-      handle: (request) => service.handle(request),
-      isBusy: () => service.creates > 0,
-      start,
-    });
+    kept = keepListening(log, { ...answering, start });
   } catch (error) {
     throw toListenError(error);
   }
@@ -102,5 +88,5 @@ export function listen(
   const address = originOf(hostname, bound, tls !== undefined);
   // If the port was 0, listen on the same one again.
   options.port = bound;
-  return { address, service, stuck, shutdown };
+  return { address, stuck, shutdown };
 }

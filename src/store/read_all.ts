@@ -1,4 +1,4 @@
-import { ID_MAX } from "../limits.ts";
+import { ID_MAX, ID_MIN } from "../limits.ts";
 import type { KvStore } from "./kv_store.ts";
 import { listPlants, type PlantEntry } from "./plants.ts";
 import { corrupt, isDamage, type StoreError } from "./store_error.ts";
@@ -13,9 +13,9 @@ export interface Damage {
 type PageReader = (page: readonly PlantEntry[]) => Promise<void>;
 
 /**
- * Reads all plants in the order of ids, also those of a store that is lost or corrupt.
- * At damage it continues with the last plant, and back to the damage, as the dump of
- * SQLite does.
+ * Reads all plants in the order of ids, also those of a store that is lost or corrupt:
+ * up to the damage, if there is any, and then from the last plant back to it, as the
+ * dump of SQLite does.
  * @returns the damage, if there is any
  * @throws {StoreError} if it is no damage
  * @throws the error of `readPage`
@@ -24,18 +24,19 @@ export async function readAll(
   store: KvStore,
   readPage: PageReader,
 ): Promise<Damage | undefined> {
-  // Read first: a damaged key can end a listing as if no plant followed.
+  // A damaged key can end a listing as if no plant followed, so the listing must reach the
+  // highest id. It is read first, because clients may create higher ones meanwhile.
   const highestId = await findHighestId(store);
   const forward = await readListing(listPlants(store), readPage);
   const isComplete = forward.error === undefined &&
-    (highestId === undefined || isAtLeast(forward.lastId, highestId));
+    (forward.lastId ?? NO_ID) >= highestId;
   if (isComplete) return undefined;
 
   const rest = listPlants(store, forward.lastId, true);
   const backward = await readListing(rest, readPage);
   const error = forward.error ?? backward.error;
-  // If there is no error and no further plant, nothing is missing. Then an operator has
-  // removed the last plants meanwhile, or only the read of the highest id has failed.
+  // No damage and no further plant: nothing is missing. An operator has removed the last
+  // plants meanwhile, or only the read of the highest id has failed.
   if (error === undefined && backward.lastId === undefined) return undefined;
   const after = forward.lastId === undefined ? "" : ` after ${forward.lastId}`;
   const before = backward.lastId === undefined
@@ -44,11 +45,11 @@ export async function readAll(
   return { ids: `ids${after}${before}`, error: error ?? corrupt() };
 }
 
-/**
- * Finds the highest id.
- * @returns the highest possible one if damage hides it, `undefined` if there is none
- */
-async function findHighestId(store: KvStore): Promise<bigint | undefined> {
+/** The highest id of a store without plants. */
+const NO_ID = ID_MIN - 1n;
+
+/** Finds the highest id: the highest possible one if damage hides it. */
+async function findHighestId(store: KvStore): Promise<bigint> {
   try {
     for await (const [highest] of listPlants(store, undefined, true)) {
       // A page of longer keys of other programs has no plant.
@@ -58,11 +59,7 @@ async function findHighestId(store: KvStore): Promise<bigint | undefined> {
     if (!isDamage(error)) throw error;
     return ID_MAX;
   }
-  return undefined;
-}
-
-function isAtLeast(id: bigint | undefined, minimum: bigint): boolean {
-  return id !== undefined && id >= minimum;
+  return NO_ID;
 }
 
 /** How a listing has ended. */

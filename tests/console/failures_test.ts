@@ -28,7 +28,7 @@ for (
     [
       "lost",
       FILE,
-      /^x: do not stop the service before it has saved the plants, see deploy\/accidents\/README\.md$/,
+      /^x: do not stop the service before it has saved the plants, see deploy\/README\.md$/,
     ],
     [
       "locked",

@@ -43,10 +43,21 @@ const COMMANDS = [
   "export --kv plants.db",
   "import lines --kv plants.db",
   "remove 1 --kv plants.db",
+  'replace {"id":1,"name":"Fern"} --kv plants.db',
   "check --kv plants.db",
   "healthcheck --port 1",
   "openapi",
 ];
+
+Deno.test("the files of every command in the help are traced", async () => {
+  const { stdout } = await capture(() => main(["--help"]));
+  const inHelp = Array.from(
+    stdout.matchAll(/^ {2}([a-z]+) /gm),
+    ([, it]) => it,
+  );
+  const traced = COMMANDS.map((words) => words.split(" ")[0]);
+  assert.deepEqual(new Set(traced), new Set(inHelp));
+});
 
 /** Returns the successful changes but those by SQLite and of new files. */
 function changesIn(calls: readonly Call[]): string[] {

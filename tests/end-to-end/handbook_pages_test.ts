@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { KV_ENV } from "../support/kv_server.ts";
 import {
+  CONTAINER,
   HANDBOOK,
   KV_CONNECT,
   LITESTREAM,
@@ -310,6 +311,7 @@ Deno.test({
 for (
   const [page, of, blocks] of [
     ["README.md", "HANDBOOK", HANDBOOK],
+    ["container/README.md", "CONTAINER", CONTAINER],
     ["kv-connect/README.md", "KV_CONNECT", KV_CONNECT],
     ["litestream/README.md", "LITESTREAM", LITESTREAM],
     ["prometheus/README.md", "PROMETHEUS", PROMETHEUS],

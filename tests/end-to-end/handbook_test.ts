@@ -97,12 +97,22 @@ Deno.test({
       "plants remove -- 1",
       `echo '{"id":42,"name":"Fern"}' | plants import -`,
     );
-    // HANDBOOK.REPLACE runs here as soon as the program has the command `replace`.
+    const replaced = await machine.succeed(
+      HANDBOOK.REPLACE,
+      "plants export 42",
+    );
+    assert.match(
+      replaced,
+      /^{"id":42,"name":"Fern"}\n{"id":42,"name":"Monstera"}\n1 plant replaced$/m,
+    );
     const removed = await machine.succeed(HANDBOOK.REMOVE);
     assert.match(removed, /^1 plant removed$/m);
     assert.equal((await machine.run(HANDBOOK.REMOVE)).status, 1);
     const changes = await machine.succeed(HANDBOOK.LIST_CHANGES);
-    assert.match(changes, /: remove -- 1$[^]*: import -$[^]*: remove -- 42$/m);
+    assert.match(
+      changes,
+      /: remove -- 1$[^]*: import -$[^]*: replace {"id": 42, .*}$[^]*: remove -- 42$/m,
+    );
     await machine.assertHasAll();
   },
 });

@@ -17,17 +17,12 @@ import { createBytes, exchange } from "../support/wire.ts";
 /** Nothing is logged. */
 const LOG = new Log("text", assert.fail);
 
-const HERE = {
-  handle: () => Promise.resolve(new Response("here")),
-  creates: 0,
-};
-
 /** Starts a server on a free port; it must log nothing. */
 function start(
   handle: (request: Request) => Promise<Response>,
 ): Server & AsyncDisposable {
   const address = { host: "127.0.0.1", port: 0, tls: undefined };
-  const server = listen(address, LOG, () => ({ handle, creates: 0 }));
+  const server = listen(address, LOG, { handle, isBusy: () => false });
   return { ...server, [Symbol.asyncDispose]: () => server.shutdown() };
 }
 
@@ -120,7 +115,11 @@ Deno.test("tryToListen() and listen() throw a transient error if the port is tak
   for (
     const listenTo of [
       tryToListen,
-      (it: ListenAddress) => listen(it, LOG, () => assert.fail()),
+      (it: ListenAddress) =>
+        listen(it, LOG, {
+          handle: () => assert.fail(),
+          isBusy: () => assert.fail(),
+        }),
     ]
   ) {
     const address = { host: "127.0.0.1", port, tls: undefined };
