@@ -95,7 +95,7 @@ Deno.test("main() refuses an invalid command line with one line and status 2, an
       ],
       [
         ["export"],
-        `cannot use ${store}: no such file: check the path in KV_PATH, and what is there`,
+        `cannot use ${store} (no store): no such file: check the path in KV_PATH, and that its disk is mounted`,
       ],
     ] as const
   ) {

@@ -72,7 +72,7 @@ export async function exportPlants(
   }
   if (damage !== undefined) {
     const why = explain(damage.error, location);
-    printLine(`${damage.ids} cannot be read: ${why}`);
+    printLine(`${damage.ids} cannot be read (${damage.error.kind}): ${why}`);
   }
   if (skipped === 0 && damage === undefined) return 0;
   const missing = damage === undefined ? "" : ", others cannot be read";

@@ -58,7 +58,8 @@ export async function importPlants(
   let problem = "";
   const committer = new Committer(store, {
     committed() {},
-    commitFailed: (error) => problem = explain(error, location),
+    commitFailed: (error) =>
+      problem = `(${error.kind}): ${explain(error, location)}`,
   }, clock);
 
   const startMs = clock();
@@ -121,7 +122,7 @@ export async function importPlants(
   if (failed > 0) {
     const count = countOf(failed, "plant", "plants");
     printLine(
-      `stopped at line ${line}, the store failed on ${count}: ${problem}: ` +
+      `stopped at line ${line}, the store failed on ${count} ${problem}: ` +
         "repeat the same import when the store works",
     );
     return EXIT_FAILURE;

@@ -81,7 +81,8 @@ function logSaved(
     missing.push(`${countOf(skipped, "value is", "values are")} no plant`);
   }
   if (damage !== undefined) {
-    missing.push(`${damage.ids} cannot be read: ${damage.error.message}`);
+    const { kind, message } = damage.error;
+    missing.push(`${damage.ids} cannot be read (${kind}): ${message}`);
   }
   const but = missing.map((it) => `, but ${it}`).join("");
   log.error(

@@ -158,7 +158,7 @@ function logHealth(
     log.info("store recovered", "the store has recovered");
   } else {
     const problem = `${location.name}: ${explain(error, location)}`;
-    log.error("store failing", `the store fails: ${problem}`);
+    log.error("store failing", `the store fails (${error.kind}): ${problem}`);
   }
 }
 

@@ -164,13 +164,8 @@ interface Address {
   readonly baseUrl: string | undefined;
 }
 
-/** The location of the store, with the names of its settings for messages. */
-export type StoreSetting = StoreLocation & {
-  /** The flag or variable of the location. */
-  readonly setting: string;
-  /** The flag or variable that says whether a command may create the store. */
-  readonly createSetting: string;
-};
+/** The location of the store, with the flag or variable that names it. */
+export type StoreSetting = StoreLocation & { readonly setting: string };
 
 /** The validated configuration of a run of the service. */
 export interface Config extends Address {
@@ -235,16 +230,13 @@ export class Settings {
     );
     // A path or a URL.
     const store: string | URL = this.#orDefault(SETTINGS.kv);
-    const names = {
-      setting: this.nameOf("kv"),
-      createSetting: this.nameOf("kvCreate"),
-    };
+    const setting = this.nameOf("kv");
     if (typeof store === "string") {
-      return { ...names, kind: "file", name: realPathOf(store) };
+      return { setting, kind: "file", name: realPathOf(store) };
     }
     const token = this.#ifWritten(SETTINGS.kvToken);
     if (token !== undefined) {
-      return { ...names, kind: "server", name: store.href, token };
+      return { setting, kind: "server", name: store.href, token };
     }
     throw new OperatorError(
       `${KV_TOKEN_VARIABLE} is not set: a KV Connect server needs its token`,

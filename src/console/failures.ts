@@ -5,41 +5,38 @@ import { exitStatusOf, OperatorError } from "../operator_error.ts";
 import { KV_TOKEN_VARIABLE } from "../store/open.ts";
 import type { StoreError, StoreErrorKind } from "../store/store_error.ts";
 
-/** The handbook, as a release has it. */
-const HANDBOOK = "deploy/README.md";
-
 /** What to do about a KV Connect server that fails. */
 const SERVER_ADVICE =
   `check its address, and its token in ${KV_TOKEN_VARIABLE}`;
 
 /** Returns what to do about a problem of a store. */
 function adviceFor(kind: StoreErrorKind, location: StoreSetting): string {
-  const { setting, createSetting } = location;
-  const isServer = location.kind === "server";
+  const { setting } = location;
   return {
-    "path": `check the path in ${setting}, and what is there`,
-    "no store":
-      `the store must be there, because ${createSetting} is no: check the path ` +
-      `in ${setting}, and that its disk is mounted, and see ${HANDBOOK}`,
+    "no store": `check the path in ${setting}, and that its disk is mounted`,
+    "not a store": `check the path in ${setting}, and what is there`,
     "denied":
       "let the user of this program write there; a systemd unit needs it in ReadWritePaths",
     "foreign log":
-      `do not stop a service that still runs, which may have it open, see ${HANDBOOK}`,
-    "elsewhere": "unset the variables of Deno that begin with DENO_KV",
-    "corrupt": `before you restart anything, see ${HANDBOOK}`,
+      "do not stop a service that still runs, which may have it open; put its " +
+      "database back, or move this file away; do not delete it",
+    "wrong store": "unset the variables of Deno that begin with DENO_KV",
+    "corrupt":
+      "before you restart anything, save what an export can still read",
     "newer format": "run the plant-store that stored them",
-    "lost":
-      `do not stop the service before it has saved the plants, see ${HANDBOOK}`,
+    "lost": "do not stop the service before it has saved the plants",
     "locked": "wait for that process or stop it, or use a local file system",
     "changed": "run the command again",
-    "no answer": isServer
+    "no answer": location.kind === "server"
       ? SERVER_ADVICE
       : "another process may have locked it, or its disk hangs",
-    "other": isServer ? SERVER_ADVICE : "",
+    "disk": "make room on the disk, or replace it",
+    "server": SERVER_ADVICE,
+    "unknown": "",
   }[kind];
 }
 
-/** Says what is wrong with a store, and what to do. */
+/** Returns what is wrong with a store, and what to do; the kind goes before it. */
 export function explain(
   { kind, message }: StoreError,
   location: StoreSetting,
@@ -54,7 +51,7 @@ export function storeFailure(
   error: StoreError,
 ): OperatorError {
   return new OperatorError(
-    `cannot use ${location.name}: ${explain(error, location)}`,
+    `cannot use ${location.name} (${error.kind}): ${explain(error, location)}`,
     exitStatusOf(error.isTransient),
   );
 }

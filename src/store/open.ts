@@ -115,7 +115,7 @@ export function wouldCreateStore(
     const content = inspectToCreate(name, mayCreate);
     if (content === "nothing" && !Deno.statSync(dirname(name)).isDirectory) {
       // The same message as that of a start.
-      throw new StoreError("path", "Not a directory (os error 20)");
+      throw new StoreError("not a store", "Not a directory (os error 20)");
     }
     return content !== "store";
   } catch (error) {
@@ -133,7 +133,7 @@ export function openExistingStore(
 ): Promise<KvStore> {
   return twiceIfCorrupt(() => {
     if (location.kind === "file") {
-      requireStore("path", inspect(location.name));
+      requireStore(inspect(location.name));
     }
     return open(location, readOnce, options);
   });
@@ -142,15 +142,15 @@ export function openExistingStore(
 /** Inspects the path of a file for {@link openStore}. */
 function inspectToCreate(path: string, mayCreate: boolean): PathContent {
   const content = inspect(path);
-  if (!mayCreate) requireStore("no store", content);
+  if (!mayCreate) requireStore(content);
   return content;
 }
 
-/** Requires a store at a path. @throws {StoreError} of the kind, if there is none */
-function requireStore(kind: "no store" | "path", content: PathContent): void {
+/** Requires a store at a path. @throws {StoreError} */
+function requireStore(content: PathContent): void {
   if (content === "store") return;
   const problem = content === "nothing" ? "no such file" : "it is empty";
-  throw new StoreError(kind, problem);
+  throw new StoreError("no store", problem);
 }
 
 /**
@@ -299,5 +299,5 @@ export function toServerError(error: unknown, token: string): StoreError {
   // Deno decodes values here, not on the server.
   if (recognized.kind === "newer format") return recognized;
   const masked = errorMessage(error).replaceAll(token, "[token]");
-  return new StoreError("other", truncate(toLine(masked), MESSAGE_CHARS_MAX));
+  return new StoreError("server", truncate(toLine(masked), MESSAGE_CHARS_MAX));
 }

@@ -20,16 +20,16 @@ const KINDS = {
   "newer format": { isDamage: true },
   /** Nothing was written, because another process wrote at that moment. */
   "locked": { isTransient: true },
-  /** Nothing usable is at a path. */
-  "path": {},
-  /** A path has no store, and none may be created there. */
+  /** Nothing is at a path where a store must be, or only an empty file. */
   "no store": {},
+  /** Something else is at a path, or no store can be there. */
+  "not a store": {},
   /** A file or a directory cannot be read or written. */
   "denied": {},
   /** A log of SQLite beside the file belongs to another database, or to none. */
   "foreign log": {},
   /** Deno has opened another store in place of the file. */
-  "elsewhere": {},
+  "wrong store": {},
   /**
    * A file of the open store was deleted, moved or replaced. This run cannot use the
    * store again. A restart can, if the files were put back.
@@ -39,13 +39,20 @@ const KINDS = {
   "changed": { isTransient: true, isOutcomeUnknown: true },
   /** An operation took too long. */
   "no answer": { isTransient: true, isOutcomeUnknown: true },
-  /** A full disk, a failing one, or anything unknown. */
-  "other": { isTransient: true, isOutcomeUnknown: true },
+  /** The disk is full, or it fails. */
+  "disk": { isTransient: true, isOutcomeUnknown: true },
+  /** A KV Connect server reports an error. */
+  "server": { isTransient: true, isOutcomeUnknown: true },
+  /** Anything else. */
+  "unknown": { isTransient: true, isOutcomeUnknown: true },
 } as const satisfies Readonly<Record<string, Kind>>;
 
 export type StoreErrorKind = keyof typeof KINDS;
 
-/** A store cannot be used. {@link Kind} explains the properties. */
+/**
+ * A store cannot be used. {@link Kind} explains the properties. Wherever a person reads
+ * the message, the kind is beside it: the handbook has a row for each.
+ */
 export class StoreError extends Error {
   readonly endsStore: boolean;
   readonly isDamage: boolean;
@@ -109,12 +116,17 @@ const CAUSES: readonly Cause[] = [
     words: "another process has locked it, or its file system has no locks",
   },
   {
-    kind: "path",
-    classes: [NotFound, NotADirectory, IsADirectory, FilesystemLoop],
+    kind: "no store",
+    classes: [NotFound],
+    pattern: /^No such file or directory/,
+  },
+  {
+    kind: "not a store",
+    classes: [NotADirectory, IsADirectory, FilesystemLoop],
     pattern: /not a database|unsupported file format|name too long/,
   },
   {
-    kind: "path",
+    kind: "not a store",
     pattern: /^Requires all access/,
     words: "Deno cannot open special files, or paths in /dev, /proc and /sys",
   },
@@ -129,10 +141,20 @@ const CAUSES: readonly Cause[] = [
     words: "it or its directory cannot be written",
   },
   {
-    kind: "other",
+    kind: "disk",
     // SQLite reports so, too, if there is no room for the index of the WAL.
     pattern: /disk I\/O error/,
     words: "the disk is full or fails",
+  },
+  {
+    kind: "disk",
+    pattern: /unable to open database file/,
+    words: "no file can be opened beside it: the disk has no free inode, or " +
+      "the process no free file descriptor",
+  },
+  {
+    kind: "disk",
+    pattern: /disk is full|No space left|quota exceeded|Input\/output error/,
   },
 ];
 
@@ -145,7 +167,7 @@ export function toStoreError(error: unknown): StoreError {
       pattern.test(message);
     if (isCause) return new StoreError(kind, words ?? message);
   }
-  return new StoreError("other", message);
+  return new StoreError("unknown", message);
 }
 
 /** Returns whether a thrown value is an error of the store of a kind. */

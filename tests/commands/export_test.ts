@@ -80,7 +80,7 @@ Deno.test("exportPlants() continues backwards after damage, and names the ids be
       result: 1,
       stdout: toLines(newPlants(exported)),
       stderr:
-        `${ids} cannot be read: ${why}\n${exported.length} exported, 0 skipped, others cannot be read`,
+        `${ids} cannot be read (newer format): ${why}\n${exported.length} exported, 0 skipped, others cannot be read`,
     });
     Deno.removeSync(path);
   }
@@ -110,7 +110,7 @@ Deno.test("exportPlants() writes the plants behind a key whose damage ends a lis
   // How many keys behind the damaged one cannot be found depends on its place in the
   // tree: those of two pages if it separates them. A page has fewer than 110.
   const [, before = ""] =
-    /^ids after 4999 before (\d+) cannot be read: the database is corrupt, /
+    /^ids after 4999 before (\d+) cannot be read \(corrupt\): the database is corrupt, /
       .exec(stderr) ?? [];
   const missing = Number(before) - 5_000;
   assert.ok(missing >= 1 && missing < 220, stderr);
@@ -184,7 +184,7 @@ Deno.test("exportPlants() reports plants that neither direction has reached, if 
     assert.equal(stdout, toLines(plants.slice(0, 1)));
     assert.match(
       stderr,
-      /^ids after 1 cannot be read: the database is corrupt, .*\n1 exported, 0 skipped, others cannot be read$/,
+      /^ids after 1 cannot be read \(corrupt\): the database is corrupt, .*\n1 exported, 0 skipped, others cannot be read$/,
     );
   }
 });

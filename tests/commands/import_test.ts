@@ -255,7 +255,7 @@ Deno.test("importPlants() stops if the store fails, with advice, even if other l
     `created a new store in ${path}`,
     "line 1: id: expected an integer from -9223372036854775808 to 9223372036854775807, got nothing",
     summary({ refused: 1 }),
-    "stopped at line 2, the store failed on 1 plant: it or its directory cannot be " +
+    "stopped at line 2, the store failed on 1 plant (denied): it or its directory cannot be " +
     "written: let the user of this program write there; a systemd unit needs it in ReadWritePaths: repeat " +
     "the same import when the store works",
   ]);
@@ -264,7 +264,7 @@ Deno.test("importPlants() stops if the store fails, with advice, even if other l
   const other = await importBytes(path, tooLong, options);
   assert.match(
     other.stderr,
-    /the store failed on 1 plant: it or its directory/,
+    /the store failed on 1 plant \(denied\): it or its directory/,
   );
   assert.equal(other.result, 1);
   assert.equal(store.plants.size, 0);
@@ -289,7 +289,7 @@ Deno.test("importPlants() fails if it cannot open the store", async () => {
   using directory = new TemporaryDirectory();
   await assert.rejects(
     importPlants(settings({ kv: directory.path }), "/dev/null"),
-    isStoreError("path"),
+    isStoreError("not a store"),
   );
 });
 

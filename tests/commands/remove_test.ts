@@ -77,7 +77,7 @@ for (
 Deno.test("removePlants() creates no store", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
-  const missing = isStoreError("path", "no such file");
+  const missing = isStoreError("no store", "no such file");
   await assert.rejects(removePlants(fileAt(path), [1n]), missing);
   assert.deepEqual(directory.names(), []);
 });

@@ -179,7 +179,7 @@ for (
 Deno.test("replaceStored() creates no store", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
-  const missing = isStoreError("path", "no such file");
+  const missing = isStoreError("no store", "no such file");
   await assert.rejects(replaceStored(fileAt(path), TEXT), missing);
   assert.deepEqual(directory.names(), []);
 });

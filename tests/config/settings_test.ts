@@ -244,7 +244,6 @@ Deno.test("Settings.config() reads the token of a KV Connect server, trimmed, an
   const flags = { kv: "https://kv.test/" };
   const store = {
     setting: "--kv",
-    createSetting: "--kv-create",
     kind: "server",
     name: flags.kv,
     token: SECRET,
@@ -363,9 +362,8 @@ Deno.test("Settings.store(), address() and isTls() ignore settings that they do 
     ACCESS_TOKEN: "",
   };
   const { location, host, port, baseUrl } = readConfig();
-  const createSetting = "KV_CREATE";
   const found = settings(flags, env).store();
-  assert.deepEqual(found, { ...location, createSetting });
+  assert.deepEqual(found, location);
   const other = settings(flags, { ...env, KV_PATH: "ftp://a" });
   assert.deepEqual(other.address(), { host, port, baseUrl });
   assert.ok(other.isTls());

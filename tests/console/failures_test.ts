@@ -13,22 +13,22 @@ for (
     [
       "no store",
       FILE,
-      /^x: the store must be there, because --kv-create is no: check the path in KV_PATH, and that its disk is mounted, and see deploy\/README\.md$/,
+      /^x: check the path in KV_PATH, and that its disk is mounted$/,
     ],
     [
       "foreign log",
       FILE,
-      /^x: do not stop a service that still runs, .*see deploy\/README\.md$/,
+      /^x: do not stop a service that still runs, .* do not delete it$/,
     ],
     [
       "corrupt",
       FILE,
-      /^x: before you restart anything, see deploy\/README\.md$/,
+      /^x: before you restart anything, save what an export can still read$/,
     ],
     [
       "lost",
       FILE,
-      /^x: do not stop the service before it has saved the plants, see deploy\/README\.md$/,
+      /^x: do not stop the service before it has saved the plants$/,
     ],
     [
       "locked",
@@ -37,12 +37,13 @@ for (
     ],
     ["changed", SERVER, /^x: run the command again$/],
     [
-      "elsewhere",
+      "wrong store",
       FILE,
       /^x: unset the variables of Deno that begin with DENO_KV$/,
     ],
-    ["other", FILE, /^x$/],
-    ["other", SERVER, /^x: check its address, .* in DENO_KV_ACCESS_TOKEN$/],
+    ["disk", FILE, /^x: make room on the disk, or replace it$/],
+    ["unknown", FILE, /^x$/],
+    ["server", SERVER, /^x: check its address, .* in DENO_KV_ACCESS_TOKEN$/],
     ["no answer", SERVER, /^x: check its address, .*_KV_ACCESS_TOKEN$/],
     ["newer format", SERVER, /^x: run the plant-store that stored them$/],
   ] as const

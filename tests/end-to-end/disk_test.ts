@@ -39,7 +39,7 @@ Deno.test({
       // Without a create: a probe notices it, unless its result is still current.
       await untilReady(program, 503);
       await program.printed(
-        /error: the store fails: .*plants\.db: .*disk is full/,
+        /error: the store fails \(disk\): .*plants\.db: .*disk is full/,
       );
       assert.equal(await program.metric("plant_store_up"), 0);
       await inParallel(range(101n, 100), async (id) => {
@@ -79,7 +79,7 @@ Deno.test("a service that meets corruption answers every create with 503 from th
   for (const id of range(1n, 1_000)) {
     if ((await create(id)).status === 503) break;
   }
-  await program.printed(/error: the store fails: .*corrupt/);
+  await program.printed(/error: the store fails \(corrupt\): .*corrupt/);
   for (const id of [2_000n, 2_001n]) {
     assert.equal((await create(id)).error, API_ERRORS.storeFailed.error);
   }

@@ -96,7 +96,7 @@ for (const words of COMMANDS) {
         if (words.endsWith("plants.db")) {
           // It also leaves the files of a lost store alone.
           Deno.removeSync(store);
-          await program.printed(/the store fails/);
+          await program.printed(/the store fails \(lost\)/);
         }
         program.process.kill("SIGTERM");
       }

@@ -121,7 +121,7 @@ Deno.test("import stores each line at once, stops at the next line when the stor
   const { status, stderr } = await program.ended();
   assert.match(
     stderr,
-    /^created [^\n]*\n1 created, [^\n]*\nstopped at line \d+, the store failed on \d+ plants?: it was deleted or moved: do not stop the service before [^\n]*: repeat the same import when the store works\n$/,
+    /^created [^\n]*\n1 created, [^\n]*\nstopped at line \d+, the store failed on \d+ plants? \(lost\): it was deleted or moved: do not stop the service before [^\n]*: repeat the same import when the store works\n$/,
   );
   assert.equal(status, 1);
 });

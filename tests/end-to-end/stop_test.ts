@@ -90,7 +90,7 @@ Deno.test("a stop reports a store that was deleted just before", async () => {
   const { stderr } = await program.stop();
   assert.match(
     stderr,
-    /error: the store fails: .* deleted [^]*info: stopped\n$/,
+    /error: the store fails \(lost\): .* deleted [^]*info: stopped\n$/,
   );
 });
 

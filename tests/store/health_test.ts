@@ -10,9 +10,9 @@ import { FakeClock } from "../support/fake_clock.ts";
 import { FakeStore } from "../support/fake_store.ts";
 import { LOCKED } from "../support/stores.ts";
 
-const FULL = new StoreError("other", "database or disk is full");
+const FULL = new StoreError("disk", "database or disk is full");
 const NO_ANSWER = new StoreError("no answer", "no answer within 1 s");
-const IO_ERROR = new StoreError("other", "disk I/O error");
+const IO_ERROR = new StoreError("disk", "disk I/O error");
 
 /** A store whose probe writes have the results that the test gives them. */
 class ProbedStore extends FakeStore {

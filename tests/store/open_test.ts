@@ -83,21 +83,21 @@ Deno.test("openStore() creates a store in a missing or an empty file, readable o
 Deno.test("openStore() refuses a missing directory", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("a/plants.db");
-  const missing = isStoreError("path", /^No such file or directory/);
+  const missing = isStoreError("no store", /^No such file or directory/);
   await assert.rejects(openStore(fileAt(path), true), missing);
   assert.deepEqual(directory.names(), []);
 });
 
 for (
-  const [name, open, kind] of [
-    ["openStore() that must not create", opener(false), "no store"],
-    ["openExistingStore()", openExistingStore, "path"],
+  const [name, open] of [
+    ["openStore() that must not create", opener(false)],
+    ["openExistingStore()", openExistingStore],
   ] as const
 ) {
   Deno.test(`${name} refuses a path without a store, or with the start of one, and changes nothing`, async () => {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
-    const missing = isStoreError(kind, "no such file");
+    const missing = isStoreError("no store", "no such file");
     for (const file of [directory.file("a/plants.db"), path]) {
       await assert.rejects(open(fileAt(file)), missing);
       assert.deepEqual(directory.names(), []);
@@ -108,7 +108,7 @@ for (
       const before = directory.contents();
       await assert.rejects(
         open(fileAt(path)),
-        isStoreError(kind, "it is empty"),
+        isStoreError("no store", "it is empty"),
       );
       assert.deepEqual(directory.contents(), before);
     }
@@ -238,7 +238,7 @@ Deno.test("a store does not open if Deno has opened another one in its place", a
       files: new WatchedFiles(location.name, Deno.lstatSync(location.name)),
     });
     const opening = open(fileAt(path), { connect });
-    await assert.rejects(opening, isStoreError("elsewhere"));
+    await assert.rejects(opening, isStoreError("wrong store"));
   }
 });
 
@@ -292,7 +292,7 @@ Deno.test("toServerError() puts the message of a server on one line of 200 UTF-1
 
 Deno.test("toServerError() recognizes of the errors of a server only that its plants are newer", () => {
   const malformed = new TypeError("database disk image is malformed");
-  isStoreError("other", malformed.message)(toServerError(malformed, TOKEN));
+  isStoreError("server", malformed.message)(toServerError(malformed, TOKEN));
   const newer = new RangeError("could not deserialize value");
   isStoreError("newer format", /^a newer Deno /)(toServerError(newer, TOKEN));
 });

@@ -24,10 +24,10 @@ Deno.test("retryWhileLocked() repeats an operation that meets a lock, and no oth
     return error === undefined ? Promise.resolve(7) : Promise.reject(error);
   };
   assert.equal(await retryWhileLocked(LONG_MS, operation), 7);
-  errors.push(LOCKED, new StoreError("other", "disk I/O error"), LOCKED);
+  errors.push(LOCKED, new StoreError("disk", "disk I/O error"), LOCKED);
   await assert.rejects(
     retryWhileLocked(LONG_MS, operation),
-    isStoreError("other"),
+    isStoreError("disk"),
   );
   assert.deepEqual(errors, [LOCKED]);
 });

@@ -36,18 +36,20 @@ const FAILURES: readonly (readonly [
   message: string | RegExp,
   operations: Readonly<Record<string, (path: string) => unknown>>,
 ])[] = [
-  ["path", /^(No such file|Not a directory|File name).* \(os error \d+\)$/, {
+  ["no store", /^No such file or directory \(os error \d+\)$/, {
     "a missing file": (path) => Deno.statSync(`${path}-wal`),
+  }],
+  ["not a store", /^(Not a directory|File name).* \(os error \d+\)$/, {
     "a path below a file": (path) => Deno.statSync(`${path}/a`),
     "a long name": (path) => Deno.statSync(path + "x".repeat(256)),
   }],
-  ["path", "unsupported file format", {
+  ["not a store", "unsupported file format", {
     "a damaged header"(path) {
       overwrite(path, 44, 4);
       execute(path, "SELECT * FROM kv");
     },
   }],
-  ["path", /^Deno cannot open special files/, {
+  ["not a store", /^Deno cannot open special files/, {
     "a special file": throwing(new NotCapable("Requires all access to x")),
   }],
   ["denied", /^(Permission denied|Read-only file system) \(os error \d+\)$/, {
@@ -88,19 +90,27 @@ const FAILURES: readonly (readonly [
     ),
     "a newer encoding": listAfter("UPDATE kv SET v_encoding = 9"),
   }],
-  ["other", "the disk is full or fails", {
+  ["disk", "the disk is full or fails", {
     "a disk that fails": throwing(new Error("disk I/O error")),
   }],
+  ["disk", "database or disk is full", {
+    "a full disk": throwing(new TypeError("database or disk is full")),
+  }],
+  ["disk", "No space left on device (os error 28)", {
+    "no room for a new file": throwing(
+      new Error("No space left on device (os error 28): open '/malformed'"),
+    ),
+  }],
   // A path is no problem.
-  ["other", "unable to open database file", {
+  ["disk", /^no file can be opened beside it: the disk has no free inode, or/, {
     "a path of SQLite": (path) => new DatabaseSync(`${path}/malformed`),
   }],
-  ["other", "Input/output error (os error 5)", {
+  ["disk", "Input/output error (os error 5)", {
     "a path of Deno": throwing(
       new Error("Input/output error (os error 5): stat '/malformed'"),
     ),
   }],
-  ["other", "Requires read access, run again with the --allow-read flag", {
+  ["unknown", "Requires read access, run again with the --allow-read flag", {
     "a permission of Deno": throwing(
       new NotCapable(
         'Requires read access to "/malformed", run again with the --allow-read flag',
@@ -125,18 +135,20 @@ for (const [kind, message, operations] of FAILURES) {
 
 Deno.test("a StoreError has the properties of its kind", () => {
   const expected: Readonly<Record<StoreErrorKind, readonly string[]>> = {
-    "path": [],
     "no store": [],
+    "not a store": [],
     "denied": [],
     "foreign log": [],
-    "elsewhere": [],
+    "wrong store": [],
     "corrupt": ["endsStore", "isDamage"],
     "newer format": ["isDamage"],
     "lost": ["endsStore", "isTransient", "isOutcomeUnknown"],
     "locked": ["isTransient"],
     "changed": ["isTransient", "isOutcomeUnknown"],
     "no answer": ["isTransient", "isOutcomeUnknown"],
-    "other": ["isTransient", "isOutcomeUnknown"],
+    "disk": ["isTransient", "isOutcomeUnknown"],
+    "server": ["isTransient", "isOutcomeUnknown"],
+    "unknown": ["isTransient", "isOutcomeUnknown"],
   };
   const names = [
     "endsStore",

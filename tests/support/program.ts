@@ -247,7 +247,7 @@ export async function untilReady(
  */
 export function assertRecovered({ stderr }: Ended): void {
   const states = stderr.match(
-    /error: the store fails: .*|info: the store has recovered$/gm,
+    /error: the store fails \(.*|info: the store has recovered$/gm,
   ) ??
     [];
   assert.match(states[0] ?? "", /fails/, stderr);

@@ -17,18 +17,16 @@ import { KV_ENV, KvServer } from "./kv_server.ts";
 import { TemporaryDirectory } from "./temporary.ts";
 import { inParallel } from "./waiting.ts";
 
-const CREATE = "--kv-create";
-
 /** Returns the setting of a store in a file. */
 export function fileAt(path: string, setting = "--kv"): StoreSetting {
-  return { setting, createSetting: CREATE, kind: "file", name: path };
+  return { setting, kind: "file", name: path };
 }
 
 /** Returns the setting of a store on a KV Connect server. */
 export function serverAt(url: string): StoreSetting {
   const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
   const setting = "--kv";
-  return { setting, createSetting: CREATE, kind: "server", name: url, token };
+  return { setting, kind: "server", name: url, token };
 }
 
 /** The error of an operation that met the lock of another process. */

@@ -68,7 +68,7 @@ export function inspect(path: string): PathContent {
   const suffix = SUFFIXES.find((suffix) => path.endsWith(suffix));
   if (suffix !== undefined) {
     throw new StoreError(
-      "path",
+      "not a store",
       `SQLite keeps its own files under names that end with ${suffix}`,
     );
   }
@@ -90,7 +90,7 @@ export function inspect(path: string): PathContent {
   // Deno would wait for ever on a pipe. SQLite takes a file of one byte for an empty
   // one.
   if (!database.isFile || database.size === 1) {
-    throw new StoreError("path", NOT_A_STORE);
+    throw new StoreError("not a store", NOT_A_STORE);
   }
   const isAlone = [journal, wal, index].every((it) => it === undefined);
   return inspectTables(path, isAlone);
@@ -143,7 +143,9 @@ function inspectTables(path: string, isAlone: boolean): PathContent {
     const tables = database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => name);
     if (tables.every((table) => table === FIRST_TABLE)) return "empty";
-    if (!tables.includes(TABLE)) throw new StoreError("path", NOT_A_STORE);
+    if (!tables.includes(TABLE)) {
+      throw new StoreError("not a store", NOT_A_STORE);
+    }
     for (const rows of READ_BY_DENO) {
       const other = database.prepare(`SELECT 1 FROM ${rows} LIMIT 1`).get();
       if (other !== undefined) throw corrupt();
@@ -152,7 +154,7 @@ function inspectTables(path: string, isAlone: boolean): PathContent {
     const converted = toStoreError(error);
     // A read-only connection is denied, too, if a journal must be rolled back. Opening
     // the store reports other errors, such as a lock.
-    const isRefused = ["path", "corrupt"].includes(converted.kind) ||
+    const isRefused = ["not a store", "corrupt"].includes(converted.kind) ||
       (isAlone && converted.kind === "denied");
     if (isRefused) throw converted;
   }

@@ -52,7 +52,7 @@ export class WatchedFiles {
       // Both are beside every database that Deno has open.
       if (file === undefined) {
         throw new StoreError(
-          "elsewhere",
+          "wrong store",
           "Deno has opened another store in its place",
         );
       }

@@ -64,10 +64,10 @@ const REFUSED: readonly [
   message: RegExp,
   places: Readonly<Record<string, Make>>,
 ][] = [
-  ["path", /^file is not a database$/, {
+  ["not a store", /^file is not a database$/, {
     "a text": (path) => Deno.writeTextFileSync(path, "Monstera\n".repeat(200)),
   }],
-  ["path", NO_STORE, {
+  ["not a store", NO_STORE, {
     "one byte": (path) => Deno.writeTextFileSync(path, "a"),
     "a pipe": aPipe,
     "a link to nothing": (path) => Deno.symlinkSync("missing.db", path),
@@ -76,7 +76,7 @@ const REFUSED: readonly [
       `${FIRST_TABLE}; CREATE TABLE plants (id)`,
     ),
   }],
-  ["path", /^Is a directory .*: \S+plants\.db(-wal|-shm|-journal)?$/, {
+  ["not a store", /^Is a directory .*: \S+plants\.db(-wal|-shm|-journal)?$/, {
     "a directory": (path) => Deno.mkdirSync(path),
     // Deno panics if it cannot write one of these. Nobody can write a directory.
     "a log that cannot be written": aStore((it) => Deno.mkdirSync(`${it}-wal`)),
@@ -87,7 +87,7 @@ const REFUSED: readonly [
       Deno.mkdirSync(`${it}-journal`)
     ),
   }],
-  ["path", /^Too many levels of symbolic links .*: \S+plants\.db$/, {
+  ["not a store", /^Too many levels of symbolic links .*: \S+plants\.db$/, {
     "a link to itself": (path) => Deno.symlinkSync("plants.db", path),
   }],
   ["foreign log", FOREIGN, {
@@ -138,9 +138,9 @@ Deno.test("inspect() refuses a name that SQLite has for its own files, whatever 
     const path = directory.file(`plants.db${suffix}`);
     const message =
       `SQLite keeps its own files under names that end with ${suffix}`;
-    assert.throws(() => inspect(path), isStoreError("path", message));
+    assert.throws(() => inspect(path), isStoreError("not a store", message));
     await makeStore(path);
-    assert.throws(() => inspect(path), isStoreError("path", message));
+    assert.throws(() => inspect(path), isStoreError("not a store", message));
   }
 });
 
