@@ -4,31 +4,20 @@ import { BodyReader } from "./http/body.ts";
 import { Door } from "./http/door.ts";
 import { RequestHandler } from "./http/handler.ts";
 import { Committer } from "./store/committer.ts";
-import {
-  type CheckedStore,
-  type HealthListener,
-  StoreHealth,
-} from "./store/health.ts";
+import { type HealthListener, StoreHealth } from "./store/health.ts";
 import type { Store } from "./store/kv_store.ts";
+import type { StoreError } from "./store/store_error.ts";
 import type { Log } from "./telemetry/log.ts";
 import { Metrics } from "./telemetry/metrics.ts";
 
-/** The store of a service. */
-interface ServiceStore extends Store, CheckedStore {
-  readonly databaseBytes: number | undefined;
-}
-
-/** What a service needs besides its store. */
-interface ServiceConfig {
+/** What a service needs. */
+interface ServiceOptions {
+  readonly store: Store;
   readonly tokens: AcceptedTokens;
   readonly log: Log;
   /** The public address, without a trailing slash. */
   readonly baseUrl: string;
   readonly onHealthChange: HealthListener;
-}
-
-/** What tests replace. */
-interface ServiceOptions {
   readonly clock?: Clock;
   /** Waits before a commit that met a lock is repeated. */
   readonly pause?: () => Promise<void>;
@@ -43,26 +32,28 @@ export class Service {
   readonly #handler: RequestHandler;
 
   constructor(
-    store: ServiceStore,
-    { tokens, log, baseUrl, onHealthChange }: ServiceConfig,
-    { clock = SYSTEM_CLOCK, pause }: ServiceOptions = {},
+    {
+      store,
+      tokens,
+      log,
+      baseUrl,
+      onHealthChange,
+      clock = SYSTEM_CLOCK,
+      pause,
+    }: ServiceOptions,
   ) {
     const metrics = new Metrics();
-    const health = new StoreHealth(store, onHealthChange, clock);
+    const health = new StoreHealth({ store, onChange: onHealthChange, clock });
     this.#health = health;
     this.#door = new Door(log, clock);
-    this.#committer = new Committer(
-      store,
-      {
-        committed(startMs) {
-          metrics.observeCommit((clock() - startMs) / 1000);
-          health.committed(startMs);
-        },
-        commitFailed: (error) => health.commitFailed(error),
+    const listener = {
+      committed(startMs: number) {
+        metrics.observeCommit((clock() - startMs) / 1000);
+        health.committed(startMs);
       },
-      clock,
-      pause,
-    );
+      commitFailed: (error: StoreError) => health.commitFailed(error),
+    };
+    this.#committer = new Committer({ store, listener, clock, pause });
     this.#bodies = new BodyReader(clock);
     this.#handler = new RequestHandler({
       tokens,

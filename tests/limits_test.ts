@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { serialize } from "node:v8";
 import { STOP_RETRY_MS } from "../src/api_errors.ts";
-import { LINE_BYTES_MAX } from "../src/commands/lines.ts";
-import { REPLIES_MS_MAX } from "../src/commands/serve.ts";
+import { LINE_BYTES_MAX } from "../src/console/lines.ts";
+import { LAST_REPLIES_MS_MAX } from "../src/commands/serve.ts";
 import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
@@ -34,7 +34,7 @@ Deno.test("every plant of an import fits a commit", () => {
 
 Deno.test("a drain and the wait of a client are longer than what they include", () => {
   // Clients retry after a drain: a commit that starts with it, and its reply.
-  assert.ok(COMMIT_MS_MAX + SWEEP_MS + REPLIES_MS_MAX <= STOP_RETRY_MS);
+  assert.ok(COMMIT_MS_MAX + SWEEP_MS + LAST_REPLIES_MS_MAX <= STOP_RETRY_MS);
   // Clients wait longer for a reply than the body and the commit may take.
   for (const [language, waitMs] of Object.entries(replyMsMax())) {
     assert.ok(

@@ -1,5 +1,4 @@
 import { SYSTEM_CLOCK } from "../clock.ts";
-import type { StoreSetting } from "../config/settings.ts";
 import { explain } from "../console/failures.ts";
 import {
   eraseProgress,
@@ -10,14 +9,18 @@ import {
 import { EXIT_FAILURE } from "../operator_error.ts";
 import { formatNewPlant, type Plant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import { openExistingStore, type OpenOptions } from "../store/open.ts";
+import { openExistingStore, type StoreLocation } from "../store/open.ts";
 import { getPlant } from "../store/plants.ts";
 import { type Damage, readAll } from "../store/read_all.ts";
+
+/** What tests replace. */
+interface ExportOptions {
+  readonly open?: (location: StoreLocation) => Promise<KvStore>;
+}
 
 /**
  * Writes plants to stdout, one NewPlant per line: those of some ids, or all in
  * the order of ids. Plants after damage follow in descending order.
- * @param open replaced by tests
  * @returns the exit status: 1 if an id or an entry of the store has no plant, or
  * if plants cannot be read
  * @throws {StoreError} also when a part of the plants is written
@@ -25,15 +28,12 @@ import { type Damage, readAll } from "../store/read_all.ts";
  * @throws {Deno.errors.BrokenPipe} if the reader has closed the pipe
  */
 export async function exportPlants(
-  location: StoreSetting,
+  location: StoreLocation,
   ids: readonly bigint[],
-  open: (
-    location: StoreSetting,
-    options: OpenOptions,
-  ) => Promise<KvStore> = openExistingStore,
+  { open = openExistingStore }: ExportOptions = {},
 ): Promise<number> {
   const selected = new Set(ids);
-  const store = await open(location, { onDelay: printLine });
+  const store = await open(location);
   const startMs = SYSTEM_CLOCK();
   // On a terminal the plants themselves show the progress.
   const isPiped = !Deno.stdout.isTerminal();
@@ -71,8 +71,9 @@ export async function exportPlants(
     store.close();
   }
   if (damage !== undefined) {
-    const why = explain(damage.error, location);
-    printLine(`${damage.ids} cannot be read (${damage.error.kind}): ${why}`);
+    const { ids, error } = damage;
+    const problem = explain(error, location);
+    printLine(`${ids} cannot be read (${error.kind}): ${problem}`);
   }
   if (skipped === 0 && damage === undefined) return 0;
   const missing = damage === undefined ? "" : ", others cannot be read";

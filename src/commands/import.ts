@@ -1,5 +1,5 @@
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
-import type { Settings, StoreSetting } from "../config/settings.ts";
+import type { Settings } from "../config/settings.ts";
 import { explain } from "../console/failures.ts";
 import { eraseProgress, printLine, showProgress } from "../console/output.ts";
 import { COMMIT_MS_MAX, SWEEP_MS } from "../limits.ts";
@@ -12,23 +12,18 @@ import {
 import type { NewPlant } from "../plant/plant.ts";
 import { Committer } from "../store/committer.ts";
 import type { Store } from "../store/kv_store.ts";
-import { type OpenOptions, openStore } from "../store/open.ts";
+import { openStore, type StoreLocation } from "../store/open.ts";
+import type { StoreError } from "../store/store_error.ts";
 import { countOf } from "../text.ts";
-import { isTooLong, parseLine, readLines } from "./lines.ts";
-
-/** A store for the plants of an import. */
-interface ImportStore extends Store {
-  close(): void;
-}
+import { isTooLong, parseLine, readLines } from "../console/lines.ts";
 
 /** What tests replace. */
 export interface ImportOptions {
   readonly clock?: Clock;
   readonly open?: (
-    location: StoreSetting,
+    location: StoreLocation,
     mayCreate: boolean,
-    options: OpenOptions,
-  ) => Promise<{ readonly store: ImportStore; readonly isNew: boolean }>;
+  ) => Promise<{ readonly store: Store; readonly isNew: boolean }>;
 }
 
 /**
@@ -49,18 +44,17 @@ export async function importPlants(
   const mayCreate = settings.mayCreateStore();
   // Before the store: an import without its file creates none.
   const input = openInput(path);
-  const { store, isNew } = await open(location, mayCreate, {
-    onDelay: printLine,
-  });
+  const { store, isNew } = await open(location, mayCreate);
   // A mistyped path would otherwise look like success.
   if (isNew) printLine(`created a new store in ${location.name}`);
   const counts = { stored: 0, replayed: 0, conflict: 0, refused: 0, failed: 0 };
   let problem = "";
-  const committer = new Committer(store, {
+  const listener = {
     committed() {},
-    commitFailed: (error) =>
+    commitFailed: (error: StoreError) =>
       problem = `(${error.kind}): ${explain(error, location)}`,
-  }, clock);
+  };
+  const committer = new Committer({ store, listener, clock });
 
   const startMs = clock();
   let settledMs = startMs;

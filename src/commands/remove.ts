@@ -1,26 +1,29 @@
-import type { StoreSetting } from "../config/settings.ts";
 import { printLine } from "../console/output.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import { openExistingStore } from "../store/open.ts";
+import { openExistingStore, type StoreLocation } from "../store/open.ts";
 import { removePlant } from "../store/plants.ts";
 import { StoreError } from "../store/store_error.ts";
 import { countOf } from "../text.ts";
 
+/** What tests replace. */
+interface RemoveOptions {
+  readonly remove?: (store: KvStore, id: bigint) => Promise<boolean>;
+}
+
 /**
  * Removes plants from the store, while a service uses it or not.
  * @param ids one or more ids
- * @param remove replaced by tests
  * @returns the exit status: 1 if an id has no plant
  * @throws {StoreError}
  */
 export async function removePlants(
-  location: StoreSetting,
+  location: StoreLocation,
   ids: readonly bigint[],
-  remove: (store: KvStore, id: bigint) => Promise<boolean> = removePlant,
+  { remove = removePlant }: RemoveOptions = {},
 ): Promise<number> {
   const selected = new Set(ids);
-  const store = await openExistingStore(location, { onDelay: printLine });
+  const store = await openExistingStore(location);
   let removed = 0;
   try {
     for (const id of selected) {

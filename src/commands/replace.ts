@@ -1,36 +1,36 @@
-import type { StoreSetting } from "../config/settings.ts";
 import { printLine } from "../console/output.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import type { NewPlant } from "../plant/plant.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import { openExistingStore } from "../store/open.ts";
+import { openExistingStore, type StoreLocation } from "../store/open.ts";
 import { type Change, replacePlant } from "../store/plants.ts";
 import { StoreError } from "../store/store_error.ts";
 import { countOf } from "../text.ts";
-import { parseLine, readLines } from "./lines.ts";
+import { parseLine, readLines } from "../console/lines.ts";
+
+/** What tests replace. */
+interface ReplaceOptions {
+  readonly replace?: (store: KvStore, plant: NewPlant) => Promise<Change>;
+}
 
 /**
  * Stores a plant in place of the one with its id, while a service uses the store or
  * not. A value that is not a plant, or cannot be decoded, is replaced, too.
  * @param operand a NewPlant as JSON, or `-` for a line of stdin
- * @param replace replaced by tests
  * @returns the exit status: 1 if the id has no plant; then nothing is created
  * @throws {OperatorError} if the operand is not one NewPlant
  * @throws {StoreError}
  */
 export async function replaceStored(
-  location: StoreSetting,
+  location: StoreLocation,
   operand: string,
-  replace: (
-    store: KvStore,
-    newPlant: NewPlant,
-  ) => Promise<Change> = replacePlant,
+  { replace = replacePlant }: ReplaceOptions = {},
 ): Promise<number> {
   const newPlant = operand === "-"
     ? await readStdin()
     : requirePlant(parseLine(new TextEncoder().encode(operand)));
   const { id } = newPlant;
-  const store = await openExistingStore(location, { onDelay: printLine });
+  const store = await openExistingStore(location);
   let replaced = 0;
   try {
     const change = await replace(store, newPlant);

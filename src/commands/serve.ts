@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { fingerprintsOf } from "../config/fingerprint.ts";
-import type { Settings, StoreSetting } from "../config/settings.ts";
+import type { Config, Settings } from "../config/settings.ts";
 import { reportStart } from "../console/start_report.ts";
 import { explain } from "../console/failures.ts";
 import { stopSignal } from "../console/signals.ts";
@@ -9,15 +9,16 @@ import { clientOriginOf } from "../http/origin.ts";
 import { listen, tryToListen } from "../http/server.ts";
 import { SWEEP_MS } from "../limits.ts";
 import { EXIT_FAILURE, fileFailure, OperatorError } from "../operator_error.ts";
+import { saveLostStore } from "../save_lost.ts";
 import { Service } from "../service.ts";
-import { openStore } from "../store/open.ts";
+import type { KvStore } from "../store/kv_store.ts";
+import { openStore, type StoreLocation } from "../store/open.ts";
 import { isOfKind, type StoreError } from "../store/store_error.ts";
 import { Log } from "../telemetry/log.ts";
 import { countOf, errorMessage } from "../text.ts";
-import { saveLostStore } from "./save_lost.ts";
 
 /** Time for the last replies to leave when the service stops. */
-export const REPLIES_MS_MAX = 1_000;
+export const LAST_REPLIES_MS_MAX = 1_000;
 
 /**
  * Runs the service until a signal stops it.
@@ -44,64 +45,80 @@ export async function serve(settings: Settings): Promise<number> {
   tryToListen(config);
   // A signal also ends a start that waits for its store.
   const opened = await Promise.race([
-    openStore(config.location, config.mayCreateStore, {
-      onDelay: (reason) => log.info("store opening", reason),
-    }),
+    openStore(config.location, config.mayCreateStore),
     stop.then(() => undefined),
   ]);
   if (opened === undefined) return 0;
   const { store, isNew } = opened;
-  let exitStatus = 0;
-  /** Settles when the plants of a lost store are saved. */
-  let saving: Promise<void> | undefined;
-  try {
-    // The port may be 0, so the address of the service is known only when it listens.
-    // No request arrives before there is a service: there is no `await` in between.
-    const server = listen(config, log, {
-      handle: (request) => service.handle(request),
-      isBusy: () => service.creates > 0,
-    });
-    const baseUrl = config.baseUrl ?? clientOriginOf(server.address);
-    const service = new Service(store, {
-      tokens,
-      log,
-      baseUrl,
-      onHealthChange(error) {
-        logHealth(error, config.location, log);
-        if (!isOfKind(error, "lost")) return;
-        saving = saveLostStore(store, config.location.name, { log, stop });
-      },
-    });
-    const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
-    reportStart(log, config, {
-      address: server.address,
-      baseUrl,
-      isNewStore: isNew,
-      generatedToken,
-    });
-
-    const reason = await Promise.race([stop, server.stuck]);
-    if (reason === undefined) {
-      exitStatus = EXIT_FAILURE;
-      log.error(
-        "listener stuck",
-        "no file descriptor is free for new connections: the service needs a restart",
-      );
-    }
-    log.info("stopping", `${reason ?? "no descriptors"}: draining`);
-    const closed = server.shutdown();
-    await service.drain();
-    // A client that never completes its request keeps its connection open.
-    await Promise.race([closed, sleep(REPLIES_MS_MAX)]);
-    // Log what has happened to the store since the last sweep.
-    service.sweep();
-    clearInterval(sweeping);
-    await saving;
-  } finally {
-    store.close();
-  }
+  const run = { store, isNew, config, log, tokens, generatedToken, stop };
+  const exitStatus = await serveStore(run).finally(() => store.close());
   log.info("stopped", "stopped");
   return exitStatus;
+}
+
+/** What a run of the service needs. */
+interface Run {
+  readonly store: KvStore;
+  /** Whether this start created the store. */
+  readonly isNew: boolean;
+  readonly config: Config;
+  readonly log: Log;
+  readonly tokens: AcceptedTokens;
+  readonly generatedToken: string | undefined;
+  /** Resolves when the service must stop. */
+  readonly stop: Promise<Deno.Signal>;
+}
+
+/** Serves an open store until the service stops. Returns the exit status. */
+async function serveStore(
+  { store, isNew, config, log, tokens, generatedToken, stop }: Run,
+): Promise<number> {
+  // If the port is 0, the service can know its address only from the server. The
+  // server calls no handler before the service is there: nothing awaits in between.
+  const server = listen(config, log, {
+    handle: (request) => service.handle(request),
+    isBusy: () => service.creates > 0,
+  });
+  const { address } = server;
+  const baseUrl = config.baseUrl ?? clientOriginOf(address);
+  /** Settles when the plants of a lost store are saved. */
+  let saving: Promise<void> | undefined;
+  const service = new Service({
+    store,
+    tokens,
+    log,
+    baseUrl,
+    onHealthChange(error) {
+      logHealth(error, config.location, log);
+      if (!isOfKind(error, "lost")) return;
+      saving = saveLostStore(store, config.location.name, { log });
+    },
+  });
+  const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
+  reportStart(log, config, {
+    address,
+    baseUrl,
+    isNewStore: isNew,
+    generatedToken,
+  });
+
+  const signal = await Promise.race([stop, server.stuck]);
+  if (signal === undefined) {
+    log.error(
+      "listener stuck",
+      "no file descriptor is free for new connections: the service needs a restart",
+    );
+  }
+  log.info("stopping", `${signal ?? "no descriptors"}: draining`);
+  const closed = server.shutdown();
+  await service.drain();
+  // A client that never completes its request keeps its connection open.
+  await Promise.race([closed, sleep(LAST_REPLIES_MS_MAX)]);
+  clearInterval(sweeping);
+  // The store may have been lost since the last sweep.
+  service.sweep();
+  await saving;
+  return signal === undefined ? EXIT_FAILURE : 0;
 }
 
 /** Reloads the token file; an invalid file changes nothing. */
@@ -120,14 +137,14 @@ function reload(
     const tokens = settings.tokens();
     accepted.replace(tokens);
     const count = countOf(tokens.length, "token", "tokens");
-    const which = fingerprintsOf(tokens);
+    const names = fingerprintsOf(tokens);
     log.info(
       "tokens reloaded",
-      `reloaded ${count} from ${tokenFile}: ${which}`,
+      `reloaded ${count} from ${tokenFile}: ${names}`,
     );
   } catch (error) {
-    const why = errorMessage(error);
-    log.error("tokens kept", `the tokens did not change: ${why}`);
+    const problem = errorMessage(error);
+    log.error("tokens kept", `the tokens did not change: ${problem}`);
   }
 }
 
@@ -151,7 +168,7 @@ function requireRegularFile(setting: string, path: string): void {
 /** Logs that the store has started to fail, or that it works again. */
 function logHealth(
   error: StoreError | undefined,
-  location: StoreSetting,
+  location: StoreLocation,
   log: Log,
 ): void {
   if (error === undefined) {

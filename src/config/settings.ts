@@ -164,9 +164,6 @@ interface Address {
   readonly baseUrl: string | undefined;
 }
 
-/** The location of the store, with the flag or variable that names it. */
-export type StoreSetting = StoreLocation & { readonly setting: string };
-
 /** The validated configuration of a run of the service. */
 export interface Config extends Address {
   readonly logFormat: LogFormat;
@@ -175,7 +172,7 @@ export interface Config extends Address {
   readonly tokens: readonly string[];
   readonly tokenFile: string | undefined;
   /** Where the store is. */
-  readonly location: StoreSetting;
+  readonly location: StoreLocation;
   /** Whether a missing or an empty file may become the store. */
   readonly mayCreateStore: boolean;
 }
@@ -222,7 +219,7 @@ export class Settings {
   }
 
   /** Reads the location of the store. @throws {OperatorError} */
-  store(): StoreSetting {
+  store(): StoreLocation {
     this.#refuse(
       "open another store",
       "DENO_KV_DB_MODE",

@@ -1,8 +1,8 @@
 /** Failures that commands report, with advice for the operator. */
-import type { SettingKey, Settings, StoreSetting } from "../config/settings.ts";
+import type { SettingKey, Settings } from "../config/settings.ts";
 import type { ListenError } from "../http/server.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
-import { KV_TOKEN_VARIABLE } from "../store/open.ts";
+import { KV_TOKEN_VARIABLE, type StoreLocation } from "../store/open.ts";
 import type { StoreError, StoreErrorKind } from "../store/store_error.ts";
 
 /** What to do about a KV Connect server that fails. */
@@ -10,7 +10,7 @@ const SERVER_ADVICE =
   `check its address, and its token in ${KV_TOKEN_VARIABLE}`;
 
 /** Returns what to do about a problem of a store. */
-function adviceFor(kind: StoreErrorKind, location: StoreSetting): string {
+function adviceFor(kind: StoreErrorKind, location: StoreLocation): string {
   const { setting } = location;
   return {
     "no store": `check the path in ${setting}, and that its disk is mounted`,
@@ -39,7 +39,7 @@ function adviceFor(kind: StoreErrorKind, location: StoreSetting): string {
 /** Returns what is wrong with a store, and what to do; the kind goes before it. */
 export function explain(
   { kind, message }: StoreError,
-  location: StoreSetting,
+  location: StoreLocation,
 ): string {
   const advice = adviceFor(kind, location);
   return advice === "" ? message : `${message}: ${advice}`;
@@ -47,7 +47,7 @@ export function explain(
 
 /** Converts an error of the store that ends a command. */
 export function storeFailure(
-  location: StoreSetting,
+  location: StoreLocation,
   error: StoreError,
 ): OperatorError {
   return new OperatorError(

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import { COMMIT_MS_MAX } from "../limits.ts";
 import {
   countChars,
@@ -31,6 +31,15 @@ export interface CommitListener {
   committed(startMs: number): void;
   /** A commit failed or timed out. */
   commitFailed(error: StoreError): void;
+}
+
+/** What group commit needs. */
+export interface CommitterOptions {
+  readonly store: Store;
+  readonly listener: CommitListener;
+  readonly clock?: Clock;
+  /** Waits before a commit that met a lock is repeated. */
+  readonly pause?: (() => Promise<void>) | undefined;
 }
 
 /** A request to create a plant. */
@@ -71,12 +80,9 @@ export class Committer {
   /** The lock of another process, if the last operation of any batch met it. */
   #lock: StoreError | undefined;
 
-  /** @param pause waits before a commit that met a lock is repeated */
   constructor(
-    store: Store,
-    listener: CommitListener,
-    clock: Clock,
-    pause = pauseForLock,
+    { store, listener, clock = SYSTEM_CLOCK, pause = pauseForLock }:
+      CommitterOptions,
   ) {
     this.#store = store;
     this.#listener = listener;
@@ -104,15 +110,14 @@ export class Committer {
   }
 
   /**
-   * Starts commits for the queue. While a create depends on a commit in flight, the
-   * next commit starts only when `plantsMax` plants are queued, because a commit has a
-   * high fixed cost. A commit whose creates have all expired may never end, so it does
-   * not delay the next one.
+   * Starts commits for the queue. A commit has a high fixed cost, so while creates wait
+   * for a commit in flight, the next one starts only when its batch is full.
    */
   #startCommits(): void {
     const { plantsMax } = this.#store.commitBounds;
     while (this.#queue.size > 0 && this.#hasRoom()) {
-      if (this.#queue.size < plantsMax && this.#isPendingInFlight()) return;
+      const isFull = this.#queue.size >= plantsMax;
+      if (!isFull && this.#isAwaited()) return;
       this.#process(this.#takeBatch());
     }
   }
@@ -139,8 +144,11 @@ export class Committer {
     return this.#inFlight.size < this.#store.commitBounds.inFlightMax;
   }
 
-  /** Whether a create depends on a commit in flight. */
-  #isPendingInFlight(): boolean {
+  /**
+   * Whether creates wait for a commit in flight. If all of its creates have expired, a
+   * commit may never end, and delays no other.
+   */
+  #isAwaited(): boolean {
     return this.#inFlight.values().some((batch) => batch.some(isPending));
   }
 
@@ -232,18 +240,17 @@ export class Committer {
    */
   expire(): void {
     const latestMs = this.#clock() - COMMIT_MS_MAX;
-    const expired = [...this.#inFlight].flat().concat(...this.#queue.values())
-      .filter((write) => write.arrivedMs <= latestMs && isPending(write));
+    const writes = [...this.#inFlight].flat().concat(...this.#queue.values());
+    const expired = writes.filter(isPending)
+      .filter(({ arrivedMs }) => arrivedMs <= latestMs);
     for (const write of expired) {
       this.#settle(write, () => "failed");
-      // Another write of this id may be queued by now.
+      // A write in flight is not in the queue, but another one of its id may be.
       if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
     }
-    // The creates that have expired no longer delay the next commit.
     this.#startCommits();
-    // Commits that may never end can leave no room for others. This is a failure even
-    // while no create arrives.
-    const isStalled = !this.#hasRoom() && !this.#isPendingInFlight();
+    // Whether commits that may never end leave no room for others.
+    const isStalled = !this.#hasRoom() && !this.#isAwaited();
     if (expired.length > 0 || isStalled) {
       this.#listener.commitFailed(this.#lock ?? noAnswer(COMMIT_MS_MAX));
     }

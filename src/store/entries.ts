@@ -27,10 +27,7 @@ const PLANTS = "plants";
 /** Maximum keys in one read: Deno KV's limit for `getMany`. */
 const READ_KEYS_MAX = 10;
 
-/**
- * Keys that a listing fetches at once: Deno KV's limit. It is more than a run of ids can
- * span: see {@link RUN_GAP_MAX}.
- */
+/** Keys that a listing fetches at once, more than any run has: Deno KV's limit. */
 export const LIST_KEYS_MAX = 1_000;
 
 /** Minimum ids in a run: one listing costs about as much as so many reads. */
@@ -105,10 +102,9 @@ function isUndecodable(error: unknown): boolean {
 /**
  * Reads the entries of ids, and possibly those of ids between them.
  *
- * Clients often repeat their last creates, and the ids of these are close to each
- * other. One listing reads such a run of ids. It costs SQLite a quarter of what it
- * costs to read them one by one. Measured, as a share of the rate of creates
- * without repeats:
+ * Ids that are close to each other are a run, and one listing reads a run: this costs
+ * SQLite a quarter of single reads. Clients that repeat their last creates have such
+ * ids. Measured, as a share of the rate of creates without repeats:
  *
  * | the clients repeat             | with listings | without |
  * | ------------------------------ | ------------- | ------- |

@@ -1,4 +1,5 @@
-import type { Clock } from "../clock.ts";
+import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
+import type { Store } from "./kv_store.ts";
 import { retryWhileLocked } from "./retry.ts";
 import { noAnswer, StoreError } from "./store_error.ts";
 
@@ -14,12 +15,11 @@ export const PROBE_MS = 1_000;
 /** Called when the store starts to fail, fails in another way, or has recovered. */
 export type HealthListener = (error: StoreError | undefined) => void;
 
-/** A store whose health can be checked. Both methods throw a `StoreError` if they fail. */
-export interface CheckedStore {
-  /** Verifies that no file of the store was deleted, moved or replaced. */
-  verifyFiles(): void;
-  /** Verifies all files, and performs a no-op write, which may never be answered. */
-  probe(): Promise<void>;
+/** What the health of a store needs. */
+export interface HealthOptions {
+  readonly store: Store;
+  readonly onChange: HealthListener;
+  readonly clock?: Clock;
 }
 
 /**
@@ -31,7 +31,7 @@ export interface CheckedStore {
  * the last failure. So a store that fails now and then does not recover in between.
  */
 export class StoreHealth {
-  readonly #store: CheckedStore;
+  readonly #store: Store;
   readonly #onChange: HealthListener;
   readonly #clock: Clock;
   #error: StoreError | undefined;
@@ -40,10 +40,10 @@ export class StoreHealth {
   #probeMs = -Infinity;
   /** Resolves when the last probe has its result. */
   #probed: Promise<void> | undefined;
-  /** Whether the store has not answered its write, also after the time limit. */
+  /** Whether the write of the last probe has no answer yet. */
   #isUnanswered = false;
 
-  constructor(store: CheckedStore, onChange: HealthListener, clock: Clock) {
+  constructor({ store, onChange, clock = SYSTEM_CLOCK }: HealthOptions) {
     this.#store = store;
     this.#onChange = onChange;
     this.#clock = clock;
@@ -82,17 +82,18 @@ export class StoreHealth {
 
   /**
    * Probes whether a create would be stored now. Callers share a probe for
-   * {@link PROBE_MS}, which is also its time limit. From then on, a store that has not
-   * answered counts as failing, and the next probe starts only after its answer.
+   * {@link PROBE_MS}, which is also its time limit. A write that the store has not
+   * answered by then is the last one until its answer: meanwhile the store is failing.
    * @returns the error, or `undefined` if the store is healthy
    */
   async probe(): Promise<StoreError | undefined> {
     const nowMs = this.#clock();
-    const isOver = nowMs - this.#probeMs >= PROBE_MS;
-    if (isOver && this.#isUnanswered) this.#failed(noAnswer(PROBE_MS));
-    else if (isOver) {
-      this.#probeMs = nowMs;
-      this.#probed = this.#probeFrom(nowMs);
+    if (nowMs - this.#probeMs >= PROBE_MS) {
+      if (this.#isUnanswered) this.#failed(noAnswer(PROBE_MS));
+      else {
+        this.#probeMs = nowMs;
+        this.#probed = this.#probeFrom(nowMs);
+      }
     }
     await this.#probed;
     return this.#error;

@@ -1,7 +1,7 @@
 import type { NewPlant } from "../plant/plant.ts";
 import { type DenoKv, keyOf, type PlantsById, readPlants } from "./entries.ts";
 import type { WatchedFiles } from "./files/watch.ts";
-import type { StoreError } from "./store_error.ts";
+import { isOfKind, type StoreError } from "./store_error.ts";
 
 /** The bounds of commits to a store. */
 export interface CommitBounds {
@@ -12,12 +12,14 @@ export interface CommitBounds {
 }
 
 /**
- * What a create needs of a store. Both methods throw a `StoreError` if they fail, of
- * the kind "locked" if another process writes. They have no time limit, and an answer
- * may never come.
+ * What the service uses of an open store. Every method throws a `StoreError` if it
+ * fails, of the kind "locked" if another process writes. None has a time limit: a KV
+ * Connect server may never answer.
  */
 export interface Store {
   readonly commitBounds: CommitBounds;
+  /** Size of the database file; `undefined` if the store is not in a file. */
+  readonly databaseBytes: number | undefined;
 
   /**
    * Writes plants within {@link commitBounds}, all or none.
@@ -33,6 +35,18 @@ export interface Store {
    * be decoded.
    */
   read(ids: readonly bigint[]): Promise<PlantsById>;
+
+  /**
+   * Verifies that no file of the store was deleted, moved or replaced. This slows the
+   * next commit, so it is done at intervals.
+   */
+  verifyFiles(): void;
+
+  /** Verifies all files, and performs a no-op write. */
+  probe(): Promise<void>;
+
+  /** Closes the store. The outcomes of pending operations are lost. */
+  close(): void;
 }
 
 /** An open Deno KV, and what depends on where it is; `open.ts` makes it. */
@@ -84,7 +98,6 @@ export class KvStore implements Store {
     return this.#connection.repeatsWrites;
   }
 
-  /** Size of the database file; `undefined` if the store is not in a file. */
   get databaseBytes(): number | undefined {
     return this.#connection.files?.databaseBytes;
   }
@@ -105,7 +118,6 @@ export class KvStore implements Store {
     return this.run((kv) => readPlants(kv, ids));
   }
 
-  /** Verifies all files, and performs a no-op write. @throws {StoreError} */
   async probe(): Promise<void> {
     this.verifyFiles();
     await this.run((kv) =>
@@ -113,11 +125,6 @@ export class KvStore implements Store {
     );
   }
 
-  /**
-   * Verifies that no file of the store was deleted, moved or replaced. This slows the
-   * next commit, so it is done at intervals.
-   * @throws {StoreError}
-   */
   verifyFiles(): void {
     try {
       this.#requireOpen();
@@ -161,8 +168,16 @@ export class KvStore implements Store {
     }
   }
 
-  /** Closes the store. The outcomes of pending operations are lost. */
+  /**
+   * Leaves a lost store open until the process ends: closing it, SQLite would copy its
+   * log into whatever is at the path by now, or delete the log there.
+   */
   close(): void {
+    try {
+      this.verifyFiles();
+    } catch (error) {
+      if (isOfKind(error, "lost")) return;
+    }
     this.#connection.kv.close();
   }
 

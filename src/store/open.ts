@@ -15,23 +15,19 @@ import { isDamage, StoreError, toStoreError } from "./store_error.ts";
 /** The variable with the token of a KV Connect server: Deno's own. */
 export const KV_TOKEN_VARIABLE = "DENO_KV_ACCESS_TOKEN";
 
-/** A store in a file: an SQLite database in WAL mode. */
-interface FileLocation {
-  readonly kind: "file";
-  /** Absolute, without links: since 2.9.7, Deno opens no path with a link in it. */
-  readonly name: string;
-}
-
-/** A store on a KV Connect server. */
-interface ServerLocation {
-  readonly kind: "server";
-  /** The URL. */
-  readonly name: string;
-  readonly token: string;
-}
-
-/** Where plants are stored. */
-export type StoreLocation = FileLocation | ServerLocation;
+/**
+ * Where plants are stored, and the flag or variable that says so, for messages. A file
+ * is an SQLite database in WAL mode. Its name is a path without links, because Deno
+ * 2.9.7 and later open no other one. The name of a KV Connect server is its URL.
+ */
+export type StoreLocation =
+  | { readonly kind: "file"; readonly name: string; readonly setting: string }
+  | {
+    readonly kind: "server";
+    readonly name: string;
+    readonly setting: string;
+    readonly token: string;
+  };
 
 /**
  * For a file: Deno KV allows 100 checks. SQLite writes with one thread, which the
@@ -55,25 +51,12 @@ export const STORE_OPEN_MS_MAX = 9_000;
  */
 export const WAL_BYTES_PER_MS_MIN = 10_000;
 
-/** Time after which an operator wants to know why a store is not open yet. */
-export const DELAY_MS_MIN = 1_000;
-
-/**
- * Minimum size of a WAL that explains a delay. The WAL of a running service is
- * smaller: a delay beside it is a wait for the lock.
- */
-export const LARGE_WAL_BYTES = DELAY_MS_MIN * WAL_BYTES_PER_MS_MIN;
-
 /** Maximum length of a message of a server, in UTF-16 code units. */
 const MESSAGE_CHARS_MAX = 200;
 
-/** How to open a store. */
+/** How to open a store; tests replace it. */
 export interface OpenOptions {
-  /** Called if a large WAL is copied into the store, which delays the opening. */
-  readonly onDelay?: (reason: string) => void;
-  /** Replaced by tests. */
   readonly connect?: (location: StoreLocation) => Promise<Connection>;
-  /** Replaced by tests. */
   readonly timeoutFor?: (walBytes: number) => number;
 }
 
@@ -107,13 +90,14 @@ export function openStore(
  * @throws {StoreError} the error of `openStore()`, if the files show it
  */
 export function wouldCreateStore(
-  { kind, name }: StoreLocation,
+  location: StoreLocation,
   mayCreate: boolean,
 ): boolean {
-  if (kind === "server") return false;
+  if (location.kind === "server") return false;
   try {
-    const content = inspectToCreate(name, mayCreate);
-    if (content === "nothing" && !Deno.statSync(dirname(name)).isDirectory) {
+    const content = inspectToCreate(location.name, mayCreate);
+    const directory = dirname(location.name);
+    if (content === "nothing" && !Deno.statSync(directory).isDirectory) {
       // The same message as that of a start.
       throw new StoreError("not a store", "Not a directory (os error 20)");
     }
@@ -132,9 +116,7 @@ export function openExistingStore(
   options?: OpenOptions,
 ): Promise<KvStore> {
   return twiceIfCorrupt(() => {
-    if (location.kind === "file") {
-      requireStore(inspect(location.name));
-    }
+    if (location.kind === "file") requireStore(inspect(location.name));
     return open(location, readOnce, options);
   });
 }
@@ -198,31 +180,19 @@ async function twiceIfCorrupt<T>(attempt: () => Promise<T>): Promise<T> {
 async function open(
   location: StoreLocation,
   operate: (store: KvStore) => Promise<void>,
-  {
-    onDelay = () => {},
-    connect = connectTo,
-    timeoutFor = openMsMax,
-  }: OpenOptions = {},
+  { connect = connectTo, timeoutFor = openMsMax }: OpenOptions = {},
 ): Promise<KvStore> {
-  const walBytes = walBytesOf(location);
-  const delay = setTimeout(() => {
-    if (walBytes >= LARGE_WAL_BYTES) onDelay(explainDelay(walBytes));
-  }, DELAY_MS_MIN);
-  try {
-    return await retryWhileLocked(timeoutFor(walBytes), async () => {
-      const store = new KvStore(await connect(location));
-      try {
-        store.verifyFiles();
-        await operate(store);
-        return store;
-      } catch (error) {
-        store.close();
-        throw error;
-      }
-    });
-  } finally {
-    clearTimeout(delay);
-  }
+  return await retryWhileLocked(timeoutFor(walBytesOf(location)), async () => {
+    const store = new KvStore(await connect(location));
+    try {
+      store.verifyFiles();
+      await operate(store);
+      return store;
+    } catch (error) {
+      store.close();
+      throw error;
+    }
+  });
 }
 
 /** Returns the time for a store to open beside the WAL that a killed service left. */
@@ -231,28 +201,21 @@ export function openMsMax(walBytes: number): number {
 }
 
 /** Returns the size of the WAL of a file, 0 if there is none. */
-function walBytesOf({ kind, name }: StoreLocation): number {
-  const wal = kind === "file" ? lstatOrUndefined(name + WAL_SUFFIX) : undefined;
+function walBytesOf(location: StoreLocation): number {
+  const wal = location.kind === "file"
+    ? lstatOrUndefined(location.name + WAL_SUFFIX)
+    : undefined;
   return wal?.size ?? 0;
-}
-
-function explainDelay(walBytes: number): string {
-  const size = walBytes < 1e9
-    ? `${Math.round(walBytes / 1e6)} MB`
-    : `${(walBytes / 1e9).toFixed(1)} GB`;
-  return `copying the write-ahead log (${size}) into the store, which can take minutes`;
 }
 
 /** Connects to a location, which may take any time. @throws {StoreError} */
 export function connectTo(location: StoreLocation): Promise<Connection> {
   return location.kind === "file"
-    ? connectToFile(location)
-    : connectToServer(location);
+    ? connectToFile(location.name)
+    : connectToServer(location.name, location.token);
 }
 
-async function connectToFile(
-  { name: path }: FileLocation,
-): Promise<Connection> {
+async function connectToFile(path: string): Promise<Connection> {
   try {
     // The file may be replaced while it is opened.
     const database = lstatOrUndefined(path);
@@ -271,7 +234,8 @@ async function connectToFile(
 }
 
 async function connectToServer(
-  { name: url, token }: ServerLocation,
+  url: string,
+  token: string,
 ): Promise<Connection> {
   const recognize = (error: unknown) => toServerError(error, token);
   // Deno reads the token from the environment only.

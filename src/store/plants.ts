@@ -78,8 +78,8 @@ export async function* listPlants(
 }
 
 /**
- * Lists the entries of a range in pages. If a page cannot be read, lists its keys one by
- * one: those before the damage can be read, and all of them if only one read has failed.
+ * Lists the entries of a range in pages. From a page that cannot be read, goes on key by
+ * key, up to the damage, or to the end if only that one read has failed.
  * @throws {StoreError}
  */
 async function* listPages(
@@ -89,19 +89,18 @@ async function* listPages(
 ): AsyncGenerator<readonly Deno.KvEntry<unknown>[]> {
   let rest = range;
   let last: Deno.KvKey | undefined;
-  /** Keys of a page that could not be read, still to be read one by one. */
-  let singles = 0;
+  let limit = PAGE_KEYS;
   for (;;) {
-    const limit = singles > 0 ? 1 : PAGE_KEYS;
     let page: readonly Deno.KvEntry<unknown>[];
     try {
+      const options = { limit, reverse };
       const reading = store.runUnverified((kv) =>
-        Array.fromAsync(kv.list(rest, { limit, reverse }))
+        Array.fromAsync(kv.list(rest, options))
       );
       page = await withTimeout(READ_MS_MAX, reading);
     } catch (error) {
       if (limit === 1 || !isDamage(error)) throw error;
-      singles = PAGE_KEYS;
+      limit = 1;
       continue;
     }
     yield page;
@@ -113,7 +112,6 @@ async function* listPages(
     rest = reverse
       ? { ...range, end: key }
       : { ...range, start: [...key, FIRST_PART] };
-    if (singles > 0) singles--;
   }
 }
 

@@ -143,7 +143,9 @@ Deno.test("exportPlants() succeeds if only the read of the highest id has failed
         return kv.list(range, options);
       },
     }));
-  const exported = await capture(() => exportPlants(fileAt(path), [], open));
+  const exported = await capture(() =>
+    exportPlants(fileAt(path), [], { open })
+  );
   assert.deepEqual(exported, {
     result: 0,
     stdout: toLines(plants),
@@ -178,7 +180,7 @@ Deno.test("exportPlants() reports plants that neither direction has reached, if 
         },
       }));
     const { result, stdout, stderr } = await capture(() =>
-      exportPlants(fileAt(path), [], open)
+      exportPlants(fileAt(path), [], { open })
     );
     assert.equal(result, 1);
     assert.equal(stdout, toLines(plants.slice(0, 1)));

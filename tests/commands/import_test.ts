@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { exportPlants } from "../../src/commands/export.ts";
 import { type ImportOptions, importPlants } from "../../src/commands/import.ts";
-import { LINE_BYTES_MAX } from "../../src/commands/lines.ts";
+import { LINE_BYTES_MAX } from "../../src/console/lines.ts";
 import { BODY_BYTES_MAX, COMMIT_MS_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
@@ -54,8 +54,6 @@ class ImportedStore extends FakeStore {
     await this.#interrupt();
     return await super.commit(plants);
   }
-
-  close(): void {}
 }
 
 /** Returns the plants of a store as lines. */

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { removePlants } from "../../src/commands/remove.ts";
-import type { StoreSetting } from "../../src/config/settings.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
-import { openStore } from "../../src/store/open.ts";
+import { openStore, type StoreLocation } from "../../src/store/open.ts";
 import { removePlant } from "../../src/store/plants.ts";
 import { noAnswer } from "../../src/store/store_error.ts";
 import { capture } from "../support/console.ts";
@@ -11,7 +10,7 @@ import { closing, fileAt, isStoreError, LOCKED } from "../support/stores.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 /** Creates a store with the plants 1 to 3, and returns its location. */
-async function makeThree(path: string): Promise<StoreSetting> {
+async function makeThree(path: string): Promise<StoreLocation> {
   await makeStore(path, newPlants([1n, 2n, 3n]));
   return fileAt(path);
 }
@@ -65,7 +64,7 @@ for (
     }
     const { stderr } = await capture(() =>
       assert.rejects(
-        removePlants(location, [1n, 2n, 3n], remove),
+        removePlants(location, [1n, 2n, 3n], { remove }),
         isStoreError(kind),
       )
     );

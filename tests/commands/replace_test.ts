@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { main } from "../../src/cli.ts";
-import { LINE_BYTES_MAX } from "../../src/commands/lines.ts";
+import { LINE_BYTES_MAX } from "../../src/console/lines.ts";
 import { replaceStored } from "../../src/commands/replace.ts";
 import { openStore } from "../../src/store/open.ts";
 import { noAnswer } from "../../src/store/store_error.ts";
@@ -168,7 +168,9 @@ for (
     await makeThree(path);
     const { stderr } = await capture(() =>
       assert.rejects(
-        replaceStored(fileAt(path), TEXT, () => Promise.reject(error)),
+        replaceStored(fileAt(path), TEXT, {
+          replace: () => Promise.reject(error),
+        }),
         isStoreError(kind),
       )
     );

@@ -32,10 +32,10 @@ const WORDS = (TABLE.match(/^\| `[^|]*/gm) ?? []).flatMap(wordsIn);
 Deno.test("the words in the journal are those of a text in the source, or of the system", () => {
   const literals = [
     "src/commands/export.ts",
-    "src/commands/save_lost.ts",
     "src/commands/serve.ts",
     "src/config/settings.ts",
     "src/console/failures.ts",
+    "src/save_lost.ts",
     "src/http/keep_listening.ts",
     "src/store/open.ts",
     "src/store/store_error.ts",

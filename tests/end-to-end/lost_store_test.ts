@@ -3,6 +3,8 @@
  * and the service saves every plant.
  */
 import assert from "node:assert/strict";
+import { hash } from "node:crypto";
+import { existsSync } from "node:fs";
 import { API_ERRORS } from "../../src/api_errors.ts";
 import { createDuring } from "../support/instances.ts";
 import { Ledger } from "../support/ledger.ts";
@@ -24,13 +26,36 @@ const LOST =
   /error: the store fails \(lost\): \S+\.db: \S.*: do not stop the service before it has saved the plants\n/;
 
 const SAVED =
-  /error: saved (\d+) plants of \S+ in (\S+): stop the service, put the files of the store back or set up a new one, and run plant-store import (\S+), which brings all of them back\n/;
+  /error: saved (\d+) plants of \S+ in (\S+): put nothing back, [^\n]* import --kv NEW --kv-create yes (\S+) makes a new store of the plants\n/;
+
+const SUFFIXES = ["", "-wal", "-shm"];
 
 /** The files of a store in a directory of its own, and a directory beside it. */
 interface Place {
   readonly store: string;
   readonly directory: string;
   readonly away: string;
+}
+
+/** Returns a hash of each file of a store that exists. */
+function hashesOf(store: string): string[] {
+  return SUFFIXES.map((suffix) => store + suffix).filter(existsSync)
+    .map((file) => `${file} ${hash("sha256", Deno.readFileSync(file))}`);
+}
+
+/** Puts the lost log back, or another store with its log in place of a lost one. */
+async function putInPlace(place: Place): Promise<void> {
+  const { store, directory, away } = place;
+  if (existsSync(`${away}/lost-wal`)) {
+    Deno.renameSync(`${away}/lost-wal`, `${store}-wal`);
+    return;
+  }
+  const other = await makeOther(place, "SIGKILL");
+  Deno.mkdirSync(directory, { recursive: true });
+  for (const suffix of SUFFIXES) {
+    if (existsSync(store + suffix)) Deno.removeSync(store + suffix);
+    Deno.renameSync(other + suffix, store + suffix);
+  }
 }
 
 /** Makes another store, as a stop or a kill leaves it. */
@@ -59,13 +84,14 @@ const LOSSES: Readonly<
   },
   async "is replaced by another store and its log"(place) {
     const other = await makeOther(place, "SIGKILL");
-    for (const suffix of ["-wal", "-shm", ""]) {
+    for (const suffix of SUFFIXES.toReversed()) {
       Deno.renameSync(other + suffix, place.store + suffix);
     }
   },
   "loses its directory": ({ directory }) =>
     Deno.removeSync(directory, { recursive: true }),
-  "loses its log": ({ store }) => Deno.removeSync(`${store}-wal`),
+  "loses its log": ({ store, away }) =>
+    Deno.renameSync(`${store}-wal`, `${away}/lost-wal`),
   async "gets the log of another store"(place) {
     const other = await makeOther(place, "SIGKILL");
     Deno.renameSync(`${other}-wal`, `${place.store}-wal`);
@@ -76,7 +102,7 @@ const LOSSES: Readonly<
 for (const [what, cause] of Object.entries(LOSSES)) {
   Deno.test({
     name:
-      `a service whose store ${what} acknowledges nothing more, and saves every plant`,
+      `a service whose store ${what} acknowledges nothing more, saves every plant, and leaves what is in its place by then alone when it stops`,
     async fn() {
       using directory = new TemporaryDirectory();
       const ledger = new Ledger();
@@ -102,7 +128,10 @@ for (const [what, cause] of Object.entries(LOSSES)) {
       await untilReady(program, 503);
       const [, count, file = "", again] = await program.printed(SAVED);
       assert.equal(again, file);
+      await putInPlace(place);
+      const before = hashesOf(place.store);
       assertSucceeded(await program.stop());
+      assert.deepEqual(hashesOf(place.store), before);
       for (const line of [LOST, SAVED]) {
         assert.equal(occurrences(program.stderr, line), 1, program.stderr);
       }
@@ -123,7 +152,7 @@ Deno.test("a service that is stopped just after its store was deleted saves ever
   const store = directory.file("plants.db");
   await using program = await Program.start(store);
   await ledger.store(program, newPlants(range(1n, 3_000)));
-  for (const suffix of ["", "-wal", "-shm"]) Deno.removeSync(store + suffix);
+  for (const suffix of SUFFIXES) Deno.removeSync(store + suffix);
   const ended = await program.stop();
   assertSucceeded(ended);
   const [, , file = ""] = SAVED.exec(ended.stderr) ?? [];
@@ -139,7 +168,7 @@ Deno.test("two services on a store that is deleted save every plant", async () =
   await using other = await Program.start(store);
   await createDuring([one, other], ledger, async () => {
     await ledger.acknowledges(CREATES);
-    for (const suffix of ["", "-wal", "-shm"]) Deno.removeSync(store + suffix);
+    for (const suffix of SUFFIXES) Deno.removeSync(store + suffix);
     await Promise.all([one, other].map((it) => it.printed(SAVED)));
   });
   const files = [...Deno.readDirSync(directory.path)].map(({ name }) => name)

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { LINE_BYTES_MAX } from "../../src/commands/lines.ts";
+import { LINE_BYTES_MAX } from "../../src/console/lines.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import {
   countChars,

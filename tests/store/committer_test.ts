@@ -46,7 +46,12 @@ function setUp({
     },
     commitFailed: (error) => void errors.push(error),
   };
-  const committer = new Committer(store, listener, clock.read, pause);
+  const committer = new Committer({
+    store,
+    listener,
+    clock: clock.read,
+    pause,
+  });
   function create(id: number, plant = PLANT): Created {
     const created: Created = {};
     committer.create({ id: BigInt(id), plant })

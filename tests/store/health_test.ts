@@ -58,8 +58,11 @@ function setUpHealth(): HealthParts {
   const clock = new FakeClock();
   clock.now = 10_000;
   const reports: (StoreError | undefined)[] = [];
-  const report = (it: StoreError | undefined) => void reports.push(it);
-  const health = new StoreHealth(store, report, clock.read);
+  const health = new StoreHealth({
+    store,
+    onChange: (error) => reports.push(error),
+    clock: clock.read,
+  });
   async function probe(error?: StoreError, ms = 0) {
     const probed = health.probe();
     clock.now += ms;

@@ -4,8 +4,6 @@ import { WatchedFiles } from "../../src/store/files/watch.ts";
 import type { Connection } from "../../src/store/kv_store.ts";
 import {
   connectTo,
-  DELAY_MS_MIN,
-  LARGE_WAL_BYTES,
   openExistingStore,
   openMsMax,
   openStore,
@@ -179,33 +177,6 @@ Deno.test("openMsMax() grows with the log that a killed service has left", () =>
   const logBytes = 5_000 * WAL_BYTES_PER_MS_MIN;
   assert.equal(openMsMax(logBytes), STORE_OPEN_MS_MAX + 5_000);
 });
-
-for (
-  const [logBytes, size] of [
-    [0, undefined],
-    [LARGE_WAL_BYTES - 1, undefined],
-    [LARGE_WAL_BYTES, "10 MB"],
-    [1_234_000_000, "1.2 GB"],
-  ] as const
-) {
-  Deno.test(`a store that is not open after DELAY_MS_MIN names the size of its log if that is large: ${logBytes}`, async () => {
-    using directory = new TemporaryDirectory();
-    const path = directory.file("plants.db");
-    await makeStore(path, PLANTS);
-    Deno.createSync(`${path}-wal`).close();
-    Deno.truncateSync(`${path}-wal`, logBytes);
-    const reasons: string[] = [];
-    const opening = openExistingStore(fileAt(path), {
-      onDelay: (reason) => reasons.push(reason),
-      connect: () => new Promise(() => {}),
-      timeoutFor: () => DELAY_MS_MIN + 100,
-    });
-    await assert.rejects(opening, isStoreError("no answer"));
-    const reason =
-      `copying the write-ahead log (${size}) into the store, which can take minutes`;
-    assert.deepEqual(reasons, size === undefined ? [] : [reason]);
-  });
-}
 
 Deno.test("a store opens if one read fails, but not if it is damaged", async () => {
   using directory = new TemporaryDirectory();

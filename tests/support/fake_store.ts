@@ -60,6 +60,8 @@ export class FakeStore implements Store {
 
   verifyFiles(): void {}
 
+  close(): void {}
+
   /** Carries out the oldest pending commit, and what waits for it. */
   async finishCommit(): Promise<void> {
     this.#carryOut();

@@ -94,13 +94,15 @@ export class TestService {
   readonly #service: Service;
 
   constructor(baseUrl = "http://plants.test") {
-    this.#service = new Service(this.store, {
+    this.#service = new Service({
+      store: this.store,
       tokens: new AcceptedTokens(TOKENS),
       log: new Log("text", (entry) => this.logged.push(entry)),
       baseUrl,
       onHealthChange: (error) =>
         this.reported.push(error?.message ?? "recovered"),
-    }, { clock: this.clock.read });
+      clock: this.clock.read,
+    });
   }
 
   /** Answers a request, as for the server. */

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import type { StoreSetting } from "../../src/config/settings.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import type { DenoKv } from "../../src/store/entries.ts";
 import { KvStore } from "../../src/store/kv_store.ts";
@@ -18,15 +17,15 @@ import { TemporaryDirectory } from "./temporary.ts";
 import { inParallel } from "./waiting.ts";
 
 /** Returns the setting of a store in a file. */
-export function fileAt(path: string, setting = "--kv"): StoreSetting {
-  return { setting, kind: "file", name: path };
+export function fileAt(path: string, setting = "--kv"): StoreLocation {
+  return { kind: "file", name: path, setting };
 }
 
 /** Returns the setting of a store on a KV Connect server. */
-export function serverAt(url: string): StoreSetting {
+export function serverAt(url: string): StoreLocation {
   const token = KV_ENV.DENO_KV_ACCESS_TOKEN;
   const setting = "--kv";
-  return { setting, kind: "server", name: url, token };
+  return { kind: "server", name: url, setting, token };
 }
 
 /** The error of an operation that met the lock of another process. */
@@ -62,7 +61,7 @@ export async function openWith(
 export class TestStore implements AsyncDisposable {
   private constructor(
     readonly store: KvStore,
-    readonly location: StoreSetting,
+    readonly location: StoreLocation,
     readonly resources: AsyncDisposableStack,
   ) {}
 
@@ -82,7 +81,7 @@ export class TestStore implements AsyncDisposable {
     place: (
       directory: TemporaryDirectory,
       resources: AsyncDisposableStack,
-    ) => StoreSetting | Promise<StoreSetting>,
+    ) => StoreLocation | Promise<StoreLocation>,
   ): Promise<TestStore> {
     await using resources = new AsyncDisposableStack();
     const directory = resources.use(new TemporaryDirectory());

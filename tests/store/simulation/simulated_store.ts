@@ -102,6 +102,8 @@ export class SimulatedStore implements Store {
 
   verifyFiles(): void {}
 
+  close(): void {}
+
   /** Ends the process: nothing is answered, and some of it may still land. */
   kill(): void {
     this.isKilled = true;

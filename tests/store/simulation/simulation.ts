@@ -203,12 +203,12 @@ class SimulatedInstance {
     this.#world = world;
     this.model = new InstanceModel(world);
     this.#store = new SimulatedStore(world, this.model);
-    this.#service = new Service(this.#store, {
+    this.#service = new Service({
+      store: this.#store,
       tokens: new AcceptedTokens(TOKENS),
       log: new Log("text", (entry) => world.expect(false, `logged ${entry}`)),
       baseUrl: "http://plants.test",
       onHealthChange: (error) => this.model.reported(error?.message),
-    }, {
       clock: () => time.nowMs,
       // The operations themselves take time.
       pause: () => Promise.resolve(),

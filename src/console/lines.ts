@@ -1,4 +1,4 @@
-/** The lines that import and replace read: a NewPlant, or blank. */
+/** What import and replace read: lines with a NewPlant, or blank. */
 import { BODY_BYTES_MAX, ID_MIN } from "../limits.ts";
 import { fileFailure } from "../operator_error.ts";
 import { CR, LF, SPACE, TAB } from "../plant/json.ts";
