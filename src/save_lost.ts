@@ -117,15 +117,12 @@ async function save(store: KvStore, file: string): Promise<Saved> {
   let skipped = 0;
 
   async function writePage(page: readonly PlantEntry[]): Promise<void> {
-    let lines = "";
-    for (const { id, plant } of page) {
-      if (plant === null) skipped++;
-      else {
-        lines += `${formatNewPlant({ id, plant })}\n`;
-        plants++;
-      }
-    }
-    let bytes = new TextEncoder().encode(lines);
+    const lines = page.flatMap(({ id, plant }) =>
+      plant === null ? [] : `${formatNewPlant({ id, plant })}\n`
+    );
+    plants += lines.length;
+    skipped += page.length - lines.length;
+    let bytes = new TextEncoder().encode(lines.join(""));
     while (bytes.length > 0) bytes = bytes.subarray(await output.write(bytes));
   }
 

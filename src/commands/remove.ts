@@ -1,14 +1,13 @@
 import { printLine } from "../console/output.ts";
 import { EXIT_FAILURE } from "../operator_error.ts";
-import type { KvStore } from "../store/kv_store.ts";
 import { openExistingStore, type StoreLocation } from "../store/open.ts";
-import { removePlant } from "../store/plants.ts";
+import { changePlant } from "../store/plants.ts";
 import { StoreError } from "../store/store_error.ts";
 import { countOf } from "../text.ts";
 
 /** What tests replace. */
 interface RemoveOptions {
-  readonly remove?: (store: KvStore, id: bigint) => Promise<boolean>;
+  readonly change?: typeof changePlant;
 }
 
 /**
@@ -20,7 +19,7 @@ interface RemoveOptions {
 export async function removePlants(
   location: StoreLocation,
   ids: readonly bigint[],
-  { remove = removePlant }: RemoveOptions = {},
+  { change = changePlant }: RemoveOptions = {},
 ): Promise<number> {
   const selected = new Set(ids);
   const store = await openExistingStore(location);
@@ -28,7 +27,8 @@ export async function removePlants(
   try {
     for (const id of selected) {
       try {
-        if (await remove(store, id)) removed++;
+        const found = await change(store, id, undefined);
+        if (found === "changed") removed++;
         else printLine(`id ${id}: no such plant`);
       } catch (error) {
         if (error instanceof StoreError && error.isOutcomeUnknown) {

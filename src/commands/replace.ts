@@ -1,16 +1,15 @@
 import { printLine } from "../console/output.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import type { NewPlant } from "../plant/plant.ts";
-import type { KvStore } from "../store/kv_store.ts";
 import { openExistingStore, type StoreLocation } from "../store/open.ts";
-import { type Change, replacePlant } from "../store/plants.ts";
+import { changePlant } from "../store/plants.ts";
 import { StoreError } from "../store/store_error.ts";
 import { countOf } from "../text.ts";
 import { parseLine, readLines } from "../console/lines.ts";
 
 /** What tests replace. */
 interface ReplaceOptions {
-  readonly replace?: (store: KvStore, plant: NewPlant) => Promise<Change>;
+  readonly change?: typeof changePlant;
 }
 
 /**
@@ -24,18 +23,18 @@ interface ReplaceOptions {
 export async function replaceStored(
   location: StoreLocation,
   operand: string,
-  { replace = replacePlant }: ReplaceOptions = {},
+  { change = changePlant }: ReplaceOptions = {},
 ): Promise<number> {
-  const newPlant = operand === "-"
-    ? await readStdin()
-    : requirePlant(parseLine(new TextEncoder().encode(operand)));
-  const { id } = newPlant;
+  const lines = operand === "-"
+    ? (await Array.fromAsync(readLines(Deno.stdin.readable, operand))).flat()
+    : [new TextEncoder().encode(operand)];
+  const { id, plant } = onePlantOf(lines);
   const store = await openExistingStore(location);
   let replaced = 0;
   try {
-    const change = await replace(store, newPlant);
-    if (change === "changed") replaced++;
-    else if (change === "unchanged") {
+    const found = await change(store, id, plant);
+    if (found === "changed") replaced++;
+    else if (found === "unchanged") {
       printLine(`id ${id}: the stored plant is the same already`);
     } else {
       printLine(`id ${id}: no such plant`);
@@ -53,27 +52,17 @@ export async function replaceStored(
   return 0;
 }
 
-/** Reads a NewPlant from stdin, as the only line that is not blank. */
-async function readStdin(): Promise<NewPlant> {
-  let newPlant: NewPlant | undefined;
-  for await (const lines of readLines(Deno.stdin.readable, "-")) {
-    for (const line of lines) {
-      const parsed = parseLine(line);
-      if (parsed === undefined) continue;
-      if (newPlant !== undefined) {
-        throw new OperatorError("expected one plant, got a second line");
-      }
-      newPlant = requirePlant(parsed);
-    }
-  }
-  return requirePlant(newPlant);
-}
-
-/** Returns the plant of a line. @throws {OperatorError} if there is none */
-function requirePlant(parsed: NewPlant | string | undefined): NewPlant {
+/**
+ * Returns the plant of the only line that is not blank.
+ * @throws {OperatorError} if there is none
+ */
+function onePlantOf(lines: readonly Uint8Array[]): NewPlant {
+  const [parsed, second] = lines.map(parseLine)
+    .filter((it) => it !== undefined);
   if (parsed === undefined) {
     throw new OperatorError("expected a plant, got nothing");
   }
   if (typeof parsed === "string") throw new OperatorError(parsed);
-  return parsed;
+  if (second === undefined) return parsed;
+  throw new OperatorError("expected one plant, got a second line");
 }

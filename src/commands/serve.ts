@@ -8,12 +8,12 @@ import { AcceptedTokens } from "../http/auth.ts";
 import { clientOriginOf } from "../http/origin.ts";
 import { listen, tryToListen } from "../http/server.ts";
 import { SWEEP_MS } from "../limits.ts";
-import { EXIT_FAILURE, fileFailure, OperatorError } from "../operator_error.ts";
+import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { saveLostStore } from "../save_lost.ts";
 import { Service } from "../service.ts";
+import { lstatOrUndefined } from "../store/files/inspect.ts";
 import type { KvStore } from "../store/kv_store.ts";
-import { openStore, type StoreLocation } from "../store/open.ts";
-import { isOfKind, type StoreError } from "../store/store_error.ts";
+import { openStore } from "../store/open.ts";
 import { Log } from "../telemetry/log.ts";
 import { countOf, errorMessage } from "../text.ts";
 
@@ -80,6 +80,7 @@ async function serveStore(
     isBusy: () => service.creates > 0,
   });
   const { address } = server;
+  const { location } = config;
   const baseUrl = config.baseUrl ?? clientOriginOf(address);
   /** Settles when the plants of a lost store are saved. */
   let saving: Promise<void> | undefined;
@@ -89,9 +90,16 @@ async function serveStore(
     log,
     baseUrl,
     onHealthChange(error) {
-      logHealth(error, config.location, log);
-      if (!isOfKind(error, "lost")) return;
-      saving = saveLostStore(store, config.location.name, { log });
+      if (error === undefined) {
+        log.info("store recovered", "the store has recovered");
+        return;
+      }
+      const { kind } = error;
+      const problem = `${location.name}: ${explain(error, location)}`;
+      log.error("store failing", `the store fails (${kind}): ${problem}`);
+      if (kind === "lost") {
+        saving = saveLostStore(store, location.name, { log });
+      }
     },
   });
   const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
@@ -133,7 +141,11 @@ function reload(
     return;
   }
   try {
-    requireRegularFile(settings.nameOf("tokenFile"), tokenFile);
+    // Reading a pipe could block the service for ever. A start may read one.
+    if (lstatOrUndefined(tokenFile)?.isFifo) {
+      const setting = settings.nameOf("tokenFile");
+      throw new OperatorError(`${setting}: ${tokenFile} is not a regular file`);
+    }
     const tokens = settings.tokens();
     accepted.replace(tokens);
     const count = countOf(tokens.length, "token", "tokens");
@@ -145,37 +157,6 @@ function reload(
   } catch (error) {
     const problem = errorMessage(error);
     log.error("tokens kept", `the tokens did not change: ${problem}`);
-  }
-}
-
-/**
- * Requires that the file of a setting is no pipe: reading from one could block the
- * running service for ever. A start may read one, because it blocks no request.
- * @throws {OperatorError}
- */
-function requireRegularFile(setting: string, path: string): void {
-  let isFile: boolean;
-  try {
-    isFile = Deno.statSync(path).isFile;
-  } catch (error) {
-    throw fileFailure(`${setting}: cannot read ${path}`, error);
-  }
-  if (!isFile) {
-    throw new OperatorError(`${setting}: ${path} is not a regular file`);
-  }
-}
-
-/** Logs that the store has started to fail, or that it works again. */
-function logHealth(
-  error: StoreError | undefined,
-  location: StoreLocation,
-  log: Log,
-): void {
-  if (error === undefined) {
-    log.info("store recovered", "the store has recovered");
-  } else {
-    const problem = `${location.name}: ${explain(error, location)}`;
-    log.error("store failing", `the store fails (${error.kind}): ${problem}`);
   }
 }
 

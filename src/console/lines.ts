@@ -1,5 +1,5 @@
 /** What import and replace read: lines with a NewPlant, or blank. */
-import { BODY_BYTES_MAX, ID_MIN } from "../limits.ts";
+import { BODY_BYTES_MAX } from "../limits.ts";
 import { fileFailure } from "../operator_error.ts";
 import { CR, LF, SPACE, TAB } from "../plant/json.ts";
 import {
@@ -11,18 +11,11 @@ import {
 } from "../plant/plant.ts";
 
 /**
- * Bytes by which the line of an export can be longer than the body that created its
- * plant. A body can write an id as 1e18, an export writes all digits: at most 20
- * characters in place of at least one.
+ * Maximum size of a line. Every line of an export must fit: it has all 20 characters
+ * of an id that its body may have had as `1e18`. A byte order mark and the CR of a
+ * CRLF fit, too.
  */
-const ID_GROWTH_BYTES_MAX = String(ID_MIN).length - 1;
-
-/** A line can begin with a byte order mark, and end with the CR of a CRLF. */
-const MARK_AND_CR_BYTES = 3 + 1;
-
-/** Maximum size of a line: every line of an export must fit. */
-export const LINE_BYTES_MAX = BODY_BYTES_MAX + ID_GROWTH_BYTES_MAX +
-  MARK_AND_CR_BYTES;
+export const LINE_BYTES_MAX = BODY_BYTES_MAX + 32;
 
 /**
  * Reads the lines of a file, without their LF. Ends at a line above

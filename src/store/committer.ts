@@ -167,21 +167,20 @@ export class Committer {
     }
   }
 
-  /** Reads or commits the pending writes of a batch until there are none. */
+  /**
+   * Commits and reads the pending writes of a batch by turns until there are none: a
+   * commit writes nothing if an id exists, and a read settles the writes whose ids do.
+   */
   async #settleAll(batch: readonly Write[]): Promise<void> {
-    let next: "read" | "commit" = this.#expectsExisting ? "read" : "commit";
+    let mustRead = this.#expectsExisting;
     for (;;) {
       // Without those that have expired meanwhile.
       const writes = batch.filter(isPending);
       if (writes.length === 0) return;
       try {
-        if (next === "read") {
-          await this.#read(writes);
-          next = "commit";
-        } else {
-          const result = await this.#commit(writes);
-          if (result === "exists") next = "read";
-        }
+        if (mustRead) await this.#read(writes);
+        else await this.#commit(writes);
+        mustRead = !mustRead;
         this.#lock = undefined;
       } catch (error) {
         this.#lock = isOfKind(error, "locked") ? error : undefined;
@@ -193,23 +192,17 @@ export class Committer {
   }
 
   /** Commits writes, and settles them unless one of their ids exists. */
-  async #commit(writes: readonly Write[]): Promise<"committed" | "exists"> {
+  async #commit(writes: readonly Write[]): Promise<void> {
     const startMs = this.#clock();
-    const result = await this.#store.commit(writes);
-    if (result === "committed") {
-      for (const write of writes) this.#settleStored(write);
-      this.#listener.committed(startMs);
+    if (await this.#store.commit(writes) === "exists") return;
+    for (const write of writes) {
+      const { plant, creates: [first] } = write;
+      this.#settle(
+        write,
+        (it) => it === first ? "stored" : compare(it.plant, plant),
+      );
     }
-    return result;
-  }
-
-  /** Settles a write whose plant is stored now. */
-  #settleStored(write: Write): void {
-    const [first] = write.creates;
-    this.#settle(
-      write,
-      (it) => it === first ? "stored" : compare(it.plant, write.plant),
-    );
+    this.#listener.committed(startMs);
   }
 
   /** Reads the ids of writes, and settles the writes whose ids exist. */
@@ -225,10 +218,7 @@ export class Committer {
   }
 
   /** Gives the creates of a write their outcomes, unless they have expired. */
-  #settle(
-    write: Write,
-    outcomeOf: (create: Create) => Outcome,
-  ): void {
+  #settle(write: Write, outcomeOf: (create: Create) => Outcome): void {
     if (write.isSettled) return;
     write.isSettled = true;
     for (const create of write.creates) create.resolve(outcomeOf(create));
@@ -249,7 +239,7 @@ export class Committer {
       if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
     }
     this.#startCommits();
-    // Whether commits that may never end leave no room for others.
+    // Commits that may never end can leave no room for others.
     const isStalled = !this.#hasRoom() && !this.#isAwaited();
     if (expired.length > 0 || isStalled) {
       this.#listener.commitFailed(this.#lock ?? noAnswer(COMMIT_MS_MAX));

@@ -81,21 +81,17 @@ export const ALWAYS: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
  * they lack what was written meanwhile.
  */
 export class KvStore implements Store {
+  readonly commitBounds: CommitBounds;
+  /** Whether Deno repeats a write whose answer was lost. */
+  readonly repeatsWrites: boolean;
   readonly #connection: Connection;
   /** The error that has ended the store, if one has. */
   #endedBy: StoreError | undefined;
 
   constructor(connection: Connection) {
     this.#connection = connection;
-  }
-
-  get commitBounds(): CommitBounds {
-    return this.#connection.commitBounds;
-  }
-
-  /** Whether Deno repeats a write whose answer was lost. */
-  get repeatsWrites(): boolean {
-    return this.#connection.repeatsWrites;
+    this.commitBounds = connection.commitBounds;
+    this.repeatsWrites = connection.repeatsWrites;
   }
 
   get databaseBytes(): number | undefined {

@@ -1,12 +1,7 @@
 /** What an operator does with an open store. Every read and write has a time limit. */
 import { isDeepStrictEqual } from "node:util";
 import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../limits.ts";
-import {
-  isSamePlant,
-  type NewPlant,
-  type Plant,
-  toPlant,
-} from "../plant/plant.ts";
+import { isSamePlant, type Plant, toPlant } from "../plant/plant.ts";
 import { isPlantKey, keyOf, readEntry } from "./entries.ts";
 import { ALWAYS, type KvStore } from "./kv_store.ts";
 import { retryWhileLocked, withTimeout } from "./retry.ts";
@@ -119,37 +114,13 @@ async function* listPages(
 export type Change = "changed" | "absent" | "unchanged";
 
 /**
- * Removes the value of an id.
- * @returns whether there was one
- * @throws {StoreError}
- */
-export async function removePlant(
-  store: KvStore,
-  id: bigint,
-  timeoutMs?: number,
-): Promise<boolean> {
-  return await changePlant(store, id, undefined, timeoutMs) === "changed";
-}
-
-/**
- * Stores a plant in place of the value of its id. Creates nothing if there is none.
- * @throws {StoreError}
- */
-export function replacePlant(
-  store: KvStore,
-  { id, plant }: NewPlant,
-  timeoutMs?: number,
-): Promise<Change> {
-  return changePlant(store, id, plant, timeoutMs);
-}
-
-/**
- * Replaces the value of an id in one atomic step, or removes it. The value may be no
- * plant, or one that cannot be decoded. It waits while another process has the lock.
+ * Replaces the value of an id in one atomic step, or removes it. The old value may be
+ * no plant, or one that cannot be decoded. Nothing is created if there is none. Waits
+ * while another process has the lock.
  * @param plant the new value; `undefined` removes the old one
  * @throws {StoreError}
  */
-function changePlant(
+export function changePlant(
   store: KvStore,
   id: bigint,
   plant: Plant | undefined,

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { removePlants } from "../../src/commands/remove.ts";
-import type { KvStore } from "../../src/store/kv_store.ts";
 import { openStore, type StoreLocation } from "../../src/store/open.ts";
-import { removePlant } from "../../src/store/plants.ts";
+import { changePlant } from "../../src/store/plants.ts";
 import { noAnswer } from "../../src/store/store_error.ts";
 import { capture } from "../support/console.ts";
 import { entriesIn, makeStore, newPlants } from "../support/plants.ts";
@@ -59,12 +58,11 @@ for (
     const path = directory.file("plants.db");
     const location = await makeThree(path);
     /** Fails for one plant. */
-    function remove(store: KvStore, id: bigint): Promise<boolean> {
-      return id === 2n ? Promise.reject(error) : removePlant(store, id);
-    }
+    const change: typeof changePlant = (store, id, plant) =>
+      id === 2n ? Promise.reject(error) : changePlant(store, id, plant);
     const { stderr } = await capture(() =>
       assert.rejects(
-        removePlants(location, [1n, 2n, 3n], { remove }),
+        removePlants(location, [1n, 2n, 3n], { change }),
         isStoreError(kind),
       )
     );

@@ -169,7 +169,7 @@ for (
     const { stderr } = await capture(() =>
       assert.rejects(
         replaceStored(fileAt(path), TEXT, {
-          replace: () => Promise.reject(error),
+          change: () => Promise.reject(error),
         }),
         isStoreError(kind),
       )

@@ -7,7 +7,7 @@ import { API_ERRORS } from "../../src/api_errors.ts";
 import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { openExistingStore, type StoreLocation } from "../../src/store/open.ts";
-import { removePlant, replacePlant } from "../../src/store/plants.ts";
+import { changePlant } from "../../src/store/plants.ts";
 import { ABSENT, isUnsettled, type Operation } from "../support/history.ts";
 import { Instance } from "../support/instances.ts";
 import { KV_ENV, KvServer } from "../support/kv_server.ts";
@@ -234,13 +234,11 @@ async function changePlants(
   for (let last = 0; last < LAST_CHANGES; last += over.aborted ? 1 : 0) {
     const newPlant = drawNewPlant(random, ledger.now);
     const { id } = newPlant;
-    const [operation, isDone] = random.chance(0.5)
-      ? [ledger.mayRemove(id), removePlant(open, id)]
-      : [
-        ledger.mayReplace(newPlant),
-        replacePlant(open, newPlant).then((change) => change !== "absent"),
-      ];
-    const answer = await isDone.then((it) => it ? 200 : ABSENT, () => 0);
+    const [operation, changing] = random.chance(0.5)
+      ? [ledger.mayRemove(id), changePlant(open, id, undefined)]
+      : [ledger.mayReplace(newPlant), changePlant(open, id, newPlant.plant)];
+    const answer = await changing
+      .then((it) => it === "absent" ? ABSENT : 200, () => 0);
     ledger.answered(operation, answer);
     await pause(random.int(...CHANGE_PAUSE_MS));
   }

@@ -12,12 +12,11 @@ import {
   type StoreLocation,
 } from "../../src/store/open.ts";
 import {
+  changePlant,
   getPlant,
   listPlants,
   PAGE_KEYS,
   type PlantEntry,
-  removePlant,
-  replacePlant,
 } from "../../src/store/plants.ts";
 import {
   corrupt,
@@ -105,10 +104,9 @@ for (
       },
       "stored",
     ],
-    ["removePlant()", (store: KvStore) => removePlant(store, 1n), true],
     [
-      "replacePlant()",
-      (store: KvStore) => replacePlant(store, { id: 1n, plant: WHOLE }),
+      "changePlant()",
+      (store: KvStore) => changePlant(store, 1n, WHOLE),
       "changed",
     ],
   ] as const
@@ -341,8 +339,8 @@ const OPERATIONS = {
   read: (store, id) => store.read([id]),
   probe: (store) => store.probe(),
   verifyFiles: (store) => store.verifyFiles(),
-  remove: (store, id) => removePlant(store, id),
-  replace: (store, id) => replacePlant(store, { id, plant: WHOLE }),
+  remove: (store, id) => changePlant(store, id, undefined),
+  replace: (store, id) => changePlant(store, id, WHOLE),
   get: (store, id) => getPlant(store, id),
 } as const satisfies Readonly<
   Record<string, (store: KvStore, id: bigint) => unknown>
@@ -419,8 +417,8 @@ Deno.test("operations fail that are running when a file is found gone", async ()
     store.read([1n]),
     store.probe(),
     getPlant(store, 1n),
-    removePlant(store, 1n),
-    replacePlant(store, { id: 1n, plant: WHOLE }),
+    changePlant(store, 1n, undefined),
+    changePlant(store, 1n, WHOLE),
   ]
     .map((it) => assert.rejects(it, isStoreError("lost")));
   Deno.removeSync(`${path}-wal`);
@@ -457,7 +455,8 @@ Deno.test("a value that cannot be decoded occupies its id, ends a listing, and c
 
   assert.equal(await store.commit(newPlants([3n, 5n])), "exists");
   assert.equal(await store.commit(newPlants([5n])), "committed");
-  assert.equal(await removePlant(store, 3n), true);
-  assert.equal(await removePlant(store, 3n), false);
+  for (const change of ["changed", "absent"]) {
+    assert.equal(await changePlant(store, 3n, undefined), change);
+  }
   assert.equal(await store.commit(newPlants([3n])), "committed");
 });

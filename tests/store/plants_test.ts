@@ -3,11 +3,10 @@ import { ID_MAX, ID_MIN } from "../../src/limits.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
 import type { StoreLocation } from "../../src/store/open.ts";
 import {
+  changePlant,
   listPlants,
   PAGE_KEYS,
   type PlantEntry,
-  removePlant,
-  replacePlant,
 } from "../../src/store/plants.ts";
 import { isMissing } from "../support/needs.ts";
 import { entriesOf, newPlants, range, WHOLE } from "../support/plants.ts";
@@ -156,32 +155,7 @@ for (const { where, tools, open } of STORES) {
 
   Deno.test({
     name:
-      `removePlant() deletes the plant of an id, and nothing else, ${where}`,
-    ignore: isMissing(...tools),
-    async fn() {
-      await using opened = await open();
-      const { store } = opened;
-      using kv = await opened.openKv();
-      await store.commit(newPlants([1n, 2n, 3n]));
-      await kv.set(["plants", 4n], "not a plant");
-      await kv.set(["plants", 2n, "note"], WHOLE);
-      const entries = await entriesOf(kv);
-      const isFound = [];
-      for (const id of [2n, 2n, 4n, 5n]) {
-        isFound.push(await removePlant(store, id));
-      }
-      assert.deepEqual(isFound, [true, false, true, false]);
-      const kept = entries.filter(({ 0: key }) =>
-        key.length === 3 || key[1] === 1n || key[1] === 3n
-      );
-      assert.deepEqual(await entriesOf(kv), kept);
-      assert.equal(await store.commit(newPlants([2n])), "committed");
-    },
-  });
-
-  Deno.test({
-    name:
-      `replacePlant() replaces the plant of an id, and nothing else, and creates none, ${where}`,
+      `changePlant() removes the plant of an id, and nothing else, ${where}`,
     ignore: isMissing(...tools),
     async fn() {
       await using opened = await open();
@@ -193,11 +167,36 @@ for (const { where, tools, open } of STORES) {
       const entries = await entriesOf(kv);
       const changes = [];
       for (const id of [2n, 2n, 4n, 5n]) {
-        changes.push(await replacePlant(store, { id, plant: OTHER }));
+        changes.push(await changePlant(store, id, undefined));
+      }
+      assert.deepEqual(changes, ["changed", "absent", "changed", "absent"]);
+      const kept = entries.filter(({ 0: key }) =>
+        key.length === 3 || key[1] === 1n || key[1] === 3n
+      );
+      assert.deepEqual(await entriesOf(kv), kept);
+      assert.equal(await store.commit(newPlants([2n])), "committed");
+    },
+  });
+
+  Deno.test({
+    name:
+      `changePlant() replaces the plant of an id, and nothing else, and creates none, ${where}`,
+    ignore: isMissing(...tools),
+    async fn() {
+      await using opened = await open();
+      const { store } = opened;
+      using kv = await opened.openKv();
+      await store.commit(newPlants([1n, 2n, 3n]));
+      await kv.set(["plants", 4n], "not a plant");
+      await kv.set(["plants", 2n, "note"], WHOLE);
+      const entries = await entriesOf(kv);
+      const changes = [];
+      for (const id of [2n, 2n, 4n, 5n]) {
+        changes.push(await changePlant(store, id, OTHER));
       }
       // The same name without a tag is another plant.
       const { name } = OTHER;
-      changes.push(await replacePlant(store, { id: 2n, plant: { name } }));
+      changes.push(await changePlant(store, 2n, { name }));
       assert.deepEqual(
         changes,
         ["changed", "unchanged", "changed", "absent", "changed"],
@@ -213,7 +212,7 @@ for (const { where, tools, open } of STORES) {
 
   Deno.test({
     name:
-      `removePlant() at the same time by several callers counts each plant once, ${where}`,
+      `changePlant() by several callers at the same time removes each plant once, ${where}`,
     ignore: isMissing(...tools),
     async fn() {
       await using opened = await open();
@@ -228,7 +227,8 @@ for (const { where, tools, open } of STORES) {
       );
       await inParallel([...ids, ...ids, ...ids], async (id) => {
         try {
-          if (await removePlant(store, id)) removed++;
+          const change = await changePlant(store, id, undefined);
+          if (change === "changed") removed++;
         } catch (error) {
           // Only a server tells the second of two callers this.
           assert.equal(where, "on a KV Connect server");
@@ -263,22 +263,21 @@ const CHANGES = [
   ["replaced", (kv: Deno.Kv) => kv.set(KEY, WHOLE)],
 ] as const;
 
-const REMOVE = (store: KvStore) => removePlant(store, 1n);
-const REPLACE = (store: KvStore) =>
-  replacePlant(store, { id: 1n, plant: OTHER });
+const REMOVE = (store: KvStore) => changePlant(store, 1n, undefined);
+const REPLACE = (store: KvStore) => changePlant(store, 1n, OTHER);
 
 for (
   const [name, change, results] of [
-    ["removePlant", REMOVE, { removed: [false], replaced: [true] }],
+    ["a removal", REMOVE, { removed: ["absent"], replaced: ["changed"] }],
     [
-      "replacePlant",
+      "a replacement",
       REPLACE,
       { removed: ["absent"], replaced: ["changed", OTHER] },
     ],
   ] as const
 ) {
   for (const [what, interrupt] of CHANGES) {
-    Deno.test(`${name}() reads again in a file if another program has ${what} the plant meanwhile`, async () => {
+    Deno.test(`${name} reads again in a file if another program has ${what} the plant meanwhile`, async () => {
       await using opened = await TestStore.inFile();
       using kv = await opened.openKv();
       await opened.store.commit(newPlants([1n]));
@@ -294,7 +293,7 @@ for (
 
     Deno.test({
       name:
-        `${name}() fails on a KV Connect server if another client has ${what} the plant meanwhile`,
+        `${name} fails on a KV Connect server if another client has ${what} the plant meanwhile`,
       ignore: isMissing("DENOKV"),
       async fn() {
         await using opened = await TestStore.onServer();
@@ -311,12 +310,13 @@ for (
   }
 }
 
-Deno.test("removePlant() and replacePlant() fail if the store does not answer in time", async () => {
+Deno.test("changePlant() fails if the store does not answer in time", async () => {
   await using opened = await TestStore.inFile();
   const silence = () => new Promise<never>(() => {});
   using store = await openInterrupted(opened.location, silence);
   const expected = isStoreError("no answer", "no answer within 0.3 s");
-  await assert.rejects(removePlant(store, 1n, 300), expected);
-  const newPlant = { id: 1n, plant: OTHER };
-  await assert.rejects(replacePlant(store, newPlant, 300), expected);
+  for (const plant of [undefined, OTHER]) {
+    const changing = changePlant(store, 1n, plant, 300);
+    await assert.rejects(changing, expected);
+  }
 });
