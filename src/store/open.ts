@@ -57,7 +57,7 @@ const MESSAGE_CHARS_MAX = 200;
 /** How to open a store; tests replace it. */
 export interface OpenOptions {
   readonly connect?: (location: StoreLocation) => Promise<Connection>;
-  readonly timeoutFor?: (walBytes: number) => number;
+  readonly timeoutMs?: number;
 }
 
 /**
@@ -180,9 +180,9 @@ async function twiceIfCorrupt<T>(attempt: () => Promise<T>): Promise<T> {
 async function open(
   location: StoreLocation,
   operate: (store: KvStore) => Promise<void>,
-  { connect = connectTo, timeoutFor = openMsMax }: OpenOptions = {},
+  { connect = connectTo, timeoutMs = openMsMax(location) }: OpenOptions = {},
 ): Promise<KvStore> {
-  return await retryWhileLocked(timeoutFor(walBytesOf(location)), async () => {
+  return await retryWhileLocked(timeoutMs, async () => {
     const store = new KvStore(await connect(location));
     try {
       store.verifyFiles();
@@ -196,56 +196,37 @@ async function open(
 }
 
 /** Returns the time for a store to open beside the WAL that a killed service left. */
-export function openMsMax(walBytes: number): number {
-  return STORE_OPEN_MS_MAX + Math.round(walBytes / WAL_BYTES_PER_MS_MIN);
-}
-
-/** Returns the size of the WAL of a file, 0 if there is none. */
-function walBytesOf(location: StoreLocation): number {
-  const wal = location.kind === "file"
-    ? lstatOrUndefined(location.name + WAL_SUFFIX)
-    : undefined;
-  return wal?.size ?? 0;
+export function openMsMax({ kind, name }: StoreLocation): number {
+  const wal = kind === "file" ? lstatOrUndefined(name + WAL_SUFFIX) : undefined;
+  const copyMs = Math.round((wal?.size ?? 0) / WAL_BYTES_PER_MS_MIN);
+  return STORE_OPEN_MS_MAX + copyMs;
 }
 
 /** Connects to a location, which may take any time. @throws {StoreError} */
-export function connectTo(location: StoreLocation): Promise<Connection> {
-  return location.kind === "file"
-    ? connectToFile(location.name)
-    : connectToServer(location.name, location.token);
-}
-
-async function connectToFile(path: string): Promise<Connection> {
+export async function connectTo(location: StoreLocation): Promise<Connection> {
+  const recognize = location.kind === "file"
+    ? toStoreError
+    : (error: unknown) => toServerError(error, location.token);
   try {
+    if (location.kind === "server") {
+      // Deno reads the token from the environment only.
+      Deno.env.set(KV_TOKEN_VARIABLE, location.token);
+      return {
+        kv: await Deno.openKv(location.name),
+        commitBounds: COMMITS_SERVER,
+        repeatsWrites: true,
+        files: undefined,
+        recognize,
+      };
+    }
     // The file may be replaced while it is opened.
-    const database = lstatOrUndefined(path);
-    const kv = await Deno.openKv(path);
+    const database = lstatOrUndefined(location.name);
     return {
-      kv,
+      kv: await Deno.openKv(location.name),
       commitBounds: COMMITS_FILE,
       repeatsWrites: false,
       // The files beside the database are there only now.
-      files: new WatchedFiles(path, database),
-      recognize: toStoreError,
-    };
-  } catch (error) {
-    throw toStoreError(error);
-  }
-}
-
-async function connectToServer(
-  url: string,
-  token: string,
-): Promise<Connection> {
-  const recognize = (error: unknown) => toServerError(error, token);
-  // Deno reads the token from the environment only.
-  Deno.env.set(KV_TOKEN_VARIABLE, token);
-  try {
-    return {
-      kv: await Deno.openKv(url),
-      commitBounds: COMMITS_SERVER,
-      repeatsWrites: true,
-      files: undefined,
+      files: new WatchedFiles(location.name, database),
       recognize,
     };
   } catch (error) {
