@@ -24,8 +24,8 @@ export async function readAll(
   store: KvStore,
   readPage: PageReader,
 ): Promise<Damage | undefined> {
-  // A damaged key can end a listing as if no plant followed, so the listing must reach the
-  // highest id. It is read first, because clients may create higher ones meanwhile.
+  // Damage can also end a listing without an error, before the last plants. So it must
+  // reach what is the highest id now; clients may create higher ones meanwhile.
   const highestId = await findHighestId(store);
   const forward = await readListing(listPlants(store), readPage);
   const isComplete = forward.error === undefined &&

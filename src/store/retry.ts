@@ -40,8 +40,8 @@ export async function retryWhileLocked<T>(
   timeoutMs: number,
   operation: () => Promise<T>,
 ): Promise<T> {
-  // The last try fails before the limit, so that the error is the lock, which says
-  // more than "no answer".
+  // The last try ends before the limit, so that its error is the lock, which tells
+  // more than "no answer" does.
   const lastTryMs = performance.now() + timeoutMs - LAST_TRY_MS;
   async function untilUnlocked(): Promise<T> {
     for (;;) {

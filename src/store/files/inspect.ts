@@ -152,11 +152,11 @@ function inspectTables(path: string, isAlone: boolean): PathContent {
     }
   } catch (error) {
     const converted = toStoreError(error);
-    // A read-only connection is denied, too, if a journal must be rolled back. Opening
-    // the store reports other errors, such as a lock.
-    const isRefused = ["not a store", "corrupt"].includes(converted.kind) ||
-      (isAlone && converted.kind === "denied");
-    if (isRefused) throw converted;
+    const { kind } = converted;
+    if (kind === "not a store" || kind === "corrupt") throw converted;
+    // Beside a journal, a read-only connection is denied: it cannot roll that back.
+    if (kind === "denied" && isAlone) throw converted;
+    // Opening the store reports any other error, such as a lock.
   }
   return "store";
 }
