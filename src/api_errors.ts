@@ -5,8 +5,8 @@
 import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
-  COMMIT_MS_MAX,
   ID_RANGE,
+  WRITE_MS_MAX,
 } from "./limits.ts";
 
 /** A row of {@link API_ERRORS}. */
@@ -36,7 +36,7 @@ const RESEND = "Send the same request again after a pause.";
 
 /**
  * The `Retry-After` of a service that stops. Running requests finish earlier: the
- * deadline of a create is {@link COMMIT_MS_MAX}.
+ * deadline of a create is {@link WRITE_MS_MAX}.
  */
 export const STOP_RETRY_MS = 10_000;
 
@@ -47,7 +47,7 @@ export const STOP_RETRY_MS = 10_000;
 const BUSY_RETRY_MS = 1_000;
 
 /** The pause while the store fails is as long as a create may take. */
-const STORE_RETRY = { "Retry-After": `${COMMIT_MS_MAX / 1000}` };
+const STORE_RETRY = { "Retry-After": `${WRITE_MS_MAX / 1000}` };
 
 /** What a client with another path or method needs to know. */
 export function howToCreate(baseUrl: string): string {

@@ -45,7 +45,7 @@ export const QUOTE_CHARS_MAX = 60;
  * Time for a create, a removal or a replacement to reach an outcome: many times the
  * longest pause of a healthy disk, and below the usual time-outs of clients.
  */
-export const COMMIT_MS_MAX = 5_000;
+export const WRITE_MS_MAX = 5_000;
 
 /**
  * Interval between two sweeps, which end what has reached its deadline. A deadline

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { COMMIT_MS_MAX } from "../src/limits.ts";
+import { WRITE_MS_MAX } from "../src/limits.ts";
 import { RECOVERY_MS_MIN } from "../src/store/health.ts";
 import { settled } from "./support/waiting.ts";
 import { assertRefusal } from "./support/refusals.ts";
 import { TestService, VALID } from "./support/service.ts";
 
-const NO_ANSWER = `no answer within ${COMMIT_MS_MAX / 1000} s`;
+const NO_ANSWER = `no answer within ${WRITE_MS_MAX / 1000} s`;
 
 Deno.test("a service reports commits and failures to its metrics and its health", async () => {
   const service = new TestService();
@@ -39,7 +39,7 @@ Deno.test("sweep() fails late creates, and probes a failing store", async () => 
   service.store.pause();
   const waiting = service.create(VALID);
   await settled();
-  service.sweepAfter(COMMIT_MS_MAX);
+  service.sweepAfter(WRITE_MS_MAX);
   assertRefusal(await waiting, { error: 50303 });
   assert.deepEqual(service.reported, [NO_ANSWER]);
   service.sweepAfter(RECOVERY_MS_MIN);

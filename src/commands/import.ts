@@ -2,7 +2,7 @@ import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import type { Settings } from "../config/settings.ts";
 import { explain } from "../console/failures.ts";
 import { eraseProgress, printLine, showProgress } from "../console/output.ts";
-import { COMMIT_MS_MAX, SWEEP_MS } from "../limits.ts";
+import { SWEEP_MS, WRITE_MS_MAX } from "../limits.ts";
 import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
@@ -61,7 +61,7 @@ export async function importPlants(
   const sweeping = setInterval(() => {
     // A slow store may take any time while it makes progress. Otherwise the creates
     // that have waited too long fail, and the import ends.
-    if (clock() - settledMs >= COMMIT_MS_MAX) committer.expire();
+    if (clock() - settledMs >= WRITE_MS_MAX) committer.expire();
   }, SWEEP_MS);
 
   async function create(newPlant: NewPlant, line: number): Promise<void> {

@@ -9,10 +9,10 @@ import {
 import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
-  COMMIT_MS_MAX,
   CREATES_RUNNING_MAX,
   ID_RANGE,
   JSON_DEPTH_MAX,
+  WRITE_MS_MAX,
 } from "../limits.ts";
 import {
   API_VERSION,
@@ -70,7 +70,7 @@ const LIMITS: readonly Limit[] = [
   ["Nesting of arrays and objects", `${JSON_DEPTH_MAX} levels`, notJson],
   ["Size of the body", `${BODY_BYTES_MAX / 1024} KiB`, bodyTooLarge],
   ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
-  ["Time to store a plant", `${COMMIT_MS_MAX / 1000} s`, storeFailed],
+  ["Time to store a plant", `${WRITE_MS_MAX / 1000} s`, storeFailed],
   [
     "Creates running at one time",
     CREATES_RUNNING_MAX.toLocaleString("en"),

@@ -1,5 +1,5 @@
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
-import { COMMIT_MS_MAX } from "../limits.ts";
+import { WRITE_MS_MAX } from "../limits.ts";
 import {
   countChars,
   isSamePlant,
@@ -229,7 +229,7 @@ export class Committer {
    * in flight may still land. If it does, a repeated create finds the plant stored.
    */
   expire(): void {
-    const latestMs = this.#clock() - COMMIT_MS_MAX;
+    const latestMs = this.#clock() - WRITE_MS_MAX;
     const writes = [...this.#inFlight].flat().concat(...this.#queue.values());
     const expired = writes.filter(isPending)
       .filter(({ arrivedMs }) => arrivedMs <= latestMs);
@@ -242,7 +242,7 @@ export class Committer {
     // Commits that may never end can leave no room for others.
     const isStalled = !this.#hasRoom() && !this.#isAwaited();
     if (expired.length > 0 || isStalled) {
-      this.#listener.commitFailed(this.#lock ?? noAnswer(COMMIT_MS_MAX));
+      this.#listener.commitFailed(this.#lock ?? noAnswer(WRITE_MS_MAX));
     }
   }
 }

@@ -1,6 +1,6 @@
 /** What an operator does with an open store. Every read and write has a time limit. */
 import { isDeepStrictEqual } from "node:util";
-import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../limits.ts";
+import { ID_MAX, ID_MIN, WRITE_MS_MAX } from "../limits.ts";
 import { isSamePlant, type Plant, toPlant } from "../plant/plant.ts";
 import { isPlantKey, keyOf, readEntry } from "./entries.ts";
 import { ALWAYS, type KvStore } from "./kv_store.ts";
@@ -124,7 +124,7 @@ export function changePlant(
   store: KvStore,
   id: bigint,
   plant: Plant | undefined,
-  timeoutMs = COMMIT_MS_MAX,
+  timeoutMs = WRITE_MS_MAX,
 ): Promise<Change> {
   const key = keyOf(id);
   return retryWhileLocked(timeoutMs, async () => {

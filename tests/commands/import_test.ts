@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { exportPlants } from "../../src/commands/export.ts";
 import { type ImportOptions, importPlants } from "../../src/commands/import.ts";
 import { LINE_BYTES_MAX } from "../../src/console/lines.ts";
-import { BODY_BYTES_MAX, COMMIT_MS_MAX, ID_MIN } from "../../src/limits.ts";
+import { BODY_BYTES_MAX, ID_MIN, WRITE_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { capture } from "../support/console.ts";
 import { FakeClock } from "../support/fake_clock.ts";
@@ -302,7 +302,7 @@ Deno.test("importPlants() waits for a slow store as long as it makes progress", 
   };
   const store = new ImportedStore(async () => {
     await settled();
-    now += COMMIT_MS_MAX - 1;
+    now += WRITE_MS_MAX - 1;
     // The commit ends after a sweep has seen this time: a sweep reads the clock.
     swept = Promise.withResolvers();
     await swept.promise;
@@ -315,15 +315,15 @@ Deno.test("importPlants() waits for a slow store as long as it makes progress", 
   );
   assert.ok(stderr.endsWith(summary({ created: 250 })), stderr);
   assert.equal(result, 0);
-  assert.ok(now > 2 * COMMIT_MS_MAX);
+  assert.ok(now > 2 * WRITE_MS_MAX);
 });
 
-Deno.test("importPlants() fails if the store makes no progress for COMMIT_MS_MAX", async () => {
+Deno.test("importPlants() fails if the store makes no progress for WRITE_MS_MAX", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const clock = new FakeClock();
   const store = new ImportedStore(() => {
-    clock.now += COMMIT_MS_MAX;
+    clock.now += WRITE_MS_MAX;
     return new Promise(() => {});
   });
   const options = { clock: clock.read, open: store.open };

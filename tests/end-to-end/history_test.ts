@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { API_ERRORS } from "../../src/api_errors.ts";
-import { COMMIT_MS_MAX, ID_MAX, ID_MIN } from "../../src/limits.ts";
+import { ID_MAX, ID_MIN, WRITE_MS_MAX } from "../../src/limits.ts";
 import type { NewPlant } from "../../src/plant/plant.ts";
 import { openExistingStore, type StoreLocation } from "../../src/store/open.ts";
 import { changePlant } from "../../src/store/plants.ts";
@@ -52,7 +52,7 @@ const FREEZE_MS = [100, 1_500] as const;
 
 /** How long the KV Connect server is away; seldom longer than commits wait. */
 const AWAY_MS = [0, 500] as const;
-const LONG_AWAY_MS = COMMIT_MS_MAX + 500;
+const LONG_AWAY_MS = WRITE_MS_MAX + 500;
 
 /** What clients, the operator and accidents need. */
 interface Run {

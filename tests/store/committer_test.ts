@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { BODY_BYTES_MAX, COMMIT_MS_MAX } from "../../src/limits.ts";
+import { BODY_BYTES_MAX, WRITE_MS_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import {
   COMMIT_CHARS_MAX,
@@ -228,11 +228,11 @@ Deno.test("a commit that meets a lock is repeated until its creates expire, one 
   const first = create(1);
   clock.now = 1_000;
   const second = create(2);
-  clock.now = COMMIT_MS_MAX - 1;
+  clock.now = WRITE_MS_MAX - 1;
   committer.expire();
   await store.finishCommit();
   assert.deepEqual(errors.splice(0), []);
-  clock.now = COMMIT_MS_MAX;
+  clock.now = WRITE_MS_MAX;
   committer.expire();
   assert.deepEqual(outcomesOf([first, second]), [undefined, undefined]);
   await store.finishCommit();
@@ -260,9 +260,9 @@ Deno.test("a commit without an answer is reported as such after one that met a l
   await store.finishCommit();
   assert.equal(first.outcome, "stored");
   create(2);
-  clock.now += COMMIT_MS_MAX;
+  clock.now += WRITE_MS_MAX;
   committer.expire();
-  assert.deepEqual(errors, [noAnswer(COMMIT_MS_MAX)]);
+  assert.deepEqual(errors, [noAnswer(WRITE_MS_MAX)]);
 });
 
 Deno.test("a commit whose creates have expired holds the queue back no longer", async () => {
@@ -271,7 +271,7 @@ Deno.test("a commit whose creates have expired holds the queue back no longer", 
   clock.now = 1_000;
   const second = create(2);
   assert.deepEqual(store.operations, [["commit", 1n]]);
-  clock.now = COMMIT_MS_MAX;
+  clock.now = WRITE_MS_MAX;
   committer.expire();
   assert.deepEqual(store.operations, [["commit", 1n], ["commit", 2n]]);
   await store.finishCommits();
@@ -288,7 +288,7 @@ Deno.test("a read before a commit that meets a lock is repeated until its create
   const outcomes = [create(1), create(2)];
   await settled();
   assert.deepEqual(outcomesOf(outcomes), [undefined, undefined]);
-  clock.now = COMMIT_MS_MAX;
+  clock.now = WRITE_MS_MAX;
   committer.expire();
   await settled();
   assert.deepEqual(outcomesOf(outcomes), ["failed", "failed"]);

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { DatabaseSync } from "node:sqlite";
-import { COMMIT_MS_MAX, ID_MAX } from "../../src/limits.ts";
+import { ID_MAX, WRITE_MS_MAX } from "../../src/limits.ts";
 import type { Plant } from "../../src/plant/plant.ts";
 import { Committer } from "../../src/store/committer.ts";
 import type { KvStore } from "../../src/store/kv_store.ts";
@@ -146,7 +146,7 @@ Deno.test("a create fails at its deadline while another process keeps the lock, 
     using _lock = new StoreLock(path);
     const creating = committer.create({ id: 1n, plant: WHOLE });
     await paused.promise;
-    clock.now = COMMIT_MS_MAX;
+    clock.now = WRITE_MS_MAX;
     committer.expire();
     assert.equal(await creating, "failed");
     assert.deepEqual(errors, [LOCKED]);

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { API_ERRORS } from "../../../src/api_errors.ts";
-import { COMMIT_MS_MAX } from "../../../src/limits.ts";
+import { WRITE_MS_MAX } from "../../../src/limits.ts";
 import {
   countChars,
   type NewPlant,
@@ -72,7 +72,7 @@ export class InstanceModel {
     const isAtOnce = create.step === step;
     if (answer === API_ERRORS.storeFailed.error) {
       // The creates of one id have the deadline of the first one.
-      if (nowMs >= sinceMs + COMMIT_MS_MAX) {
+      if (nowMs >= sinceMs + WRITE_MS_MAX) {
         this.#expiredMs.set(id, nowMs);
         this.#lastFailedMs = nowMs;
       }
@@ -150,7 +150,7 @@ export class InstanceModel {
   assertNoneOverdue(): void {
     for (const { sinceMs } of this.#waiting) {
       const ageMs = this.#world.time.nowMs - sinceMs;
-      this.#expect(ageMs < COMMIT_MS_MAX, "not answered at its deadline");
+      this.#expect(ageMs < WRITE_MS_MAX, "not answered at its deadline");
     }
   }
 }

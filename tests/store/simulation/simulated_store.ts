@@ -1,4 +1,4 @@
-import { COMMIT_MS_MAX } from "../../../src/limits.ts";
+import { WRITE_MS_MAX } from "../../../src/limits.ts";
 import type { NewPlant, Plant } from "../../../src/plant/plant.ts";
 import type { CommitBounds, Store } from "../../../src/store/kv_store.ts";
 import { toStoreError } from "../../../src/store/store_error.ts";
@@ -7,7 +7,7 @@ import type { InstanceModel, StoreOperation } from "./model.ts";
 import type { World } from "./simulated_world.ts";
 
 /** Time for an operation that ends at all. */
-export const OPERATION_MS_MAX = COMMIT_MS_MAX + 3_000;
+export const OPERATION_MS_MAX = WRITE_MS_MAX + 3_000;
 
 /** How an operation goes: when it takes effect, if it does, and its answer. */
 interface Course {
@@ -120,7 +120,7 @@ export class SimulatedStore implements Store {
     const course = this.#drawCourse(operation);
     const afterMs = {
       soon: random.int(0, 10),
-      late: random.int(COMMIT_MS_MAX - 1_000, OPERATION_MS_MAX - 10),
+      late: random.int(WRITE_MS_MAX - 1_000, OPERATION_MS_MAX - 10),
     };
     if (course.effect !== undefined) {
       time.after(afterMs[course.effect], () => {

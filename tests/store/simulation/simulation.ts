@@ -1,6 +1,6 @@
 import { API_ERRORS } from "../../../src/api_errors.ts";
 import { AcceptedTokens } from "../../../src/http/auth.ts";
-import { COMMIT_MS_MAX, SWEEP_MS } from "../../../src/limits.ts";
+import { SWEEP_MS, WRITE_MS_MAX } from "../../../src/limits.ts";
 import type { NewPlant } from "../../../src/plant/plant.ts";
 import { Service } from "../../../src/service.ts";
 import { PROBE_MS, RECOVERY_MS_MIN } from "../../../src/store/health.ts";
@@ -67,7 +67,7 @@ class Schedule {
     for (let i = 0; i < world.shape.restarts; i++) {
       world.time.at(world.random.int(0, lastMs), () => this.#restart());
     }
-    world.calmMs = lastMs + COMMIT_MS_MAX + 2 * SWEEP_MS;
+    world.calmMs = lastMs + WRITE_MS_MAX + 2 * SWEEP_MS;
     const checkMs = world.calmMs + OPERATION_MS_MAX + RECOVERY_MS_MAX;
     world.time.at(checkMs, () => this.#checkRecovery());
     while (await world.time.advance(checkMs + 2 * SWEEP_MS)) {
