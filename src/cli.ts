@@ -1,11 +1,10 @@
 import { parseArgs } from "node:util";
+import { removePlants, replacePlant } from "./commands/change.ts";
 import { check } from "./commands/check.ts";
 import { exportPlants } from "./commands/export.ts";
 import { checkHealth } from "./commands/healthcheck.ts";
 import { importPlants } from "./commands/import.ts";
 import { writeDescription } from "./commands/openapi.ts";
-import { removePlants } from "./commands/remove.ts";
-import { replaceStored } from "./commands/replace.ts";
 import { serve } from "./commands/serve.ts";
 import { ALL_SETTINGS, Settings } from "./config/settings.ts";
 import { listenFailure, storeFailure } from "./console/failures.ts";
@@ -66,7 +65,7 @@ const COMMANDS = new Map(Object.entries<Command>({
     min: 1,
     max: 1,
     help: "store this plant in place of the one with its id; - reads stdin",
-    run: (settings, [text = ""]) => replaceStored(settings.store(), text),
+    run: (settings, [text = ""]) => replacePlant(settings.store(), text),
   },
   check: {
     help: "check the configuration of the service, also while it runs",

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { removePlants } from "../../src/commands/remove.ts";
+import { removePlants } from "../../src/commands/change.ts";
 import { openStore, type StoreLocation } from "../../src/store/open.ts";
 import { changePlant } from "../../src/store/plants.ts";
 import { noAnswer } from "../../src/store/store_error.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { main } from "../../src/cli.ts";
 import { LINE_BYTES_MAX } from "../../src/console/lines.ts";
-import { replaceStored } from "../../src/commands/replace.ts";
+import { replacePlant } from "../../src/commands/change.ts";
 import { openStore } from "../../src/store/open.ts";
 import { noAnswer } from "../../src/store/store_error.ts";
 import { makeUndecodable } from "../support/accidents.ts";
@@ -34,7 +34,7 @@ async function replaceStdin(path: string, text: string | Uint8Array) {
   return await capture(() => main(["replace", "-", "--kv", path]));
 }
 
-Deno.test("replaceStored() stores a plant in place of the one with its id in an open store, and succeeds again", async () => {
+Deno.test("replacePlant() stores a plant in place of the one with its id in an open store, and succeeds again", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   await makeThree(path);
@@ -47,32 +47,32 @@ Deno.test("replaceStored() stores a plant in place of the one with its id in an 
       "id 2: the stored plant is the same already\n0 plants replaced",
     ]
   ) {
-    const printed = await capture(() => replaceStored(fileAt(path), TEXT));
+    const printed = await capture(() => replacePlant(fileAt(path), TEXT));
     assert.deepEqual(printed, { result: 0, stdout: "", stderr });
     assert.deepEqual(await valuesIn(path), new Map([...before, [2n, FERN]]));
   }
 });
 
-Deno.test("replaceStored() fails if the id has no plant, and creates none", async () => {
+Deno.test("replacePlant() fails if the id has no plant, and creates none", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   await makeThree(path);
   const before = await entriesIn(path);
   const printed = await capture(() =>
-    replaceStored(fileAt(path), '{"id":42,"name":"Monstera"}')
+    replacePlant(fileAt(path), '{"id":42,"name":"Monstera"}')
   );
   const stderr = "id 42: no such plant\n0 plants replaced";
   assert.deepEqual(printed, { result: 1, stdout: "", stderr });
   assert.deepEqual(await entriesIn(path), before);
 });
 
-Deno.test("replaceStored() replaces a value that is not a plant, and one that cannot be decoded", async () => {
+Deno.test("replacePlant() replaces a value that is not a plant, and one that cannot be decoded", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   await makeThree(path);
   await makeUndecodable(path, [2n]);
   for (const text of [TEXT, TEXT.replace("2", "3")]) {
-    const printed = await capture(() => replaceStored(fileAt(path), text));
+    const printed = await capture(() => replacePlant(fileAt(path), text));
     const stderr = "1 plant replaced";
     assert.deepEqual(printed, { result: 0, stdout: "", stderr });
   }
@@ -162,13 +162,13 @@ for (
     ],
   ] as const
 ) {
-  Deno.test(`replaceStored() fails if it ${what}`, async () => {
+  Deno.test(`replacePlant() fails if it ${what}`, async () => {
     using directory = new TemporaryDirectory();
     const path = directory.file("plants.db");
     await makeThree(path);
     const { stderr } = await capture(() =>
       assert.rejects(
-        replaceStored(fileAt(path), TEXT, {
+        replacePlant(fileAt(path), TEXT, {
           change: () => Promise.reject(error),
         }),
         isStoreError(kind),
@@ -178,10 +178,10 @@ for (
   });
 }
 
-Deno.test("replaceStored() creates no store", async () => {
+Deno.test("replacePlant() creates no store", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   const missing = isStoreError("no store", "no such file");
-  await assert.rejects(replaceStored(fileAt(path), TEXT), missing);
+  await assert.rejects(replacePlant(fileAt(path), TEXT), missing);
   assert.deepEqual(directory.names(), []);
 });
