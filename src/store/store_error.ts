@@ -31,8 +31,8 @@ const KINDS = {
   /** Deno has opened another store in place of the file. */
   "wrong store": {},
   /**
-   * A file of the open store was deleted, moved or replaced. This run cannot use the
-   * store again. A restart can, if the files were put back.
+   * A file of the open store was deleted, moved or replaced. This process still has all
+   * of it open, but from now on only reads it.
    */
   "lost": { endsStore: true, isTransient: true, isOutcomeUnknown: true },
   /** Another client of a KV Connect server has changed the plant that was to change. */
