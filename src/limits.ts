@@ -5,9 +5,9 @@
 
 /**
  * Maximum size of a request body. Its plant fits Deno KV's limit of 65,536 bytes a
- * value: a character takes at least one byte of the body, and V8 stores it in at most
- * two. The JSON around the name takes at least 18 bytes of the body, which leaves 36
- * bytes of the value for what V8 stores around the name. The configuration of nginx in
+ * value: V8 stores at most two bytes for a byte of the name in the body.
+ * The JSON around the name takes at least 18 bytes of the body, which leaves 36 bytes
+ * of the value for what V8 stores around the name. The configuration of nginx in
  * src/deploy/ repeats this maximum.
  */
 export const BODY_BYTES_MAX = 32 * 1024;
