@@ -406,6 +406,8 @@ for (
     );
     Deno.renameSync(away, file);
     await assertEnds(store, name, 2n, "lost");
+    store.close();
+    assert.ok(Deno.statSync(`${path}-wal`).isFile, "SQLite has deleted it");
   });
 }
 
