@@ -394,7 +394,7 @@ for (
     ["verifyFiles", "-wal"],
   ] as const
 ) {
-  Deno.test(`nothing is acknowledged once ${name}() has found a file gone, also when it is back`, async () => {
+  Deno.test(`nothing is acknowledged once ${name}() has found a file gone, also when it is back, and close() keeps its log`, async () => {
     await using opened = await TestStore.inFile();
     const { store, path } = opened;
     await store.commit(newPlants([1n, 2n]));
