@@ -83,11 +83,6 @@ export class Service {
     return this.#handler.handle(request);
   }
 
-  /** Creates that are running. */
-  get creates(): number {
-    return this.#door.creates;
-  }
-
   /**
    * Ends what has reached its deadline, and checks the store. Call it every
    * `SWEEP_MS`.

@@ -57,9 +57,9 @@ export async function serve(settings: Settings): Promise<number> {
   try {
     // The port may be 0, so the address of the service is known only when it listens.
     // No request arrives before there is a service: there is no `await` in between.
-    const server = listen(config, log, {
+    const server = listen(config, {
       handle: (request) => service.handle(request),
-      isBusy: () => service.creates > 0,
+      log,
     });
     const baseUrl = config.baseUrl ?? clientOriginOf(server.address);
     const service = new Service(store, {
@@ -80,7 +80,7 @@ export async function serve(settings: Settings): Promise<number> {
       generatedToken,
     });
 
-    const reason = await Promise.race([stop, server.stuck]);
+    const reason = await Promise.race([stop, server.ended]);
     if (reason === undefined) {
       exitStatus = EXIT_FAILURE;
       log.error(

@@ -22,7 +22,7 @@ function start(
   handle: (request: Request) => Promise<Response>,
 ): Server & AsyncDisposable {
   const address = { host: "127.0.0.1", port: 0, tls: undefined };
-  const server = listen(address, LOG, { handle, isBusy: () => false });
+  const server = listen(address, { handle, log: LOG });
   return { ...server, [Symbol.asyncDispose]: () => server.shutdown() };
 }
 
@@ -116,10 +116,7 @@ Deno.test("tryToListen() and listen() throw a transient error if the port is tak
     const listenTo of [
       tryToListen,
       (it: ListenAddress) =>
-        listen(it, LOG, {
-          handle: () => assert.fail(),
-          isBusy: () => assert.fail(),
-        }),
+        listen(it, { handle: () => assert.fail(), log: LOG }),
     ]
   ) {
     const address = { host: "127.0.0.1", port, tls: undefined };
