@@ -3,6 +3,7 @@ import type { AcceptedTokens } from "./http/auth.ts";
 import { BodyReader } from "./http/body.ts";
 import { Door } from "./http/door.ts";
 import { RequestHandler } from "./http/handler.ts";
+import { BODY_MS_MAX, BUSY_BODY_MS_MAX } from "./limits.ts";
 import { Committer } from "./store/committer.ts";
 import {
   type CheckedStore,
@@ -50,7 +51,7 @@ export class Service {
     const metrics = new Metrics();
     const health = new StoreHealth(store, onHealthChange, clock);
     this.#health = health;
-    this.#door = new Door(log, clock);
+    this.#door = new Door({ log, clock });
     this.#committer = new Committer(
       store,
       {
@@ -63,7 +64,7 @@ export class Service {
       clock,
       pause,
     );
-    this.#bodies = new BodyReader(clock);
+    this.#bodies = new BodyReader({ clock });
     this.#handler = new RequestHandler({
       tokens,
       door: this.#door,
@@ -88,7 +89,7 @@ export class Service {
    * `SWEEP_MS`.
    */
   sweep(): void {
-    this.#bodies.expire();
+    this.#bodies.expire(this.#door.isFull ? BUSY_BODY_MS_MAX : BODY_MS_MAX);
     this.#door.sweep();
     this.#committer.expire();
     this.#health.refresh();

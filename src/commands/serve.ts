@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { fingerprintsOf } from "../config/fingerprint.ts";
+import { fingerprintsOf } from "../tokens.ts";
 import type { Settings, StoreSetting } from "../config/settings.ts";
 import { reportStart } from "../console/start_report.ts";
 import { explain } from "../console/failures.ts";

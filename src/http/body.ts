@@ -1,6 +1,6 @@
 import { ApiError } from "../api_errors.ts";
-import type { Clock } from "../clock.ts";
-import { BODY_BYTES_MAX, BODY_MS_MAX } from "../limits.ts";
+import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
+import { BODY_BYTES_MAX } from "../limits.ts";
 
 /** The client disconnected before the end of its body. */
 const DISCONNECTED = new ApiError(
@@ -15,13 +15,14 @@ type BytesOrRefusal = Uint8Array | ApiError;
 
 /** A body that is arriving. */
 interface PendingBody {
-  readonly deadlineMs: number;
+  /** When its headers arrived. */
+  readonly startMs: number;
   readonly resolve: (result: BytesOrRefusal) => void;
 }
 
 /**
- * Reads the bodies of requests, bounded in bytes and in time. A body that is refused
- * while it arrives leaves the bytes that have arrived in memory until the client
+ * Reads the bodies of requests, bounded in bytes and in time. If a body is refused
+ * before its end, the bytes that have arrived stay in memory until the client
  * disconnects.
  */
 export class BodyReader {
@@ -29,7 +30,7 @@ export class BodyReader {
   /** The bodies that have neither arrived nor been refused. */
   readonly #pending = new Set<PendingBody>();
 
-  constructor(clock: Clock) {
+  constructor({ clock = SYSTEM_CLOCK }: { readonly clock?: Clock } = {}) {
     this.#clock = clock;
   }
 
@@ -44,7 +45,7 @@ export class BodyReader {
       return Promise.resolve(TOO_LARGE);
     }
     return new Promise((resolve, reject) => {
-      const body = { deadlineMs: this.#clock() + BODY_MS_MAX, resolve };
+      const body = { startMs: this.#clock(), resolve };
       this.#pending.add(body);
       const receiving = length === undefined
         ? receiveChunks(request, () => this.#pending.has(body))
@@ -53,12 +54,12 @@ export class BodyReader {
     });
   }
 
-  /** Refuses the bodies that have reached their deadline. Call it regularly. */
-  expire(): void {
-    const nowMs = this.#clock();
+  /** Refuses the bodies that have been arriving for this time. Call it regularly. */
+  expire(timeoutMs: number): void {
+    const latestMs = this.#clock() - timeoutMs;
     for (const body of this.#pending) {
-      if (body.deadlineMs > nowMs) continue;
-      this.#settle(body, new ApiError("bodyTimedOut"));
+      if (body.startMs > latestMs) continue;
+      this.#settle(body, new ApiError("bodyTimedOut", `${timeoutMs / 1000}`));
     }
   }
 

@@ -81,8 +81,8 @@ export class RequestHandler {
         needsToken: true,
         answer: (request) => this.#createPlant(request),
       },
+      // With the base URL https://plants.example/api, the page is at /api/ and at /api.
       "/": page,
-      // If the base URL has a path, such as /api, this page is at /api and at /api/.
       "": page,
       "/openapi.json": {
         ...READ,
@@ -201,7 +201,7 @@ export class RequestHandler {
   #sendMetrics(): Response {
     const { door, health, metrics, tokens, databaseBytes } = this.#parts;
     const text = metrics.text({
-      createsRunning: door.creates,
+      postsRunning: door.posts,
       isStoreHealthy: health.error === undefined,
       tokenRequests: tokens.requests,
       databaseBytes: databaseBytes(),
