@@ -50,22 +50,17 @@ export class Door {
    * @returns false if the service is busy
    */
   enter(): boolean {
-    if (this.isFull) {
-      this.#refuse();
-      return false;
+    if (!this.isFull) {
+      this.#posts++;
+      return true;
     }
-    this.#posts++;
-    return true;
-  }
-
-  /** Counts a refusal, and logs the first one. */
-  #refuse(): void {
     if (this.#refused === 0) {
       const running = `${this.#posts} creates are running`;
       this.#log.warn("busy", `busy: ${running}, further ones are refused`);
     }
     this.#refused++;
     this.#refusedMs = this.#clock();
+    return false;
   }
 
   /** Logs that the service is no longer busy. Call it regularly. */
