@@ -40,7 +40,11 @@ export class BodyReader {
     return new Promise((resolve, reject) => {
       this.#pending.set(resolve, this.#clock());
       receive(request, length, () => this.#pending.has(resolve))
-        .then((result) => this.#settle(resolve, result), reject);
+        .then((result) => {
+          this.#pending.delete(resolve);
+          // Without effect if the body was refused meanwhile.
+          resolve(result);
+        }, reject);
     });
   }
 
@@ -50,24 +54,17 @@ export class BodyReader {
     for (const [resolve, startMs] of this.#pending) {
       // They are in the order of their arrival.
       if (startMs > latestMs) return;
-      const seconds = `${timeoutMs / 1000}`;
-      this.#settle(resolve, new ApiError("bodyTimedOut", seconds));
+      this.#pending.delete(resolve);
+      resolve(new ApiError("bodyTimedOut", `${timeoutMs / 1000}`));
     }
   }
 
   /** Refuses every body that is still arriving, because the service stops. */
   refuseAll(): void {
     for (const resolve of this.#pending.keys()) {
-      this.#settle(resolve, new ApiError("shuttingDown"));
+      resolve(new ApiError("shuttingDown"));
     }
-  }
-
-  /** Gives a body its result; the first one counts. */
-  #settle(
-    resolve: (result: BytesOrRefusal) => void,
-    result: BytesOrRefusal,
-  ): void {
-    if (this.#pending.delete(resolve)) resolve(result);
+    this.#pending.clear();
   }
 }
 

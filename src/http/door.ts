@@ -3,12 +3,6 @@ import { CREATES_RUNNING_MAX, QUIET_MS } from "../limits.ts";
 import type { Log } from "../telemetry/log.ts";
 import { countOf } from "../text.ts";
 
-/** What a door needs. */
-interface DoorOptions {
-  readonly log: Log;
-  readonly clock?: Clock;
-}
-
 /**
  * The door of the service, the one place that bounds load: it admits a POST request or
  * refuses it, counts those inside until they leave, and drains when the service stops.
@@ -24,7 +18,12 @@ export class Door {
   readonly #log: Log;
   readonly #clock: Clock;
 
-  constructor({ log, clock = SYSTEM_CLOCK }: DoorOptions) {
+  constructor(
+    { log, clock = SYSTEM_CLOCK }: {
+      readonly log: Log;
+      readonly clock?: Clock;
+    },
+  ) {
     this.#log = log;
     this.#clock = clock;
   }
@@ -72,7 +71,7 @@ export class Door {
     this.#refused = 0;
   }
 
-  /** Counts a request that has its reply. */
+  /** Lets a request out that has its reply. */
   leave(): void {
     this.#posts--;
     if (this.#posts === 0) this.#drained?.resolve();

@@ -57,20 +57,17 @@ export interface Server extends KeptServer {
   readonly address: string;
 }
 
-/** How to answer requests. */
-interface ListenOptions {
-  /** Never rejects. Not called before {@link listen} has returned. */
-  readonly handle: (request: Request) => Promise<Response>;
-  readonly log: Log;
-}
-
 /**
  * Listens, and again whenever the runtime stops listening.
  * @throws {ListenError}
  */
 export function listen(
   { host, port, tls }: ListenAddress,
-  { handle, log }: ListenOptions,
+  { handle, log }: {
+    /** Never rejects. Not called before {@link listen} has returned. */
+    readonly handle: (request: Request) => Promise<Response>;
+    readonly log: Log;
+  },
 ): Server {
   const options = { hostname: host, port, ...tls, onListen() {} };
   function start(signal: AbortSignal): Deno.HttpServer<Deno.NetAddr> {
