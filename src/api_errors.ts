@@ -31,7 +31,7 @@ export interface ErrorRow {
 /** RFC 9110, section 11.6.1; RFC 6750, section 3. */
 const CHALLENGE = 'Bearer realm="plants"';
 
-/** The pause is the subject of "Repeating a create" in reference/page.html. */
+/** How long to pause is said in reference/page.html, in "Repeating a create". */
 const RESEND = "Send the same request again after a pause.";
 
 /**

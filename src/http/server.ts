@@ -87,8 +87,7 @@ export function listen(
 }
 
 /**
- * Requires descriptors for some connections: a server that has only its own is lost
- * at once.
+ * Requires descriptors for some connections: without them, a server is lost at once.
  * @throws the error of the runtime
  */
 function requireDescriptors(): void {

@@ -81,7 +81,7 @@ export class Metrics {
     ["POST", countsOfPost()],
     ["GET", new Map()],
     ["HEAD", new Map()],
-    // As Prometheus' own servers have it.
+    // The label that Prometheus' own servers use.
     ["unknown", this.#unknown],
   ]);
   readonly #postSeconds = new Histogram();
