@@ -3,14 +3,14 @@ import { QUIET_MS } from "../limits.ts";
 import type { Log } from "../telemetry/log.ts";
 import { errorMessage } from "../text.ts";
 
-/**
- * Time for running creates to get their replies before their connections are closed,
- * and for closed connections to free their descriptors.
- */
-const PAUSE_MS = 500;
+/** Time for running creates to get their replies before all connections are closed. */
+const CLOSE_AFTER_MS = 1_000;
+
+/** Pause before each attempt to listen again, in which connections end. */
+const LISTEN_RETRY_MS = 100;
 
 /** Attempts to listen again, for 10 s, before only a restart can help. */
-const ATTEMPTS_MAX = 20;
+const ATTEMPTS_MAX = 100;
 
 /** What is used of a server of the runtime. */
 export interface RuntimeServer {
@@ -60,13 +60,13 @@ export function keepListening(
 
   /** Replaces a lost server, and returns whether that was possible. */
   async function replaceServer(): Promise<boolean> {
-    await pause(PAUSE_MS);
+    await pause(CLOSE_AFTER_MS);
     if (isStopping) return false;
     connections.abort();
     // Not awaited: a handler may run after its connection has ended.
     shutDown(server);
     for (let attempts = 0; attempts < ATTEMPTS_MAX; attempts++) {
-      await pause(PAUSE_MS);
+      await pause(LISTEN_RETRY_MS);
       if (isStopping) return false;
       try {
         connections = new AbortController();
