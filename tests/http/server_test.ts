@@ -128,6 +128,18 @@ Deno.test("tryToListen() and listen() throw a transient error if the port is tak
   }
 });
 
+Deno.test("listen() throws a transient error if few descriptors are free", () => {
+  const message = "Too many open files (os error 24)";
+  const thrown = Object.assign(new Error(message), { code: "EMFILE" });
+  using _ = replaced(Deno, "listen", () => {
+    throw thrown;
+  });
+  const address = { host: "127.0.0.1", port: 0, tls: undefined };
+  const expected = { message, isTransient: true };
+  const options = { handle: () => assert.fail(), log: LOG };
+  assert.throws(() => listen(address, options), expected);
+});
+
 Deno.test("tryToListen() returns the address of a host", () => {
   const address = { host: "localhost", port: 0, tls: undefined };
   assert.match(tryToListen(address), /^(127\.0\.0\.1|::1)$/);
