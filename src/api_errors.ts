@@ -31,7 +31,7 @@ export interface ErrorRow {
 /** RFC 9110, section 11.6.1; RFC 6750, section 3. */
 const CHALLENGE = 'Bearer realm="plants"';
 
-/** The pause is the subject of "Repeating a create" in reference/page.html. */
+/** How long to pause is said in reference/page.html, in "Repeating a create". */
 const RESEND = "Send the same request again after a pause.";
 
 /**
@@ -41,8 +41,8 @@ const RESEND = "Send the same request again after a pause.";
 export const STOP_RETRY_MS = 10_000;
 
 /**
- * The `Retry-After` of a busy service, the shortest that the header can state. The
- * creates that are running take less: see `CREATES_RUNNING_MAX`.
+ * The `Retry-After` of a busy service: one second, the shortest that the header can
+ * state. Most of the creates that are running then have their replies.
  */
 const BUSY_RETRY_MS = 1_000;
 
@@ -119,7 +119,8 @@ const ROWS = {
     error: 40801,
     when: "The body did not arrive in time. Nothing was stored.",
     remedy: "Send the same request again, on a new connection.",
-    message: () => `body: expected all of it within ${BODY_MS_MAX / 1000} s`,
+    message: (seconds) => `body: expected all of it within ${seconds} s`,
+    example: `${BODY_MS_MAX / 1000}`,
     // The runtime adds `Connection: close` to a reply before the end of a body.
   },
   idTaken: {

@@ -1,4 +1,4 @@
-/** Returns milliseconds since any moment; never decreases. Tests pass their own clock. */
+/** Returns milliseconds since some moment; never decreases. Tests pass their own clock. */
 export type Clock = () => number;
 
 /** The real time. */

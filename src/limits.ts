@@ -4,28 +4,36 @@
  */
 
 /**
- * Maximum size of a request body. Its plant fits Deno KV's limit of 65,536 bytes a
- * value: V8 stores at most two bytes for a byte of the name in the body.
- * The JSON around the name takes at least 18 bytes of the body, which leaves 36 bytes
- * of the value for what V8 stores around the name. The configuration of nginx in
- * src/deploy/ repeats this maximum.
+ * Maximum size of a request body. Its plant fits a value of Deno KV, which has at most
+ * 65,536 bytes. A byte of the name in the body becomes at most two in the value: V8
+ * stores every character with two bytes if one of them needs it. The JSON around the
+ * name takes at least 18 bytes of the body, which leaves 36 bytes of the value for what
+ * V8 stores around the name. The configuration of nginx in src/deploy/ repeats this
+ * maximum.
  */
 export const BODY_BYTES_MAX = 32 * 1024;
 
 /**
- * Maximum creates that are running, from the header to the reply. Their bodies
- * take at most 128 MiB, and the process at most 1 GiB. Refused bodies can take more
- * memory: see http/body.ts. Two cores complete so many creates in a fifth of a second.
- * A lower bound would refuse clients that all start at once, and those that wait
- * while a disk pauses.
+ * Maximum creates that are running, from the header to the reply. Their bodies take at
+ * most 128 MiB, and the process at most 1 GiB. Connections that stay silent, and bodies
+ * that were refused, come on top of that: see src/README.md. Two cores complete so many
+ * creates in a fifth of a second. A lower bound would refuse clients that all start at
+ * once, and those that wait while a disk pauses.
  */
 export const CREATES_RUNNING_MAX = 4_096;
 
 /**
- * Time for a body to arrive: 32 KiB at the speed of a slow modem. The
- * configuration of nginx repeats it. Clients wait longer, 20 s.
+ * Time for a body to arrive: 32 KiB at the speed of a slow modem. Clients wait longer
+ * for a reply, 20 s.
  */
 export const BODY_MS_MAX = 10_000;
+
+/**
+ * Time for a body to arrive while no further create is admitted. Creates whose bodies
+ * never arrive cannot keep the others out for longer. An ordinary body arrives with its
+ * header.
+ */
+export const BUSY_BODY_MS_MAX = 1_000;
 
 /**
  * Maximum nesting of arrays and objects, so that no text overflows the stack. The

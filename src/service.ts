@@ -3,6 +3,7 @@ import type { AcceptedTokens } from "./http/auth.ts";
 import { BodyReader } from "./http/body.ts";
 import { Door } from "./http/door.ts";
 import { RequestHandler } from "./http/handler.ts";
+import { BODY_MS_MAX, BUSY_BODY_MS_MAX } from "./limits.ts";
 import { Committer } from "./store/committer.ts";
 import { type HealthListener, StoreHealth } from "./store/health.ts";
 import type { Store } from "./store/kv_store.ts";
@@ -45,7 +46,7 @@ export class Service {
     const metrics = new Metrics();
     const health = new StoreHealth({ store, onChange: onHealthChange, clock });
     this.#health = health;
-    this.#door = new Door(log, clock);
+    this.#door = new Door({ log, clock });
     const listener = {
       committed(startMs: number) {
         metrics.observeCommit((clock() - startMs) / 1000);
@@ -54,7 +55,7 @@ export class Service {
       commitFailed: (error: StoreError) => health.commitFailed(error),
     };
     this.#committer = new Committer({ store, listener, clock, pause });
-    this.#bodies = new BodyReader(clock);
+    this.#bodies = new BodyReader({ clock });
     this.#handler = new RequestHandler({
       tokens,
       door: this.#door,
@@ -74,17 +75,12 @@ export class Service {
     return this.#handler.handle(request);
   }
 
-  /** Creates that are running. */
-  get creates(): number {
-    return this.#door.creates;
-  }
-
   /**
    * Ends what has reached its deadline, and checks the store. Call it every
    * `SWEEP_MS`.
    */
   sweep(): void {
-    this.#bodies.expire();
+    this.#bodies.expire(this.#door.isFull ? BUSY_BODY_MS_MAX : BODY_MS_MAX);
     this.#door.sweep();
     this.#committer.expire();
     this.#health.refresh();

@@ -1,4 +1,4 @@
-import { fingerprintsOf } from "../config/fingerprint.ts";
+import { fingerprintsOf } from "../tokens.ts";
 import type { SettingKey, Settings } from "../config/settings.ts";
 import { printLine, writeStdout } from "../console/output.ts";
 import { warningsOf } from "../console/warnings.ts";

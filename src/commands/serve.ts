@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { fingerprintsOf } from "../config/fingerprint.ts";
 import type { Config, Settings } from "../config/settings.ts";
 import { reportStart } from "../console/start_report.ts";
 import { explain } from "../console/failures.ts";
@@ -16,6 +15,7 @@ import type { KvStore } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
 import { Log } from "../telemetry/log.ts";
 import { countOf, errorMessage } from "../text.ts";
+import { fingerprintsOf } from "../tokens.ts";
 
 /** Time for the last replies to leave when the service stops. */
 export const LAST_REPLIES_MS_MAX = 1_000;
@@ -75,9 +75,9 @@ async function serveStore(
 ): Promise<number> {
   // If the port is 0, the service can know its address only from the server. The
   // server calls no handler before the service is there: nothing awaits in between.
-  const server = listen(config, log, {
+  const server = listen(config, {
     handle: (request) => service.handle(request),
-    isBusy: () => service.creates > 0,
+    log,
   });
   const { address } = server;
   const { location } = config;
@@ -110,7 +110,7 @@ async function serveStore(
     generatedToken,
   });
 
-  const signal = await Promise.race([stop, server.stuck]);
+  const signal = await Promise.race([stop, server.ended]);
   if (signal === undefined) {
     log.error(
       "listener stuck",

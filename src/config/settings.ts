@@ -4,6 +4,7 @@ import { fileFailure, OperatorError, STDIN_PATH } from "../operator_error.ts";
 import { realPathOf } from "../store/files/real_path.ts";
 import { KV_TOKEN_VARIABLE, type StoreLocation } from "../store/open.ts";
 import type { LogFormat } from "../telemetry/log.ts";
+import { parseTokens, TOKENS_EXPECTED } from "../tokens.ts";
 import {
   parseBaseUrl,
   parseHost,
@@ -12,9 +13,7 @@ import {
   parsePath,
   parsePort,
   parseStore,
-  parseTokens,
   parseYesOrNo,
-  TOKENS_EXPECTED,
 } from "./values.ts";
 
 /** A setting: a flag, which takes precedence, or an environment variable. */

@@ -2,12 +2,6 @@
 import { LOG_FORMATS, type LogFormat } from "../telemetry/log.ts";
 
 /**
- * Maximum accepted tokens; a rotation needs two. A request compares its token
- * with all of them, and 100 take about as long as the rest of a create.
- */
-export const TOKENS_MAX = 100;
-
-/**
  * Parses a host, which the runtime checks; IPv6 may be in brackets. A zone is
  * refused: the runtime listens there, but no URL has one, and Node connects to none.
  */
@@ -54,25 +48,6 @@ function parseHttpUrl(text: string): URL | undefined {
 
 export function parseLogFormat(text: string): LogFormat | undefined {
   return LOG_FORMATS.find((format) => format === text);
-}
-
-/** The grammar of a bearer token (RFC 6750, section 2.1: `b64token`). */
-export const BEARER_TOKEN = String.raw`[A-Za-z0-9\-._~+/]+=*`;
-
-/** What {@link parseTokens} expects. */
-export const TOKENS_EXPECTED =
-  `1 to ${TOKENS_MAX} tokens of letters, digits and -._~+/, with = at the end only`;
-
-const TOKEN = new RegExp(`^${BEARER_TOKEN}$`);
-
-/** Parses tokens, which may repeat and have white space around them. */
-export function parseTokens(
-  texts: readonly string[],
-): readonly string[] | undefined {
-  const tokens = [...new Set(texts.map((text) => text.trim()))];
-  const isValid = tokens.length <= TOKENS_MAX &&
-    tokens.every((token) => TOKEN.test(token));
-  return isValid ? tokens : undefined;
 }
 
 /** Parses the token of a KV Connect server. Deno panics if it has a line break. */

@@ -12,7 +12,9 @@ const SAME_SIGNAL_MS_MAX = 500;
  * of a container ignores them.
  * @returns the first signal; a later one ends the process at once
  */
-export function stopSignal(clock: Clock = SYSTEM_CLOCK): Promise<Deno.Signal> {
+export function stopSignal(
+  { clock = SYSTEM_CLOCK }: { readonly clock?: Clock } = {},
+): Promise<Deno.Signal> {
   const { promise, resolve } = Promise.withResolvers<Deno.Signal>();
   let firstMs: number | undefined;
   function stop(signal: Deno.Signal): void {
@@ -24,12 +26,15 @@ export function stopSignal(clock: Clock = SYSTEM_CLOCK): Promise<Deno.Signal> {
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     Deno.addSignalListener(signal, () => stop(signal));
   }
-  // The terminal sends SIGHUP when it closes. That also reloads the tokens, as every
-  // SIGHUP does, which is of no use then, and does no harm.
+  // A terminal that closes sends SIGHUP. Any other SIGHUP only reloads the tokens.
   if (Deno.stderr.isTerminal()) {
     Deno.addSignalListener("SIGHUP", () => {
       if (!Deno.stderr.isTerminal()) stop("SIGHUP");
     });
+  }
+  // Without a listener, they end the process at once.
+  for (const signal of ["SIGALRM", "SIGUSR2"] as const) {
+    Deno.addSignalListener(signal, () => {});
   }
   return promise;
 }

@@ -1,4 +1,4 @@
-import { fingerprintsOf } from "../config/fingerprint.ts";
+import { fingerprintsOf } from "../tokens.ts";
 import type { Config } from "../config/settings.ts";
 import { curlSample } from "../reference/samples.ts";
 import { type Log, type LogFields, writeStderr } from "../telemetry/log.ts";

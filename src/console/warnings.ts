@@ -1,5 +1,5 @@
 import { explainInvalidity } from "../config/certificate.ts";
-import { fingerprintsOf } from "../config/fingerprint.ts";
+import { fingerprintsOf } from "../tokens.ts";
 import type { Config } from "../config/settings.ts";
 
 /** A host that is this machine, as `URL` normalizes it. */

@@ -1,6 +1,5 @@
 import { ApiError } from "../api_errors.ts";
-import { fingerprintOf } from "../config/fingerprint.ts";
-import { BEARER_TOKEN } from "../config/values.ts";
+import { BEARER_TOKEN, fingerprintOf } from "../tokens.ts";
 
 /** The case-insensitive scheme (RFC 9110, section 11.1) and one token. */
 const CREDENTIALS = new RegExp(`^bearer +(${BEARER_TOKEN})$`, "i");
@@ -52,17 +51,15 @@ export class AcceptedTokens {
       const found = credentials === "" ? "nothing" : "something else";
       return new ApiError("noToken", found);
     }
-    // No early exit: the time does not reveal which token is equal.
-    const accepted = this.#tokens.filter((it) => isEqual(token, it.token)).at(
-      0,
-    );
+    // Compares with all of them: the time does not reveal which one is equal.
+    const [accepted] = this.#tokens.filter((it) => isEqual(token, it.token));
     if (accepted === undefined) return NOT_ACCEPTED;
     accepted.requests++;
     return undefined;
   }
 }
 
-/** Compares without early exit: the time reveals nothing but the length. */
+/** Compares all characters: the time reveals nothing but whether the lengths differ. */
 function isEqual(given: string, secret: string): boolean {
   if (given.length !== secret.length) return false;
   let differences = 0;

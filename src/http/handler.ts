@@ -81,8 +81,8 @@ export class RequestHandler {
         needsToken: true,
         answer: (request) => this.#createPlant(request),
       },
+      // With the base URL https://plants.example/api, the page is at /api/ and at /api.
       "/": page,
-      // If the base URL has a path, such as /api, this page is at /api and at /api/.
       "": page,
       "/openapi.json": {
         ...READ,
@@ -142,19 +142,16 @@ export class RequestHandler {
     const route = this.#routes.get(path) ??
       this.#routes.get(normalizePath(path));
     if (route === undefined) {
-      return new ApiError(
-        "unknownPath",
-        `${shorten(path)}: ${this.#howToCreate}`,
-      );
+      const detail = `${shorten(path)}: ${this.#howToCreate}`;
+      return new ApiError("unknownPath", detail);
     }
     const { methods, needsToken, answer } = route;
     if (!methods.includes(request.method)) {
       return this.#refuseMethod(request.method, methods);
     }
-    const refusal = needsToken
-      ? this.#parts.tokens.authorize(request.headers.get("authorization"))
-      : undefined;
-    return refusal ?? answer(request);
+    if (!needsToken) return answer(request);
+    const header = request.headers.get("authorization");
+    return this.#parts.tokens.authorize(header) ?? answer(request);
   }
 
   #refuseMethod(method: string, allowed: readonly string[]): Response {
@@ -193,15 +190,14 @@ export class RequestHandler {
   /** GET /readyz: whether a create would be stored now. */
   async #sendReadiness(): Promise<Answer> {
     const { door, health } = this.#parts;
-    const error = await health.probe();
-    if (error !== undefined) return new ApiError("notReady");
+    if (await health.probe() !== undefined) return new ApiError("notReady");
     return door.isDraining ? new ApiError("shuttingDown") : ok();
   }
 
   #sendMetrics(): Response {
     const { door, health, metrics, tokens, databaseBytes } = this.#parts;
     const text = metrics.text({
-      createsRunning: door.creates,
+      postsRunning: door.posts,
       isStoreHealthy: health.error === undefined,
       tokenRequests: tokens.requests,
       databaseBytes: databaseBytes(),

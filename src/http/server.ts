@@ -1,12 +1,10 @@
 import type { Log } from "../telemetry/log.ts";
 import { errorMessage } from "../text.ts";
-import {
-  type Answering,
-  type Handle,
-  keepListening,
-  type KeptServer,
-} from "./keep_listening.ts";
+import { keepListening, type KeptServer } from "./keep_listening.ts";
 import { originOf } from "./origin.ts";
+
+/** Descriptors that must be free before a server is started. */
+const DESCRIPTORS_MIN = 8;
 
 /** Where to listen. */
 export interface ListenAddress {
@@ -53,40 +51,48 @@ export function tryToListen({ host, port, tls }: ListenAddress): string {
   }
 }
 
-/** A server that is listening. */
-export interface Server {
+/** A server that is kept listening. */
+export interface Server extends KeptServer {
   /** The bound address as a URL. */
   readonly address: string;
-  /** Resolves when only a restart can help: see `KeptServer`. */
-  readonly stuck: Promise<void>;
-  /** Stops listening. Resolves when all requests are answered. */
-  shutdown(): Promise<void>;
 }
 
 /**
  * Listens, and again whenever the runtime stops listening.
- * @param answering answers requests; not called before {@link listen} has returned
  * @throws {ListenError}
  */
 export function listen(
   { host, port, tls }: ListenAddress,
-  log: Log,
-  answering: Answering,
+  { handle, log }: {
+    /** Never rejects. Not called before {@link listen} has returned. */
+    readonly handle: (request: Request) => Promise<Response>;
+    readonly log: Log;
+  },
 ): Server {
   const options = { hostname: host, port, ...tls, onListen() {} };
-  function start(handle: Handle, signal: AbortSignal) {
-    return Deno.serve({ ...options, signal }, handle);
+  function start(signal: AbortSignal): Deno.HttpServer<Deno.NetAddr> {
+    requireDescriptors();
+    const server = Deno.serve({ ...options, signal }, handle);
+    // If the port was 0, the next server listens on the same one.
+    options.port = server.addr.port;
+    return server;
   }
-  let kept: KeptServer<Deno.HttpServer<Deno.NetAddr>>;
   try {
-    kept = keepListening(log, { ...answering, start });
+    const kept = keepListening({ start, log });
+    const { hostname, port } = kept.addr;
+    return { ...kept, address: originOf(hostname, port, tls !== undefined) };
   } catch (error) {
     throw toListenError(error);
   }
-  const { first, stuck, shutdown } = kept;
-  const { hostname, port: bound } = first.addr;
-  const address = originOf(hostname, bound, tls !== undefined);
-  // If the port was 0, listen on the same one again.
-  options.port = bound;
-  return { address, stuck, shutdown };
+}
+
+/**
+ * Requires descriptors for some connections: without them, a server is lost at once.
+ * @throws the error of the runtime
+ */
+function requireDescriptors(): void {
+  using opened = new DisposableStack();
+  for (let i = 0; i < DESCRIPTORS_MIN; i++) {
+    opened.use(Deno.listen({ hostname: "127.0.0.1", port: 0 }));
+  }
 }

@@ -9,6 +9,7 @@ import {
 import {
   BODY_BYTES_MAX,
   BODY_MS_MAX,
+  BUSY_BODY_MS_MAX,
   CREATES_RUNNING_MAX,
   ID_RANGE,
   JSON_DEPTH_MAX,
@@ -69,7 +70,13 @@ const LIMITS: readonly Limit[] = [
   ["Byte order mark before the JSON", "not allowed", notJson],
   ["Nesting of arrays and objects", `${JSON_DEPTH_MAX} levels`, notJson],
   ["Size of the body", `${BODY_BYTES_MAX / 1024} KiB`, bodyTooLarge],
-  ["Time for the body to arrive", `${BODY_MS_MAX / 1000} s`, bodyTimedOut],
+  [
+    "Time for the body to arrive",
+    `${BODY_MS_MAX / 1000} s, or ${
+      BUSY_BODY_MS_MAX / 1000
+    } s while the service is busy`,
+    bodyTimedOut,
+  ],
   ["Time to store a plant", `${WRITE_MS_MAX / 1000} s`, storeFailed],
   [
     "Creates running at one time",

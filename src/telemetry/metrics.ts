@@ -14,8 +14,8 @@ const SECONDS = [
 
 /** Values of the other parts of the service at a scrape. */
 export interface Gauges {
-  /** Creates that the door has admitted, without a reply. */
-  readonly createsRunning: number;
+  /** POST requests that the door has admitted, without a reply. */
+  readonly postsRunning: number;
   readonly isStoreHealthy: boolean;
   /** Requests with each accepted token, by its fingerprint. */
   readonly tokenRequests: ReadonlyMap<string, number>;
@@ -81,7 +81,7 @@ export class Metrics {
     ["POST", countsOfPost()],
     ["GET", new Map()],
     ["HEAD", new Map()],
-    // As Prometheus' own servers have it.
+    // The label that Prometheus' own servers use.
     ["unknown", this.#unknown],
   ]);
   readonly #postSeconds = new Histogram();
@@ -120,10 +120,10 @@ export class Metrics {
 
   /** Returns all metrics in the Prometheus text format, version 0.0.4. */
   text(
-    { createsRunning, isStoreHealthy, tokenRequests, databaseBytes }: Gauges,
+    { postsRunning, isStoreHealthy, tokenRequests, databaseBytes }: Gauges,
   ): string {
-    const requests = [...this.#requests].flatMap(([method, of]) =>
-      [...of].sort(([a], [b]) => a - b).map(([status, count]) =>
+    const requests = [...this.#requests].flatMap(([method, counts]) =>
+      [...counts].sort(([a], [b]) => a - b).map(([status, count]) =>
         [`code="${status}",method="${method.toLowerCase()}"`, count] as const
       )
     );
@@ -153,7 +153,7 @@ ${this.#postSeconds.text("plant_store_http_request_duration_seconds")}
 ${linesOf("plant_store_token_requests_total", tokens)}
 # HELP plant_store_creates_running Admitted POST requests without a reply.
 # TYPE plant_store_creates_running gauge
-plant_store_creates_running ${createsRunning}
+plant_store_creates_running ${postsRunning}
 # HELP plant_store_creates_total Creates by outcome: stored is new, replayed was stored before.
 # TYPE plant_store_creates_total counter
 ${linesOf("plant_store_creates_total", creates)}

@@ -1,4 +1,5 @@
 import { CREATES_RUNNING_MAX } from "../../src/limits.ts";
+import { StoreLock } from "../support/accidents.ts";
 import { BackgroundProcess } from "../support/background.ts";
 import { TOKEN } from "../support/program.ts";
 import { eventually } from "../support/waiting.ts";
@@ -23,12 +24,12 @@ type Printed = Record<
   number
 >;
 
-/** A create whose body does not arrive. */
-const INCOMPLETE = createBytes("", { headers: ["content-length: 1"] });
-
 /** A running service. */
 export class Service extends BackgroundProcess {
   #url = "";
+  #store = "";
+  /** The last id of a create that waits; new ones, since reads do not wait. */
+  #id = 0;
 
   /** Starts the service of a checkout. */
   static async start(checkout: string, store: string): Promise<Service> {
@@ -38,18 +39,21 @@ export class Service extends BackgroundProcess {
       cwd: checkout,
       env: { ACCESS_TOKEN: TOKEN },
     });
+    service.#store = store;
     [service.#url] = await service.printed(/http:\/\/127\.0\.0\.1:\d+(?=\s)/);
     return service;
   }
 
   /** Loads the service for two seconds. */
   async measure(load: Load): Promise<Result> {
+    await this.#untilRunning(0);
     using running = new DisposableStack();
     if (load.refusals === "busy") {
-      await this.#untilRunning(0);
+      running.use(new StoreLock(this.#store));
       for (let i = 0; i < CREATES_RUNNING_MAX; i++) {
         const wire = await Wire.connect(Number(new URL(this.#url).port));
-        await running.use(wire).send(INCOMPLETE);
+        const body = `{"id":${--this.#id},"name":"Fern"}`;
+        await running.use(wire).send(createBytes(body));
       }
       await this.#untilRunning(CREATES_RUNNING_MAX);
     }

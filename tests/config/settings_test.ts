@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join, resolve } from "node:path";
 import { type Config, Settings } from "../../src/config/settings.ts";
-import { TOKENS_MAX } from "../../src/config/values.ts";
+import { TOKENS_MAX } from "../../src/tokens.ts";
 import { EXIT_CONFIGURATION, OperatorError } from "../../src/operator_error.ts";
 import { KV_TOKEN_VARIABLE } from "../../src/store/open.ts";
 import { readConfig, SECRET, settings } from "../support/settings.ts";

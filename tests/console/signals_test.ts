@@ -44,7 +44,7 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
   Deno.test(`stopSignal() resolves with the first signal, here ${signal}, and a later one ends the process`, async () => {
     for (const later of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
       using process = new FakeProcess();
-      const stop = stopSignal(process.clock.read);
+      const stop = stopSignal({ clock: process.clock.read });
       // The terminal closes.
       process.isOnTerminal = false;
       process.send(signal);
@@ -64,7 +64,7 @@ Deno.test("stopSignal() ignores SIGHUP while there is a terminal, and where ther
   for (const isOnTerminal of [true, false]) {
     using process = new FakeProcess();
     process.isOnTerminal = isOnTerminal;
-    const stop = stopSignal(process.clock.read);
+    const stop = stopSignal({ clock: process.clock.read });
     process.send("SIGHUP");
     process.clock.now += 10_000;
     process.send("SIGTERM");

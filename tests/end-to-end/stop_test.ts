@@ -94,10 +94,13 @@ Deno.test("a stop reports a store that was deleted just before", async () => {
   );
 });
 
-Deno.test("SIGINT and SIGTERM that arrive at once stop a service once", async () => {
+Deno.test("SIGINT and SIGTERM that arrive at once stop a service once, and SIGALRM and SIGUSR2 do not end it", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   await using program = await Program.start(store);
+  for (const signal of ["SIGALRM", "SIGUSR2"] as const) {
+    program.process.kill(signal);
+  }
   // A stopped process gets both when it continues, however late that is.
   for (const signal of ["SIGSTOP", "SIGINT", "SIGTERM", "SIGCONT"] as const) {
     program.process.kill(signal);

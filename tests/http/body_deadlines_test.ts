@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { ApiError, type ErrorName } from "../../src/api_errors.ts";
 import { BodyReader } from "../../src/http/body.ts";
-import { BODY_MS_MAX } from "../../src/limits.ts";
 import { bodyRequest, streamOf } from "../support/bodies.ts";
 import { FakeClock } from "../support/fake_clock.ts";
+
+const TIMEOUT_MS = 10_000;
 
 /** Returns a reader of bodies with a clock that the test sets. */
 function setUp() {
   const clock = new FakeClock();
   clock.now = 1_000_000;
-  return { clock, bodies: new BodyReader(clock.read) };
+  return { clock, bodies: new BodyReader({ clock: clock.read }) };
 }
 
 async function assertRefused(
@@ -32,13 +33,13 @@ for (const length of [undefined, 100]) {
       .finally(() => isRefused = true);
     await exhausted;
 
-    clock.now += BODY_MS_MAX - 1;
-    bodies.expire();
+    clock.now += TIMEOUT_MS - 1;
+    bodies.expire(TIMEOUT_MS);
     // Another read passes through the same turns.
     await bodies.read(bodyRequest(""));
     assert.equal(isRefused, false);
     clock.now += 1;
-    bodies.expire();
+    bodies.expire(TIMEOUT_MS);
     await assertRefused(read, "bodyTimedOut");
   });
 }
@@ -48,8 +49,8 @@ Deno.test("a body that trickles in does not extend its deadline", async () => {
   const { stream, exhausted } = streamOf(
     function* () {
       for (let i = 0; i < 9; i++) {
-        clock.now += BODY_MS_MAX / 10;
-        bodies.expire();
+        clock.now += TIMEOUT_MS / 10;
+        bodies.expire(TIMEOUT_MS);
         yield Uint8Array.of(0x20);
       }
     }(),
@@ -57,8 +58,8 @@ Deno.test("a body that trickles in does not extend its deadline", async () => {
   );
   const read = bodies.read(bodyRequest(stream));
   await exhausted;
-  clock.now += BODY_MS_MAX / 10;
-  bodies.expire();
+  clock.now += TIMEOUT_MS / 10;
+  bodies.expire(TIMEOUT_MS);
   await assertRefused(read, "bodyTimedOut");
 });
 
@@ -69,8 +70,8 @@ Deno.test("expire() and refuseAll() do not change a body that has arrived, nor l
   const read = bodies.read(bodyRequest(stream, 2));
   await exhausted;
   assert.deepEqual(await read, encoder.encode("{}"));
-  clock.now += BODY_MS_MAX;
-  bodies.expire();
+  clock.now += TIMEOUT_MS;
+  bodies.expire(TIMEOUT_MS);
   bodies.refuseAll();
   const later = await bodies.read(bodyRequest("[]", 2));
   assert.deepEqual(later, encoder.encode("[]"));

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { ApiError, type ErrorName } from "../../src/api_errors.ts";
-import { SYSTEM_CLOCK } from "../../src/clock.ts";
 import { BodyReader } from "../../src/http/body.ts";
 import { BODY_BYTES_MAX } from "../../src/limits.ts";
 import { bodyRequest, streamOf } from "../support/bodies.ts";
@@ -8,7 +7,7 @@ import { toBytes } from "../support/wire.ts";
 
 /** Returns a body as text, or why there is none. */
 async function read(request: Request): Promise<string | ApiError> {
-  const received = await new BodyReader(SYSTEM_CLOCK).read(request);
+  const received = await new BodyReader().read(request);
   return received instanceof ApiError
     ? received
     : new TextDecoder("utf-8", { ignoreBOM: true }).decode(received);

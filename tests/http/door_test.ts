@@ -10,14 +10,14 @@ function newDoor() {
   const clock = new FakeClock();
   const logged: string[] = [];
   const log = new Log("text", (line) => logged.push(line));
-  return { door: new Door(log, clock.read), clock, logged };
+  return { door: new Door({ log, clock: clock.read }), clock, logged };
 }
 
 Deno.test("enter() admits CREATES_RUNNING_MAX creates, and one more for each that leaves", () => {
   const { door } = newDoor();
   for (let i = 0; i < CREATES_RUNNING_MAX; i++) assert.ok(door.enter());
   for (let i = 0; i < 2; i++) assert.ok(!door.enter());
-  assert.equal(door.creates, CREATES_RUNNING_MAX);
+  assert.equal(door.posts, CREATES_RUNNING_MAX);
   door.leave();
   assert.ok(door.enter());
   assert.ok(!door.enter());

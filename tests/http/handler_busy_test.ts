@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import {
   BODY_MS_MAX,
+  BUSY_BODY_MS_MAX,
   CREATES_RUNNING_MAX,
   QUIET_MS,
 } from "../../src/limits.ts";
@@ -44,6 +45,31 @@ Deno.test("handle() accepts CREATES_RUNNING_MAX POST requests, whatever they wai
     service.stored().map(([[, id]]) => id),
     [1n, 2n, 3n, 7n],
   );
+});
+
+Deno.test("sweep() refuses bodies that are late for a busy service with 40801, and admits other creates again", async () => {
+  const service = new TestService();
+  const arriving = service.startCreates(CREATES_RUNNING_MAX - 1);
+  // Not busy yet, so a body may be slow.
+  service.sweepAfter(BUSY_BODY_MS_MAX - 1);
+  arriving.push(...service.startCreates(1));
+  service.sweepAfter(0);
+  assertRefusal(await service.create(VALID), { error: 50302 });
+
+  service.sweepAfter(1);
+  const last = arriving.pop();
+  for (const reply of await Promise.all(arriving)) {
+    const message = "body: expected all of it within 1 s";
+    assertRefusal(reply, { error: 40801, message });
+  }
+  assert.equal((await service.create(VALID)).status, 200);
+
+  service.sweepAfter(BODY_MS_MAX - 2);
+  await assertRunning(service, 1);
+  service.sweepAfter(1);
+  const message = "body: expected all of it within 10 s";
+  assertRefusal(await last, { error: 40801, message });
+  assert.equal(service.stored().length, 1);
 });
 
 Deno.test("handle() accepts creates while any number of other requests are running", async () => {

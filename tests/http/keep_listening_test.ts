@@ -1,158 +1,186 @@
 import assert from "node:assert/strict";
 import {
-  type Handle,
   keepListening,
+  type KeptServer,
   type RuntimeServer,
 } from "../../src/http/keep_listening.ts";
+import { QUIET_MS } from "../../src/limits.ts";
 import { Log } from "../../src/telemetry/log.ts";
-import { replaced } from "../support/replaced.ts";
-import { eventually, pause } from "../support/waiting.ts";
+import { settled } from "../support/waiting.ts";
 
 /** A server of the runtime that a test loses. */
 class FakeServer implements RuntimeServer {
   readonly #finished = Promise.withResolvers<void>();
   readonly finished = this.#finished.promise;
+  readonly addr = {
+    transport: "tcp",
+    hostname: "127.0.0.1",
+    port: 8000,
+  } as const;
+  #isLost = false;
   isShutDown = false;
 
-  constructor(readonly handle: Handle, readonly signal: AbortSignal) {}
-
-  lose(): void {
-    this.#finished.reject(new Error("too many open files"));
+  constructor(readonly connections: AbortSignal) {
+    connections.addEventListener("abort", () => assert.ok(!this.isShutDown));
   }
 
-  shutdown(): Promise<void> {
+  async lose(): Promise<void> {
+    this.#isLost = true;
+    this.#finished.reject(new Error("too many open files"));
+    await settled();
+  }
+
+  async shutdown(): Promise<void> {
     this.isShutDown = true;
     this.#finished.resolve();
-    return Promise.resolve();
-  }
-
-  async get(): Promise<string | null> {
-    const { headers } = await this.handle(new Request("http://plants.test"));
-    return headers.get("connection");
+    await settled();
+    if (this.#isLost) throw new Error("not listening");
   }
 }
 
-/** Servers that are kept listening, and what is logged about them. */
+/** A server that is kept listening, the time, and what is logged. */
 class Kept {
   readonly servers: FakeServer[] = [];
   readonly logged: string[] = [];
-  /** The replies that wait. */
-  readonly replies: (() => void)[] = [];
-  /** Attempts to listen that fail from now on. */
+  /** Attempts to start a server that fail from now on. */
   failures = 0;
-  isBusy = false;
-  readonly stuck: Promise<void>;
-  readonly shutdown: () => Promise<void>;
+  hasEnded = false;
+  readonly #server: KeptServer;
+  #nowMs = 0;
+  readonly #pauses: { readonly untilMs: number; resolve(): void }[] = [];
 
   constructor() {
-    const log = new Log("text", (line) => this.logged.push(line));
-    const { stuck, shutdown } = keepListening(log, {
-      handle: () =>
-        new Promise<Response>((resolve) =>
-          this.replies.push(() => resolve(new Response()))
+    this.#server = keepListening({
+      log: new Log("text", (line) => this.logged.push(line)),
+      pause: (ms) =>
+        new Promise((resolve) =>
+          this.#pauses.push({ untilMs: this.#nowMs + ms, resolve })
         ),
-      isBusy: () => this.isBusy,
-      start: (handle, signal) => {
+      start: (connections) => {
         if (this.failures-- > 0) throw new Error("no descriptor");
-        const server = new FakeServer(handle, signal);
+        const server = new FakeServer(connections);
         this.servers.push(server);
         return server;
       },
     });
-    this.stuck = stuck;
-    this.shutdown = shutdown;
+    this.#server.ended.then(() => this.hasEnded = true);
   }
 
-  /** Returns the server that is current when there are so many. */
-  async server(count: number): Promise<FakeServer> {
-    await eventually(() => this.servers.length >= count);
-    const server = this.servers[count - 1];
-    assert.ok(server !== undefined);
-    return server;
+  /** The server that was started last. */
+  get last(): FakeServer {
+    const last = this.servers.at(-1);
+    assert.ok(last !== undefined);
+    return last;
+  }
+
+  /** Lets time pass. */
+  async after(ms: number): Promise<void> {
+    const untilMs = this.#nowMs + ms;
+    while (this.#nowMs < untilMs) {
+      this.#nowMs += 50;
+      for (const { untilMs, resolve } of this.#pauses) {
+        if (untilMs <= this.#nowMs) resolve();
+      }
+      await settled();
+    }
+  }
+
+  shutdown(): Promise<void> {
+    return this.#server.shutdown();
   }
 }
 
-Deno.test("keepListening() closes the connections of a lost server when its running requests have their replies, and starts another one", async () => {
+Deno.test("keepListening() gives running requests some time, closes all connections of a lost server, and starts another one", async () => {
   const kept = new Kept();
-  const first = await kept.server(1);
-  kept.isBusy = true;
-  const running = first.get();
-  first.lose();
-  await pause(200);
-  assert.ok(!first.signal.aborted);
+  const first = kept.last;
+  await kept.after(1_000);
+  await first.lose();
+  await kept.after(950);
+  assert.ok(!first.connections.aborted && !first.isShutDown);
+  await kept.after(50);
+  assert.ok(first.connections.aborted && first.isShutDown);
   assert.equal(kept.servers.length, 1);
-  const later = first.get();
-  for (const reply of kept.replies) reply();
-  assert.equal(await running, null);
-  assert.equal(await later, "close");
-  kept.isBusy = false;
+  await kept.after(100);
+  assert.equal(kept.servers.length, 2);
 
-  const second = await kept.server(2);
-  assert.ok(first.signal.aborted && first.isShutDown);
-  const ofSecond = second.get();
-  for (const reply of kept.replies) reply();
-  assert.equal(await ofSecond, null);
-  assert.ok(!second.signal.aborted);
+  await kept.after(QUIET_MS);
   await kept.shutdown();
-  assert.ok(second.isShutDown && !second.signal.aborted);
-});
-
-Deno.test("keepListening() does not wait for a reply that takes long", async () => {
-  const kept = new Kept();
-  const first = await kept.server(1);
-  kept.isBusy = true;
-  first.lose();
-  await kept.server(2);
-  assert.ok(first.signal.aborted);
-  await kept.shutdown();
+  assert.ok(kept.last.isShutDown && !kept.last.connections.aborted);
+  assert.ok(kept.hasEnded);
 });
 
 Deno.test("keepListening() logs a loss once while it repeats, and the recovery", async () => {
   const kept = new Kept();
-  kept.failures = 0;
-  for (let i = 1; i <= 3; i++) {
-    (await kept.server(i)).lose();
-    kept.failures = 1;
+  for (let times = 0; times < 2; times++) {
+    kept.logged.length = 0;
+    for (let losses = 0; losses < 3; losses++) {
+      await kept.last.lose();
+      await kept.after(1_100 + QUIET_MS - 50);
+    }
+    assert.equal(kept.logged.length, 1);
+    await kept.after(50);
+    const [lost = "", recovered = ""] = kept.logged;
+    assert.match(
+      lost,
+      /error: the runtime stopped listening: too many open files: closing its connections$/,
+    );
+    assert.match(recovered, /info: listening again$/);
+    assert.equal(kept.logged.length, 2);
   }
-  await kept.server(4);
-  assert.equal(kept.logged.length, 1);
-  await eventually(() => kept.logged.length > 1);
-  const [lost = "", recovered = ""] = kept.logged;
-  assert.match(
-    lost,
-    /error: the runtime stopped listening: too many open files: closing its connections$/,
-  );
-  assert.match(recovered, /info: listening again$/);
-  await kept.shutdown();
+  assert.equal(kept.servers.length, 7);
 });
 
-Deno.test("keepListening() starts no server without descriptors, and is stuck after some seconds", async () => {
+Deno.test("keepListening() tries for 10 s to start a server, and then ends", async () => {
   const kept = new Kept();
-  const first = await kept.server(1);
-  let isStuck = false;
-  kept.stuck.then(() => isStuck = true);
-  {
-    using _ = replaced(Deno, "listen", () => {
-      throw new Error("Too many open files (os error 24)");
-    });
-    first.lose();
-    await pause(5_000);
-    assert.ok(first.signal.aborted && !isStuck);
-    await eventually(() => isStuck);
-    assert.equal(kept.servers.length, 1);
-  }
-  await kept.server(2);
-  await kept.shutdown();
-});
-
-Deno.test("keepListening() aborts no server after a shutdown, and starts none", async () => {
-  const kept = new Kept();
-  const first = await kept.server(1);
-  kept.isBusy = true;
-  first.lose();
-  await pause(50);
-  await kept.shutdown();
-  await pause(1_500);
-  assert.ok(!first.signal.aborted && first.isShutDown);
+  kept.failures = 99;
+  await kept.last.lose();
+  await kept.after(10_950);
   assert.equal(kept.servers.length, 1);
+  await kept.after(50);
+  assert.equal(kept.servers.length, 2);
+
+  kept.failures = Infinity;
+  await kept.last.lose();
+  await kept.after(10_950);
+  assert.ok(!kept.hasEnded);
+  await kept.after(50);
+  assert.ok(kept.hasEnded);
+});
+
+for (const lostMs of [0, 950, 1_000, 1_050]) {
+  Deno.test(`keepListening() starts no server if it is shut down ${lostMs} ms after a loss`, async () => {
+    const kept = new Kept();
+    await kept.last.lose();
+    await kept.after(lostMs);
+    await kept.shutdown();
+    const isAborted = lostMs >= 1_000;
+    assert.equal(kept.last.connections.aborted, isAborted);
+    await kept.after(20_000);
+    assert.equal(kept.last.connections.aborted, isAborted);
+    assert.ok(kept.last.isShutDown && kept.hasEnded);
+    assert.equal(kept.servers.length, 1);
+    assert.equal(kept.logged.length, 1);
+  });
+}
+
+Deno.test("keepListening() logs no recovery after a shutdown", async () => {
+  const kept = new Kept();
+  await kept.last.lose();
+  await kept.after(1_100);
+  assert.equal(kept.servers.length, 2);
+  await kept.shutdown();
+  assert.ok(kept.hasEnded);
+  await kept.after(QUIET_MS);
+  assert.equal(kept.logged.length, 1);
+});
+
+Deno.test("keepListening() throws the error of the first start", () => {
+  const error = new Error("Address already in use");
+  const options = {
+    log: new Log("text", assert.fail),
+    start() {
+      throw error;
+    },
+  };
+  assert.throws(() => keepListening(options), error);
 });

@@ -22,7 +22,7 @@ function start(
   handle: (request: Request) => Promise<Response>,
 ): Server & AsyncDisposable {
   const address = { host: "127.0.0.1", port: 0, tls: undefined };
-  const server = listen(address, LOG, { handle, isBusy: () => false });
+  const server = listen(address, { handle, log: LOG });
   return { ...server, [Symbol.asyncDispose]: () => server.shutdown() };
 }
 
@@ -116,10 +116,7 @@ Deno.test("tryToListen() and listen() throw a transient error if the port is tak
     const listenTo of [
       tryToListen,
       (it: ListenAddress) =>
-        listen(it, LOG, {
-          handle: () => assert.fail(),
-          isBusy: () => assert.fail(),
-        }),
+        listen(it, { handle: () => assert.fail(), log: LOG }),
     ]
   ) {
     const address = { host: "127.0.0.1", port, tls: undefined };
@@ -129,6 +126,18 @@ Deno.test("tryToListen() and listen() throw a transient error if the port is tak
       return error.isTransient;
     });
   }
+});
+
+Deno.test("listen() throws a transient error if few descriptors are free", () => {
+  const message = "Too many open files (os error 24)";
+  const thrown = Object.assign(new Error(message), { code: "EMFILE" });
+  using _ = replaced(Deno, "listen", () => {
+    throw thrown;
+  });
+  const address = { host: "127.0.0.1", port: 0, tls: undefined };
+  const expected = { message, isTransient: true };
+  const options = { handle: () => assert.fail(), log: LOG };
+  assert.throws(() => listen(address, options), expected);
 });
 
 Deno.test("tryToListen() returns the address of a host", () => {

@@ -7,7 +7,7 @@ import { replaced } from "../support/replaced.ts";
 import { runTool } from "../support/tools.ts";
 
 const IDLE: Gauges = {
-  createsRunning: 0,
+  postsRunning: 0,
   isStoreHealthy: true,
   tokenRequests: new Map(),
   databaseBytes: undefined,
