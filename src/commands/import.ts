@@ -14,7 +14,7 @@ import { Committer } from "../store/committer.ts";
 import type { Store } from "../store/kv_store.ts";
 import { type OpenOptions, openStore } from "../store/open.ts";
 import { countOf } from "../text.ts";
-import { isTooLong, parseLine, readLines } from "./lines.ts";
+import { isTooLong, openStdin, parseLine, readLines } from "./lines.ts";
 
 /** A store for the plants of an import. */
 interface ImportStore extends Store {
@@ -69,22 +69,32 @@ export async function importPlants(
     if (clock() - settledMs >= COMMIT_MS_MAX) committer.expire();
   }, SWEEP_MS);
 
-  async function create(newPlant: NewPlant, line: number): Promise<void> {
+  /** Creates a plant. Returns why its line must change, if it must. */
+  async function create(newPlant: NewPlant): Promise<string | undefined> {
     const outcome = await committer.create(newPlant);
     counts[outcome]++;
     if (outcome !== "failed") settledMs = clock();
-    if (outcome !== "conflict") return;
-    const { id } = newPlant;
-    printLine(
-      `line ${line}: the plant with id ${id} differs from the stored one`,
-    );
+    return outcome === "conflict"
+      ? `the plant with id ${newPlant.id} differs from the stored one`
+      : undefined;
   }
 
   let line = 0;
-  /** The creates that wait, in order of arrival: enough for full commits. */
+  /** The lines that are not reported yet, in their order: enough for full commits. */
   const waiting: Promise<void>[] = [];
   const { plantsMax, inFlightMax } = store.commitBounds;
   const waitingMax = 2 * inFlightMax * plantsMax;
+
+  /** Reports why a line must change, if it must, after the lines before it. */
+  async function report(
+    lineNumber: number,
+    creating: Promise<string | undefined> | string,
+  ): Promise<void> {
+    const before = waiting.at(-1);
+    const reason = await creating;
+    await before;
+    if (reason !== undefined) printLine(`line ${lineNumber}: ${reason}`);
+  }
 
   /** Starts the create of each line, until the store fails. */
   async function createAll(): Promise<void> {
@@ -95,8 +105,10 @@ export async function importPlants(
         if (typeof parsed === "string") {
           counts.refused++;
           const end = isTooLong(bytes) ? "; the import ends here" : "";
-          printLine(`line ${line}: ${parsed}${end}`);
-        } else if (parsed !== undefined) waiting.push(create(parsed, line));
+          waiting.push(report(line, parsed + end));
+        } else if (parsed !== undefined) {
+          waiting.push(report(line, create(parsed)));
+        }
         if (waiting.length === waitingMax) await waiting.shift();
         if (counts.failed > 0) return;
         showProgress(counts.stored + counts.replayed, startMs, clock());
@@ -132,7 +144,7 @@ export async function importPlants(
 /** Opens a file, or stdin. @throws {OperatorError} */
 function openInput(path: string): ReadableStream<Uint8Array> {
   // Deno does not open the second one.
-  if (path === "-" || path === STDIN_PATH) return Deno.stdin.readable;
+  if (path === "-" || path === STDIN_PATH) return openStdin();
   try {
     const file = Deno.openSync(path);
     if (file.statSync().isDirectory) {

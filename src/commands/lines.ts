@@ -1,4 +1,5 @@
 /** The lines that import and replace read: a NewPlant, or blank. */
+import { printLine } from "../console/output.ts";
 import { BODY_BYTES_MAX, ID_MIN } from "../limits.ts";
 import { fileFailure } from "../operator_error.ts";
 import { CR, LF, SPACE, TAB } from "../plant/json.ts";
@@ -23,6 +24,14 @@ const MARK_AND_CR_BYTES = 3 + 1;
 /** Maximum size of a line: every line of an export must fit. */
 export const LINE_BYTES_MAX = BODY_BYTES_MAX + ID_GROWTH_BYTES_MAX +
   MARK_AND_CR_BYTES;
+
+/** Returns stdin. On a terminal, it says what it waits for. */
+export function openStdin(): ReadableStream<Uint8Array> {
+  if (Deno.stdin.isTerminal()) {
+    printLine("reading from the terminal: end the input with Ctrl-D");
+  }
+  return Deno.stdin.readable;
+}
 
 /**
  * Reads the lines of a file, without their LF. Ends at a line above

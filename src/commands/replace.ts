@@ -7,7 +7,7 @@ import { openExistingStore } from "../store/open.ts";
 import { type Change, replacePlant } from "../store/plants.ts";
 import { StoreError } from "../store/store_error.ts";
 import { countOf } from "../text.ts";
-import { parseLine, readLines } from "./lines.ts";
+import { openStdin, parseLine, readLines } from "./lines.ts";
 
 /**
  * Stores a plant in place of the one with its id, while a service uses the store or
@@ -56,7 +56,7 @@ export async function replaceStored(
 /** Reads a NewPlant from stdin, as the only line that is not blank. */
 async function readStdin(): Promise<NewPlant> {
   let newPlant: NewPlant | undefined;
-  for await (const lines of readLines(Deno.stdin.readable, "-")) {
+  for await (const lines of readLines(openStdin(), "-")) {
     for (const line of lines) {
       const parsed = parseLine(line);
       if (parsed === undefined) continue;

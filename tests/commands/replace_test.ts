@@ -29,8 +29,11 @@ async function valuesIn(path: string): Promise<Map<unknown, unknown>> {
 
 /** Runs the command in this process with a text on stdin. */
 async function replaceStdin(path: string, text: string | Uint8Array) {
-  const readable = { value: ReadableStream.from([Buffer.from(text)]) };
-  using _ = replaced(Deno, "stdin", Object.create(Deno.stdin, { readable }));
+  const stdin = Object.create(Deno.stdin, {
+    readable: { value: ReadableStream.from([Buffer.from(text)]) },
+    isTerminal: { value: () => false },
+  });
+  using _ = replaced(Deno, "stdin", stdin);
   return await capture(() => main(["replace", "-", "--kv", path]));
 }
 
