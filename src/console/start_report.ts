@@ -60,12 +60,12 @@ export function reportStart(
     );
   }
   if (isForPeople) {
-    const which = generatedToken === undefined
+    const condition = generatedToken === undefined
       ? ", with an accepted token in ACCESS_TOKEN"
       : "";
     const curl = curlSample(baseUrl, generatedToken);
     writeStderr(`
-Create a plant${which}:
+Create a plant${condition}:
 
   ${curl.replaceAll("\n", "\n  ")}
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { check } from "../../src/commands/check.ts";
+import { toDate, validityOf } from "../../src/config/certificate.ts";
 import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { capture } from "../support/console.ts";
 import { isMissing } from "../support/needs.ts";
@@ -14,7 +15,14 @@ import {
 } from "../support/program.ts";
 import { SECRET, settings } from "../support/settings.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { expireCertificate, makeCertificate } from "../support/tools.ts";
+import {
+  expireCertificate,
+  makeCertificate,
+  runTool,
+} from "../support/tools.ts";
+
+/** The size of a store, and the free space on its disk. */
+const SPACE = /: 0 kB, [\d.]+ [kMG]B free/;
 
 /** Asserts what check() prints about a valid configuration. */
 async function assertPrinted(
@@ -25,7 +33,12 @@ async function assertPrinted(
 ): Promise<void> {
   const printed = await capture(() => check(settings(flags, variables)));
   const stdout = lines.map((line) => `${line}\n`).join("");
-  assert.deepEqual(printed, { result: 0, stdout, stderr });
+  const replaced = printed.stdout.replace(SPACE, ": SIZE, FREE");
+  assert.deepEqual({ ...printed, stdout: replaced }, {
+    result: 0,
+    stdout,
+    stderr,
+  });
 }
 
 Deno.test("check() prints a line for each setting that applies, and which are defaults", async () => {
@@ -34,7 +47,7 @@ Deno.test("check() prints a line for each setting that applies, and which are de
   await assertPrinted({}, { KV_PATH: store }, [
     "listens on 127.0.0.1 (default)",
     "listens on port 8000 (default)",
-    `creates a new store in ${store} (KV_PATH)`,
+    `creates a new store in ${store}: SIZE, FREE (KV_PATH)`,
     "creates a store if there is none (default)",
     "generates a token (default)",
     "is reached at the address it listens on (default)",
@@ -112,8 +125,10 @@ Deno.test({
     const { stdout } = await capture(() => check(given));
     const ofFile = `accepts 1 token in ${file}: 2bb80d53 (--token-file)\n`;
     assert.ok(stdout.includes(ofFile), stdout);
+    const { toMs = NaN } = validityOf(Deno.readTextFileSync(cert)) ?? {};
+    const until = `${cert}, valid until ${toDate(toMs)}`;
     const https =
-      `serves https with the certificate in ${cert} (--tls-cert)\n` +
+      `serves https with the certificate in ${until} (--tls-cert)\n` +
       `its key is in ${key} (TLS_KEY)\n`;
     assert.ok(stdout.includes(https), stdout);
   },
@@ -137,6 +152,29 @@ Deno.test({
       expired.stderr,
       /^warning: the certificate expired on \d{4}-\d\d-\d\d, so clients refuse it$/,
     );
+  },
+});
+
+Deno.test({
+  name:
+    "check refuses a key that the runtime cannot use, and names the certificate and the key",
+  ignore: isMissing("openssl"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const { cert } = await makeCertificate(directory, "plants");
+    const other = await makeCertificate(directory, "other");
+    const short = directory.file("short.key");
+    await runTool("openssl", ["genrsa", "-out", short, "1024"]);
+    for (const TLS_KEY of [other.key, short, cert]) {
+      const env = { TLS_KEY, KV_PATH: directory.file("plants.db") };
+      const refused = await runProgram(["check", "--tls-cert", cert], { env });
+      assertOneLine(
+        refused,
+        2,
+        /: cannot serve https: .*: check --tls-cert, TLS_KEY; an RSA key needs at least 2048 bits, /,
+      );
+    }
+    assert.ok(!directory.names().includes("plants.db"));
   },
 });
 
@@ -194,16 +232,16 @@ Deno.test("check() leaves the configured port alone", async () => {
   assert.ok(stdout.includes(`listens on port ${port} (--port)`), stdout);
 });
 
-/** Returns the line of check() about the store. */
+/** Returns the line of check() about the store, without the free space. */
 async function storeLine(kv: string): Promise<string> {
   const { stdout } = await capture(() => check(settings({ kv })));
-  return /^(.*) \(--kv\)$/m.exec(stdout)?.[1] ?? "";
+  return /^(.*), [\d.]+ [kMG]B free \(--kv\)$/m.exec(stdout)?.[1] ?? "";
 }
 
-Deno.test("check() reports whether a start would create the store, and changes no file", async () => {
+Deno.test("check() reports whether a start would create the store, and its size, and changes no file", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
-  const news = `creates a new store in ${store}`;
+  const news = `creates a new store in ${store}: 0 kB`;
   assert.equal(await storeLine(store), news);
   assert.deepEqual(directory.names(), []);
   Deno.writeTextFileSync(store, "");
@@ -212,7 +250,9 @@ Deno.test("check() reports whether a start would create the store, and changes n
   assert.deepEqual(directory.contents(), empty);
   await makeStore(store, newPlants([1n]));
   const before = directory.contents();
-  assert.equal(await storeLine(store), `stores plants in ${store}`);
+  const size = `${Math.round(Deno.statSync(store).size / 1000)} kB`;
+  const stores = `stores plants in ${store}: ${size}`;
+  assert.equal(await storeLine(store), stores);
   assert.deepEqual(directory.contents(), before);
 });
 
@@ -293,7 +333,7 @@ Deno.test("check beside a running service replaces none of its files", async () 
     directory.names().map((name) => Deno.statSync(directory.file(name)).ino);
   const before = files();
   const { stdout } = await runProgram(["check", "--kv", store]);
-  assert.ok(stdout.includes(`\nstores plants in ${store} (--kv)\n`), stdout);
+  assert.ok(stdout.includes(`\nstores plants in ${store}: `), stdout);
   assert.deepEqual(files(), before);
   assert.equal(await replyStatus(program.create('{"id":2,"name":"b"}')), 200);
   await untilReady(program);

@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
-import { DENO_OLDEST, warningsOf } from "../../src/console/warnings.ts";
+import { toDate, validityOf } from "../../src/config/certificate.ts";
+import {
+  certificateProblem,
+  DENO_OLDEST,
+  warningsOf,
+} from "../../src/console/warnings.ts";
+import { isMissing } from "../support/needs.ts";
 import { readConfig } from "../support/settings.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { makeCertificate } from "../support/tools.ts";
 
 /** Asserts what a start at an address, by default of loopback, warns of. */
 function assertWarning(
@@ -90,4 +98,47 @@ Deno.test("warningsOf() warns of a Deno older than the oldest without known faul
       "after larger bodies, or can corrupt a store that two processes use";
     assertWarning(isOld ? message : undefined, undefined, {}, deno);
   }
+});
+
+Deno.test("warningsOf() warns of a base URL to which clients would append /plants twice", () => {
+  for (const path of ["/plants", "/api/plants"]) {
+    const url = `https://plants.example${path}`;
+    const message =
+      `the base URL ends with /plants, so creates go to ${url}/plants: ` +
+      "remove its /plants";
+    // A slash at its end is not a part of it.
+    assertWarning(message, undefined, { "base-url": `${url}/` });
+  }
+  for (const path of ["", "/", "/plants/api", "/house-plants", "/Plants"]) {
+    const url = `https://plants.example${path}`;
+    assertWarning(undefined, undefined, { "base-url": url });
+  }
+});
+
+Deno.test({
+  name:
+    "certificateProblem() names the date of a certificate that is not valid, or ends within a week",
+  ignore: isMissing("openssl"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const { cert } = await makeCertificate(directory, "plants");
+    const pem = Deno.readTextFileSync(cert);
+    const { fromMs = NaN, toMs = NaN } = validityOf(pem) ?? {};
+    const [from, to] = [toDate(fromMs), toDate(toMs)];
+    const weekMs = 7 * 24 * 60 * 60 * 1000;
+    for (
+      const [nowMs, problem] of [
+        [fromMs - 1, `is not valid before ${from}, so clients refuse it`],
+        [fromMs, ""],
+        [toMs - weekMs, ""],
+        [toMs - weekMs + 1, `expires on ${to}: renew it`],
+        [toMs, `expires on ${to}: renew it`],
+        [toMs + 1, `expired on ${to}, so clients refuse it`],
+      ] as const
+    ) {
+      const message = problem === "" ? undefined : `the certificate ${problem}`;
+      assert.equal(certificateProblem(pem, nowMs), message);
+    }
+    assert.equal(certificateProblem("none that Node can read", 0), undefined);
+  },
 });

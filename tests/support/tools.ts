@@ -41,7 +41,7 @@ export async function makeCertificate(
     "-x509",
     "-nodes",
     "-days",
-    "2",
+    "30",
     "-subj",
     "/CN=plants.test",
     "-addext",
