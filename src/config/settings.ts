@@ -103,7 +103,8 @@ const SETTINGS = {
     flag: "base-url",
     variable: "BASE_URL",
     placeholder: "URL",
-    help: "address for clients, without /plants: https://plants.example/api",
+    help:
+      "address for clients, without /plants, such as https://plants.example/api",
     expected: "an http or https URL without a user, a query or a fragment",
     parse: parseBaseUrl,
   },

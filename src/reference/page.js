@@ -44,8 +44,8 @@ async function copyCode(button) {
 }
 
 /**
- * Returns the body of a create. The id is sent as it was typed: a JavaScript
- * number may round it beyond ±2 ** 53.
+ * Returns the body of a create. The id is sent as it was typed: JavaScript rounds
+ * ids beyond ±(2^53 - 1).
  */
 function bodyText() {
   /** @type {NodeListOf<HTMLInputElement>} */

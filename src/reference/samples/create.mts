@@ -7,7 +7,7 @@ const token = process.env.ACCESS_TOKEN ?? "";
 // Without its value: a log must not contain it.
 if (!/^[!-~]+$/.test(token)) throw new Error("ACCESS_TOKEN is not a token");
 
-const id = 1n; // a number is exact only up to 2 ** 53 - 1
+const id = 1n; // a number would be rounded beyond ±(2^53 - 1)
 const plant = { name: "Monstera", tag: "climber" };
 const headers = {
   "Authorization": `Bearer ${token}`,
