@@ -25,8 +25,6 @@ interface Command {
   readonly min?: number;
   readonly max?: number;
   readonly help: string;
-  /** Whether it writes a log. Its failure is then reported in the format of the log. */
-  readonly hasLog?: true;
   /** Returns the exit status. */
   readonly run: (
     settings: Settings,
@@ -38,7 +36,6 @@ interface Command {
 const COMMANDS = new Map(Object.entries<Command>({
   serve: {
     help: "run the service; the default",
-    hasLog: true,
     run: serve,
   },
   export: {
@@ -116,7 +113,7 @@ export async function main(args: readonly string[]): Promise<number> {
       await writeStdout(`plant-store ${VERSION} (deno ${deno})\n`);
       return 0;
     }
-    const settings = new Settings(flags, Deno.env);
+    const settings = new Settings(flags, (name) => Deno.env.get(name));
     return await runCommand(commandOf(name, operands), settings, operands);
   } catch (error) {
     // A person reads this, so it is text, whatever the format of the log is.
@@ -183,15 +180,16 @@ function commandOf(name: string, { length }: readonly string[]): Command {
 
 /** Runs a command, and reports the error that ends it. Returns the exit status. */
 async function runCommand(
-  { run, hasLog }: Command,
+  { run }: Command,
   settings: Settings,
   operands: readonly string[],
 ): Promise<number> {
   try {
     return await run(settings, operands);
   } catch (error) {
-    // If this setting is invalid, too, main() reports that instead.
-    const format = hasLog ? settings.logFormat() : "text";
+    // A failed start is an entry of the log. If its format is invalid, too, that error
+    // takes the place of this one.
+    const format = run === serve ? settings.logFormat() : "text";
     return report(toOperatorError(error, settings), format);
   }
 }
@@ -247,7 +245,6 @@ Exit status:
   ${EXIT_PIPE_CLOSED}  the reader of the output has closed the pipe
 
 Examples:
-  plant-store
   plant-store --port 9000 --kv /var/lib/plant-store/plants.db
   plant-store --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
   plant-store export --kv plants.db | plant-store import - --kv other.db

@@ -67,17 +67,11 @@ export async function check(settings: Settings): Promise<number> {
   }
   add("logFormat", `logs as ${config.logFormat}`);
   await writeStdout(lines.join(""));
-  if (port === 0) {
-    const name = settings.nameOf("port");
-    warn(`healthcheck cannot find the service, because ${name} is 0`);
-  }
   const address = originOf(bound, port, tls !== undefined);
-  for (const { message } of warningsOf(config, address)) warn(message);
+  for (const message of warningsOf(config, address).values()) {
+    printLine(`warning: ${message}`);
+  }
   return 0;
-}
-
-function warn(message: string): void {
-  printLine(`warning: ${message}`);
 }
 
 /**

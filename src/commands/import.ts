@@ -14,7 +14,7 @@ import { Committer } from "../store/committer.ts";
 import type { Store } from "../store/kv_store.ts";
 import { type OpenOptions, openStore } from "../store/open.ts";
 import { countOf } from "../text.ts";
-import { isTooLong, openStdin, parseLine, readLines } from "./lines.ts";
+import { openStdin, parseLine, readLines } from "./lines.ts";
 
 /** A store for the plants of an import. */
 interface ImportStore extends Store {
@@ -85,30 +85,22 @@ export async function importPlants(
   const { plantsMax, inFlightMax } = store.commitBounds;
   const waitingMax = 2 * inFlightMax * plantsMax;
 
-  /** Reports why a line must change, if it must, after the lines before it. */
-  async function report(
-    lineNumber: number,
-    creating: Promise<string | undefined> | string,
-  ): Promise<void> {
+  /** Imports a line, and reports why it must change, after the lines before it. */
+  async function importLine(lineNumber: number, parsed: NewPlant | string) {
     const before = waiting.at(-1);
-    const reason = await creating;
+    if (typeof parsed === "string") counts.refused++;
+    const reason = typeof parsed === "string" ? parsed : await create(parsed);
     await before;
     if (reason !== undefined) printLine(`line ${lineNumber}: ${reason}`);
   }
 
-  /** Starts the create of each line, until the store fails. */
-  async function createAll(): Promise<void> {
+  /** Starts the import of each line, until the store fails. */
+  async function importAll(): Promise<void> {
     for await (const lines of readLines(input, path)) {
       for (const bytes of lines) {
         line++;
         const parsed = parseLine(bytes);
-        if (typeof parsed === "string") {
-          counts.refused++;
-          const end = isTooLong(bytes) ? "; the import ends here" : "";
-          waiting.push(report(line, parsed + end));
-        } else if (parsed !== undefined) {
-          waiting.push(report(line, create(parsed)));
-        }
+        if (parsed !== undefined) waiting.push(importLine(line, parsed));
         if (waiting.length === waitingMax) await waiting.shift();
         if (counts.failed > 0) return;
         showProgress(counts.stored + counts.replayed, startMs, clock());
@@ -117,7 +109,7 @@ export async function importPlants(
   }
 
   try {
-    await createAll();
+    await importAll();
   } finally {
     await Promise.all(waiting);
     clearInterval(sweeping);

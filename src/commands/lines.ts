@@ -72,13 +72,15 @@ export async function* readLines(
   if (rest.length > 0) yield [rest];
 }
 
-export function isTooLong({ length }: Uint8Array): boolean {
+function isTooLong({ length }: Uint8Array): boolean {
   return length > LINE_BYTES_MAX;
 }
 
 /** Returns the plant of a line, or why there is none; `undefined` if it is blank. */
 export function parseLine(bytes: Uint8Array): NewPlant | string | undefined {
-  if (isTooLong(bytes)) return `expected at most ${LINE_BYTES_MAX} bytes`;
+  if (isTooLong(bytes)) {
+    return `expected at most ${LINE_BYTES_MAX} bytes; no line after it is read`;
+  }
   const json = withoutByteOrderMark(bytes);
   if (json.every(isBlank)) return undefined;
   // JSON allows the CR of a CRLF.

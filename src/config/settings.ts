@@ -140,11 +140,6 @@ export type SettingKey = keyof typeof SETTINGS;
 /** The rows of {@link SETTINGS}. */
 export const ALL_SETTINGS: readonly Setting[] = Object.values(SETTINGS);
 
-/** Where the variables are. */
-interface Environment {
-  get(name: string): string | undefined;
-}
-
 /** The text of a setting, and the flag or variable that has it. */
 interface Written {
   readonly name: string;
@@ -186,18 +181,15 @@ export interface Config extends Address {
  */
 export class Settings {
   readonly #flags: Readonly<Record<string, string | undefined>>;
-  readonly #environment: Environment;
+  readonly #readVariable: (name: string) => string | undefined;
 
-  /**
-   * @param flags the values of flags, by their names without dashes
-   * @param environment the variables of the process: `Deno.env`
-   */
+  /** @param flags the values of flags, by their names without dashes */
   constructor(
     flags: Readonly<Record<string, string | undefined>>,
-    environment: Environment,
+    readVariable: (name: string) => string | undefined,
   ) {
     this.#flags = flags;
-    this.#environment = environment;
+    this.#readVariable = readVariable;
   }
 
   /** Returns the flag or variable that has a setting, `undefined` if none has it. */
@@ -369,7 +361,7 @@ export class Settings {
 
   #variable(name: string): string | undefined {
     try {
-      return this.#environment.get(name);
+      return this.#readVariable(name);
     } catch {
       // Deno's message may contain the value, which may be a secret.
       throw new OperatorError(

@@ -72,7 +72,7 @@ Create a plant${condition}:
 API reference: ${baseUrl}/
 `);
   }
-  for (const { event, message } of warningsOf(config, address)) {
+  for (const [event, message] of warningsOf(config, address)) {
     log.warn(event, message);
   }
 }

@@ -11,34 +11,28 @@ export const DENO_OLDEST = "2.9.6";
 /** Minimum length of a token that other machines may try to guess. */
 const TOKEN_CHARS_MIN = 16;
 
-/** Minimum validity left. Certificates are usually renewed 15 to 30 days before their end. */
-const CERTIFICATE_DAYS_MIN = 7;
+/** The rest of a certificate that is renewed in time, usually 15 to 30 days before its end. */
+const CERTIFICATE_REST_MS = 7 * 24 * 60 * 60 * 1000;
 
-const DAY_MS = 24 * 60 * 60 * 1000;
-
-/** What may be a mistake, although the service works. */
-interface Warning {
-  /** For the log. */
-  readonly event: string;
-  readonly message: string;
+/** What tests replace. */
+interface WarningOptions {
+  /** The version of Deno. */
+  readonly deno?: string;
+  readonly nowMs?: number;
 }
 
 /**
- * Returns what a start and `check` warn of.
+ * Returns what may be a mistake, although the service works, by its event in the log.
  * @param address the bound address as a URL
- * @param deno the version of Deno
  */
 export function warningsOf(
   { baseUrl, tls, tokens }: Config,
   address: string,
-  deno = Deno.version.deno,
-): readonly Warning[] {
-  const warnings: Warning[] = [];
-  function warn(event: string, message: string): void {
-    warnings.push({ event, message });
-  }
+  { deno = Deno.version.deno, nowMs = Date.now() }: WarningOptions = {},
+): ReadonlyMap<string, string> {
+  const warnings = new Map<string, string>();
   if (deno.localeCompare(DENO_OLDEST, "en", { numeric: true }) < 0) {
-    warn(
+    warnings.set(
       "old Deno",
       `Deno ${deno} is older than ${DENO_OLDEST}: it closes connections ` +
         "after larger bodies, or can corrupt a store that two processes use",
@@ -47,23 +41,22 @@ export function warningsOf(
   // Clients call the base URL, wherever the service listens.
   const url = baseUrl ?? address;
   if (!url.startsWith("https:") && !isLoopback(url)) {
-    warn(
+    warnings.set(
       "clear text",
       `${url} is not https, so tokens are sent in clear text: set TLS_CERT ` +
         "and TLS_KEY, or the https address of a proxy as BASE_URL",
     );
   }
   if (url.endsWith("/plants")) {
-    warn(
+    warnings.set(
       "base URL",
-      `the base URL ends with /plants, so creates go to ${url}/plants: ` +
-        "remove its /plants",
+      `creates go to ${url}/plants: remove /plants from the base URL`,
     );
   }
   const short = tokens.filter(({ length }) => length < TOKEN_CHARS_MIN);
   const isPublic = ![url, address].every(isLoopback);
   if (isPublic && short.length > 0) {
-    warn(
+    warnings.set(
       "short token",
       `tokens with fewer than ${TOKEN_CHARS_MIN} characters can be guessed: ` +
         `replace ${
@@ -71,32 +64,24 @@ export function warningsOf(
         } by the output of openssl rand -hex 32`,
     );
   }
-  const problem = tls && certificateProblem(tls.cert, Date.now());
-  if (problem !== undefined) warn("certificate", problem);
+  const validity = tls && validityOf(tls.cert);
+  if (validity && nowMs < validity.fromMs) {
+    const from = toDate(validity.fromMs);
+    warnings.set(
+      "certificate",
+      `clients refuse the certificate before ${from}`,
+    );
+  }
+  if (validity && nowMs > validity.toMs - CERTIFICATE_REST_MS) {
+    const end = toDate(validity.toMs);
+    warnings.set(
+      "certificate",
+      `clients refuse the certificate after ${end}: renew it`,
+    );
+  }
   return warnings;
 }
 
 function isLoopback(url: string): boolean {
   return LOOPBACK.test(new URL(url).hostname);
-}
-
-/** Returns what is wrong with the dates of a certificate. */
-export function certificateProblem(
-  pem: string,
-  nowMs: number,
-): string | undefined {
-  const validity = validityOf(pem);
-  if (validity === undefined) return undefined;
-  const { fromMs, toMs } = validity;
-  if (nowMs < fromMs) {
-    return `the certificate is not valid before ${
-      toDate(fromMs)
-    }, so clients refuse it`;
-  }
-  const end = toDate(toMs);
-  if (nowMs > toMs) {
-    return `the certificate expired on ${end}, so clients refuse it`;
-  }
-  const isEnding = toMs - nowMs < CERTIFICATE_DAYS_MIN * DAY_MS;
-  return isEnding ? `the certificate expires on ${end}: renew it` : undefined;
 }

@@ -236,7 +236,7 @@ for (
     const path = directory.file("plants.db");
     const { result, stderr } = await importBytes(path, `${ONE}\n${line}`);
     const expected = `expected at most ${LINE_BYTES_MAX} bytes`;
-    const message = `line 2: ${expected}; the import ends here`;
+    const message = `line 2: ${expected}; no line after it is read`;
     const counts = summary({ created: 1, refused: 1 });
     assert.ok(stderr.endsWith(`\n${message}\n${counts}`), stderr);
     assert.equal(result, 2);

@@ -113,7 +113,8 @@ Deno.test("replace refuses text that is not one NewPlant with status 2, before i
   const second = "expected one plant, got a second line";
   const nothing = "expected a plant, got nothing";
   const notUtf8 = new Uint8Array([0x7b, 0xff]);
-  const tooLong = `expected at most ${LINE_BYTES_MAX} bytes`;
+  const tooLong =
+    `expected at most ${LINE_BYTES_MAX} bytes; no line after it is read`;
   for (
     const [text, message] of [
       ["", nothing],

@@ -83,7 +83,7 @@ Deno.test({
     const env = { TLS_CERT: cert, TLS_KEY: key };
     await using program = await Program.start(store, { env });
     await program.printed(
-      / warning: the certificate expired on [-\d]{10}, so clients refuse it\n/,
+      / warning: clients refuse the certificate after [-\d]{10}: renew it\n/,
     );
   },
 });
