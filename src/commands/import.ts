@@ -7,6 +7,7 @@ import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
   fileFailure,
+  OperatorError,
   STDIN_PATH,
 } from "../operator_error.ts";
 import type { NewPlant } from "../plant/plant.ts";
@@ -137,6 +138,10 @@ export async function importPlants(
 function openInput(path: string): ReadableStream<Uint8Array> {
   // Deno does not open the second one.
   if (path === "-" || path === STDIN_PATH) return openStdin();
+  // A variable that is not set, in a script.
+  if (path === "") {
+    throw new OperatorError("expected a file, got an empty name");
+  }
   try {
     const file = Deno.openSync(path);
     if (file.statSync().isDirectory) {

@@ -274,14 +274,15 @@ Deno.test("importPlants() creates no store if it cannot open its input", async (
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   const file = directory.file("in");
-  async function assertFails(message: RegExp): Promise<void> {
+  async function assertFails(message: RegExp, path = file): Promise<void> {
     const failure = { name: "OperatorError", message, exitStatus: 2 };
-    await assert.rejects(importPlants(settings({ kv: store }), file), failure);
+    await assert.rejects(importPlants(settings({ kv: store }), path), failure);
   }
   await assertFails(/^cannot read \S+in: No such file or directory/);
   assert.deepEqual(directory.names(), []);
   Deno.mkdirSync(file);
   await assertFails(/^cannot read \S+in: it is a directory/);
+  await assertFails(/^expected a file, got an empty name$/, "");
   assert.deepEqual(directory.names(), ["in"]);
 });
 
