@@ -1,6 +1,6 @@
 /** Opens stores: all that differs between a file and a KV Connect server. */
 import { dirname } from "node:path";
-import { errorMessage, formatBytes, toLine, truncate } from "../text.ts";
+import { errorMessage, toLine, truncate } from "../text.ts";
 import {
   inspect,
   lstatOrUndefined,
@@ -237,7 +237,9 @@ function walBytesOf({ kind, name }: StoreLocation): number {
 }
 
 function explainDelay(walBytes: number): string {
-  const size = formatBytes(walBytes);
+  const size = walBytes < 1e9
+    ? `${Math.round(walBytes / 1e6)} MB`
+    : `${(walBytes / 1e9).toFixed(1)} GB`;
   return `copying the write-ahead log (${size}) into the store, which can take minutes`;
 }
 
