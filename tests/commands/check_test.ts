@@ -15,11 +15,7 @@ import {
 } from "../support/program.ts";
 import { SECRET, settings } from "../support/settings.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import {
-  expireCertificate,
-  makeCertificate,
-  runTool,
-} from "../support/tools.ts";
+import { makeCertificate, runTool } from "../support/tools.ts";
 
 /** The size of a store, and the free space on its disk. */
 const SPACE = /: 0 kB, [\d.]+ [kMG]B free/;
@@ -110,46 +106,43 @@ Deno.test("check() warns of tokens in clear text at the address of the host, as 
 });
 
 Deno.test({
-  name: "check() reads the certificate and the tokens of files",
-  ignore: isMissing("openssl"),
-  async fn() {
-    using directory = new TemporaryDirectory();
-    const { cert, key } = await makeCertificate(directory, "plants");
-    const file = directory.file("tokens");
-    Deno.writeTextFileSync(file, SECRET);
-    const kv = directory.file("plants.db");
-    const flags = { kv, "tls-cert": cert, "token-file": file };
-    const given = settings(flags, { TLS_KEY: key });
-    const { stdout } = await capture(() => check(given));
-    const ofFile = `accepts 1 token in ${file}: 2bb80d53 (--token-file)\n`;
-    assert.ok(stdout.includes(ofFile), stdout);
-    const { toMs = NaN } = validityOf(Deno.readTextFileSync(cert)) ?? {};
-    const until = `${cert}, valid until ${toDate(toMs)}`;
-    const https =
-      `serves https with the certificate in ${until} (--tls-cert)\n` +
-      `its key is in ${key} (TLS_KEY)\n`;
-    assert.ok(stdout.includes(https), stdout);
-  },
-});
-
-Deno.test({
   name:
-    "check() warns of an expired certificate, with the date, and of no other",
+    "check() reads the certificate and the tokens of files, and names each setting that has a value",
   ignore: isMissing("openssl"),
   async fn() {
     using directory = new TemporaryDirectory();
-    const store = directory.file("plants.db");
     const { cert, key } = await makeCertificate(directory, "plants");
-    const given = settings({ "tls-cert": cert, kv: store }, { TLS_KEY: key });
-    const valid = await capture(() => check(given));
-    assert.deepEqual([valid.result, valid.stderr], [0, ""]);
-    await expireCertificate({ cert, key });
-    const expired = await capture(() => check(given));
-    assert.equal(expired.result, 0);
-    assert.match(
-      expired.stderr,
-      /^warning: clients refuse the certificate after \d{4}-\d\d-\d\d: renew it$/,
-    );
+    const tokens = directory.file("tokens");
+    Deno.writeTextFileSync(tokens, SECRET);
+    const values = {
+      HOST: "127.0.0.1",
+      PORT: "0",
+      KV_PATH: directory.file("plants.db"),
+      KV_CREATE: "yes",
+      ACCESS_TOKEN_FILE: tokens,
+      BASE_URL: "https://plants.example",
+      TLS_CERT: cert,
+      TLS_KEY: key,
+      LOG_FORMAT: "json",
+    };
+    const { stdout } = await capture(() => check(settings({}, values)));
+    const { toMs = NaN } = validityOf(Deno.readTextFileSync(cert)) ?? {};
+    for (
+      const line of [
+        `accepts 1 token in ${tokens}: 2bb80d53 (ACCESS_TOKEN_FILE)\n`,
+        `serves https with the certificate in ${cert}, valid until ${
+          toDate(toMs)
+        } (TLS_CERT)\n`,
+        `its key is in ${key} (TLS_KEY)\n`,
+      ]
+    ) assert.ok(stdout.includes(line), stdout);
+    const names = stdout.matchAll(/ \((\w+)\)\n/g);
+    const named = Array.from(names, ([, name]) => name);
+    assert.deepEqual(named, Object.keys(values));
+    // The service has one kind of store, and tokens of one place.
+    const others = ["ACCESS_TOKEN", "DENO_KV_ACCESS_TOKEN"];
+    const variables = ALL_SETTINGS.map(({ variable }) => variable);
+    assert.deepEqual(new Set([...named, ...others]), new Set(variables));
   },
 });
 
@@ -173,49 +166,6 @@ Deno.test({
       );
     }
     assert.ok(!directory.names().includes("plants.db"));
-  },
-});
-
-Deno.test({
-  name: "check() names each setting that has a value",
-  ignore: isMissing("openssl"),
-  async fn() {
-    using directory = new TemporaryDirectory();
-    const store = directory.file("plants.db");
-    const { cert, key } = await makeCertificate(directory, "plants");
-    const tokens = directory.file("tokens");
-    Deno.writeTextFileSync(tokens, SECRET);
-    const values: Record<string, string> = {
-      HOST: "127.0.0.1",
-      PORT: "0",
-      BASE_URL: "https://plants.example",
-      TLS_CERT: cert,
-      TLS_KEY: key,
-      LOG_FORMAT: "json",
-    };
-    // The service has one kind of store, and accepts tokens of one of them only.
-    const choices = [
-      {
-        KV_PATH: "https://kv.test",
-        DENO_KV_ACCESS_TOKEN: SECRET,
-        ACCESS_TOKEN: SECRET,
-      },
-      { KV_PATH: store, KV_CREATE: "yes", ACCESS_TOKEN_FILE: tokens },
-    ];
-    const named = new Set<string>();
-    for (const choice of choices) {
-      const given: Record<string, string> = { ...values, ...choice };
-      const { stdout } = await capture(() => check(settings({}, given)));
-      assert.ok(!stdout.includes(SECRET), stdout);
-      const names = Array.from(
-        stdout.matchAll(/ \((\w+)\)\n/g),
-        ([, it]) => it,
-      );
-      assert.deepEqual(new Set(names), new Set(Object.keys(given)));
-      for (const name of names) named.add(`${name}`);
-    }
-    const variables = ALL_SETTINGS.map(({ variable }) => variable);
-    assert.deepEqual(named, new Set(variables));
   },
 });
 

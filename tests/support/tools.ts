@@ -61,14 +61,6 @@ export async function makeCertificate(
   return { cert, key };
 }
 
-/** Signs a certificate again, so that it is expired. */
-export async function expireCertificate(
-  { cert, key }: { readonly cert: string; readonly key: string },
-): Promise<void> {
-  const sign = ["x509", "-in", cert, "-signkey", key, "-days", "-1"];
-  await runTool("openssl", [...sign, "-out", cert]);
-}
-
 /**
  * Returns a free port that no outgoing connection takes while its program
  * restarts: one below the ports that the system gives to these.
