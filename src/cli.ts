@@ -24,8 +24,6 @@ interface Command {
   readonly min?: number;
   readonly max?: number;
   readonly help: string;
-  /** Whether it writes a log. Its failure is then reported in the format of the log. */
-  readonly hasLog?: true;
   /** Returns the exit status. */
   readonly run: (
     settings: Settings,
@@ -37,7 +35,6 @@ interface Command {
 const COMMANDS = new Map(Object.entries<Command>({
   serve: {
     help: "run the service; the default",
-    hasLog: true,
     run: serve,
   },
   export: {
@@ -105,17 +102,17 @@ export async function main(args: readonly string[]): Promise<number> {
   try {
     const { help, version, flags, positionals } = parseCommandLine(args);
     const [name = DEFAULT_COMMAND, ...operands] = positionals;
-    // The help does not list this command: it is what people try without the help.
+    // The help does not list these two commands: people try them without the help.
     if (help || name === "help") {
       await writeStdout(helpText());
       return 0;
     }
-    if (version) {
+    if (version || name === "version") {
       const { deno } = Deno.version;
       await writeStdout(`plant-store ${VERSION} (deno ${deno})\n`);
       return 0;
     }
-    const settings = new Settings(flags, Deno.env);
+    const settings = new Settings(flags, (name) => Deno.env.get(name));
     return await runCommand(commandOf(name, operands), settings, operands);
   } catch (error) {
     // A person reads this, so it is text, whatever the format of the log is.
@@ -151,11 +148,13 @@ function parseCommandLine(args: readonly string[]): CommandLine {
       options: {
         ...SETTING_FLAGS,
         help: { type: "boolean", short: "h" },
-        version: { type: "boolean" },
+        version: { type: "boolean", short: "v" },
+        // The short form that other programs have.
+        V: { type: "boolean", short: "V" },
       },
       allowPositionals: true,
     });
-    const { help = false, version = false, ...flags } = values;
+    const { help = false, V = false, version = V, ...flags } = values;
     return { help, version, flags, positionals };
   } catch (error) {
     // Without Node's advice, whose quotes are unbalanced.
@@ -180,37 +179,28 @@ function commandOf(name: string, { length }: readonly string[]): Command {
 
 /** Runs a command, and reports the error that ends it. Returns the exit status. */
 async function runCommand(
-  { run, hasLog }: Command,
+  { run }: Command,
   settings: Settings,
   operands: readonly string[],
 ): Promise<number> {
   try {
     return await run(settings, operands);
   } catch (error) {
-    return report(
-      withAdvice(error, settings),
-      hasLog ? logFormatOf(settings) : "text",
-    );
+    // A failed start is an entry of the log. If its format is invalid, too, that error
+    // takes the place of this one.
+    const format = run === serve ? settings.logFormat() : "text";
+    return report(toOperatorError(error, settings), format);
   }
 }
 
 /**
- * Converts an error that the settings explain; returns any other one. The command has
- * read these settings before it failed, so reading them again succeeds.
+ * Converts an error of the store or of the listener: the line that ends the command
+ * names the settings to check. Returns any other error as it is.
  */
-function withAdvice(error: unknown, settings: Settings): unknown {
+function toOperatorError(error: unknown, settings: Settings): unknown {
   if (error instanceof StoreError) return storeFailure(settings.store(), error);
   if (error instanceof ListenError) return listenFailure(settings, error);
   return error;
-}
-
-/** Returns the format of the log: text if the setting itself is invalid. */
-function logFormatOf(settings: Settings): LogFormat {
-  try {
-    return settings.logFormat();
-  } catch {
-    return "text";
-  }
 }
 
 /** Reports the error that ends the program. Returns the exit status. */
@@ -226,38 +216,36 @@ function report(error: unknown, format: LogFormat): number {
   return error.exitStatus;
 }
 
+/** Returns the help, in lines of at most 80 columns. */
 function helpText(): string {
   const commands = COMMANDS.entries().map(([name, { operands = "", help }]) =>
-    `  ${`${name} ${operands}`.padEnd(16)} ${help}`
+    `  ${`${name} ${operands}`.padEnd(14)} ${help}\n`
   );
   const settings = ALL_SETTINGS.map((setting) => {
     const { flag, variable, placeholder, help } = setting;
-    const left = flag === undefined ? "" : `  --${flag} ${placeholder}`;
+    const left = flag === undefined ? "" : `--${flag} ${placeholder}`;
     const byDefault = setting.default ? ` (${setting.default})` : "";
-    return `${left.padEnd(33)} ${variable.padEnd(20)} ${help}${byDefault}`;
+    return `  ${left.padEnd(33)} ${variable}\n      ${help}${byDefault}\n`;
   });
   return `plant-store ${VERSION}: creates plants over HTTP, POST /plants
 
 Usage: plant-store [command] [operands] [flags]
 
-${commands.toArray().join("\n")}
-
+${commands.toArray().join("")}
 Flags, the environment variables beside them, and defaults; a flag wins:
-${settings.join("\n")}
-  --help
-  --version
+${settings.join("")}  -h, --help
+  -v, --version
 
 Exit status:
   0    success, or a signal has stopped the service
-  1    it failed, and trying again may help; or some plants could not be exported,
-       removed or replaced
+  1    it failed, and trying again may help; or some plants could not be
+       exported, removed or replaced
   2    change the command or the configuration first
   ${EXIT_PIPE_CLOSED}  the reader of the output has closed the pipe
 
 Examples:
-  plant-store
   plant-store --port 9000 --kv /var/lib/plant-store/plants.db
-  plant-store --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --token-file tokens
+  plant-store --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem
   plant-store export --kv plants.db | plant-store import - --kv other.db
   plant-store remove 7 -- -1
   plant-store replace '{"id": 7, "name": "Monstera"}'

@@ -1,5 +1,5 @@
 /** The commands that change stored plants, while a service uses the store or not. */
-import { parseLine, readLines } from "../console/lines.ts";
+import { openStdin, parseLine, readLines } from "../console/lines.ts";
 import { printLine } from "../console/output.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import type { NewPlant, Plant } from "../plant/plant.ts";
@@ -41,26 +41,34 @@ export async function replacePlant(
   operand: string,
   options?: ChangeOptions,
 ): Promise<number> {
-  const lines = operand === "-"
-    ? (await Array.fromAsync(readLines(Deno.stdin.readable, operand))).flat()
-    : [new TextEncoder().encode(operand)];
-  const { id, plant } = onePlantOf(lines);
+  const input = operand === "-"
+    ? readLines(openStdin(), operand)
+    : [[new TextEncoder().encode(operand)]];
+  const { id, plant } = await readOnePlant(input);
   return changePlants(location, new Map([[id, plant]]), "replaced", options);
 }
 
 /**
- * Returns the plant of the only line that is not blank.
+ * Reads the plant of the only line that is not blank.
  * @throws {OperatorError} if there is none
  */
-function onePlantOf(lines: readonly Uint8Array[]): NewPlant {
-  const [parsed, second] = lines.map(parseLine)
-    .filter((it) => it !== undefined);
-  if (parsed === undefined) {
-    throw new OperatorError("expected a plant, got nothing");
+async function readOnePlant(
+  input: AsyncIterable<readonly Uint8Array[]> | Uint8Array[][],
+): Promise<NewPlant> {
+  let plant: NewPlant | undefined;
+  for await (const lines of input) {
+    for (const line of lines) {
+      const parsed = parseLine(line);
+      if (parsed === undefined) continue;
+      if (plant !== undefined) {
+        throw new OperatorError("expected one plant, got a second line");
+      }
+      if (typeof parsed === "string") throw new OperatorError(parsed);
+      plant = parsed;
+    }
   }
-  if (typeof parsed === "string") throw new OperatorError(parsed);
-  if (second === undefined) return parsed;
-  throw new OperatorError("expected one plant, got a second line");
+  if (plant !== undefined) return plant;
+  throw new OperatorError("expected a plant, got nothing");
 }
 
 /** Changes plants in order, until the store fails. */

@@ -1,11 +1,15 @@
-import { fingerprintsOf } from "../tokens.ts";
+import { statfsSync } from "node:fs";
+import { dirname } from "node:path";
+import { toDate, validityOf } from "../config/certificate.ts";
 import type { SettingKey, Settings } from "../config/settings.ts";
 import { printLine, writeStdout } from "../console/output.ts";
 import { warningsOf } from "../console/warnings.ts";
 import { originOf } from "../http/origin.ts";
 import { tryToListen } from "../http/server.ts";
+import { lstatOrUndefined } from "../store/files/inspect.ts";
 import { wouldCreateStore } from "../store/open.ts";
-import { countOf } from "../text.ts";
+import { countOf, formatBytes } from "../text.ts";
+import { fingerprintsOf } from "../tokens.ts";
 
 /**
  * Checks the configuration as `serve` reads it, also while a service runs with
@@ -24,48 +28,62 @@ export async function check(settings: Settings): Promise<number> {
   const config = settings.config();
   const { host, port, tls, location, tokens, tokenFile, baseUrl } = config;
   const bound = tryToListen({ host, port: 0, tls });
-  const mayCreate = config.mayCreateStore;
-  const isNewStore = wouldCreateStore(location, mayCreate);
-  const tlsFiles = settings.tlsFiles();
+  const isNewStore = wouldCreateStore(location, config.mayCreateStore);
   const lines: string[] = [];
   function add(key: SettingKey, text: string): void {
-    lines.push(`${text} (${settings.nameOf(key, "default")})\n`);
+    lines.push(`${text} (${settings.sourceOf(key) ?? "default"})\n`);
   }
   add("host", `listens on ${host}`);
   add("port", port === 0 ? "takes a free port" : `listens on port ${port}`);
   const stores = isNewStore ? "creates a new store in" : "stores plants in";
-  add("kv", `${stores} ${location.name}`);
-  if (location.kind === "server") add("kvToken", "its token is set");
-  else {
-    const creates = mayCreate
+  if (location.kind === "server") {
+    add("kv", `${stores} ${location.name}`);
+    add("kvToken", "its token is set");
+  } else {
+    add("kv", `${stores} ${location.name}${describeSpace(location.name)}`);
+    const creates = config.mayCreateStore
       ? "creates a store if there is none"
       : "never creates a store";
     add("kvCreate", creates);
   }
   const count = countOf(tokens.length, "token", "tokens");
-  const which = fingerprintsOf(tokens);
+  const fingerprints = fingerprintsOf(tokens);
   if (tokenFile !== undefined) {
-    add("tokenFile", `accepts ${count} in ${tokenFile}: ${which}`);
+    add("tokenFile", `accepts ${count} in ${tokenFile}: ${fingerprints}`);
   } else if (tokens.length > 0) {
-    add("accessToken", `accepts ${count}: ${which}`);
+    add("accessToken", `accepts ${count}: ${fingerprints}`);
   } else add("accessToken", "generates a token");
   add("baseUrl", `is reached at ${baseUrl ?? "the address it listens on"}`);
+  const tlsFiles = settings.tlsFiles();
+  const validity = tls && validityOf(tls.cert);
   if (tlsFiles === undefined) add("tlsCert", "serves http");
   else {
-    add("tlsCert", `serves https with the certificate in ${tlsFiles.cert}`);
+    const end = validity ? `, valid until ${toDate(validity.toMs)}` : "";
+    add(
+      "tlsCert",
+      `serves https with the certificate in ${tlsFiles.cert}${end}`,
+    );
     add("tlsKey", `its key is in ${tlsFiles.key}`);
   }
   add("logFormat", `logs as ${config.logFormat}`);
   await writeStdout(lines.join(""));
-  if (port === 0) {
-    const name = settings.nameOf("port");
-    warn(`healthcheck cannot find the service, because ${name} is 0`);
-  }
   const address = originOf(bound, port, tls !== undefined);
-  for (const { message } of warningsOf(config, address)) warn(message);
+  for (const message of warningsOf(config, address).values()) {
+    printLine(`warning: ${message}`);
+  }
   return 0;
 }
 
-function warn(message: string): void {
-  printLine(`warning: ${message}`);
+/**
+ * Describes the size of a store and the free space on its disk. This is empty if the
+ * system does not report them, because a start does not need them.
+ */
+function describeSpace(path: string): string {
+  try {
+    const { bavail, bsize } = statfsSync(dirname(path));
+    const size = formatBytes(lstatOrUndefined(path)?.size ?? 0);
+    return `: ${size}, ${formatBytes(bavail * bsize)} free`;
+  } catch {
+    return "";
+  }
 }

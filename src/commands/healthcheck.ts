@@ -37,11 +37,11 @@ export async function checkHealth(settings: Settings): Promise<number> {
     status = reply.statusCode;
     request.destroy();
   } catch (error) {
-    const why = errorMessage(signal.aborted ? signal.reason : error);
+    const problem = errorMessage(signal.aborted ? signal.reason : error);
     const names = (["host", "port", "tlsCert"] as const)
       .map((key) => settings.nameOf(key));
     throw new OperatorError(
-      `no answer from ${where}: ${why}: check ${names.join(", ")}`,
+      `no answer from ${where}: ${problem}: check ${names.join(", ")}`,
       EXIT_FAILURE,
     );
   }

@@ -1,12 +1,14 @@
 import { type Clock, SYSTEM_CLOCK } from "../clock.ts";
 import type { Settings } from "../config/settings.ts";
 import { explain } from "../console/failures.ts";
+import { openStdin, parseLine, readLines } from "../console/lines.ts";
 import { eraseProgress, printLine, showProgress } from "../console/output.ts";
 import { SWEEP_MS, WRITE_MS_MAX } from "../limits.ts";
 import {
   EXIT_CONFIGURATION,
   EXIT_FAILURE,
   fileFailure,
+  OperatorError,
   STDIN_PATH,
 } from "../operator_error.ts";
 import type { NewPlant } from "../plant/plant.ts";
@@ -15,7 +17,6 @@ import type { Store } from "../store/kv_store.ts";
 import { openStore, type StoreLocation } from "../store/open.ts";
 import type { StoreError } from "../store/store_error.ts";
 import { countOf } from "../text.ts";
-import { isTooLong, parseLine, readLines } from "../console/lines.ts";
 
 /** What tests replace. */
 export interface ImportOptions {
@@ -64,34 +65,38 @@ export async function importPlants(
     if (clock() - settledMs >= WRITE_MS_MAX) committer.expire();
   }, SWEEP_MS);
 
-  async function create(newPlant: NewPlant, line: number): Promise<void> {
+  /** Creates a plant. Returns why its line must change, if it must. */
+  async function create(newPlant: NewPlant): Promise<string | undefined> {
     const outcome = await committer.create(newPlant);
     counts[outcome]++;
     if (outcome !== "failed") settledMs = clock();
-    if (outcome !== "conflict") return;
-    const { id } = newPlant;
-    printLine(
-      `line ${line}: the plant with id ${id} differs from the stored one`,
-    );
+    return outcome === "conflict"
+      ? `the plant with id ${newPlant.id} differs from the stored one`
+      : undefined;
   }
 
   let line = 0;
-  /** The creates that wait, in order of arrival: enough for full commits. */
+  /** The lines that are not reported yet, in their order: enough for full commits. */
   const waiting: Promise<void>[] = [];
   const { plantsMax, inFlightMax } = store.commitBounds;
   const waitingMax = 2 * inFlightMax * plantsMax;
 
-  /** Starts the create of each line, until the store fails. */
-  async function createAll(): Promise<void> {
+  /** Imports a line, and reports why it must change, after the lines before it. */
+  async function importLine(lineNumber: number, parsed: NewPlant | string) {
+    const before = waiting.at(-1);
+    if (typeof parsed === "string") counts.refused++;
+    const reason = typeof parsed === "string" ? parsed : await create(parsed);
+    await before;
+    if (reason !== undefined) printLine(`line ${lineNumber}: ${reason}`);
+  }
+
+  /** Starts the import of each line, until the store fails. */
+  async function importAll(): Promise<void> {
     for await (const lines of readLines(input, path)) {
       for (const bytes of lines) {
         line++;
         const parsed = parseLine(bytes);
-        if (typeof parsed === "string") {
-          counts.refused++;
-          const end = isTooLong(bytes) ? "; the import ends here" : "";
-          printLine(`line ${line}: ${parsed}${end}`);
-        } else if (parsed !== undefined) waiting.push(create(parsed, line));
+        if (parsed !== undefined) waiting.push(importLine(line, parsed));
         if (waiting.length === waitingMax) await waiting.shift();
         if (counts.failed > 0) return;
         showProgress(counts.stored + counts.replayed, startMs, clock());
@@ -100,7 +105,7 @@ export async function importPlants(
   }
 
   try {
-    await createAll();
+    await importAll();
   } finally {
     await Promise.all(waiting);
     clearInterval(sweeping);
@@ -127,7 +132,11 @@ export async function importPlants(
 /** Opens a file, or stdin. @throws {OperatorError} */
 function openInput(path: string): ReadableStream<Uint8Array> {
   // Deno does not open the second one.
-  if (path === "-" || path === STDIN_PATH) return Deno.stdin.readable;
+  if (path === "-" || path === STDIN_PATH) return openStdin();
+  // A variable that is not set, in a script.
+  if (path === "") {
+    throw new OperatorError("expected a file, got an empty name");
+  }
   try {
     const file = Deno.openSync(path);
     if (file.statSync().isDirectory) {

@@ -3,28 +3,27 @@ import { X509Certificate } from "node:crypto";
 /** The first certificate of a PEM text: that of the service. The others certify it. */
 const FIRST = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/;
 
-/** Returns why clients refuse a certificate at a time, `undefined` if it is valid. */
-export function explainInvalidity(
-  pem: string,
-  nowMs: number,
-): string | undefined {
-  const { fromMs, toMs } = validityOf(FIRST.exec(pem)?.[0] ?? "");
-  if (nowMs > toMs) return sentence("expired on", toMs);
-  if (nowMs < fromMs) return sentence("is not valid before", fromMs);
-  return undefined;
+/** When clients accept a certificate. */
+interface Validity {
+  readonly fromMs: number;
+  readonly toMs: number;
 }
 
-function validityOf(pem: string): { fromMs: number; toMs: number } {
+/**
+ * Returns the validity of the certificate in a PEM text, `undefined` if Node cannot
+ * read it: the runtime serves some of these.
+ */
+export function validityOf(pem: string): Validity | undefined {
   try {
-    const { validFrom, validTo } = new X509Certificate(pem);
+    const first = FIRST.exec(pem)?.[0] ?? "";
+    const { validFrom, validTo } = new X509Certificate(first);
     return { fromMs: Date.parse(validFrom), toMs: Date.parse(validTo) };
   } catch {
-    // The runtime serves some that Node cannot read.
-    return { fromMs: -Infinity, toMs: Infinity };
+    return undefined;
   }
 }
 
-function sentence(verb: string, timeMs: number): string {
-  const date = new Date(timeMs).toISOString().slice(0, 10);
-  return `the certificate ${verb} ${date}, so clients refuse it`;
+/** Formats a time as a date in UTC. */
+export function toDate(timeMs: number): string {
+  return new Date(timeMs).toISOString().slice(0, 10);
 }

@@ -84,8 +84,7 @@ const SETTINGS = {
   accessToken: {
     variable: "ACCESS_TOKEN",
     placeholder: "TOKEN[,TOKEN]",
-    help:
-      "accepted tokens, separated by commas; without any, one is generated for the run",
+    help: "accepted tokens, separated by commas; by default, one is generated",
     refusesEmpty: true,
     expected: TOKENS_EXPECTED,
     parse: (text) => parseTokens(text.split(",")),
@@ -104,7 +103,7 @@ const SETTINGS = {
     variable: "BASE_URL",
     placeholder: "URL",
     help:
-      "address for clients, if different, such as https://plants.example/api; creates then go to /api/plants",
+      "address for clients, without /plants, such as https://plants.example/api",
     expected: "an http or https URL without a user, a query or a fragment",
     parse: parseBaseUrl,
   },
@@ -140,17 +139,8 @@ export type SettingKey = keyof typeof SETTINGS;
 /** The rows of {@link SETTINGS}. */
 export const ALL_SETTINGS: readonly Setting[] = Object.values(SETTINGS);
 
-/** A setting that always has a value. */
-type SettingWithDefault<Value> = Setting<Value> & { readonly default: string };
-
-/** The variables of the process. */
-interface Environment {
-  get(name: string): string | undefined;
-}
-
-/** What is written for a setting. */
-interface SettingText {
-  /** The flag or variable. */
+/** The text of a setting, and the flag or variable that has it. */
+interface Written {
   readonly name: string;
   readonly text: string;
 }
@@ -182,25 +172,26 @@ export interface Config extends Address {
  */
 export class Settings {
   readonly #flags: Readonly<Record<string, string | undefined>>;
-  readonly #env: Environment;
+  readonly #readVariable: (name: string) => string | undefined;
 
+  /** @param flags the values of flags, by their names without dashes */
   constructor(
     flags: Readonly<Record<string, string | undefined>>,
-    env: Environment,
+    readVariable: (name: string) => string | undefined,
   ) {
     this.#flags = flags;
-    this.#env = env;
+    this.#readVariable = readVariable;
   }
 
-  /**
-   * Returns the flag or variable that has the value of a setting.
-   * @param ifUnset returned without one; by default, how to set it
-   */
-  nameOf(key: SettingKey, ifUnset?: string): string {
-    const setting: Setting = SETTINGS[key];
-    const { flag, variable } = setting;
-    return this.#textOf(setting)?.name ?? ifUnset ??
-      (flag ? `--${flag}` : variable);
+  /** Returns the flag or variable that has a setting, `undefined` if none has it. */
+  sourceOf(key: SettingKey): string | undefined {
+    return this.#written(SETTINGS[key])?.name;
+  }
+
+  /** Returns the name of a setting for messages: its source, or how to set it. */
+  nameOf(key: SettingKey): string {
+    const { flag, variable }: Setting = SETTINGS[key];
+    return this.sourceOf(key) ?? (flag ? `--${flag}` : variable);
   }
 
   /** Reads the configuration of the service. @throws {OperatorError} */
@@ -263,7 +254,7 @@ export class Settings {
 
   /** Whether the service uses TLS, without reading its certificate. */
   isTls(): boolean {
-    return this.#textOf(SETTINGS.tlsCert) !== undefined;
+    return this.sourceOf("tlsCert") !== undefined;
   }
 
   /** Reads the log format. @throws {OperatorError} */
@@ -288,8 +279,8 @@ export class Settings {
       );
     }
     const lines = readFile(setting, file).trim().split(/\s*\n\s*/);
-    const ofFile = parseTokens(lines);
-    if (ofFile !== undefined) return ofFile;
+    const accepted = parseTokens(lines);
+    if (accepted !== undefined) return accepted;
     throw new OperatorError(
       `${setting}: expected ${TOKENS_EXPECTED}, one per line, in ${file}`,
     );
@@ -334,22 +325,23 @@ export class Settings {
   }
 
   /** Returns the value of a setting, or its default. @throws {OperatorError} */
-  #orDefault<Value>(setting: SettingWithDefault<Value>): Value {
+  #orDefault<Value>(
+    setting: Setting<Value> & { readonly default: string },
+  ): Value {
     const byDefault = { name: "default", text: setting.default };
-    return parseSetting(setting, this.#textOf(setting) ?? byDefault);
+    return parseSetting(setting, this.#written(setting) ?? byDefault);
   }
 
   /** Returns the value of a setting, if there is one. @throws {OperatorError} */
   #ifWritten<Value>(setting: Setting<Value>): Value | undefined {
-    const text = this.#textOf(setting);
-    return text === undefined ? undefined : parseSetting(setting, text);
+    const written = this.#written(setting);
+    return written && parseSetting(setting, written);
   }
 
-  #textOf(
-    { flag, variable, refusesEmpty }: Setting,
-  ): SettingText | undefined {
-    const ofFlag = flag === undefined ? undefined : this.#flags[flag];
-    if (ofFlag !== undefined) return { name: `--${flag}`, text: ofFlag };
+  /** Returns what is written for a setting: in its flag, or else in its variable. */
+  #written({ flag, variable, refusesEmpty }: Setting): Written | undefined {
+    const value = flag === undefined ? undefined : this.#flags[flag];
+    if (value !== undefined) return { name: `--${flag}`, text: value };
     const text = this.#variable(variable);
     if (text === undefined || (text === "" && !refusesEmpty)) return undefined;
     return { name: variable, text };
@@ -357,7 +349,7 @@ export class Settings {
 
   #variable(name: string): string | undefined {
     try {
-      return this.#env.get(name);
+      return this.#readVariable(name);
     } catch {
       // Deno's message may contain the value, which may be a secret.
       throw new OperatorError(
@@ -370,7 +362,7 @@ export class Settings {
 /** Parses what is written for a setting. @throws {OperatorError} if it is invalid */
 function parseSetting<Value>(
   setting: Setting<Value>,
-  { name, text }: SettingText,
+  { name, text }: Written,
 ): Value {
   const value = setting.parse(text);
   if (value !== undefined) return value;

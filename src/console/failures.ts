@@ -59,15 +59,15 @@ export function storeFailure(
 /** Converts the error of a service that cannot listen. */
 export function listenFailure(
   settings: Settings,
-  { message, isTransient }: ListenError,
+  { message, isTransient, isOfTls }: ListenError,
 ): OperatorError {
   const { host, port } = settings.address();
-  const keys: SettingKey[] = settings.isTls()
-    ? ["host", "port", "tlsCert", "tlsKey"]
-    : ["host", "port"];
-  return new OperatorError(
-    `cannot listen on ${host} port ${port}: ${message}: ` +
-      `check ${keys.map((key) => settings.nameOf(key)).join(", ")}`,
-    exitStatusOf(isTransient),
-  );
+  const names = (...keys: readonly SettingKey[]) =>
+    keys.map((key) => settings.nameOf(key)).join(", ");
+  const problem = isOfTls
+    ? `cannot serve https: ${message}: check ${names("tlsCert", "tlsKey")}; ` +
+      "an RSA key needs at least 2048 bits, and no key may have a passphrase"
+    : `cannot listen on ${host} port ${port}: ${message}: ` +
+      `check ${names("host", "port")}`;
+  return new OperatorError(problem, exitStatusOf(isTransient));
 }

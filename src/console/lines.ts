@@ -9,6 +9,7 @@ import {
   parseNewPlant,
   type Plant,
 } from "../plant/plant.ts";
+import { printLine } from "./output.ts";
 
 /**
  * Maximum size of a line. Every line of an export must fit: it has all 20 characters
@@ -16,6 +17,14 @@ import {
  * CRLF fit, too.
  */
 export const LINE_BYTES_MAX = BODY_BYTES_MAX + 32;
+
+/** Returns stdin. On a terminal, it says what it waits for. */
+export function openStdin(): ReadableStream<Uint8Array> {
+  if (Deno.stdin.isTerminal()) {
+    printLine("reading from the terminal: end the input with Ctrl-D");
+  }
+  return Deno.stdin.readable;
+}
 
 /**
  * Reads the lines of a file, without their LF. Ends at a line above
@@ -56,13 +65,15 @@ export async function* readLines(
   if (rest.length > 0) yield [rest];
 }
 
-export function isTooLong({ length }: Uint8Array): boolean {
+function isTooLong({ length }: Uint8Array): boolean {
   return length > LINE_BYTES_MAX;
 }
 
 /** Returns the plant of a line, or why there is none; `undefined` if it is blank. */
 export function parseLine(bytes: Uint8Array): NewPlant | string | undefined {
-  if (isTooLong(bytes)) return `expected at most ${LINE_BYTES_MAX} bytes`;
+  if (isTooLong(bytes)) {
+    return `expected at most ${LINE_BYTES_MAX} bytes; no line after it is read`;
+  }
   const json = withoutByteOrderMark(bytes);
   if (json.every(isBlank)) return undefined;
   // JSON allows the CR of a CRLF.

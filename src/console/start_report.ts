@@ -60,19 +60,19 @@ export function reportStart(
     );
   }
   if (isForPeople) {
-    const which = generatedToken === undefined
+    const condition = generatedToken === undefined
       ? ", with an accepted token in ACCESS_TOKEN"
       : "";
     const curl = curlSample(baseUrl, generatedToken);
     writeStderr(`
-Create a plant${which}:
+Create a plant${condition}:
 
   ${curl.replaceAll("\n", "\n  ")}
 
 API reference: ${baseUrl}/
 `);
   }
-  for (const { event, message } of warningsOf(config, address)) {
+  for (const [event, message] of warningsOf(config, address)) {
     log.warn(event, message);
   }
 }

@@ -1,6 +1,6 @@
-import { explainInvalidity } from "../config/certificate.ts";
-import { fingerprintsOf } from "../tokens.ts";
+import { toDate, validityOf } from "../config/certificate.ts";
 import type { Config } from "../config/settings.ts";
+import { fingerprintsOf } from "../tokens.ts";
 
 /** A host that is this machine, as `URL` normalizes it. */
 const LOOPBACK = /^(127\.[\d.]+|\[::1\]|(.+\.)?localhost)$/;
@@ -11,57 +11,73 @@ export const DENO_OLDEST = "2.9.6";
 /** Minimum length of a token that other machines may try to guess. */
 const TOKEN_CHARS_MIN = 16;
 
-/** What may be a mistake, although the service works. */
-interface Warning {
-  /** For the log. */
-  readonly event: string;
-  readonly message: string;
+/** The rest of a certificate that is renewed in time, usually 15 to 30 days before its end. */
+const CERTIFICATE_REST_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** What tests replace. */
+interface WarningOptions {
+  /** The version of Deno. */
+  readonly deno?: string;
+  readonly nowMs?: number;
 }
 
 /**
- * Returns what a start and `check` warn of.
+ * Returns what may be a mistake, although the service works, by its event in the log.
  * @param address the bound address as a URL
- * @param deno the version of Deno
  */
 export function warningsOf(
   { baseUrl, tls, tokens }: Config,
   address: string,
-  deno = Deno.version.deno,
-): readonly Warning[] {
-  const warnings: Warning[] = [];
+  { deno = Deno.version.deno, nowMs = Date.now() }: WarningOptions = {},
+): ReadonlyMap<string, string> {
+  const warnings = new Map<string, string>();
   if (deno.localeCompare(DENO_OLDEST, "en", { numeric: true }) < 0) {
-    warnings.push({
-      event: "old Deno",
-      message:
-        `Deno ${deno} is older than ${DENO_OLDEST}: it closes connections ` +
+    warnings.set(
+      "old Deno",
+      `Deno ${deno} is older than ${DENO_OLDEST}: it closes connections ` +
         "after larger bodies, or can corrupt a store that two processes use",
-    });
+    );
   }
   // Clients call the base URL, wherever the service listens.
   const url = baseUrl ?? address;
   if (!url.startsWith("https:") && !isLoopback(url)) {
-    warnings.push({
-      event: "clear text",
-      message:
-        `${url} is not https, so tokens are sent in clear text: set TLS_CERT ` +
+    warnings.set(
+      "clear text",
+      `${url} is not https, so tokens are sent in clear text: set TLS_CERT ` +
         "and TLS_KEY, or the https address of a proxy as BASE_URL",
-    });
+    );
+  }
+  if (url.endsWith("/plants")) {
+    warnings.set(
+      "base URL",
+      `creates go to ${url}/plants: remove /plants from the base URL`,
+    );
   }
   const short = tokens.filter(({ length }) => length < TOKEN_CHARS_MIN);
   const isPublic = ![url, address].every(isLoopback);
   if (isPublic && short.length > 0) {
-    warnings.push({
-      event: "short token",
-      message:
-        `tokens with fewer than ${TOKEN_CHARS_MIN} characters can be guessed: ` +
+    warnings.set(
+      "short token",
+      `tokens with fewer than ${TOKEN_CHARS_MIN} characters can be guessed: ` +
         `replace ${
           fingerprintsOf(short)
         } by the output of openssl rand -hex 32`,
-    });
+    );
   }
-  const invalid = tls && explainInvalidity(tls.cert, Date.now());
-  if (invalid !== undefined) {
-    warnings.push({ event: "certificate", message: invalid });
+  const validity = tls && validityOf(tls.cert);
+  if (validity && nowMs < validity.fromMs) {
+    const from = toDate(validity.fromMs);
+    warnings.set(
+      "certificate",
+      `clients refuse the certificate before ${from}`,
+    );
+  }
+  if (validity && nowMs > validity.toMs - CERTIFICATE_REST_MS) {
+    const end = toDate(validity.toMs);
+    warnings.set(
+      "certificate",
+      `clients refuse the certificate after ${end}: renew it`,
+    );
   }
   return warnings;
 }

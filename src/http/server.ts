@@ -17,8 +17,15 @@ export interface ListenAddress {
 
 /** Why the service cannot listen. */
 export class ListenError extends Error {
-  /** @param isTransient whether it can pass by itself */
-  constructor(message: string, readonly isTransient: boolean) {
+  /**
+   * @param isTransient whether it can pass by itself
+   * @param isOfTls whether the certificate or its key cannot be used
+   */
+  constructor(
+    message: string,
+    readonly isTransient: boolean,
+    readonly isOfTls: boolean,
+  ) {
     super(message);
   }
 }
@@ -31,7 +38,9 @@ function toListenError(error: unknown): ListenError {
   const isDenied = error instanceof Deno.errors.PermissionDenied;
   // The look-up of a name can pass, too: at boot, the network may be late.
   const isLookup = message.startsWith("failed to lookup address");
-  return new ListenError(message, isLookup || (isOfSystem && !isDenied));
+  const isTransient = isLookup || (isOfSystem && !isDenied);
+  // Those of a certificate and its key have no class of their own.
+  return new ListenError(message, isTransient, /certificate|key/.test(message));
 }
 
 /**

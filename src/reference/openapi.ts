@@ -59,7 +59,7 @@ export const PLANT_ID: ObjectSchema = {
       type: "integer",
       format: "int64",
       description:
-        "Identification number of the plant. A JavaScript number may round an id beyond ±2^53, and the plant is created under the rounded id",
+        "Identification number of the plant. JavaScript rounds ids beyond ±(2^53 - 1), and the plant is created under the rounded id",
       minimum: ID_MIN,
       maximum: ID_MAX,
     },

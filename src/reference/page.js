@@ -44,8 +44,8 @@ async function copyCode(button) {
 }
 
 /**
- * Returns the body of a create. The id is sent as it was typed: a JavaScript
- * number may round it beyond ±2 ** 53.
+ * Returns the body of a create. The id is sent as it was typed: JavaScript rounds
+ * ids beyond ±(2^53 - 1).
  */
 function bodyText() {
   /** @type {NodeListOf<HTMLInputElement>} */
@@ -81,10 +81,10 @@ function readError(reply) {
 }
 
 /**
- * Returns what to do about a reply of a program in between, if it is one.
+ * Returns what to do about the reply of a proxy, such as a login page.
  * @param {Response} reply
  */
-function adviceForStranger({ type, ok, headers }) {
+function adviceForProxy({ type, ok, headers }) {
   if (type === "opaqueredirect") {
     return "Nothing was stored. A program in front of the service redirects creates: open this page at the address where they should go, or sign in there first.";
   }
@@ -148,15 +148,15 @@ ${body}`;
     const status = reply.type === "opaqueredirect"
       ? "Redirect"
       : `${reply.status} ${reply.statusText}`.trim();
-    const stranger = adviceForStranger(reply);
+    const proxyAdvice = adviceForProxy(reply);
     const headers = [...reply.headers].map((header) => header.join(": "));
     const { error, message } = readError(text);
     const row = document.getElementById(`error-${error}`);
-    const isStored = reply.ok && stranger === undefined;
+    const isStored = reply.ok && proxyAdvice === undefined;
     showOutcome(isStored ? "stored" : "refused", {
       verdict: `${status} in ${ms} ms`,
       message,
-      advice: stranger ?? row?.querySelector(".remedy")?.textContent ?? "",
+      advice: proxyAdvice ?? row?.querySelector(".remedy")?.textContent ?? "",
       reply: [status, ...headers, "", text].join("\n"),
     });
   } catch (error) {

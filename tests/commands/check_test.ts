@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { check } from "../../src/commands/check.ts";
+import { toDate, validityOf } from "../../src/config/certificate.ts";
 import { ALL_SETTINGS } from "../../src/config/settings.ts";
 import { capture } from "../support/console.ts";
 import { isMissing } from "../support/needs.ts";
@@ -14,7 +15,10 @@ import {
 } from "../support/program.ts";
 import { SECRET, settings } from "../support/settings.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { expireCertificate, makeCertificate } from "../support/tools.ts";
+import { makeCertificate, runTool } from "../support/tools.ts";
+
+/** The size of a store, and the free space on its disk. */
+const SPACE = /: 0 kB, [\d.]+ [kMG]B free/;
 
 /** Asserts what check() prints about a valid configuration. */
 async function assertPrinted(
@@ -25,7 +29,12 @@ async function assertPrinted(
 ): Promise<void> {
   const printed = await capture(() => check(settings(flags, variables)));
   const stdout = lines.map((line) => `${line}\n`).join("");
-  assert.deepEqual(printed, { result: 0, stdout, stderr });
+  const replaced = printed.stdout.replace(SPACE, ": SIZE, FREE");
+  assert.deepEqual({ ...printed, stdout: replaced }, {
+    result: 0,
+    stdout,
+    stderr,
+  });
 }
 
 Deno.test("check() prints a line for each setting that applies, and which are defaults", async () => {
@@ -34,7 +43,7 @@ Deno.test("check() prints a line for each setting that applies, and which are de
   await assertPrinted({}, { KV_PATH: store }, [
     "listens on 127.0.0.1 (default)",
     "listens on port 8000 (default)",
-    `creates a new store in ${store} (KV_PATH)`,
+    `creates a new store in ${store}: SIZE, FREE (KV_PATH)`,
     "creates a store if there is none (default)",
     "generates a token (default)",
     "is reached at the address it listens on (default)",
@@ -43,7 +52,7 @@ Deno.test("check() prints a line for each setting that applies, and which are de
   ]);
 });
 
-Deno.test("check() names the flag or the variable that has a setting, prints no secret, and warns of a free port", async () => {
+Deno.test("check() names the flag or the variable that has a setting, prints no secret", async () => {
   const flags = {
     port: "0",
     kv: "https://kv.test",
@@ -71,9 +80,7 @@ Deno.test("check() names the flag or the variable that has a setting, prints no 
       "serves http (default)",
       "logs as json (LOG_FORMAT)",
     ],
-    `\
-warning: healthcheck cannot find the service, because --port is 0
-warning: tokens with fewer than 16 characters can be guessed: replace 2bb80d53, 3e23e816 by the output of openssl rand -hex 32`,
+    `warning: tokens with fewer than 16 characters can be guessed: replace 2bb80d53, 3e23e816 by the output of openssl rand -hex 32`,
   );
 });
 
@@ -99,87 +106,66 @@ Deno.test("check() warns of tokens in clear text at the address of the host, as 
 });
 
 Deno.test({
-  name: "check() reads the certificate and the tokens of files",
-  ignore: isMissing("openssl"),
-  async fn() {
-    using directory = new TemporaryDirectory();
-    const { cert, key } = await makeCertificate(directory, "plants");
-    const file = directory.file("tokens");
-    Deno.writeTextFileSync(file, SECRET);
-    const kv = directory.file("plants.db");
-    const flags = { kv, "tls-cert": cert, "token-file": file };
-    const given = settings(flags, { TLS_KEY: key });
-    const { stdout } = await capture(() => check(given));
-    const ofFile = `accepts 1 token in ${file}: 2bb80d53 (--token-file)\n`;
-    assert.ok(stdout.includes(ofFile), stdout);
-    const https =
-      `serves https with the certificate in ${cert} (--tls-cert)\n` +
-      `its key is in ${key} (TLS_KEY)\n`;
-    assert.ok(stdout.includes(https), stdout);
-  },
-});
-
-Deno.test({
   name:
-    "check() warns of an expired certificate, with the date, and of no other",
+    "check() reads the certificate and the tokens of files, and names each setting that has a value",
   ignore: isMissing("openssl"),
   async fn() {
     using directory = new TemporaryDirectory();
-    const store = directory.file("plants.db");
-    const { cert, key } = await makeCertificate(directory, "plants");
-    const given = settings({ "tls-cert": cert, kv: store }, { TLS_KEY: key });
-    const valid = await capture(() => check(given));
-    assert.deepEqual([valid.result, valid.stderr], [0, ""]);
-    await expireCertificate({ cert, key });
-    const expired = await capture(() => check(given));
-    assert.equal(expired.result, 0);
-    assert.match(
-      expired.stderr,
-      /^warning: the certificate expired on \d{4}-\d\d-\d\d, so clients refuse it$/,
-    );
-  },
-});
-
-Deno.test({
-  name: "check() names each setting that has a value",
-  ignore: isMissing("openssl"),
-  async fn() {
-    using directory = new TemporaryDirectory();
-    const store = directory.file("plants.db");
     const { cert, key } = await makeCertificate(directory, "plants");
     const tokens = directory.file("tokens");
     Deno.writeTextFileSync(tokens, SECRET);
-    const values: Record<string, string> = {
+    const values = {
       HOST: "127.0.0.1",
       PORT: "0",
+      KV_PATH: directory.file("plants.db"),
+      KV_CREATE: "yes",
+      ACCESS_TOKEN_FILE: tokens,
       BASE_URL: "https://plants.example",
       TLS_CERT: cert,
       TLS_KEY: key,
       LOG_FORMAT: "json",
     };
-    // The service has one kind of store, and accepts tokens of one of them only.
-    const choices = [
-      {
-        KV_PATH: "https://kv.test",
-        DENO_KV_ACCESS_TOKEN: SECRET,
-        ACCESS_TOKEN: SECRET,
-      },
-      { KV_PATH: store, KV_CREATE: "yes", ACCESS_TOKEN_FILE: tokens },
-    ];
-    const named = new Set<string>();
-    for (const choice of choices) {
-      const given: Record<string, string> = { ...values, ...choice };
-      const { stdout } = await capture(() => check(settings({}, given)));
-      assert.ok(!stdout.includes(SECRET), stdout);
-      const names = Array.from(
-        stdout.matchAll(/ \((\w+)\)\n/g),
-        ([, it]) => it,
-      );
-      assert.deepEqual(new Set(names), new Set(Object.keys(given)));
-      for (const name of names) named.add(`${name}`);
-    }
+    const { stdout } = await capture(() => check(settings({}, values)));
+    const { toMs = NaN } = validityOf(Deno.readTextFileSync(cert)) ?? {};
+    for (
+      const line of [
+        `accepts 1 token in ${tokens}: 2bb80d53 (ACCESS_TOKEN_FILE)\n`,
+        `serves https with the certificate in ${cert}, valid until ${
+          toDate(toMs)
+        } (TLS_CERT)\n`,
+        `its key is in ${key} (TLS_KEY)\n`,
+      ]
+    ) assert.ok(stdout.includes(line), stdout);
+    const names = stdout.matchAll(/ \((\w+)\)\n/g);
+    const named = Array.from(names, ([, name]) => name);
+    assert.deepEqual(named, Object.keys(values));
+    // The service has one kind of store, and tokens of one place.
+    const others = ["ACCESS_TOKEN", "DENO_KV_ACCESS_TOKEN"];
     const variables = ALL_SETTINGS.map(({ variable }) => variable);
-    assert.deepEqual(named, new Set(variables));
+    assert.deepEqual(new Set([...named, ...others]), new Set(variables));
+  },
+});
+
+Deno.test({
+  name:
+    "check refuses a key that the runtime cannot use, and names the certificate and the key",
+  ignore: isMissing("openssl"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const { cert } = await makeCertificate(directory, "plants");
+    const other = await makeCertificate(directory, "other");
+    const short = directory.file("short.key");
+    await runTool("openssl", ["genrsa", "-out", short, "1024"]);
+    for (const TLS_KEY of [other.key, short, cert]) {
+      const env = { TLS_KEY, KV_PATH: directory.file("plants.db") };
+      const refused = await runProgram(["check", "--tls-cert", cert], { env });
+      assertOneLine(
+        refused,
+        2,
+        /: cannot serve https: .*: check --tls-cert, TLS_KEY; an RSA key needs at least 2048 bits, /,
+      );
+    }
+    assert.ok(!directory.names().includes("plants.db"));
   },
 });
 
@@ -194,16 +180,16 @@ Deno.test("check() leaves the configured port alone", async () => {
   assert.ok(stdout.includes(`listens on port ${port} (--port)`), stdout);
 });
 
-/** Returns the line of check() about the store. */
+/** Returns the line of check() about the store, without the free space. */
 async function storeLine(kv: string): Promise<string> {
   const { stdout } = await capture(() => check(settings({ kv })));
-  return /^(.*) \(--kv\)$/m.exec(stdout)?.[1] ?? "";
+  return /^(.*), [\d.]+ [kMG]B free \(--kv\)$/m.exec(stdout)?.[1] ?? "";
 }
 
-Deno.test("check() reports whether a start would create the store, and changes no file", async () => {
+Deno.test("check() reports whether a start would create the store, and its size, and changes no file", async () => {
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
-  const news = `creates a new store in ${store}`;
+  const news = `creates a new store in ${store}: 0 kB`;
   assert.equal(await storeLine(store), news);
   assert.deepEqual(directory.names(), []);
   Deno.writeTextFileSync(store, "");
@@ -212,7 +198,9 @@ Deno.test("check() reports whether a start would create the store, and changes n
   assert.deepEqual(directory.contents(), empty);
   await makeStore(store, newPlants([1n]));
   const before = directory.contents();
-  assert.equal(await storeLine(store), `stores plants in ${store}`);
+  const size = `${Math.round(Deno.statSync(store).size / 1000)} kB`;
+  const stores = `stores plants in ${store}: ${size}`;
+  assert.equal(await storeLine(store), stores);
   assert.deepEqual(directory.contents(), before);
 });
 
@@ -293,7 +281,7 @@ Deno.test("check beside a running service replaces none of its files", async () 
     directory.names().map((name) => Deno.statSync(directory.file(name)).ino);
   const before = files();
   const { stdout } = await runProgram(["check", "--kv", store]);
-  assert.ok(stdout.includes(`\nstores plants in ${store} (--kv)\n`), stdout);
+  assert.ok(stdout.includes(`\nstores plants in ${store}: `), stdout);
   assert.deepEqual(files(), before);
   assert.equal(await replyStatus(program.create('{"id":2,"name":"b"}')), 200);
   await untilReady(program);

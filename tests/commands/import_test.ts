@@ -125,7 +125,7 @@ Deno.test("importPlants() reports that it creates a store, and can be repeated",
   }
 });
 
-Deno.test("importPlants() names each line that must change, and stores the others", async () => {
+Deno.test("importPlants() names each line that must change, in their order, and stores the others", async () => {
   using directory = new TemporaryDirectory();
   const path = directory.file("plants.db");
   {
@@ -146,8 +146,7 @@ Deno.test("importPlants() names each line that must change, and stores the other
       "7",
     ].join("\n"),
   );
-  assert.deepEqual(stderr.split("\n").toSorted(), [
-    summary({ created: 2, conflicting: 2, refused: 5 }),
+  assert.deepEqual(stderr.split("\n"), [
     'line 2: column 11: expected a quoted member name after ",", found "}"',
     'line 3: column 11: expected a quoted member name after ",", found "}"',
     "line 4: name: expected a string, got nothing",
@@ -155,6 +154,7 @@ Deno.test("importPlants() names each line that must change, and stores the other
     "line 6: expected well-formed UTF-8",
     "line 7: the plant with id 3 differs from the stored one",
     "line 9: expected an object with id and name, got a number",
+    summary({ created: 2, conflicting: 2, refused: 5 }),
   ]);
   assert.equal(result, 2);
   assert.deepEqual((await linesIn(path)).slice(0, 2), [ONE, TWO]);
@@ -234,7 +234,7 @@ for (
     const path = directory.file("plants.db");
     const { result, stderr } = await importBytes(path, `${ONE}\n${line}`);
     const expected = `expected at most ${LINE_BYTES_MAX} bytes`;
-    const message = `line 2: ${expected}; the import ends here`;
+    const message = `line 2: ${expected}; no line after it is read`;
     const counts = summary({ created: 1, refused: 1 });
     assert.ok(stderr.endsWith(`\n${message}\n${counts}`), stderr);
     assert.equal(result, 2);
@@ -272,14 +272,15 @@ Deno.test("importPlants() creates no store if it cannot open its input", async (
   using directory = new TemporaryDirectory();
   const store = directory.file("plants.db");
   const file = directory.file("in");
-  async function assertFails(message: RegExp): Promise<void> {
+  async function assertFails(message: RegExp, path = file): Promise<void> {
     const failure = { name: "OperatorError", message, exitStatus: 2 };
-    await assert.rejects(importPlants(settings({ kv: store }), file), failure);
+    await assert.rejects(importPlants(settings({ kv: store }), path), failure);
   }
   await assertFails(/^cannot read \S+in: No such file or directory/);
   assert.deepEqual(directory.names(), []);
   Deno.mkdirSync(file);
   await assertFails(/^cannot read \S+in: it is a directory/);
+  await assertFails(/^expected a file, got an empty name$/, "");
   assert.deepEqual(directory.names(), ["in"]);
 });
 

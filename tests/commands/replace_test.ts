@@ -29,8 +29,11 @@ async function valuesIn(path: string): Promise<Map<unknown, unknown>> {
 
 /** Runs the command in this process with a text on stdin. */
 async function replaceStdin(path: string, text: string | Uint8Array) {
-  const readable = { value: ReadableStream.from([Buffer.from(text)]) };
-  using _ = replaced(Deno, "stdin", Object.create(Deno.stdin, { readable }));
+  const stdin = Object.create(Deno.stdin, {
+    readable: { value: ReadableStream.from([Buffer.from(text)]) },
+    isTerminal: { value: () => false },
+  });
+  using _ = replaced(Deno, "stdin", stdin);
   return await capture(() => main(["replace", "-", "--kv", path]));
 }
 
@@ -110,7 +113,8 @@ Deno.test("replace refuses text that is not one NewPlant with status 2, before i
   const second = "expected one plant, got a second line";
   const nothing = "expected a plant, got nothing";
   const notUtf8 = new Uint8Array([0x7b, 0xff]);
-  const tooLong = `expected at most ${LINE_BYTES_MAX} bytes`;
+  const tooLong =
+    `expected at most ${LINE_BYTES_MAX} bytes; no line after it is read`;
   for (
     const [text, message] of [
       ["", nothing],

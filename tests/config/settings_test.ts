@@ -321,11 +321,9 @@ Deno.test("Settings.config() refuses the path of a file that is invalid or canno
 Deno.test("Settings.config() refuses a variable that cannot be read, without the value in Deno's message", () => {
   const names = ["PORT", KV_TOKEN_VARIABLE, "DENO_SERVE_ADDRESS"];
   for (const name of names) {
-    const unreadable = new Settings({ kv: "https://kv.test" }, {
-      get(variable) {
-        if (variable === name) throw new Deno.errors.InvalidData(SECRET);
-        return undefined;
-      },
+    const unreadable = new Settings({ kv: "https://kv.test" }, (variable) => {
+      if (variable === name) throw new Deno.errors.InvalidData(SECRET);
+      return undefined;
     });
     const message =
       `cannot read ${name}: it is not UTF-8, or Deno needs --allow-env`;

@@ -1,17 +1,22 @@
 import assert from "node:assert/strict";
+import { toDate, validityOf } from "../../src/config/certificate.ts";
 import { DENO_OLDEST, warningsOf } from "../../src/console/warnings.ts";
+import { isMissing } from "../support/needs.ts";
 import { readConfig } from "../support/settings.ts";
+import { TemporaryDirectory } from "../support/temporary.ts";
+import { makeCertificate } from "../support/tools.ts";
 
 /** Asserts what a start at an address, by default of loopback, warns of. */
 function assertWarning(
   message: string | undefined,
   address = "http://127.0.0.1:8000",
   flags: Readonly<Record<string, string>> = {},
-  deno = DENO_OLDEST,
+  options: { readonly deno?: string; readonly nowMs?: number } = {},
 ): void {
-  const warnings = warningsOf(readConfig(flags), address, deno);
+  const all = { deno: DENO_OLDEST, ...options };
+  const warnings = warningsOf(readConfig(flags), address, all);
   assert.deepEqual(
-    warnings.map(({ message }) => message),
+    [...warnings.values()],
     message === undefined ? [] : [message],
   );
 }
@@ -70,8 +75,8 @@ Deno.test("warningsOf() warns of short tokens that other machines may guess", ()
     ] as const
   ) {
     const config = readConfig(flags, { ACCESS_TOKEN: tokens });
-    const warnings = warningsOf(config, address, DENO_OLDEST);
-    assert.deepEqual(warnings.map(({ message }) => message), expected);
+    const warnings = warningsOf(config, address, { deno: DENO_OLDEST });
+    assert.deepEqual([...warnings.values()], expected);
   }
 });
 
@@ -88,6 +93,52 @@ Deno.test("warningsOf() warns of a Deno older than the oldest without known faul
     const message =
       `Deno ${deno} is older than ${DENO_OLDEST}: it closes connections ` +
       "after larger bodies, or can corrupt a store that two processes use";
-    assertWarning(isOld ? message : undefined, undefined, {}, deno);
+    assertWarning(isOld ? message : undefined, undefined, {}, { deno });
   }
+});
+
+Deno.test("warningsOf() warns of a base URL to which clients would append /plants again", () => {
+  for (const path of ["/plants", "/api/plants"]) {
+    const url = `https://plants.example${path}`;
+    const message =
+      `creates go to ${url}/plants: remove /plants from the base URL`;
+    // The slash at the end is not a part of it.
+    assertWarning(message, undefined, { "base-url": `${url}/` });
+  }
+  for (const path of ["", "/", "/plants/api", "/house-plants", "/Plants"]) {
+    const url = `https://plants.example${path}`;
+    assertWarning(undefined, undefined, { "base-url": url });
+  }
+});
+
+Deno.test({
+  name:
+    "warningsOf() warns of a certificate that is not valid yet, or no longer within a week",
+  ignore: isMissing("openssl"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const { cert, key } = await makeCertificate(directory, "plants");
+    const validity = validityOf(Deno.readTextFileSync(cert));
+    const { fromMs = NaN, toMs = NaN } = validity ?? {};
+    const early = `before ${toDate(fromMs)}`;
+    const late = `after ${toDate(toMs)}: renew it`;
+    const weekMs = 7 * 24 * 60 * 60 * 1000;
+    const flags = { "tls-cert": cert, "tls-key": key };
+    for (
+      const [nowMs, when] of [
+        [fromMs - 1, early],
+        [fromMs, ""],
+        [toMs - weekMs, ""],
+        [toMs - weekMs + 1, late],
+        [toMs + 1, late],
+      ] as const
+    ) {
+      const message = `clients refuse the certificate ${when}`;
+      const expected = when === "" ? undefined : message;
+      assertWarning(expected, undefined, flags, { nowMs });
+    }
+    // The runtime may serve one that Node cannot read.
+    Deno.writeTextFileSync(cert, "none");
+    assertWarning(undefined, undefined, flags);
+  },
 });

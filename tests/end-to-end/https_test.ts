@@ -7,11 +7,7 @@ import {
   TOKEN,
 } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import {
-  expireCertificate,
-  makeCertificate,
-  runTool,
-} from "../support/tools.ts";
+import { makeCertificate, runTool } from "../support/tools.ts";
 
 const PLANT = '{"id":1,"name":"Monstera"}';
 
@@ -69,21 +65,5 @@ Deno.test({
     const { status, stdout, stderr } = await run(env);
     assert.deepEqual([status, stdout, stderr], [0, "", ""]);
     assertOneLine(await run({}), 1, /^plant-store: no answer from /);
-  },
-});
-
-Deno.test({
-  name: "serve warns of an expired certificate at a start",
-  ignore: isMissing("openssl"),
-  async fn() {
-    using directory = new TemporaryDirectory();
-    const store = directory.file("plants.db");
-    const { cert, key } = await makeCertificate(directory, "plants");
-    await expireCertificate({ cert, key });
-    const env = { TLS_CERT: cert, TLS_KEY: key };
-    await using program = await Program.start(store, { env });
-    await program.printed(
-      / warning: the certificate expired on [-\d]{10}, so clients refuse it\n/,
-    );
   },
 });

@@ -53,6 +53,26 @@ Deno.test({
 });
 
 Deno.test({
+  name: "import - and replace - say on a terminal that they wait for input",
+  ignore: isMissing("script"),
+  async fn() {
+    using directory = new TemporaryDirectory();
+    const store = directory.file("plants.db");
+    await makeStore(store, newPlants([1n]));
+    const waiting = "reading from the terminal: end the input with Ctrl-D\n";
+    for (const command of ["import", "replace"]) {
+      const args = [command, "-", "--kv", store];
+      const { stderr } = await runProgram(args);
+      assert.ok(!stderr.includes(waiting), stderr);
+      assert.deepEqual(await show(args), {
+        text: waiting + stderr,
+        erased: [],
+      });
+    }
+  },
+});
+
+Deno.test({
   name:
     "export shows its progress, and erases it, unless it writes the plants to the terminal",
   ignore: isMissing("script"),

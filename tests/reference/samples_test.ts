@@ -49,6 +49,15 @@ const SAMPLES: readonly Sample[] = [
     unitS: 0.001,
   },
   {
+    language: "TypeScript",
+    tools: ["node"],
+    // The name for a Node without types, in a directory of CommonJS.
+    file: "create.mjs",
+    command: "node",
+    print: "console.log",
+    unitS: 0.001,
+  },
+  {
     language: "Python",
     tools: ["python3"],
     file: "create.py",
@@ -73,6 +82,7 @@ const REQUEST = {
 async function run(
   { language, file, command, edit, print = "", unitS = NaN }: Sample,
   answers: readonly Answer[],
+  token = "a-token",
 ) {
   const requests: unknown[] = [];
   const server = createServer(async (request, response) => {
@@ -92,11 +102,16 @@ async function run(
 
   using directory = new TemporaryDirectory();
   const path = directory.file(file);
+  // As `npm init` makes it.
+  Deno.writeTextFileSync(
+    directory.file("package.json"),
+    '{"type": "commonjs"}',
+  );
   const sample = samples(`http://127.0.0.1:${address.port}`)[language] ?? "";
   const code = edit?.(sample) ?? sample;
   const pause = /\b(?:await |time\.)sleep\((.*)\)/;
   Deno.writeTextFileSync(path, code.replace(pause, `${print}("pause", $1)`));
-  const env = { ACCESS_TOKEN: "a-token", NO_COLOR: "1" };
+  const env = { ACCESS_TOKEN: token, NO_COLOR: "1" };
   const output = await runTool("sh", ["-c", `exec ${command} ${path}`], { env })
     .catch((error) => String(error));
   server.close();
@@ -121,10 +136,10 @@ const LONG_AFTERS = [
 ];
 
 for (const sample of SAMPLES) {
-  const { language, tools } = sample;
+  const { file, tools } = sample;
   Deno.test({
     name:
-      `the sample in ${language} sends a create again after a 503, and not after a 409`,
+      `the sample ${file} sends a create again after a 503, and not after a 409`,
     ignore: isMissing(...tools),
     async fn() {
       const [stored, refused] = await Promise.all([
@@ -143,7 +158,7 @@ for (const sample of SAMPLES) {
   if (sample.print === undefined) continue;
   Deno.test({
     name:
-      `the sample in ${language} follows no redirect, and takes no page for a stored plant`,
+      `the sample ${file} follows no redirect, and takes no page for a stored plant`,
     ignore: isMissing(...tools),
     async fn() {
       const html = { "Content-Type": "text/html; charset=utf-8" };
@@ -164,7 +179,21 @@ for (const sample of SAMPLES) {
 
   Deno.test({
     name:
-      `the sample in ${language} pauses for 1, 2, 4 and 8 s, or Retry-After if longer, and a random time up to as long`,
+      `the sample ${file} sends no token with characters that a header cannot have, and does not print it`,
+    ignore: isMissing(...tools),
+    async fn() {
+      for (const token of ["", "secret\nbreak", "secret\r", "sécret"]) {
+        const { output, requests, pausesS } = await run(sample, [], token);
+        assert.match(output, /ACCESS_TOKEN is not a token/);
+        assert.doesNotMatch(output, /secret|sécret/);
+        assert.deepEqual([requests, pausesS], [[], []]);
+      }
+    },
+  });
+
+  Deno.test({
+    name:
+      `the sample ${file} pauses for 1, 2, 4 and 8 s, or Retry-After if longer, and a random time up to as long`,
     ignore: isMissing(...tools),
     async fn() {
       const failures = (afters: readonly string[]) =>

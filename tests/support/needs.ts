@@ -95,6 +95,7 @@ const TOOLS = {
   ],
   curl: [byCommand("curl --version"), "the sample in curl, and HTTP/2"],
   mount: [canMount, "full disks"],
+  node: [byCommand("node --version"), "the sample in TypeScript with Node"],
   openssl: [byCommand("openssl version"), "https"],
   python3: [byCommand("python3 --version"), "the sample in Python"],
   setpriv: [

@@ -8,7 +8,7 @@ export function settings(
   flags: Record<string, string> = {},
   variables: Record<string, string> = {},
 ): Settings {
-  return new Settings(flags, new Map(Object.entries(variables)));
+  return new Settings(flags, (name) => variables[name]);
 }
 
 /** Reads the configuration of the service from flags and variables. */

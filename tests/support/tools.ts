@@ -41,7 +41,7 @@ export async function makeCertificate(
     "-x509",
     "-nodes",
     "-days",
-    "2",
+    "30",
     "-subj",
     "/CN=plants.test",
     "-addext",
@@ -59,14 +59,6 @@ export async function makeCertificate(
     cert,
   ]);
   return { cert, key };
-}
-
-/** Signs a certificate again, so that it is expired. */
-export async function expireCertificate(
-  { cert, key }: { readonly cert: string; readonly key: string },
-): Promise<void> {
-  const sign = ["x509", "-in", cert, "-signkey", key, "-days", "-1"];
-  await runTool("openssl", [...sign, "-out", cert]);
 }
 
 /**

@@ -3,10 +3,11 @@
 import process from "node:process";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const token = process.env.ACCESS_TOKEN;
-if (!token) throw new Error("ACCESS_TOKEN is not set");
+const token = process.env.ACCESS_TOKEN ?? "";
+// Without its value: a log must not contain it.
+if (!/^[!-~]+$/.test(token)) throw new Error("ACCESS_TOKEN is not a token");
 
-const id = 1n; // a bigint is exact beyond 2 ** 53
+const id = 1n; // a number would be rounded beyond ±(2^53 - 1)
 const plant = { name: "Monstera", tag: "climber" };
 const headers = {
   "Authorization": `Bearer ${token}`,

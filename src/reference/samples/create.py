@@ -1,8 +1,8 @@
-import http.client, json, os, random, time, urllib.error, urllib.request
+import http.client, json, os, random, re, time, urllib.error, urllib.request
 
-token = os.environ.get("ACCESS_TOKEN")
-if not token:
-    raise SystemExit("ACCESS_TOKEN is not set")
+token = os.environ.get("ACCESS_TOKEN", "")
+if not re.fullmatch("[!-~]+", token):
+    raise SystemExit("ACCESS_TOKEN is not a token")
 
 request = urllib.request.Request(
     "http://127.0.0.1:8000/plants",
