@@ -169,7 +169,7 @@ Deno.test({
       const text = await (await reply).text();
       assertRefusal({ status, headers, text }, { error });
     };
-    const { bodyTooLarge, storeFailed, unknownPath } = API_ERRORS;
+    const { bodyTooLarge, busy, storeFailed, unknownPath } = API_ERRORS;
 
     assert.equal(await replyStatus(post(target, largest)), 200);
     for (const path of ["/metrics", "/base/metrics"]) {
@@ -188,7 +188,17 @@ Deno.test({
     for (
       const reply of [post(target, largest), get(`${nginx.origin}/plants`)]
     ) {
-      await refuses(storeFailed.error, reply);
+      // Nothing was sent to the service.
+      await refuses(busy.error, reply);
+    }
+    {
+      // It ends after a create has reached it.
+      using port = Deno.listen({ hostname: "127.0.0.1", port: program.port });
+      const refused = refuses(storeFailed.error, post(target, largest));
+      const connection = await port.accept();
+      await connection.read(new Uint8Array(1));
+      connection.close();
+      await refused;
     }
     const ids = (await entriesIn(store)).map(([[, id]]) => id);
     assert.deepEqual(ids, [1n]);
