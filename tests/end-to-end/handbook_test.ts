@@ -11,7 +11,7 @@ import {
 } from "../support/machine.ts";
 import { isMissing } from "../support/needs.ts";
 import { TOKEN } from "../support/program.ts";
-import { withSeed } from "../support/random.ts";
+import { type Random, withSeed } from "../support/random.ts";
 
 const PLACE = "/var/lib/plant-store";
 
@@ -64,33 +64,13 @@ Deno.test({
       state,
       /^stores plants in [^]*^ready\n\d+\n.*\.gz\n.*NEXT[^]*plant-store-backup/m,
     );
-    // A minimal Debian has no openssl. The second run finds no empty token.
-    const minimal = await machine.run(
-      IN_VERSION,
-      "mv /etc/plant-store.token /usr/bin/openssl /media",
-      HANDBOOK.INSTALL,
-      HANDBOOK.INSTALL,
-      "ls /etc/plant-store.*; mv /media/openssl /usr/bin",
-      "mv /media/plant-store.token /etc",
-    );
-    assert.match(minimal.stderr, /^(.*openssl: command not found\n){2}$/);
-    assert.equal(
-      minimal.stdout.match(/^\/etc\/.*$/gm)?.join(),
-      "/etc/plant-store.env",
-    );
-    const tampered = await machine.run(
-      "echo >> plant-store-x86*",
-      HANDBOOK.GET,
-      HANDBOOK.INSTALL,
-    );
-    assert.match(tampered.stderr, /checksum did NOT match/);
     await machine.assertHasAll();
   },
 });
 
 Deno.test({
   name:
-    "the first plant is created, corrected and removed, and a file lists these commands",
+    "the first plant is created, corrected and removed, by commands that a file lists and that have the settings of the service only",
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
@@ -117,27 +97,12 @@ Deno.test({
       changes,
       / remove -- 1\n.* import -\n.* replace {"id": 42, .*}\n(.* remove -- 42\n){2}$/,
     );
-    await machine.assertHasAll();
-  },
-});
-
-Deno.test({
-  name:
-    "a command has the settings of the service only, and passes its exit status on",
-  ignore: isMissing("MACHINE"),
-  async fn() {
-    await using machine = await Machine.deploy();
     const checked = await machine.succeed(
       // In a directory that is gone, and with the variables of another service.
       "mkdir gone; cd gone; rmdir ../gone",
       "ACCESS_TOKEN=x PORT=y KV_PATH=/none plants check",
     );
     assert.match(checked, /\/var\/lib\/plant-store\/current\/plants\.db/);
-    const unknown = await machine.run("plants remove -- -7");
-    assert.equal(unknown.status, 1);
-    assert.match(unknown.stderr, /^id -7: no such plant$/m);
-    const piped = await machine.run("plants export | head -n 1");
-    assert.match(piped.stdout, /^{"id":.*}\n$/);
     const refused = await machine.run(
       "mv /etc/plant-store.env moved; plants export; mv moved /etc/plant-store.env",
       "setpriv --reuid=65534 --clear-groups plants export",
@@ -169,7 +134,6 @@ Deno.test({
       `mv away ${PLACE}/current; systemctl start plant-store`,
     );
     assert.match(listed, /-backups\/plants-[\d-]+\.jsonl\.gz$/m);
-    const pid = await machine.succeed(MAIN_PID);
     for (
       const [setting, why] of [
         ["KV_PATH=/var/lib/plant-store/plants.db", / \(no store\): /],
@@ -186,13 +150,6 @@ Deno.test({
       assert.equal(status, 2);
       assert.match(stderr, why, setting);
     }
-    // systemd ignores a line with `export`, and so does `plants check`.
-    const ignored = await machine.succeed(
-      "cp /etc/plant-store.env before; echo 'export PORT=9000' >> /etc/plant-store.env",
-      HANDBOOK.APPLY_SETTINGS,
-    );
-    assert.match(ignored, /8000[^]*^ready$/m);
-    assert.notEqual(await machine.succeed(MAIN_PID), pid);
     const { length } = machine.journal;
     const wrong = "sed -i s/plants.db/plant.db/ /etc/plant-store.env";
     await machine.succeed(`${wrong}; ! ${RESTART}`);
@@ -231,15 +188,9 @@ Deno.test({
     );
     const [, first, second] = /^accepts 2 tokens in \S+: (\w+), (\w+) /m
       .exec(counted) ?? [];
-    for (const [name, requests] of [[first, "\\d{2,}"], [second, "\\d"]]) {
-      assert.match(
-        counted,
-        new RegExp(
-          `^plant_store_token_requests_total{.*${name}.*} ${requests}$`,
-          "m",
-        ),
-      );
-    }
+    const requests = "plant_store_token_requests_total{token";
+    assert.ok(counted.includes(`${requests}="${first}"} `), counted);
+    assert.ok(counted.includes(`${requests}="${second}"} `), counted);
     const invalid = await machine.run(
       "echo a token >> /etc/plant-store.token",
       HANDBOOK.LOAD_TOKENS,
@@ -286,11 +237,6 @@ Deno.test({
       /^saved$[^]*^plant-store 1[^]*^ready$[^]*^# newer$[^]*^complete$/m,
     );
     const pid = await machine.succeed(MAIN_PID);
-    const broken = await machine.run(
-      `${version}; echo exit 1 > plant-store`,
-      HANDBOOK.UPGRADE,
-    );
-    assert.equal(broken.status, 1);
     const setting = `echo PORT=x >> /etc/plant-store.env; ${IN_VERSION}`;
     const invalid = await machine.run(setting, HANDBOOK.UPGRADE);
     assert.equal(invalid.status, 2);
@@ -332,12 +278,10 @@ Deno.test({
     assert.match(future, /^plants-20\d\d-.*\nplants-2999-01-01-000011/m);
 
     await machine.succeed(
-      "mkdir /full; mount -t tmpfs -o size=8k,mode=777 none /full",
-      `${inBackups}; mv plants-* other.gz /root; cp -p /root/plants-2020* /full`,
-      "mount --bind /full $PWD; touch /full/plants-{40..99}.jsonl.gz",
-      "head -c 1M /dev/zero > /full/other.gz; ls > /root/before",
-      `! systemctl start plant-store-backup`,
-      "systemctl is-failed plant-store-backup && ls | cmp - /root/before",
+      `${inBackups}; ls > /root/before; mount -t tmpfs -o size=8k none /tmp`,
+      "mkdir /tmp/full; chmod 777 /tmp/full; mount --bind /tmp/full $PWD",
+      "! systemctl start plant-store-backup; ls -A; umount $PWD",
+      "ls | cmp - /root/before",
     );
     assert.match(
       await machine.succeed(HANDBOOK.READ_JOURNAL),
@@ -523,12 +467,6 @@ Deno.test({
           /the service was started meanwhile: run it again$/m,
           "active",
         ],
-        [
-          "a kill while it imports",
-          during("kill -KILL $!"),
-          /^/,
-          "inactive",
-        ],
       ] as const
     ) {
       await t.step(name, async () => {
@@ -561,19 +499,16 @@ Deno.test({
 });
 
 /** Stops the service, and overwrites a page of its store; returns what was on it. */
-async function damage(
-  machine: Machine,
-  choose: (leaves: ReturnType<typeof leavesOf>) => number,
-): Promise<string> {
+async function damage(machine: Machine, random: Random): Promise<string> {
   await machine.succeed(
     `systemctl stop plant-store; ${IN_STORE}; cp plants.db /media`,
   );
   const path = machine.media.file("plants.db");
-  const leaves = leavesOf(path);
-  const page = choose(leaves);
+  const leaves = leavesOf(path).filter(({ text }) => text.includes("Ficus"));
+  const { page, text } = random.pick(leaves);
   destroyPage(path, page);
   await machine.succeed(`${IN_STORE}; cat /media/plants.db > plants.db`);
-  return leaves.find((leaf) => leaf.page === page)?.text ?? "";
+  return text;
 }
 
 Deno.test({
@@ -589,11 +524,15 @@ Deno.test({
       const { now: backup, acknowledged } = machine.ledger;
       await machine.succeed(HANDBOOK.BACK_UP, "plants remove -- 7");
       await machine.ledger.acknowledges(500);
-      const lost = await damage(
-        machine,
-        (leaves) =>
-          random.pick(leaves.filter(({ text }) => text.includes("Ficus"))).page,
+      const lost = await damage(machine, random);
+      // A backup that is cut lacks only its checksum.
+      const cut = await machine.run(
+        "cd /var/lib/plant-store-backups; cp plants-* /root/whole",
+        "head -c -4 /root/whole > $(ls)",
+        HANDBOOK.RESTORE,
+        "cat /root/whole > $(ls)",
       );
+      assert.match(cut.stderr, /unexpected end of file[^]* is inactive$/m);
       const restored = await machine.succeed(HANDBOOK.RESTORE);
       assert.match(restored, / cannot be read \(corrupt\): /);
       assert.match(restored, / are undone: repeat them\n[^\n]* remove -- 7\n/);
@@ -608,22 +547,6 @@ Deno.test({
       machine.ledger.forgetSince(backup);
     });
     await machine.assertHasAll();
-    // Without a backup, and with one that is cut: only its checksum is missing.
-    const first = (leaves: ReturnType<typeof leavesOf>) =>
-      leaves.find(({ text }) => text.includes("Ficus"))?.page ?? 0;
-    await damage(machine, first);
-    const cut = await machine.run(
-      "cd /var/lib/plant-store-backups; head -c -4 plants-* > /root/cut; cp /root/cut plants-*",
-      HANDBOOK.RESTORE,
-    );
-    assert.match(cut.stderr, /unexpected end of file/);
-    assert.match(cut.stderr, / no store has changed, and .* is inactive$/m);
-    const alone = await machine.succeed(
-      "rm /var/lib/plant-store-backups/*",
-      HANDBOOK.RESTORE,
-    );
-    assert.match(alone, /^the service has the new store$/m);
-    await machine.succeed("plants export > /dev/null");
   },
 });
 
@@ -642,7 +565,6 @@ Deno.test({
       const accident of [
         "rm -r $PWD",
         ": > plants.db",
-        "dd if=/dev/zero of=plants.db bs=4K count=1 conv=notrunc",
         "echo plants > plants.db",
         "head -c 100K /dev/urandom | dd of=plants.db bs=4K seek=1 conv=notrunc",
       ]
@@ -652,30 +574,20 @@ Deno.test({
       await machine.ledger.acknowledges(10);
       await machine.run(`systemctl stop plant-store; ${IN_STORE}; ${accident}`);
       assert.equal((await machine.run(RESTART)).status, 1);
-      // By reflex, once and again.
-      let command = "";
-      for (const _ of [1, 2]) {
-        const { stderr } = await machine.run(HANDBOOK.RESTORE);
-        [, command = ""] = /cannot be read.*: (plants-restore .*gz)$/m
-          .exec(stderr) ?? [];
-        assert.match(command, /^plants-restore \S+$/, `${accident}\n${stderr}`);
-        assert.match(
-          stderr,
-          / no store has changed, and .* is (inactive|failed)$/m,
-        );
-      }
+      const { stderr } = await machine.run(HANDBOOK.RESTORE);
+      const [, command = ""] = /cannot be read.*: (plants-restore .*gz)$/m
+        .exec(stderr) ?? [];
+      assert.match(stderr, / no store has changed, and .* (inactive|failed)$/m);
       const restored = await machine.succeed(HANDBOOK.STOP, command);
       assert.match(restored, RESTORED);
       machine.ledger.forgetSince(backup);
       await machine.assertHasAll();
     }
-    for (const file of ["/dev/null", "''", "/root/none"]) {
-      const { stderr } = await machine.run(
-        HANDBOOK.STOP,
-        `plants-restore ${file}; systemctl start plant-store`,
-      );
-      assert.match(stderr, /^plants-restore: there is nothing in the file /m);
-    }
+    const { stderr } = await machine.run(
+      HANDBOOK.STOP,
+      "plants-restore ''; systemctl start plant-store",
+    );
+    assert.match(stderr, /^plants-restore: there is nothing in the file /m);
     await machine.assertHasAll();
   },
 });
@@ -757,12 +669,8 @@ Deno.test({
     assert.match(restored, /^the service has the new store\n.*\/disk2\]$/m);
     await machine.assertHasAll();
     // Pasted twice.
-    const again = await machine.run(HANDBOOK.SAVE);
-    assert.match(again.stderr, /File exists/);
-    assert.match(
-      (await machine.run(HANDBOOK.RESTORE_SAVED)).stderr,
-      /^plants-restore: the service is running, /,
-    );
+    const again = await machine.run(HANDBOOK.SAVE, HANDBOOK.RESTORE_SAVED);
+    assert.match(again.stderr, /File exists[^]*: the service is running, /);
     await machine.assertHasAll();
   },
 });
@@ -806,13 +714,6 @@ Deno.test({
         `until curl -s 127.0.0.1:9090; do sleep 0.1; done; ${RESTART}`,
       );
       assert.match(await journal(), /cannot listen on 127.0.0.1 port 9090: /);
-      // A restore by reflex is complete, and says that the start is another problem.
-      const restored = await machine.run(HANDBOOK.RESTORE);
-      assert.match(
-        restored.stderr,
-        /does not start: read the journal, and do not /,
-      );
-      assert.doesNotMatch(restored.stderr, /no store has changed/);
       await machine.succeed(
         "sed -i s/PORT=9090/PORT=8000/ /etc/plant-store.env",
         RESTART,
@@ -853,8 +754,6 @@ Deno.test({
     );
     await t.step("creates fail until there is room", async () => {
       await causeReport(machine, fill, /the store fails \(disk\): /);
-      const noRoom = await machine.run(HANDBOOK.RESTORE);
-      assert.match(noRoom.stderr, / no store has changed, /);
       await causeReport(machine, `rm full; ${RESTART}`, / listens on /);
       await machine.assertHasAll();
     });
