@@ -22,12 +22,6 @@ export const MAIN_PID = "systemctl show -P MainPID plant-store";
 export const DEPLOY = HANDBOOK.GET + HANDBOOK.INSTALL + HANDBOOK.CREATE_STORE +
   HANDBOOK.START;
 
-/** Mounts a disk, with a line in /etc/fstab. */
-export function mount(path: string, size = "64m"): string {
-  return `mkdir -p ${path}; echo 'none ${path} tmpfs size=${size} 0 0' >> /etc/fstab
-  mount ${path}; systemctl daemon-reload`;
-}
-
 /** Ends commands with Ctrl-C, as a terminal does, as soon as something is true. */
 export function interrupted(commands: string, when: string): string {
   // A terminal sends SIGINT to every process of its group.
