@@ -7,7 +7,6 @@ import {
   IN_VERSION,
   interrupted,
   Machine,
-  MAIN_PID,
 } from "../support/machine.ts";
 import { isMissing } from "../support/needs.ts";
 import { TOKEN } from "../support/program.ts";
@@ -35,7 +34,7 @@ const RESTORED = /^the service has the new store$/m;
 
 Deno.test({
   name:
-    "a deployment protects the files and changes nothing the second time, and systemd restarts a killed service",
+    "a deployment protects the files and changes nothing the second time, systemd restarts a killed service, and an upgrade can go back",
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
@@ -63,6 +62,22 @@ Deno.test({
     assert.match(
       state,
       /^stores plants in [^]*^ready\n\d+\n.*\.gz\n.*NEXT[^]*plant-store-backup/m,
+    );
+    const version =
+      `${IN_VERSION}; mkdir -p /root/new; cp -r * /root/new; cd /root/new`;
+    const upgraded = await machine.succeed(
+      `${version}; echo '# newer' >> plant-store`,
+      HANDBOOK.BACK_UP,
+      HANDBOOK.UPGRADE,
+      "tail -n 1 /usr/local/bin/plant-store",
+      IN_VERSION,
+      HANDBOOK.UPGRADE,
+      "cmp plant-store /usr/local/bin/plant-store",
+      HANDBOOK.READ_EVERY_PLANT,
+    );
+    assert.match(
+      upgraded,
+      /^saved$[^]*^plant-store 1[^]*^ready$[^]*^# newer$[^]*^complete$/m,
     );
     await machine.assertHasAll();
   },
@@ -216,38 +231,6 @@ Deno.test({
 
 Deno.test({
   name:
-    "an upgrade installs another program and can go back, and one that cannot start leaves the service running",
-  ignore: isMissing("MACHINE"),
-  async fn() {
-    await using machine = await Machine.deploy();
-    const version =
-      `${IN_VERSION}; mkdir -p /root/new; cp -r * /root/new; cd /root/new`;
-    const upgraded = await machine.succeed(
-      `${version}; echo '# newer' >> plant-store`,
-      HANDBOOK.BACK_UP,
-      HANDBOOK.UPGRADE,
-      "tail -n 1 /usr/local/bin/plant-store",
-      IN_VERSION,
-      HANDBOOK.UPGRADE,
-      "cmp plant-store /usr/local/bin/plant-store",
-      HANDBOOK.READ_EVERY_PLANT,
-    );
-    assert.match(
-      upgraded,
-      /^saved$[^]*^plant-store 1[^]*^ready$[^]*^# newer$[^]*^complete$/m,
-    );
-    const pid = await machine.succeed(MAIN_PID);
-    const setting = `echo PORT=x >> /etc/plant-store.env; ${IN_VERSION}`;
-    const invalid = await machine.run(setting, HANDBOOK.UPGRADE);
-    assert.equal(invalid.status, 2);
-    assert.equal(await machine.succeed(MAIN_PID), pid);
-    await machine.succeed("sed -i '$d' /etc/plant-store.env");
-    await machine.assertHasAll();
-  },
-});
-
-Deno.test({
-  name:
     "a backup is complete, the newest 30 are kept, and one that fails leaves no file, deletes none, and fails its unit",
   ignore: isMissing("MACHINE"),
   async fn() {
@@ -366,17 +349,6 @@ Deno.test({
     await machine.assertHasAll();
   },
 });
-
-/** Does something in the directory of the store, which the journal then reports. */
-async function causeReport(
-  machine: Machine,
-  accident: string,
-  message: RegExp,
-): Promise<void> {
-  const { length } = machine.journal;
-  await machine.run(IN_STORE, accident);
-  await machine.reports(message, length);
-}
 
 Deno.test({
   name:
@@ -612,8 +584,8 @@ Deno.test({
     const add = HANDBOOK.ADD_REMOVED.replace("/FILE", `/${file}`)
       .replace("42|43", `6|${id}`);
     assert.match(
-      await machine.succeed(add, "plants export 6", add, "plants remove -- 6"),
-      /^{"id":6,"name":"Fern"}\n1 created, 1 already stored, .*\n0 created, 2 /m,
+      await machine.succeed(add, add, "plants remove -- 6"),
+      /^1 created, 1 already stored, .*\n0 created, 2 [^]*^1 plant removed$/m,
     );
     const restore = HANDBOOK.RESTORE_FILE.replace("/FILE", `/${file}`);
     // Before the service is stopped, after it, and after the restore.
@@ -698,26 +670,17 @@ Deno.test({
       );
       await machine.assertHasAll();
     });
-    await t.step("the settings", async () => {
+    await t.step("the settings and the port", async () => {
       const env = "/etc/plant-store.env";
       await machine.succeed(`cp -p ${env} /root; rm ${env}; ! ${RESTART}`);
-      assert.match(
-        await journal(),
-        /plant-store\.service: .*environment files/,
-      );
-      await machine.succeed(`cp -p /root/plant-store.env ${env}`, RESTART);
-      await machine.assertHasAll();
-    });
-    await t.step("the port", async () => {
+      assert.match(await journal(), /\.service: .*environment files/);
       await machine.run(
-        "sed -i s/PORT=8000/PORT=9090/ /etc/plant-store.env; systemctl start prometheus",
+        `sed s/PORT=8000/PORT=9090/ /root/plant-store.env > ${env}`,
+        "systemctl start prometheus",
         `until curl -s 127.0.0.1:9090; do sleep 0.1; done; ${RESTART}`,
       );
       assert.match(await journal(), /cannot listen on 127.0.0.1 port 9090: /);
-      await machine.succeed(
-        "sed -i s/PORT=9090/PORT=8000/ /etc/plant-store.env",
-        RESTART,
-      );
+      await machine.succeed(`cp -p /root/plant-store.env ${env}`, RESTART);
       await machine.assertHasAll();
     });
     await t.step("a value that is not a plant", async () => {
@@ -740,11 +703,22 @@ Deno.test({
   },
 });
 
+/** Does something in the directory of the store, which the journal then reports. */
+async function causeReport(
+  machine: Machine,
+  accident: string,
+  message: RegExp,
+): Promise<void> {
+  const { length } = machine.journal;
+  await machine.run(IN_STORE, accident);
+  await machine.reports(message, length);
+}
+
 Deno.test({
   name:
     "the service recovers from a full disk and from the lock of another process",
   ignore: isMissing("MACHINE"),
-  async fn(t) {
+  async fn() {
     await using machine = await Machine.deploy();
     const fill = "! dd if=/dev/zero of=full";
     await machine.succeed(
@@ -752,24 +726,20 @@ Deno.test({
       "mount -t tmpfs -o size=8m none plant-store; cp -aT /root/store plant-store",
       "systemctl start plant-store",
     );
-    await t.step("creates fail until there is room", async () => {
-      await causeReport(machine, fill, /the store fails \(disk\): /);
-      await causeReport(machine, `rm full; ${RESTART}`, / listens on /);
-      await machine.assertHasAll();
-    });
-    await t.step("a start waits for the lock of another process", async () => {
-      await causeReport(
-        machine,
-        `systemctl stop plant-store
+    await causeReport(machine, fill, /the store fails \(disk\): /);
+    await causeReport(machine, `rm full; ${RESTART}`, / listens on /);
+    await machine.assertHasAll();
+    await causeReport(
+      machine,
+      `systemctl stop plant-store
         perl -MFcntl -e '$lock = pack "ssx4qqix4", F_WRLCK, 0, 1 << 30, 512, 0;
           open F, "+<", shift; fcntl F, F_SETLK, $lock or die; sleep 600' plants.db >&- 2>&- &
         ${RESTART}`,
-        /has locked it/,
-      );
-      const found = await machine.run(`fuser -v ${PLACE}/current/*`);
-      assert.match(found.stderr, / perl$/m);
-      await causeReport(machine, "pkill perl", / listens on /);
-      await machine.assertHasAll();
-    });
+      /has locked it/,
+    );
+    const found = await machine.run(`fuser -v ${PLACE}/current/*`);
+    assert.match(found.stderr, / perl$/m);
+    await causeReport(machine, "pkill perl", / listens on /);
+    await machine.assertHasAll();
   },
 });
