@@ -65,16 +65,6 @@ export async function importPlants(
     if (clock() - settledMs >= WRITE_MS_MAX) committer.expire();
   }, SWEEP_MS);
 
-  /** Creates a plant. Returns why its line must change, if it must. */
-  async function create(newPlant: NewPlant): Promise<string | undefined> {
-    const outcome = await committer.create(newPlant);
-    counts[outcome]++;
-    if (outcome !== "failed") settledMs = clock();
-    return outcome === "conflict"
-      ? `the plant with id ${newPlant.id} differs from the stored one`
-      : undefined;
-  }
-
   let line = 0;
   /** The lines that are not reported yet, in their order: enough for full commits. */
   const waiting: Promise<void>[] = [];
@@ -84,8 +74,18 @@ export async function importPlants(
   /** Imports a line, and reports why it must change, after the lines before it. */
   async function importLine(lineNumber: number, parsed: NewPlant | string) {
     const before = waiting.at(-1);
-    if (typeof parsed === "string") counts.refused++;
-    const reason = typeof parsed === "string" ? parsed : await create(parsed);
+    let reason: string | undefined;
+    if (typeof parsed === "string") {
+      counts.refused++;
+      reason = parsed;
+    } else {
+      const outcome = await committer.create(parsed);
+      counts[outcome]++;
+      if (outcome !== "failed") settledMs = clock();
+      if (outcome === "conflict") {
+        reason = `the plant with id ${parsed.id} differs from the stored one`;
+      }
+    }
     await before;
     if (reason !== undefined) printLine(`line ${lineNumber}: ${reason}`);
   }
