@@ -10,7 +10,6 @@ import { SWEEP_MS } from "../limits.ts";
 import { EXIT_FAILURE, OperatorError } from "../operator_error.ts";
 import { saveLostStore } from "../save_lost.ts";
 import { Service } from "../service.ts";
-import { lstatOrUndefined } from "../store/files/inspect.ts";
 import type { KvStore } from "../store/kv_store.ts";
 import { openStore } from "../store/open.ts";
 import { Log } from "../telemetry/log.ts";
@@ -142,9 +141,9 @@ function reload(
   }
   try {
     // Reading a pipe could block the service for ever. A start may read one.
-    if (lstatOrUndefined(tokenFile)?.isFifo) {
+    if (Deno.statSync(tokenFile).isFifo) {
       const setting = settings.nameOf("tokenFile");
-      throw new OperatorError(`${setting}: ${tokenFile} is not a regular file`);
+      throw new OperatorError(`${setting}: ${tokenFile} is a pipe`);
     }
     const tokens = settings.tokens();
     accepted.replace(tokens);
