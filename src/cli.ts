@@ -186,8 +186,7 @@ async function runCommand(
   try {
     return await run(settings, operands);
   } catch (error) {
-    // A failed start is an entry of the log. If its format is invalid, too, that error
-    // takes the place of this one.
+    // Throws if the format is invalid: main() then reports that, as text.
     const format = run === serve ? settings.logFormat() : "text";
     return report(toOperatorError(error, settings), format);
   }

@@ -133,7 +133,6 @@ export async function importPlants(
 function openInput(path: string): ReadableStream<Uint8Array> {
   // Deno does not open the second one.
   if (path === "-" || path === STDIN_PATH) return openStdin();
-  // A variable that is not set, in a script.
   if (path === "") {
     throw new OperatorError("expected a file, got an empty name");
   }
