@@ -26,8 +26,13 @@ const LAST = '"$(ls -d /var/lib/plant-store-backups/* | tail -n 1)"';
 
 const IS_ACTIVE = "systemctl is-active plant-store";
 
-/** A restore has read a part of the plants. */
+/** A restore imports plants. */
 const IS_IMPORTING = `[ -s ${PLACE}/new/plants.db-wal ]`;
+
+/** Makes every import of a restore last, so that it can be interrupted. */
+const IMPORT_SLOWLY =
+  `install -m 755 /dev/stdin /usr/local/bin/zcat <<< '#!/bin/sh
+  /bin/zcat "$@"; exec sleep 2'`;
 
 /** The last line of a restore. */
 const RESTORED = /^the service has the new store$/m;
@@ -312,7 +317,11 @@ Deno.test({
         `! ls ${PLACE}/current 2> /dev/null`,
       );
       assert.ok(used.includes(`[${disk}]`), used);
-      await machine.run(interrupted("plants-restore " + LAST, IS_IMPORTING));
+      await machine.run(
+        IMPORT_SLOWLY,
+        interrupted("plants-restore " + LAST, IS_IMPORTING),
+        "rm /usr/local/bin/zcat",
+      );
       // By reflex, before the second block.
       assert.equal((await machine.run(RESTART)).status, 1);
       assert.match(await machine.succeed(HANDBOOK.RESTORE_ON_DISK), RESTORED);
@@ -411,6 +420,7 @@ Deno.test({
     }
     // A restore that is interrupted starts no other store.
     const stopped = await machine.run(
+      IMPORT_SLOWLY,
       `${IN_STORE}; cp -p plants.db copy; mv copy plants.db`,
       interrupted("plants-restore", IS_IMPORTING),
       IS_ACTIVE,
@@ -435,7 +445,7 @@ Deno.test({
       HANDBOOK.BACK_UP,
       `plants remove -- 4; plants replace '{"id":3,"name":"Ficus"}'`,
     );
-    const before = await machine.succeed(STORES);
+    const before = await machine.succeed(IMPORT_SLOWLY, STORES);
     const during = (command: string) =>
       `plants-restore & until ${IS_IMPORTING}; do sleep 0.02; done
       kill -STOP $!; ${command}; kill -CONT $!; wait $!`;
