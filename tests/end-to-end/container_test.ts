@@ -124,8 +124,12 @@ class Server implements AsyncDisposable {
     imports: readonly string[],
     volume = CONTAINER.MAKE_VOLUME,
   ): Promise<string> {
-    const { READ_OLD_STORE, USE_NEW_STORE } = CONTAINER;
-    return this.succeed(READ_OLD_STORE, volume, ...imports, USE_NEW_STORE);
+    return this.succeed(
+      CONTAINER.READ_OLD_STORE,
+      volume,
+      ...imports,
+      CONTAINER.USE_NEW_STORE,
+    );
   }
 
   /** Kills the service, which its container restarts, and waits for creates. */
@@ -233,10 +237,10 @@ test("a container is deployed, configured, backed up, upgraded and killed, and l
 });
 
 test("a store that is whole is moved to a new volume, and to another disk", async (server) => {
-  const { IMPORT_OLD_STORE, MAKE_VOLUME, MAKE_VOLUME_ON_DISK } = CONTAINER;
-  const imports = twice(IMPORT_OLD_STORE);
+  const volumes = [CONTAINER.MAKE_VOLUME, CONTAINER.MAKE_VOLUME_ON_DISK];
+  const imports = twice(CONTAINER.IMPORT_OLD_STORE);
   await createDuring([server.target], server.ledger, async () => {
-    for (const volume of [MAKE_VOLUME, MAKE_VOLUME_ON_DISK]) {
+    for (const volume of volumes) {
       await server.ledger.acknowledges(100);
       await server.restore(imports, volume);
     }

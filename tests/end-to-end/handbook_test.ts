@@ -268,6 +268,7 @@ Deno.test({
     await machine.succeed(
       `${inBackups}; ls > /root/before; mount -t tmpfs -o size=8k none /tmp`,
       "mkdir /tmp/full; chmod 777 /tmp/full; mount --bind /tmp/full $PWD",
+      "head -c 8k /dev/zero > /tmp/rest",
       "! systemctl start plant-store-backup; ls -A; umount $PWD",
       "ls | cmp - /root/before",
     );
