@@ -93,7 +93,13 @@ async function flood(
   await replies;
   assert.ok(answers.includes(BUSY), "none was refused");
   const kinds = new Set(answers);
-  const expected = new Set([200, BUSY, API_ERRORS.storeFailed.error]);
+  const expected = new Set([
+    200,
+    BUSY,
+    // A large body can take more than a second to arrive, which is too long now.
+    API_ERRORS.bodyTimedOut.error,
+    API_ERRORS.storeFailed.error,
+  ]);
   assert.ok(kinds.isSubsetOf(expected), `${[...kinds]}`);
 }
 
