@@ -32,13 +32,6 @@ export function countOf(count: number, one: string, many: string): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** Returns a number of bytes in the unit that a person would choose. */
-export function formatBytes(bytes: number): string {
-  if (bytes < 1e6) return `${Math.round(bytes / 1e3)} kB`;
-  if (bytes < 1e9) return `${Math.round(bytes / 1e6)} MB`;
-  return `${(bytes / 1e9).toFixed(1)} GB`;
-}
-
 /**
  * Truncates a text to `charsMax` UTF-16 code units, or one less to keep a
  * surrogate pair together, and appends an ellipsis.

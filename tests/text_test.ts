@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { errorMessage, formatBytes, toLine, truncate } from "../src/text.ts";
+import { errorMessage, toLine, truncate } from "../src/text.ts";
 
 Deno.test("errorMessage() returns the message of an error, and other values as text", () => {
   assert.equal(errorMessage(new TypeError("no such key")), "no such key");
@@ -10,20 +10,6 @@ Deno.test("errorMessage() returns the message of an error, and other values as t
   const joined = errorMessage(new AggregateError(several));
   assert.equal(joined, "connect ::1, connect 127.0.0.1");
   assert.equal(errorMessage(new AggregateError(several, "none")), "none");
-});
-
-Deno.test("formatBytes() rounds to kB or MB, and to tenths of GB", () => {
-  for (
-    const [bytes, text] of [
-      [0, "0 kB"],
-      [1_500, "2 kB"],
-      [999_499, "999 kB"],
-      [1_000_000, "1 MB"],
-      [117_600_000, "118 MB"],
-      [1_000_000_000, "1.0 GB"],
-      [81_460_000_000, "81.5 GB"],
-    ] as const
-  ) assert.equal(formatBytes(bytes), text);
 });
 
 Deno.test("truncate() cuts a text above the limit, but no surrogate pair, and appends an ellipsis", () => {

@@ -1,14 +1,11 @@
-import { statfsSync } from "node:fs";
-import { dirname } from "node:path";
 import { toDate, validityOf } from "../config/certificate.ts";
 import type { SettingKey, Settings } from "../config/settings.ts";
 import { printLine, writeStdout } from "../console/output.ts";
 import { warningsOf } from "../console/warnings.ts";
 import { originOf } from "../http/origin.ts";
 import { tryToListen } from "../http/server.ts";
-import { lstatOrUndefined } from "../store/files/inspect.ts";
 import { wouldCreateStore } from "../store/open.ts";
-import { countOf, formatBytes } from "../text.ts";
+import { countOf } from "../text.ts";
 import { fingerprintsOf } from "../tokens.ts";
 
 /**
@@ -36,11 +33,9 @@ export async function check(settings: Settings): Promise<number> {
   add("host", `listens on ${host}`);
   add("port", port === 0 ? "takes a free port" : `listens on port ${port}`);
   const stores = isNewStore ? "creates a new store in" : "stores plants in";
-  if (location.kind === "server") {
-    add("kv", `${stores} ${location.name}`);
-    add("kvToken", "its token is set");
-  } else {
-    add("kv", `${stores} ${location.name}${describeSpace(location.name)}`);
+  add("kv", `${stores} ${location.name}`);
+  if (location.kind === "server") add("kvToken", "its token is set");
+  else {
     const creates = config.mayCreateStore
       ? "creates a store if there is none"
       : "never creates a store";
@@ -72,18 +67,4 @@ export async function check(settings: Settings): Promise<number> {
     printLine(`warning: ${message}`);
   }
   return 0;
-}
-
-/**
- * Describes the size of a store and the free space on its disk. This is empty if the
- * system does not report them, because a start does not need them.
- */
-function describeSpace(path: string): string {
-  try {
-    const { bavail, bsize } = statfsSync(dirname(path));
-    const size = formatBytes(lstatOrUndefined(path)?.size ?? 0);
-    return `: ${size}, ${formatBytes(bavail * bsize)} free`;
-  } catch {
-    return "";
-  }
 }

@@ -227,7 +227,7 @@ Deno.test("import with --kv-create yes makes the store that check, import and se
   assertSucceeded(checked);
   assert.match(
     checked.stdout,
-    /^stores plants in .* free \(--kv\)\nnever creates a store \(KV_CREATE\)$/m,
+    /^stores plants in .* \(--kv\)\nnever creates a store \(KV_CREATE\)$/m,
   );
   assertSucceeded(await runProgram(["import", "-", "--kv", store], { env }));
   await using program = await Program.start(store, { env });
