@@ -1,4 +1,3 @@
-import { toDate, validityOf } from "../config/certificate.ts";
 import type { SettingKey, Settings } from "../config/settings.ts";
 import { printLine, writeStdout } from "../console/output.ts";
 import { warningsOf } from "../console/warnings.ts";
@@ -50,14 +49,9 @@ export async function check(settings: Settings): Promise<number> {
   } else add("accessToken", "generates a token");
   add("baseUrl", `is reached at ${baseUrl ?? "the address it listens on"}`);
   const tlsFiles = settings.tlsFiles();
-  const validity = tls && validityOf(tls.cert);
   if (tlsFiles === undefined) add("tlsCert", "serves http");
   else {
-    const end = validity ? `, valid until ${toDate(validity.toMs)}` : "";
-    add(
-      "tlsCert",
-      `serves https with the certificate in ${tlsFiles.cert}${end}`,
-    );
+    add("tlsCert", `serves https with the certificate in ${tlsFiles.cert}`);
     add("tlsKey", `its key is in ${tlsFiles.key}`);
   }
   add("logFormat", `logs as ${config.logFormat}`);

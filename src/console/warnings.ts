@@ -1,4 +1,4 @@
-import { toDate, validityOf } from "../config/certificate.ts";
+import { X509Certificate } from "node:crypto";
 import type { Config } from "../config/settings.ts";
 import { fingerprintsOf } from "../tokens.ts";
 
@@ -13,6 +13,9 @@ const TOKEN_CHARS_MIN = 16;
 
 /** The rest of a certificate that is renewed in time, usually 15 to 30 days before its end. */
 const CERTIFICATE_REST_MS = 7 * 24 * 60 * 60 * 1000;
+
+/** The first certificate of a PEM text: that of the service. The others certify it. */
+const FIRST = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/;
 
 /** What tests replace. */
 interface WarningOptions {
@@ -64,24 +67,27 @@ export function warningsOf(
         } by the output of openssl rand -hex 32`,
     );
   }
-  const validity = tls && validityOf(tls.cert);
-  if (validity && nowMs < validity.fromMs) {
-    const from = toDate(validity.fromMs);
-    warnings.set(
-      "certificate",
-      `clients refuse the certificate before ${from}`,
-    );
-  }
-  if (validity && nowMs > validity.toMs - CERTIFICATE_REST_MS) {
-    const end = toDate(validity.toMs);
-    warnings.set(
-      "certificate",
-      `clients refuse the certificate after ${end}: renew it`,
-    );
-  }
+  const notValid = tls && warnOfCertificate(tls.cert, nowMs);
+  if (notValid) warnings.set("certificate", notValid);
   return warnings;
 }
 
 function isLoopback(url: string): boolean {
   return LOOPBACK.test(new URL(url).hostname);
+}
+
+/** Warns of a certificate that is not valid yet, or not for long any more. */
+function warnOfCertificate(pem: string, nowMs: number): string | undefined {
+  try {
+    const first = FIRST.exec(pem)?.[0] ?? "";
+    const { validFrom, validTo } = new X509Certificate(first);
+    const isValid = nowMs >= Date.parse(validFrom) &&
+      nowMs <= Date.parse(validTo) - CERTIFICATE_REST_MS;
+    return isValid
+      ? undefined
+      : `clients accept the certificate from ${validFrom} to ${validTo} only`;
+  } catch {
+    // The runtime serves some certificates that Node cannot read.
+    return undefined;
+  }
 }

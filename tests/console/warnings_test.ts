@@ -1,10 +1,9 @@
 import assert from "node:assert/strict";
-import { toDate, validityOf } from "../../src/config/certificate.ts";
 import { DENO_OLDEST, warningsOf } from "../../src/console/warnings.ts";
 import { isMissing } from "../support/needs.ts";
 import { readConfig } from "../support/settings.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
-import { makeCertificate } from "../support/tools.ts";
+import { makeCertificate, runTool } from "../support/tools.ts";
 
 /** Asserts what a start at an address, by default of loopback, warns of. */
 function assertWarning(
@@ -118,27 +117,35 @@ Deno.test({
   async fn() {
     using directory = new TemporaryDirectory();
     const { cert, key } = await makeCertificate(directory, "plants");
-    const validity = validityOf(Deno.readTextFileSync(cert));
-    const { fromMs = NaN, toMs = NaN } = validity ?? {};
-    const early = `before ${toDate(fromMs)}`;
-    const late = `after ${toDate(toMs)}: renew it`;
+    const args = ["x509", "-in", cert, "-noout", "-dates"];
+    const dates = await runTool("openssl", args);
+    const [from = "", to = ""] = Array.from(
+      dates.matchAll(/=(.*)/g),
+      ([, date]) => date,
+    );
+    const [fromMs, toMs] = [Date.parse(from), Date.parse(to)];
+    const message = `clients accept the certificate from ${from} to ${to} only`;
+    // The certificate of the service is the first one, after a key and text.
+    const other = await makeCertificate(directory, "other");
+    const pem = [key, cert, other.cert]
+      .map((file) => `localKeyID: 01\n${Deno.readTextFileSync(file)}`).join("");
+    Deno.writeTextFileSync(cert, pem);
     const weekMs = 7 * 24 * 60 * 60 * 1000;
     const flags = { "tls-cert": cert, "tls-key": key };
     for (
-      const [nowMs, when] of [
-        [fromMs - 1, early],
-        [fromMs, ""],
-        [toMs - weekMs, ""],
-        [toMs - weekMs + 1, late],
-        [toMs + 1, late],
+      const [nowMs, expected] of [
+        [fromMs - 1, message],
+        [fromMs, undefined],
+        [toMs - weekMs, undefined],
+        [toMs - weekMs + 1, message],
+        [toMs + 1, message],
       ] as const
-    ) {
-      const message = `clients refuse the certificate ${when}`;
-      const expected = when === "" ? undefined : message;
-      assertWarning(expected, undefined, flags, { nowMs });
-    }
+    ) assertWarning(expected, undefined, flags, { nowMs });
     // The runtime may serve one that Node cannot read.
-    Deno.writeTextFileSync(cert, "none");
-    assertWarning(undefined, undefined, flags);
+    const unreadable = pem.replace(/(CERTIFICATE-----\n)[^-]+/, "$1AAAA\n");
+    for (const text of ["none", unreadable]) {
+      Deno.writeTextFileSync(cert, text);
+      assertWarning(undefined, undefined, flags);
+    }
   },
 });
