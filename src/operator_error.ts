@@ -13,14 +13,6 @@ const LASTING = [
   Deno.errors.PermissionDenied,
 ];
 
-/** The other name of stdin. */
-export const STDIN_PATH = "/dev/stdin";
-
-/** What Deno refuses, with another advice. */
-const SPECIAL_FILES =
-  "Deno cannot open special files, or paths in /dev, /proc and /sys: " +
-  `copy it to an ordinary file, or pipe it to ${STDIN_PATH}`;
-
 /** Exit status if the command line or the configuration must change. */
 export const EXIT_CONFIGURATION = 2;
 
@@ -54,10 +46,6 @@ export class OperatorError extends Error {
  */
 export function fileFailure(what: string, error: unknown): OperatorError {
   const isLasting = LASTING.some((it) => error instanceof it);
-  const message = messageWithoutPath(error);
-  const isSpecial = message.startsWith("Requires all access");
-  return new OperatorError(
-    `${what}: ${isSpecial ? SPECIAL_FILES : message}`,
-    exitStatusOf(!isLasting),
-  );
+  const message = `${what}: ${messageWithoutPath(error)}`;
+  return new OperatorError(message, exitStatusOf(!isLasting));
 }

@@ -24,7 +24,11 @@ const APPENDED_PATH =
 
 /** Returns the message of an error without its path, which may contain anything. */
 export function messageWithoutPath(error: unknown): string {
-  return errorMessage(error).replace(APPENDED_PATH, "$1$2");
+  const message = errorMessage(error);
+  // Without Deno's advice to allow everything.
+  return message.startsWith("Requires all access")
+    ? "Deno cannot open special files, or paths in /dev, /proc and /sys"
+    : message.replace(APPENDED_PATH, "$1$2");
 }
 
 /** Returns a number of things, such as `1 entry` or `2 entries`. */

@@ -9,7 +9,6 @@ import {
   EXIT_FAILURE,
   fileFailure,
   OperatorError,
-  STDIN_PATH,
 } from "../operator_error.ts";
 import type { NewPlant } from "../plant/plant.ts";
 import { Committer } from "../store/committer.ts";
@@ -131,8 +130,7 @@ export async function importPlants(
 
 /** Opens a file, or stdin. @throws {OperatorError} */
 function openInput(path: string): ReadableStream<Uint8Array> {
-  // Deno does not open the second one.
-  if (path === "-" || path === STDIN_PATH) return openStdin();
+  if (path === "-") return openStdin();
   if (path === "") {
     throw new OperatorError("expected a file, got an empty name");
   }

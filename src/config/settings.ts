@@ -1,6 +1,5 @@
 /** The configuration: a table of all settings, and their evaluation. */
-import { readFileSync } from "node:fs";
-import { fileFailure, OperatorError, STDIN_PATH } from "../operator_error.ts";
+import { fileFailure, OperatorError } from "../operator_error.ts";
 import { realPathOf } from "../store/files/real_path.ts";
 import { KV_TOKEN_VARIABLE, type StoreLocation } from "../store/open.ts";
 import type { LogFormat } from "../telemetry/log.ts";
@@ -380,10 +379,7 @@ function parseSetting<Value>(
 /** Reads the file of a setting. @throws {OperatorError} if this is impossible */
 function readFile(setting: string, path: string): string {
   try {
-    // Deno does not open it.
-    return path === STDIN_PATH
-      ? readFileSync(0, "utf8")
-      : Deno.readTextFileSync(path);
+    return Deno.readTextFileSync(path);
   } catch (error) {
     throw fileFailure(`${setting}: cannot read ${path}`, error);
   }

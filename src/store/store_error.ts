@@ -123,12 +123,8 @@ const CAUSES: readonly Cause[] = [
   {
     kind: "not a store",
     classes: [NotADirectory, IsADirectory, FilesystemLoop],
-    pattern: /not a database|unsupported file format|name too long/,
-  },
-  {
-    kind: "not a store",
-    pattern: /^Requires all access/,
-    words: "Deno cannot open special files, or paths in /dev, /proc and /sys",
+    pattern:
+      /not a database|unsupported file format|name too long|^Deno cannot open/,
   },
   {
     kind: "denied",
