@@ -72,18 +72,9 @@ const INVISIBLE = /[\p{C}\p{M}\p{Z}]/u;
 
 /** Returns the position at an offset. Only LF ends a line, as in an import. */
 function positionOf(text: string, offset: number): Position {
-  let line = 1;
-  let column = 1;
-  for (let at = 0; at < offset; at++) {
-    const code = text.charCodeAt(at);
-    if (code === LF) {
-      line++;
-      column = 1;
-    } else if (code < 0xdc00 || code > 0xdfff) { // not a low surrogate
-      column++;
-    }
-  }
-  return { line, column };
+  const lines = text.slice(0, offset).split("\n");
+  const column = [...lines.at(-1) ?? ""].length + 1;
+  return { line: lines.length, column };
 }
 
 /** Describes the character at an offset, safe to print. */
