@@ -75,7 +75,7 @@ export function openStore(
     // A KV Connect server always has a store.
     let content: PathContent = "store";
     if (location.kind === "file") {
-      content = inspectToCreate(location.name, mayCreate);
+      content = inspectFile(location.name, mayCreate);
       if (content === "nothing") createFile(location.name);
     }
     // A read-only file opens without an error, and fails at the first write.
@@ -95,7 +95,7 @@ export function wouldCreateStore(
 ): boolean {
   if (location.kind === "server") return false;
   try {
-    const content = inspectToCreate(location.name, mayCreate);
+    const content = inspectFile(location.name, mayCreate);
     const directory = dirname(location.name);
     if (content === "nothing" && !Deno.statSync(directory).isDirectory) {
       // The same message as that of a start.
@@ -116,21 +116,15 @@ export function openExistingStore(
   options?: OpenOptions,
 ): Promise<KvStore> {
   return twiceIfCorrupt(() => {
-    if (location.kind === "file") requireStore(inspect(location.name));
+    if (location.kind === "file") inspectFile(location.name, false);
     return open(location, readOnce, options);
   });
 }
 
-/** Inspects the path of a file for {@link openStore}. */
-function inspectToCreate(path: string, mayCreate: boolean): PathContent {
+/** Inspects a file. @throws {StoreError} if it is no store and may not become one */
+function inspectFile(path: string, mayCreate: boolean): PathContent {
   const content = inspect(path);
-  if (!mayCreate) requireStore(content);
-  return content;
-}
-
-/** Requires a store at a path. @throws {StoreError} */
-function requireStore(content: PathContent): void {
-  if (content === "store") return;
+  if (content === "store" || mayCreate) return content;
   const problem = content === "nothing" ? "no such file" : "it is empty";
   throw new StoreError("no store", problem);
 }
