@@ -38,10 +38,9 @@ export async function checkHealth(settings: Settings): Promise<number> {
     request.destroy();
   } catch (error) {
     const problem = errorMessage(signal.aborted ? signal.reason : error);
-    const names = (["host", "port", "tlsCert"] as const)
-      .map((key) => settings.nameOf(key));
+    const names = settings.nameOf("host", "port", "tlsCert");
     throw new OperatorError(
-      `no answer from ${where}: ${problem}: check ${names.join(", ")}`,
+      `no answer from ${where}: ${problem}: check ${names}`,
       EXIT_FAILURE,
     );
   }

@@ -187,10 +187,13 @@ export class Settings {
     return this.#written(SETTINGS[key])?.name;
   }
 
-  /** Returns the name of a setting for messages: its source, or how to set it. */
-  nameOf(key: SettingKey): string {
-    const { flag, variable }: Setting = SETTINGS[key];
-    return this.sourceOf(key) ?? (flag ? `--${flag}` : variable);
+  /** Returns the names of settings for messages: their sources, or how to set them. */
+  nameOf(...keys: readonly SettingKey[]): string {
+    const names = keys.map((key) => {
+      const { flag, variable }: Setting = SETTINGS[key];
+      return this.sourceOf(key) ?? (flag ? `--${flag}` : variable);
+    });
+    return names.join(", ");
   }
 
   /** Reads the configuration of the service. @throws {OperatorError} */

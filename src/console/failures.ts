@@ -1,5 +1,5 @@
 /** Failures that commands report, with advice for the operator. */
-import type { SettingKey, Settings } from "../config/settings.ts";
+import type { Settings } from "../config/settings.ts";
 import type { ListenError } from "../http/server.ts";
 import { exitStatusOf, OperatorError } from "../operator_error.ts";
 import { KV_TOKEN_VARIABLE, type StoreLocation } from "../store/open.ts";
@@ -62,12 +62,11 @@ export function listenFailure(
   { message, isTransient, isOfTls }: ListenError,
 ): OperatorError {
   const { host, port } = settings.address();
-  const names = (...keys: readonly SettingKey[]) =>
-    keys.map((key) => settings.nameOf(key)).join(", ");
   const problem = isOfTls
-    ? `cannot serve https: ${message}: check ${names("tlsCert", "tlsKey")}; ` +
+    ? `cannot serve https: ${message}: ` +
+      `check ${settings.nameOf("tlsCert", "tlsKey")}; ` +
       "an RSA key needs at least 2048 bits, and no key may have a passphrase"
     : `cannot listen on ${host} port ${port}: ${message}: ` +
-      `check ${names("host", "port")}`;
+      `check ${settings.nameOf("host", "port")}`;
   return new OperatorError(problem, exitStatusOf(isTransient));
 }
