@@ -77,8 +77,6 @@ export class Committer {
   readonly #inFlight = new Set<readonly Write[]>();
   /** Whether the last batch had existing ids, so the next one reads first. */
   #expectsExisting = false;
-  /** The lock of another process, if the last operation of any batch met it. */
-  #lock: StoreError | undefined;
 
   constructor(
     { store, listener, clock = SYSTEM_CLOCK, pause = pauseForLock }:
@@ -181,11 +179,9 @@ export class Committer {
         if (mustRead) await this.#read(writes);
         else await this.#commit(writes);
         mustRead = !mustRead;
-        this.#lock = undefined;
       } catch (error) {
-        this.#lock = isOfKind(error, "locked") ? error : undefined;
         // A lock passes. Any other error fails the batch.
-        if (this.#lock === undefined) throw error;
+        if (!isOfKind(error, "locked")) throw error;
         await this.#pause();
       }
     }
@@ -242,7 +238,7 @@ export class Committer {
     // Commits that may never end can leave no room for others.
     const isStalled = !this.#hasRoom() && !this.#isAwaited();
     if (expired.length > 0 || isStalled) {
-      this.#listener.commitFailed(this.#lock ?? noAnswer(WRITE_MS_MAX));
+      this.#listener.commitFailed(noAnswer(WRITE_MS_MAX));
     }
   }
 }

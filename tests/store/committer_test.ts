@@ -10,7 +10,6 @@ import {
 import { noAnswer, type StoreError } from "../../src/store/store_error.ts";
 import { FakeClock } from "../support/fake_clock.ts";
 import { FakeStore } from "../support/fake_store.ts";
-import { LOCKED } from "../support/stores.ts";
 import { settled } from "../support/waiting.ts";
 
 // Each create here runs at once up to its commit, which then waits, because the
@@ -221,7 +220,7 @@ Deno.test("a commit that meets a lock is repeated until the lock is released", a
   assert.deepEqual(errors, []);
 });
 
-Deno.test("a commit that meets a lock is repeated until its creates expire, one after the other, and then the lock is reported", async () => {
+Deno.test("a commit that meets a lock is repeated until its creates expire, one after the other, and is reported then", async () => {
   const { store, clock, commits, errors, committer, create } = setUp();
   store.problem = "database is locked";
   create(9);
@@ -237,32 +236,18 @@ Deno.test("a commit that meets a lock is repeated until its creates expire, one 
   assert.deepEqual(outcomesOf([first, second]), [undefined, undefined]);
   await store.finishCommit();
   assert.deepEqual(outcomesOf([first, second]), ["failed", undefined]);
-  assert.deepEqual(errors.splice(0), [LOCKED]);
+  assert.deepEqual(errors.splice(0), [noAnswer(WRITE_MS_MAX)]);
   await store.finishCommit();
   clock.now += 1_000;
   committer.expire();
   await store.finishCommit();
   assert.equal(second.outcome, "failed");
-  assert.deepEqual(errors.splice(0), [LOCKED]);
+  assert.deepEqual(errors.splice(0), [noAnswer(WRITE_MS_MAX)]);
   assert.equal(store.pending.length, 0);
   const commit = ["commit", 9n];
   const last = ["commit", 2n];
   assert.deepEqual(store.operations, [commit, commit, last, last]);
   assert.deepEqual(commits, []);
-});
-
-Deno.test("a commit without an answer is reported as such after one that met a lock", async () => {
-  const { store, clock, errors, committer, create } = setUp();
-  store.problem = "database is locked";
-  const first = create(1);
-  await store.finishCommit();
-  store.problem = undefined;
-  await store.finishCommit();
-  assert.equal(first.outcome, "stored");
-  create(2);
-  clock.now += WRITE_MS_MAX;
-  committer.expire();
-  assert.deepEqual(errors, [noAnswer(WRITE_MS_MAX)]);
 });
 
 Deno.test("a commit whose creates have expired holds the queue back no longer", async () => {
@@ -292,7 +277,7 @@ Deno.test("a read before a commit that meets a lock is repeated until its create
   committer.expire();
   await settled();
   assert.deepEqual(outcomesOf(outcomes), ["failed", "failed"]);
-  assert.deepEqual(errors, [LOCKED]);
+  assert.deepEqual(errors, [noAnswer(WRITE_MS_MAX)]);
   const { length } = store.operations;
   await settled();
   assert.equal(store.operations.length, length);
