@@ -24,7 +24,7 @@ interface Saved {
 }
 
 /** How to save a lost store. */
-export interface SaveOptions {
+interface SaveOptions {
   readonly log: Log;
   /** Waits before the next attempt. */
   readonly pause?: () => Promise<void>;

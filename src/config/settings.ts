@@ -16,7 +16,7 @@ import {
 } from "./values.ts";
 
 /** A setting: a flag, which takes precedence, or an environment variable. */
-export interface Setting<Value = unknown> {
+interface Setting<Value = unknown> {
   /** Without dashes; absent for a secret: the arguments of a process are public. */
   readonly flag?: string;
   readonly variable: string;
@@ -264,6 +264,7 @@ export class Settings {
     return this.#orDefault(SETTINGS.logFormat);
   }
 
+  /** Reads the path of the token file. @throws {OperatorError} */
   tokenFile(): string | undefined {
     return this.#ifWritten(SETTINGS.tokenFile);
   }

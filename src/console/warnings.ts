@@ -11,7 +11,7 @@ export const DENO_OLDEST = "2.9.6";
 /** Minimum length of a token that other machines may try to guess. */
 const TOKEN_CHARS_MIN = 16;
 
-/** The rest of a certificate that is renewed in time, usually 15 to 30 days before its end. */
+/** Time before the end of a certificate by which it should long be renewed. */
 const CERTIFICATE_REST_MS = 7 * 24 * 60 * 60 * 1000;
 
 /** The first certificate of a PEM text: that of the service. The others certify it. */

@@ -105,8 +105,8 @@ async function receiveChunks(
   let length = 0;
   for await (const chunk of body ?? []) {
     const end = length + chunk.length;
-    // Also if another refusal counts. The runtime receives the rest, so that the client
-    // sees the reply.
+    // If the body was refused meanwhile, that refusal counts, not this one. The runtime
+    // receives the rest, so that the client sees the reply.
     if (end > BODY_BYTES_MAX || !isPending()) return TOO_LARGE;
     if (end > bytes.length) {
       const room = Math.min(2 * end, BODY_BYTES_MAX);

@@ -15,7 +15,7 @@ import type { Door } from "./door.ts";
 import { normalizePath, prefixOf } from "./origin.ts";
 
 /** The parts of the service that the handler uses. */
-export interface HandlerParts {
+interface HandlerParts {
   readonly tokens: AcceptedTokens;
   readonly door: Door;
   readonly bodies: BodyReader;

@@ -34,7 +34,7 @@ export interface CommitListener {
 }
 
 /** What group commit needs. */
-export interface CommitterOptions {
+interface CommitterOptions {
   readonly store: Store;
   readonly listener: CommitListener;
   readonly clock?: Clock;

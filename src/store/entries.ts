@@ -27,7 +27,7 @@ const PLANTS = "plants";
 /** Maximum keys in one read: Deno KV's limit for `getMany`. */
 const READ_KEYS_MAX = 10;
 
-/** Keys that a listing fetches at once, more than any run has: Deno KV's limit. */
+/** Keys that a listing fetches at once: Deno KV's limit. No run has so many. */
 export const LIST_KEYS_MAX = 1_000;
 
 /** Minimum ids in a run: one listing costs about as much as so many reads. */

@@ -16,7 +16,7 @@ export const PROBE_MS = 1_000;
 export type HealthListener = (error: StoreError | undefined) => void;
 
 /** What the health of a store needs. */
-export interface HealthOptions {
+interface HealthOptions {
   readonly store: Store;
   readonly onChange: HealthListener;
   readonly clock?: Clock;
@@ -82,8 +82,8 @@ export class StoreHealth {
 
   /**
    * Probes whether a create would be stored now. Callers share a probe for
-   * {@link PROBE_MS}, which is also its time limit. A write that the store has not
-   * answered by then is the last one until its answer: meanwhile the store is failing.
+   * {@link PROBE_MS}, which is also its time limit. If its write has no answer by then,
+   * the store is failing, and there is no further probe before the answer.
    * @returns the error, or `undefined` if the store is healthy
    */
   async probe(): Promise<StoreError | undefined> {

@@ -55,7 +55,7 @@ export const WAL_BYTES_PER_MS_MIN = 10_000;
 const MESSAGE_CHARS_MAX = 200;
 
 /** How to open a store; tests replace it. */
-export interface OpenOptions {
+interface OpenOptions {
   readonly connect?: (location: StoreLocation) => Promise<Connection>;
   readonly timeoutMs?: number;
 }

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isOfKind, noAnswer } from "./store_error.ts";
 
 /** Maximum pause before a retry: about one commit of the process with the lock. */
-export const LOCK_RETRY_MS_MAX = 20;
+const LOCK_RETRY_MS_MAX = 20;
 
 /** A try that fails within this time before the limit is the last one. */
 const LAST_TRY_MS = 200;
