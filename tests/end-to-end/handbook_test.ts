@@ -66,7 +66,7 @@ Deno.test({
     const state = await machine.succeed(HANDBOOK.BACK_UP, HANDBOOK.SHOW_STATE);
     assert.match(
       state,
-      /^stores plants in [^]*^ready\n\d+\n.*\.gz\n.*NEXT[^]*plant-store-backup/m,
+      /^stores plants in [^]*^ready\n\d+\n.* Use%[^]*\.gz\n.*NEXT[^]*plant-store-backup/m,
     );
     const version =
       `${IN_VERSION}; mkdir -p /root/new; cp -r * /root/new; cd /root/new`;
