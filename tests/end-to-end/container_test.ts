@@ -264,7 +264,10 @@ test("a damaged store has no new backup, and is restored with the last of 30", a
     const restored = await server.restore(
       twice(CONTAINER.IMPORT_OLD_STORE, CONTAINER.IMPORT_BACKUP),
     );
-    assert.match(restored, /cannot be read \(corrupt\): the database is corrupt/);
+    assert.match(
+      restored,
+      /cannot be read \(corrupt\): the database is corrupt/,
+    );
     await server.ledger.acknowledges(100);
   });
   await server.assertHasAll();
