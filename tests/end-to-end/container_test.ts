@@ -180,7 +180,7 @@ function test(name: string, run: (server: Server) => Promise<void>): void {
 
 test("a container is deployed, configured, backed up, upgraded and killed, and loses nothing", async (server) => {
   const { ledger } = server;
-  ledger.mayStore({ id: -1n, plant: { name: "Monstera" } });
+  ledger.mayStore({ id: -1n, plant: { name: "Monstera", tag: "climber" } });
   const reply = await server.succeed(
     CONTAINER.CREATE_PLANT.replace('"id": 1', '"id": -1')
       .replace("http://127.0.0.1:8000", server.target.origin),

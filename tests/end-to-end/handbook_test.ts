@@ -66,7 +66,7 @@ Deno.test({
     const state = await machine.succeed(HANDBOOK.BACK_UP, HANDBOOK.SHOW_STATE);
     assert.match(
       state,
-      /^stores plants in [^]*^ready\n\d+\n.* Use%[^]*\.gz\n.*NEXT[^]*plant-store-backup/m,
+      /^stores plants in [^]*^ready\n\d+\n.* Use%[^]*\.gz\nsuccess\n/m,
     );
     const version =
       `${IN_VERSION}; mkdir -p /root/new; cp -r * /root/new; cd /root/new`;
@@ -94,9 +94,13 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    machine.ledger.mayStore({ id: 1n, plant: { name: "Monstera" } });
+    const plant = { name: "Monstera", tag: "climber" };
+    machine.ledger.mayStore({ id: 1n, plant });
     const created = await machine.succeed(HANDBOOK.CREATE_PLANT);
-    assert.match(created, /^HTTP\/1.1 200 OK\r$[^]*{"name":"Monstera"}/m);
+    assert.match(
+      created,
+      /^HTTP\/1.1 200 OK\r$[^]*{"name":"Monstera","tag":"climber"}/m,
+    );
     await machine.succeed(
       "plants remove -- 1",
       `echo '{"id":42,"name":"Fern"}' | plants import -`,
@@ -245,15 +249,18 @@ Deno.test({
       HANDBOOK.BACK_UP,
       `${inBackups}; mv * plants-2021-01-01-000000.jsonl.gz`,
       "for n in $(seq 10 39); do touch plants-2020-01-01-0000$n.jsonl.gz; done",
-      "touch other.gz plants-before-upgrade.jsonl.gz; chown plant-store: *",
+      "touch other.gz before-upgrade.jsonl.gz; chown plant-store: *",
     );
     const { size } = machine.ledger.acknowledged;
     const listed = await machine.succeed(HANDBOOK.LIST_BACKUPS);
     assert.match(listed, /plants-\d{4}-\d\d-\d\d-\d{6}\.jsonl\.gz$/m);
     const names = await machine.succeed(inBackups, "ls");
     assert.equal(names.match(/^plants-\d/gm)?.length, 30);
-    assert.match(names, /^plants-before-upgrade\.jsonl\.gz$/m);
-    assert.match(names, /^other\.gz\nplants-2020-01-01-000012/);
+    assert.match(names, /^before-upgrade\.jsonl\.gz$/m);
+    assert.match(
+      names,
+      /^before-upgrade\.jsonl\.gz\nother\.gz\nplants-2020-01-01-000012/,
+    );
     const tried = await machine.succeed(HANDBOOK.COUNT_PLANTS);
     assert.ok(Number(tried) >= size);
     // All others are from the future, because the clock was wrong.
@@ -295,42 +302,49 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const blocks = [HANDBOOK.USE_DISK, HANDBOOK.RESTORE_ON_DISK];
+    const { SAVE_STORE, USE_DISK, RESTORE_ON_DISK } = HANDBOOK;
     // The line of the disk is forgotten, and the operator gives up.
-    const isBackingUp = `[ -e ${PLACE}-backups/partial ]`;
     const { stdout } = await machine.run(
-      interrupted(HANDBOOK.USE_DISK, isBackingUp),
-      HANDBOOK.USE_DISK,
+      interrupted(SAVE_STORE, "[ -e /root/part.jsonl ]"),
+      SAVE_STORE,
+      USE_DISK,
     );
+    assert.match(stdout, /^saved\n$/m);
     assert.doesNotMatch(stdout, /TARGET/);
-    assert.match(await machine.succeed(HANDBOOK.RESTORE_ON_DISK), RESTORED);
+    assert.match(await machine.succeed(RESTORE_ON_DISK), RESTORED);
     await machine.assertHasAll();
     // The UUID is forgotten.
     const line = `echo '${HANDBOOK.FSTAB_LINE.trim()}' >> /etc/fstab`;
-    const unedited = await machine.run(line, HANDBOOK.USE_DISK);
+    const unedited = await machine.run(line, USE_DISK);
     assert.equal(unedited.status, 1);
     assert.doesNotMatch(unedited.stdout, /TARGET/);
     for (const disk of ["/disk1", "/disk2"]) {
       const used = await machine.succeed(
         writeLine(disk),
-        HANDBOOK.USE_DISK,
-        HANDBOOK.USE_DISK,
+        SAVE_STORE,
+        SAVE_STORE,
+        USE_DISK,
+        USE_DISK,
         `! ls ${PLACE}/current 2> /dev/null`,
       );
       assert.ok(used.includes(`[${disk}]`), used);
+      // The disk is mounted already: the saved plants stay as they are.
+      const early = await machine.run(SAVE_STORE);
+      assert.match(early.stderr, /\(no store\)/);
+      assert.doesNotMatch(early.stdout, /saved/);
       await machine.run(
         IMPORT_SLOWLY,
-        interrupted("plants-restore " + LAST, IS_IMPORTING),
+        interrupted("plants-restore /root/moved.jsonl", IS_IMPORTING),
         "rm /usr/local/bin/zcat",
       );
-      // By reflex, before the second block.
+      // By reflex, before the last block.
       assert.equal((await machine.run(RESTART)).status, 1);
-      assert.match(await machine.succeed(HANDBOOK.RESTORE_ON_DISK), RESTORED);
+      assert.match(await machine.succeed(RESTORE_ON_DISK), RESTORED);
       await machine.ledger.acknowledges(100);
-      assert.equal(await machine.succeed(HANDBOOK.RESTORE_ON_DISK), "");
+      assert.equal((await machine.run(RESTORE_ON_DISK)).status, 1);
       await machine.assertHasAll();
-      // Both blocks once more.
-      await machine.succeed(...blocks);
+      // All blocks once more.
+      await machine.succeed(SAVE_STORE, USE_DISK, RESTORE_ON_DISK);
       const mounted = await machine.succeed(
         `stat -c '%a %U:%G' ${PLACE} ${PLACE}/current; findmnt -no SOURCE ${PLACE}`,
       );
@@ -359,6 +373,7 @@ Deno.test({
     await machine.assertHasAll();
     // The disk fails. The newest plants are still in the log.
     await machine.succeed(
+      HANDBOOK.BACK_UP,
       "systemctl kill -s KILL plant-store; systemctl stop plant-store",
       `mount -o remount,ro,bind ${PLACE}; [ -s ${PLACE}/current/plants.db-wal ]`,
       `! ${RESTART}`,
@@ -540,7 +555,10 @@ Deno.test({
       assert.match(cut.stderr, /unexpected end of file[^]* is inactive$/m);
       const restored = await machine.succeed(HANDBOOK.RESTORE);
       assert.match(restored, / cannot be read \(corrupt\): /);
-      assert.match(restored, / are undone: repeat them\n[^\n]* remove -- 7\n/);
+      assert.match(
+        restored,
+        / may be undone: repeat [^\n]*\n[^\n]* remove -- 7\n/,
+      );
       await machine.succeed("plants export 7");
       const creates = [...acknowledged.values()];
       const exported = await machine.succeed("plants export");
@@ -564,7 +582,7 @@ Deno.test({
     // An old backup that is kept never counts as the last one.
     await machine.succeed(
       HANDBOOK.BACK_UP,
-      "cd /var/lib/plant-store-backups; mv * plants-before-upgrade.jsonl.gz",
+      "cd /var/lib/plant-store-backups; mv * before-upgrade.jsonl.gz",
     );
     for (
       const accident of [
@@ -612,6 +630,16 @@ Deno.test({
     assert.match(
       await machine.succeed(add, add, "plants remove -- 6"),
       /^1 created, 1 already stored, .*\n0 created, 2 [^]*^1 plant removed$/m,
+    );
+    const undo = HANDBOOK.UNDO_REPLACEMENT.replace("/FILE", `/${file}`)
+      .replace("42", `${id}`);
+    assert.match(
+      await machine.succeed(
+        `exec 2>&1; plants replace '{"id":${id},"name":"a mistake"}'`,
+        undo,
+        undo,
+      ),
+      /^1 plant replaced\n1 plant replaced\n.* already\n0 plants replaced\n$/m,
     );
     const restore = HANDBOOK.RESTORE_FILE.replace("/FILE", `/${file}`);
     // Before the service is stopped, after it, and after the restore.
