@@ -51,7 +51,7 @@ export class StoreHealth {
 
   /**
    * The current error, `undefined` while the store is healthy. It stays once the
-   * store is lost or corrupt.
+   * store is lost. Once the store is corrupt, only a loss replaces it.
    */
   get error(): StoreError | undefined {
     return this.#error;
@@ -119,9 +119,13 @@ export class StoreHealth {
     this.#become(error);
   }
 
-  /** Changes the state, unless the store has ended, and reports a change of kind. */
+  /**
+   * Changes the state, and reports a change of kind. A store that has ended can only be
+   * lost after that: then its plants must be saved, also if it was found corrupt.
+   */
   #become(error: StoreError | undefined): void {
-    if (this.#error?.endsStore || error?.kind === this.#error?.kind) return;
+    if (this.#error?.endsStore && error?.kind !== "lost") return;
+    if (error?.kind === this.#error?.kind) return;
     this.#error = error;
     this.#onChange(error);
   }

@@ -1,7 +1,7 @@
 import type { NewPlant } from "../plant/plant.ts";
 import { type DenoKv, keyOf, type PlantsById, readPlants } from "./entries.ts";
 import type { WatchedFiles } from "./files/watch.ts";
-import { isOfKind, type StoreError } from "./store_error.ts";
+import type { StoreError } from "./store_error.ts";
 
 /** The bounds of commits to a store. */
 export interface CommitBounds {
@@ -78,7 +78,8 @@ export const ALWAYS: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
  *
  * Once the store was found lost or corrupt, every operation but {@link runUnverified}
  * throws that error, also one that is running. Putting the files back does not help:
- * they lack what was written meanwhile.
+ * they lack what was written meanwhile. A corrupt store can still become lost: its
+ * database may be intact, because SQLite reports a failed read in the same way.
  */
 export class KvStore implements Store {
   readonly commitBounds: CommitBounds;
@@ -123,8 +124,8 @@ export class KvStore implements Store {
 
   verifyFiles(): void {
     try {
-      this.#requireOpen();
       this.#connection.files?.verifyAll();
+      this.#requireOpen();
     } catch (error) {
       throw this.#record(error);
     }
@@ -165,26 +166,28 @@ export class KvStore implements Store {
   }
 
   /**
-   * Leaves a lost store open until the process ends: closing it, SQLite would copy its
-   * log into whatever is at the path by now, or delete the log there.
+   * Closes the store, unless it is lost: that one stays open until the process ends. If
+   * only the log was replaced, SQLite would delete the one that is at its path now.
    */
   close(): void {
     try {
       this.verifyFiles();
-    } catch (error) {
-      if (isOfKind(error, "lost")) return;
+    } catch {
+      // A loss is recorded. Any other error may not keep the store open.
     }
-    this.#connection.kv.close();
+    if (this.#endedBy?.kind !== "lost") this.#connection.kv.close();
   }
 
   #requireOpen(): void {
     if (this.#endedBy !== undefined) throw this.#endedBy;
   }
 
-  /** Recognizes an error, and records it if it ends the store. */
+  /** Recognizes an error, and records it if it ends the store. A lost one stays lost. */
   #record(thrown: unknown): StoreError {
     const error = this.#connection.recognize(thrown);
-    if (error.endsStore) this.#endedBy ??= error;
+    if (error.endsStore && this.#endedBy?.kind !== "lost") {
+      this.#endedBy = error;
+    }
     return error;
   }
 }

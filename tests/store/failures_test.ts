@@ -411,6 +411,27 @@ for (
   });
 }
 
+Deno.test("a store that was found corrupt and is then deleted is lost, so that its plants can be saved, and close() leaves its files alone", async () => {
+  using directory = new TemporaryDirectory();
+  const path = directory.file("plants.db");
+  await makeStore(path, newPlants([1n]));
+  // Reads of an intact database fail.
+  const store = await openWith(fileAt(path), () => ({
+    getMany: () => Promise.reject(new TypeError("malformed")),
+  }));
+  await assert.rejects(store.read([1n]), isStoreError("corrupt"));
+  assert.throws(() => store.verifyFiles(), isStoreError("corrupt"));
+
+  Deno.removeSync(`${path}-wal`);
+  assert.throws(() => store.verifyFiles(), isStoreError("lost"));
+  await assert.rejects(store.commit(newPlants([2n])), isStoreError("lost"));
+  assert.deepEqual((await listed(store)).plants.map(({ id }) => id), [1n]);
+
+  Deno.writeTextFileSync(`${path}-wal`, "of another store");
+  store.close();
+  assert.equal(Deno.readTextFileSync(`${path}-wal`), "of another store");
+});
+
 Deno.test("operations fail that are running when a file is found gone", async () => {
   await using opened = await TestStore.inFile();
   const { store, path } = opened;

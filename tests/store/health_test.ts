@@ -124,6 +124,18 @@ Deno.test("a store that is lost or corrupt stays so", async () => {
   }
 });
 
+Deno.test("a corrupt store that is then lost is reported as lost, too, once, and stays lost", () => {
+  const { store, reports, health } = setUpHealth();
+  const [corrupt, lost] = (["corrupt", "lost"] as const)
+    .map((kind) => new StoreError(kind, "it has ended"));
+  for (const error of [corrupt, lost, lost, corrupt]) {
+    store.error = error;
+    health.refresh();
+  }
+  assert.deepEqual(reports, [corrupt, lost]);
+  assert.equal(health.error, lost);
+});
+
 Deno.test("refresh() throws a programmer error, and does not report it", () => {
   const { store, reports, health } = setUpHealth();
   const bug = new TypeError("a bug of this test");
