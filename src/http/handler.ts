@@ -40,7 +40,7 @@ interface Route {
   readonly answer: (request: Request) => Answer | Promise<Answer>;
 }
 
-/** The path that says whether a create would be stored now; a healthcheck calls it. */
+/** The path that says whether the service is ready; a healthcheck calls it. */
 export const READY_PATH = "/readyz";
 
 /** A path to read. RFC 9110, section 9.3.2: HEAD works wherever GET does. */
@@ -103,8 +103,8 @@ export class RequestHandler {
 
   /**
    * Answers a request of `http/server.ts`. Every POST request must first enter the
-   * door. If the service is busy, it is refused, and nothing is checked. If a refusal
-   * cost as much as a create, an overloaded service would do little else.
+   * door. A busy service refuses the request without any check: if a refusal cost as
+   * much as a create, an overloaded service would do little else.
    */
   async handle(request: Request): Promise<Response> {
     const { clock, door, log, metrics } = this.#parts;
@@ -187,7 +187,10 @@ export class RequestHandler {
     }
   }
 
-  /** GET /readyz: whether a create would be stored now. */
+  /**
+   * GET /readyz: whether the store works and the service is not stopping. A service that
+   * is busy is ready, because it stores the creates that it has admitted.
+   */
   async #sendReadiness(): Promise<Answer> {
     const { door, health } = this.#parts;
     if (await health.probe() !== undefined) return new ApiError("notReady");
