@@ -154,8 +154,8 @@ function parseCommandLine(args: readonly string[]): CommandLine {
       },
       allowPositionals: true,
     });
-    const { help = false, V = false, version = V, ...flags } = values;
-    return { help, version, flags, positionals };
+    const { help = false, version = false, V = false, ...flags } = values;
+    return { help, version: version || V, flags, positionals };
   } catch (error) {
     // Without Node's advice, whose quotes are unbalanced.
     const [problem = ""] = errorMessage(error).split(/\.\s/);

@@ -5,11 +5,11 @@
 
 /**
  * Maximum size of a request body. Its plant fits a value of Deno KV, which has at most
- * 65,536 bytes. A byte of the name in the body becomes at most two in the value: V8
- * stores every character with two bytes if one of them needs it. The JSON around the
- * name takes at least 18 bytes of the body, which leaves 36 bytes of the value for what
- * V8 stores around the name. The configuration of nginx in src/deploy/ repeats this
- * maximum.
+ * 65,536 bytes: 2 × (32,768 - 18) + 36. The shortest JSON around a name takes 18 bytes:
+ * `{"id":0,"name":""}`. A byte of the name becomes at most 2 in the value, because V8
+ * stores every character with two bytes if one of them needs it. 36 bytes are left for
+ * what V8 stores around the name. The configuration of nginx in src/deploy/ repeats
+ * this maximum.
  */
 export const BODY_BYTES_MAX = 32 * 1024;
 

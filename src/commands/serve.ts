@@ -48,8 +48,8 @@ export async function serve(settings: Settings): Promise<number> {
     stop.then(() => undefined),
   ]);
   if (opened === undefined) return 0;
-  const { store, isNew } = opened;
-  const run = { store, isNew, config, log, tokens, generatedToken, stop };
+  const { store, isNew: isNewStore } = opened;
+  const run = { store, isNewStore, config, log, tokens, generatedToken, stop };
   const exitStatus = await serveStore(run).finally(() => store.close());
   log.info("stopped", "stopped");
   return exitStatus;
@@ -59,7 +59,7 @@ export async function serve(settings: Settings): Promise<number> {
 interface Run {
   readonly store: KvStore;
   /** Whether this start created the store. */
-  readonly isNew: boolean;
+  readonly isNewStore: boolean;
   readonly config: Config;
   readonly log: Log;
   readonly tokens: AcceptedTokens;
@@ -70,10 +70,10 @@ interface Run {
 
 /** Serves an open store until the service stops. Returns the exit status. */
 async function serveStore(
-  { store, isNew, config, log, tokens, generatedToken, stop }: Run,
+  { store, isNewStore, config, log, tokens, generatedToken, stop }: Run,
 ): Promise<number> {
-  // If the port is 0, the service can know its address only from the server. The
-  // server calls no handler before the service is there: nothing awaits in between.
+  // The service needs the address, which comes from the server. The server handles no
+  // request before the next `await`, and by then the service exists.
   const server = listen(config, {
     handle: (request) => service.handle(request),
     log,
@@ -102,12 +102,7 @@ async function serveStore(
     },
   });
   const sweeping = setInterval(() => service.sweep(), SWEEP_MS);
-  reportStart(log, config, {
-    address,
-    baseUrl,
-    isNewStore: isNew,
-    generatedToken,
-  });
+  reportStart(log, config, { address, baseUrl, isNewStore, generatedToken });
 
   const signal = await Promise.race([stop, server.ended]);
   if (signal === undefined) {

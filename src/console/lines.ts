@@ -13,7 +13,7 @@ import { printLine } from "./output.ts";
 
 /**
  * Maximum size of a line. Every line of an export must fit: it has all 20 characters
- * of an id that its body may have had as `1e18`. A byte order mark and the CR of a
+ * of an id that its body may have had as `-1e18`. A byte order mark and the CR of a
  * CRLF fit, too.
  */
 export const LINE_BYTES_MAX = BODY_BYTES_MAX + 32;

@@ -15,8 +15,8 @@ type BytesOrRefusal = Uint8Array | ApiError;
 
 /**
  * Reads the bodies of requests, bounded in bytes and in time. If a body is refused
- * before its end, the bytes that have arrived stay in memory until the client
- * disconnects.
+ * before its end, the bytes that have arrived stay in memory until it ends, the client
+ * disconnects or, if its length is unknown, its next chunk arrives.
  */
 export class BodyReader {
   readonly #clock: Clock;

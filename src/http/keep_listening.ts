@@ -79,6 +79,12 @@ export function keepListening(
     return false;
   }
 
+  /** Returns whether the new server is lost within a short time, too. */
+  async function isLostSoon(): Promise<boolean> {
+    const loss = await Promise.race([lossOf(server), pause(QUIET_MS)]);
+    return loss !== undefined;
+  }
+
   async function keep(): Promise<void> {
     for (;;) {
       const loss = await lossOf(server);
@@ -89,7 +95,7 @@ export function keepListening(
       );
       do {
         if (!await replaceServer()) return;
-      } while (await Promise.race([lossOf(server), pause(QUIET_MS)]));
+      } while (await isLostSoon());
       if (!isStopping) log.info("listener recovered", "listening again");
     }
   }

@@ -77,10 +77,10 @@ function toInteger(source: string): string | undefined {
 
   const significant = digits.slice(from, to);
 
-  // The zeros after the significant digits: a negative number of them means that
-  // some of these digits are a fraction. Number() rounds a large exponent, even to
-  // infinity. Such an exponent exceeds the length of any text by far, so the result is
-  // the same.
+  // The zeros after the significant digits: `1.50e3` has the digits 15 and 2 zeros.
+  // Fewer than 0 zeros mean a fraction: `1.5` has -1. Number() rounds a large exponent,
+  // even to infinity. Such an exponent exceeds the length of any text by far, so the
+  // result is the same.
   const trailingZeros = digits.length - to;
   const zeros = trailingZeros - fraction.length + Number(exponent);
   const isFraction = zeros < 0;

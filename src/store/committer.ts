@@ -108,14 +108,14 @@ export class Committer {
   }
 
   /**
-   * Starts commits for the queue. A commit has a high fixed cost, so while creates wait
-   * for a commit in flight, the next one starts only when its batch is full.
+   * Starts commits for the queue. A commit has a high fixed cost. So while creates wait
+   * for a commit in flight, the next one starts only when `plantsMax` writes are queued,
+   * whatever their size.
    */
   #startCommits(): void {
     const { plantsMax } = this.#store.commitBounds;
     while (this.#queue.size > 0 && this.#hasRoom()) {
-      const isFull = this.#queue.size >= plantsMax;
-      if (!isFull && this.#isAwaited()) return;
+      if (this.#queue.size < plantsMax && this.#isAwaited()) return;
       this.#process(this.#takeBatch());
     }
   }
@@ -143,8 +143,8 @@ export class Committer {
   }
 
   /**
-   * Whether creates wait for a commit in flight. If all of its creates have expired, a
-   * commit may never end, and delays no other.
+   * Whether creates wait for a commit in flight. A commit whose creates have all expired
+   * may never end, so it holds back no other.
    */
   #isAwaited(): boolean {
     return this.#inFlight.values().some((batch) => batch.some(isPending));
@@ -235,7 +235,8 @@ export class Committer {
       if (this.#queue.get(write.id) === write) this.#queue.delete(write.id);
     }
     this.#startCommits();
-    // Commits that may never end can leave no room for others.
+    // All places are taken by commits for which no create waits any more. This is
+    // reported at every sweep until one of them ends.
     const isStalled = !this.#hasRoom() && !this.#isAwaited();
     if (expired.length > 0 || isStalled) {
       this.#listener.commitFailed(noAnswer(WRITE_MS_MAX));

@@ -23,9 +23,9 @@ export interface Store {
 
   /**
    * Writes plants within {@link commitBounds}, all or none.
-   * @returns `committed` if all are on disk. `exists` if an id exists, so that this
-   * write failed. If Deno has repeated it because the first answer was lost, the first
-   * write may have stored all of the plants.
+   * @returns `committed` if all are on disk. `exists` if this write failed because an id
+   * exists. On a KV Connect server, the reason can be this very write, which Deno
+   * repeats if its answer was lost. So read the ids before you answer.
    */
   commit(plants: readonly NewPlant[]): Promise<"committed" | "exists">;
 
@@ -68,8 +68,9 @@ export interface Connection {
 const PROBE_KEY = ["probe", crypto.randomUUID()];
 
 /**
- * A check that always succeeds, for a write that needs none. Without any, SQLite itself
- * would wait for the lock, up to 5 s, and block every commit meanwhile.
+ * A check that always succeeds, for a write that needs none. A write with a check fails
+ * at once if another process has the lock. A write without one waits up to 5 s for the
+ * lock, and blocks every commit meanwhile.
  */
 export const ALWAYS: Deno.AtomicCheck = { key: PROBE_KEY, versionstamp: null };
 

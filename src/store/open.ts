@@ -98,8 +98,8 @@ export function wouldCreateStore(
     const content = inspectFile(location.name, mayCreate);
     const directory = dirname(location.name);
     if (content === "nothing" && !Deno.statSync(directory).isDirectory) {
-      // The same message as that of a start.
-      throw new StoreError("not a store", "Not a directory (os error 20)");
+      // Throws the error of a start.
+      Deno.lstatSync(location.name);
     }
     return content !== "store";
   } catch (error) {

@@ -73,8 +73,8 @@ export async function* listPlants(
 }
 
 /**
- * Lists the entries of a range in pages. From a page that cannot be read, goes on key by
- * key, up to the damage, or to the end if only that one read has failed.
+ * Lists the entries of a range in pages. If a page cannot be read, reads the rest one
+ * key at a time, and stops at the first that cannot be read.
  * @throws {StoreError}
  */
 async function* listPages(
@@ -124,7 +124,7 @@ export function changePlant(
   store: KvStore,
   id: bigint,
   plant: Plant | undefined,
-  timeoutMs = WRITE_MS_MAX,
+  { timeoutMs = WRITE_MS_MAX }: { readonly timeoutMs?: number } = {},
 ): Promise<Change> {
   const key = keyOf(id);
   return retryWhileLocked(timeoutMs, async () => {
@@ -148,7 +148,8 @@ export function changePlant(
         return operation.commit();
       });
       if (ok) return "changed";
-      // What has changed it may be this very write, repeated.
+      // The check may have failed because of this very write, sent twice. So it is
+      // unknown whether the plant has changed.
       if (store.repeatsWrites) {
         throw new StoreError("changed", "another client has changed it");
       }

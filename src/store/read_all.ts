@@ -24,8 +24,8 @@ export async function readAll(
   store: KvStore,
   readPage: PageReader,
 ): Promise<Damage | undefined> {
-  // Damage can also end a listing without an error, before the last plants. So it must
-  // reach what is the highest id now; clients may create higher ones meanwhile.
+  // A damaged listing can end early without an error. So it counts as complete only if
+  // it reaches the highest id that was found before it.
   const highestId = await findHighestId(store);
   const forward = await readListing(listPlants(store), readPage);
   const isComplete = forward.error === undefined &&
@@ -35,8 +35,8 @@ export async function readAll(
   const rest = listPlants(store, forward.lastId, true);
   const backward = await readListing(rest, readPage);
   const error = forward.error ?? backward.error;
-  // No damage and no further plant: nothing is missing. An operator has removed the last
-  // plants meanwhile, or only the read of the highest id has failed.
+  // No damage and no plant from the end up to there: nothing is missing. An operator has
+  // removed the last plants, or only the search for the highest id has failed.
   if (error === undefined && backward.lastId === undefined) return undefined;
   const after = forward.lastId === undefined ? "" : ` after ${forward.lastId}`;
   const before = backward.lastId === undefined

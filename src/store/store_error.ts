@@ -32,7 +32,8 @@ const KINDS = {
   "wrong store": {},
   /**
    * A file of the open store was deleted, moved or replaced. This process still has all
-   * of it open, but from now on only reads it.
+   * of it open, but from now on only reads it. A later run uses what is at the path then,
+   * so it may succeed.
    */
   "lost": { endsStore: true, isTransient: true, isOutcomeUnknown: true },
   /** Another client of a KV Connect server has changed the plant that was to change. */

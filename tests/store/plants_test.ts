@@ -316,7 +316,7 @@ Deno.test("changePlant() fails if the store does not answer in time", async () =
   using store = await openInterrupted(opened.location, silence);
   const expected = isStoreError("no answer", "no answer within 0.3 s");
   for (const plant of [undefined, OTHER]) {
-    const changing = changePlant(store, 1n, plant, 300);
+    const changing = changePlant(store, 1n, plant, { timeoutMs: 300 });
     await assert.rejects(changing, expected);
   }
 });

@@ -72,8 +72,8 @@ export function inspect(path: string): PathContent {
       `SQLite keeps its own files under names that end with ${suffix}`,
     );
   }
-  // Another process may be creating the store. The database is examined last: it is
-  // there before its journal, and in WAL mode before its WAL has content.
+  // Another process may be creating the store, and creates the database first. So the
+  // database is examined last: otherwise, the other files could be found without it.
   const journal = examine(path + JOURNAL_SUFFIX);
   const wal = examine(path + WAL_SUFFIX);
   const index = examine(path + SHM_SUFFIX);
@@ -136,9 +136,9 @@ function isInWalMode(path: string): boolean {
  */
 function inspectTables(path: string, isAlone: boolean): PathContent {
   try {
-    // If another file is beside the database, it is opened read-only, because closing
-    // a writable one would copy the WAL into it, or delete the WAL. A database alone is
-    // opened writable, so that SQLite removes its temporary files.
+    // A database alone is opened writable, so that SQLite can remove the WAL and the
+    // index that it creates here. Otherwise it is opened read-only, because closing a
+    // writable one would copy or delete the WAL that is there.
     using database = new DatabaseSync(path, { readOnly: !isAlone });
     const tables = database.prepare("SELECT name FROM sqlite_master").all()
       .map(({ name }) => name);
