@@ -35,8 +35,9 @@ export async function readAll(
   const rest = listPlants(store, forward.lastId, true);
   const backward = await readListing(rest, readPage);
   const error = forward.error ?? backward.error;
-  // No damage and no plant from the end up to there: nothing is missing. An operator has
-  // removed the last plants, or only the search for the highest id has failed.
+  // The listing from the end has found no damage and no plant, so nothing is missing. An
+  // operator has removed the last plants, or only the search for the highest id has
+  // failed.
   if (error === undefined && backward.lastId === undefined) return undefined;
   const after = forward.lastId === undefined ? "" : ` after ${forward.lastId}`;
   const before = backward.lastId === undefined
