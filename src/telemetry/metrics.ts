@@ -133,9 +133,6 @@ export class Metrics {
     const tokens = [...tokenRequests].map(([fingerprint, count]) =>
       [`token="${fingerprint}"`, count] as const
     );
-    // Not `timeOrigin`: the clock may have been wrong at the start. In whole seconds,
-    // because the two clocks do not tick at the same moment.
-    const startS = Math.round((Date.now() - performance.now()) / 1000);
     const database = databaseBytes === undefined ? "" : `\
 # HELP plant_store_database_bytes Size of the database file; absent with a KV Connect server.
 # TYPE plant_store_database_bytes gauge
@@ -166,12 +163,6 @@ plant_store_up ${isStoreHealthy ? 1 : 0}
 # HELP plant_store_build_info The versions of the program and of its runtime.
 # TYPE plant_store_build_info gauge
 plant_store_build_info{version="${VERSION}",deno="${Deno.version.deno}"} 1
-# HELP process_start_time_seconds Start time of the process since the Unix epoch, in seconds.
-# TYPE process_start_time_seconds gauge
-process_start_time_seconds ${startS}
-# HELP process_resident_memory_bytes Resident memory of the process.
-# TYPE process_resident_memory_bytes gauge
-process_resident_memory_bytes ${Deno.memoryUsage().rss}
 ${database}`;
   }
 }
