@@ -1,5 +1,6 @@
 /** What the service does when the files of its store were deleted, moved or replaced. */
 import { setTimeout as sleep } from "node:timers/promises";
+import { readdirSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { formatNewPlant } from "./plant/plant.ts";
 import type { KvStore } from "./store/kv_store.ts";
@@ -11,9 +12,6 @@ import { countOf } from "./text.ts";
 
 /** Pause before the plants are saved again after a failure, such as a full disk. */
 const SAVE_RETRY_MS = 60_000;
-
-/** Suffix of a file that is being written, or that a killed service has left. */
-const PARTIAL_SUFFIX = ".partial";
 
 /** Plants that were saved. */
 interface Saved {
@@ -91,6 +89,17 @@ function logSaved(
   );
 }
 
+/** Returns the name of a file beside a store that has plants of a lost one, if any. */
+export function findSaved(path: string): string | undefined {
+  const prefix = `${basename(path)}.saved-`;
+  try {
+    return readdirSync(dirname(path)).find((name) => name.startsWith(prefix));
+  } catch {
+    // A directory may be writable and not readable.
+    return undefined;
+  }
+}
+
 /** Returns the directory of a file, or the nearest one above that exists. */
 function nearestDirectory(path: string): string {
   const directory = dirname(path);
@@ -107,7 +116,8 @@ function nearestDirectory(path: string): string {
  * read when the one before it is written, so any number of plants needs little memory.
  */
 async function save(store: KvStore, file: string): Promise<Saved> {
-  const partial = file + PARTIAL_SUFFIX;
+  // A service that is killed leaves it.
+  const partial = `${file}.partial`;
   using output = await Deno.open(partial, {
     write: true,
     createNew: true,

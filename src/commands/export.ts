@@ -34,7 +34,6 @@ export async function exportPlants(
 ): Promise<number> {
   const selected = new Set(ids);
   const store = await open(location);
-  const startMs = SYSTEM_CLOCK();
   // On a terminal the plants themselves show the progress.
   const isPiped = !Deno.stdout.isTerminal();
   let exported = 0;
@@ -55,7 +54,7 @@ export async function exportPlants(
       }
     }
     await writeStdout(lines);
-    if (isPiped) showProgress(exported, startMs, SYSTEM_CLOCK());
+    if (isPiped) showProgress(exported, SYSTEM_CLOCK());
   }
 
   let damage: Damage | undefined;

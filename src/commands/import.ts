@@ -56,8 +56,7 @@ export async function importPlants(
   };
   const committer = new Committer({ store, listener, clock });
 
-  const startMs = clock();
-  let settledMs = startMs;
+  let settledMs = clock();
   const sweeping = setInterval(() => {
     // A slow store may take any time while it makes progress. Otherwise the creates
     // that have waited too long fail, and the import ends.
@@ -98,7 +97,7 @@ export async function importPlants(
         if (parsed !== undefined) waiting.push(importLine(line, parsed));
         if (waiting.length === waitingMax) await waiting.shift();
         if (counts.failed > 0) return;
-        showProgress(counts.stored + counts.replayed, startMs, clock());
+        showProgress(counts.stored + counts.replayed, clock());
       }
     }
   }

@@ -9,8 +9,6 @@ const PROGRESS_MS = 100;
 /** Returns to the start of the line and erases it (ECMA-48, CR and EL). */
 const ERASE = "\r\x1b[K";
 
-const integer = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-
 const encoder = new TextEncoder();
 
 /** Determined once, because an import shows its progress after each line. */
@@ -42,20 +40,10 @@ export function printLine(text: string): void {
   writeStderr(toLine(text));
 }
 
-/**
- * Shows at the bottom of a terminal how many plants a command has processed.
- * @param startMs when the command started
- */
-export function showProgress(
-  plants: number,
-  startMs: number,
-  nowMs: number,
-): void {
+/** Shows at the bottom of a terminal how many plants a command has processed. */
+export function showProgress(plants: number, nowMs: number): void {
   if (!isTerminal || nowMs - shownMs < PROGRESS_MS) return;
-  const perSecond = 1000 * plants / (nowMs - startMs);
-  writeTerminal(
-    `${ERASE}${integer.format(plants)} plants, ${integer.format(perSecond)}/s`,
-  );
+  writeTerminal(`${ERASE}${plants.toLocaleString("en")} plants`);
   shownMs = nowMs;
 }
 

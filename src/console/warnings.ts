@@ -1,5 +1,6 @@
 import { X509Certificate } from "node:crypto";
 import type { Config } from "../config/settings.ts";
+import { findSaved } from "../save_lost.ts";
 import { fingerprintsOf } from "../tokens.ts";
 
 /** A host that is this machine, as `URL` normalizes it. */
@@ -29,7 +30,7 @@ interface WarningOptions {
  * @param address the bound address as a URL
  */
 export function warningsOf(
-  { baseUrl, tls, tokens }: Config,
+  { baseUrl, location, tls, tokens }: Config,
   address: string,
   { deno = Deno.version.deno, nowMs = Date.now() }: WarningOptions = {},
 ): ReadonlyMap<string, string> {
@@ -40,6 +41,10 @@ export function warningsOf(
       `Deno ${deno} is older than ${DENO_OLDEST}: it closes connections ` +
         "after larger bodies, or can corrupt a store that two processes use",
     );
+  }
+  const saved = location.kind === "file" && findSaved(location.name);
+  if (saved) {
+    warnings.set("saved plants", `${saved} has plants of a lost store`);
   }
   // Clients call the base URL, wherever the service listens.
   const url = baseUrl ?? address;

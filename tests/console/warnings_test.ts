@@ -149,3 +149,14 @@ Deno.test({
     }
   },
 });
+
+Deno.test("warningsOf() warns of saved plants of a lost store beside a file", () => {
+  using directory = new TemporaryDirectory();
+  const kv = directory.file("plants.db");
+  assertWarning(undefined, undefined, { kv });
+  Deno.writeTextFileSync(`${directory.file("other.db")}.saved-1.jsonl`, "");
+  assertWarning(undefined, undefined, { kv });
+  Deno.writeTextFileSync(`${kv}.saved-1.jsonl`, "");
+  const message = "plants.db.saved-1.jsonl has plants of a lost store";
+  assertWarning(message, undefined, { kv });
+});

@@ -13,7 +13,7 @@ import { runProgram } from "../support/program.ts";
 import { TemporaryDirectory } from "../support/temporary.ts";
 
 const ERASE = "\r\x1b[K";
-const PROGRESS = /^[\d,]+ plants, [\d,]+\/s$/;
+const PROGRESS = /^[\d,]+ plants$/;
 
 /** Runs a command on a terminal; returns what stays there, and what it erases. */
 async function show(args: readonly string[], output = "") {
