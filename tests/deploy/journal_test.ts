@@ -4,6 +4,7 @@ import { read } from "../support/readme.ts";
 
 /** Words of the system, which the source does not have. */
 const OF_SYSTEM = [
+  "Assertion failed",
   "Dependency failed",
   "environment files",
   "No space left",

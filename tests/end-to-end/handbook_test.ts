@@ -302,34 +302,33 @@ Deno.test({
   ignore: isMissing("MACHINE"),
   async fn() {
     await using machine = await Machine.deploy();
-    const { SAVE_STORE, USE_DISK, RESTORE_ON_DISK } = HANDBOOK;
     // The line of the disk is forgotten, and the operator gives up.
     const { stdout } = await machine.run(
-      interrupted(SAVE_STORE, "[ -e /root/part.jsonl ]"),
-      SAVE_STORE,
-      USE_DISK,
+      interrupted(HANDBOOK.SAVE_STORE, "[ -e /root/part.jsonl ]"),
+      HANDBOOK.SAVE_STORE,
+      HANDBOOK.USE_DISK,
     );
     assert.match(stdout, /^saved\n$/m);
     assert.doesNotMatch(stdout, /TARGET/);
-    assert.match(await machine.succeed(RESTORE_ON_DISK), RESTORED);
+    assert.match(await machine.succeed(HANDBOOK.RESTORE_ON_DISK), RESTORED);
     await machine.assertHasAll();
     // The UUID is forgotten.
     const line = `echo '${HANDBOOK.FSTAB_LINE.trim()}' >> /etc/fstab`;
-    const unedited = await machine.run(line, USE_DISK);
+    const unedited = await machine.run(line, HANDBOOK.USE_DISK);
     assert.equal(unedited.status, 1);
     assert.doesNotMatch(unedited.stdout, /TARGET/);
     for (const disk of ["/disk1", "/disk2"]) {
       const used = await machine.succeed(
         writeLine(disk),
-        SAVE_STORE,
-        SAVE_STORE,
-        USE_DISK,
-        USE_DISK,
+        HANDBOOK.SAVE_STORE,
+        HANDBOOK.SAVE_STORE,
+        HANDBOOK.USE_DISK,
+        HANDBOOK.USE_DISK,
         `! ls ${PLACE}/current 2> /dev/null`,
       );
       assert.ok(used.includes(`[${disk}]`), used);
       // The disk is mounted already: the saved plants stay as they are.
-      const early = await machine.run(SAVE_STORE);
+      const early = await machine.run(HANDBOOK.SAVE_STORE);
       assert.match(early.stderr, /\(no store\)/);
       assert.doesNotMatch(early.stdout, /saved/);
       await machine.run(
@@ -339,12 +338,16 @@ Deno.test({
       );
       // By reflex, before the last block.
       assert.equal((await machine.run(RESTART)).status, 1);
-      assert.match(await machine.succeed(RESTORE_ON_DISK), RESTORED);
+      assert.match(await machine.succeed(HANDBOOK.RESTORE_ON_DISK), RESTORED);
       await machine.ledger.acknowledges(100);
-      assert.equal((await machine.run(RESTORE_ON_DISK)).status, 1);
+      assert.equal((await machine.run(HANDBOOK.RESTORE_ON_DISK)).status, 1);
       await machine.assertHasAll();
       // All blocks once more.
-      await machine.succeed(SAVE_STORE, USE_DISK, RESTORE_ON_DISK);
+      await machine.succeed(
+        HANDBOOK.SAVE_STORE,
+        HANDBOOK.USE_DISK,
+        HANDBOOK.RESTORE_ON_DISK,
+      );
       const mounted = await machine.succeed(
         `stat -c '%a %U:%G' ${PLACE} ${PLACE}/current; findmnt -no SOURCE ${PLACE}`,
       );
