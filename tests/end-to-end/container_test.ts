@@ -286,8 +286,11 @@ test("another machine starts with the last backup, and not without it", async (s
   assert.match(refused, /external volume "plant-store" not found/);
   await server.succeed(
     CONTAINER.BUILD,
+    CONTAINER.READ_BACKUP.replace("FILE", "plants-2*"),
     CONTAINER.MAKE_VOLUME,
+    // Without its plants, a new volume is no store.
     CONTAINER.IMPORT_BACKUP,
+    CONTAINER.IMPORT_OLD_STORE,
     CONTAINER.USE_NEW_STORE,
   );
   await server.assertHasAll();

@@ -85,8 +85,9 @@ export const CONTAINER = {
   READ_OLD_STORE: container("Restore", "wc -l"),
   MAKE_VOLUME: container("Restore", "docker volume create $store"),
   IMPORT_OLD_STORE: container("Restore", "- < $old"),
-  IMPORT_BACKUP: container("Restore", "zcat"),
+  IMPORT_BACKUP: container("Restore", 'zcat "$(ls'),
   USE_NEW_STORE: container("Restore", "echo STORE="),
+  READ_BACKUP: container("Restore", "earlier.jsonl"),
   MAKE_VOLUME_ON_DISK: container("Another disk"),
   CORRECT: container("Everything else"),
 };
