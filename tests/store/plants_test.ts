@@ -52,6 +52,14 @@ async function list(
   return (await Array.fromAsync(listPlants(store, after, reverse))).flat();
 }
 
+/** Stores the plants 1 to 3, and two values that are no plants. Returns all entries. */
+async function fillStore(store: KvStore, kv: Deno.Kv) {
+  await store.commit(newPlants([1n, 2n, 3n]));
+  await kv.set(["plants", 4n], "not a plant");
+  await kv.set(["plants", 2n, "note"], WHOLE);
+  return await entriesOf(kv);
+}
+
 for (const { where, tools, open } of STORES) {
   Deno.test({
     name:
@@ -161,10 +169,7 @@ for (const { where, tools, open } of STORES) {
       await using opened = await open();
       const { store } = opened;
       using kv = await opened.openKv();
-      await store.commit(newPlants([1n, 2n, 3n]));
-      await kv.set(["plants", 4n], "not a plant");
-      await kv.set(["plants", 2n, "note"], WHOLE);
-      const entries = await entriesOf(kv);
+      const entries = await fillStore(store, kv);
       const changes = [];
       for (const id of [2n, 2n, 4n, 5n]) {
         changes.push(await changePlant(store, id, undefined));
@@ -186,10 +191,7 @@ for (const { where, tools, open } of STORES) {
       await using opened = await open();
       const { store } = opened;
       using kv = await opened.openKv();
-      await store.commit(newPlants([1n, 2n, 3n]));
-      await kv.set(["plants", 4n], "not a plant");
-      await kv.set(["plants", 2n, "note"], WHOLE);
-      const entries = await entriesOf(kv);
+      const entries = await fillStore(store, kv);
       const changes = [];
       for (const id of [2n, 2n, 4n, 5n]) {
         changes.push(await changePlant(store, id, OTHER));
