@@ -45,7 +45,7 @@ function toListenError(error: unknown): ListenError {
 
 /**
  * Listens for a moment.
- * @returns the address that the host stands for
+ * @returns the address of the host
  * @throws {ListenError}
  */
 export function tryToListen({ host, port, tls }: ListenAddress): string {
